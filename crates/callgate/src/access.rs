@@ -1,0 +1,163 @@
+//! Who may do what: the snapshot of users, roles, grants and tokens, and the rules it is read by.
+//!
+//! [`Mask`], [`Section`] and [`Grants`] are in `grants`, [`Requirement`] and its [`Decision`] in
+//! `requirement`. An [`Access`] is made whole from the registry's rows and swapped when they
+//! change; the catalog does not depend on it.
+
+mod grants;
+mod requirement;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+pub use grants::{Grant, GrantSource, Grants, Mask, Section};
+pub use requirement::{Check, Decision, Need, Requirement};
+
+/// Who is asking.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The user, or nobody known.
+    pub user: Option<Arc<User>>,
+    /// What they may do.
+    pub grants: Arc<Grants>,
+}
+
+/// A user and their role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// The number in the registry.
+    pub id: i64,
+    /// The login name.
+    pub name: String,
+    /// The role's name, if they have one.
+    pub role: Option<String>,
+}
+
+impl Caller {
+    /// Somebody unknown, without grants.
+    pub fn anonymous() -> Self {
+        Self { user: None, grants: Arc::default() }
+    }
+
+    /// A user with grants.
+    pub fn user(user: User, grants: Grants) -> Self {
+        Self { user: Some(Arc::new(user)), grants: Arc::new(grants) }
+    }
+
+    /// A name for logs.
+    pub fn name(&self) -> &str {
+        self.user.as_ref().map_or("anonymous", |user| &user.name)
+    }
+}
+
+/// The SHA-256 of a token: all that is ever stored of it. Compared in constant time.
+#[derive(Clone, Copy)]
+pub struct TokenDigest([u8; 32]);
+
+impl TokenDigest {
+    /// The digest of a token as the client sends it.
+    pub fn of(token: &str) -> Self {
+        Self(Sha256::digest(token.as_bytes()).into())
+    }
+
+    /// A stored digest.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes to store.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for TokenDigest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TokenDigest(…)")
+    }
+}
+
+impl PartialEq for TokenDigest {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for TokenDigest {}
+
+impl Hash for TokenDigest {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+/// A token that was found.
+#[derive(Debug, Clone)]
+pub struct KnownToken {
+    /// Its number in the registry.
+    pub id: i64,
+    /// The user that it speaks for.
+    pub user_id: i64,
+    /// When it ends, if ever.
+    pub expires_at: Option<SystemTime>,
+}
+
+/// The snapshot of users, roles, grants and tokens.
+#[derive(Debug)]
+pub struct Access {
+    users: HashMap<i64, Caller>,
+    tokens: HashMap<TokenDigest, KnownToken>,
+    anonymous: Caller,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self::new([], [], Grants::default())
+    }
+}
+
+impl Access {
+    /// Puts users, with the grants that already follow from their own rows and their roles', and
+    /// tokens together.
+    pub fn new(
+        users: impl IntoIterator<Item = (User, Grants)>,
+        tokens: impl IntoIterator<Item = (TokenDigest, KnownToken)>,
+        anonymous: Grants,
+    ) -> Self {
+        Self {
+            users: users
+                .into_iter()
+                .map(|(user, grants)| (user.id, Caller::user(user, grants)))
+                .collect(),
+            tokens: tokens.into_iter().collect(),
+            anonymous: Caller { user: None, grants: Arc::new(anonymous) },
+        }
+    }
+
+    /// The caller without a credential.
+    pub fn anonymous(&self) -> &Caller {
+        &self.anonymous
+    }
+
+    /// The token and the caller that it speaks for, unless it is unknown, has ended by `now`, or
+    /// its user is gone.
+    pub fn caller_of(&self, token: &str, now: SystemTime) -> Option<(&KnownToken, &Caller)> {
+        let known = self.tokens.get(&TokenDigest::of(token))?;
+        if known.expires_at.is_some_and(|end| end <= now) {
+            return None;
+        }
+        Some((known, self.users.get(&known.user_id)?))
+    }
+
+    /// A user's caller, by login name.
+    pub fn caller_named(&self, name: &str) -> Option<&Caller> {
+        self.users.values().find(|caller| caller.name() == name)
+    }
+}

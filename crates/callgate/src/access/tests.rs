@@ -1,0 +1,167 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn requirement(needs: &[(&str, Mask)]) -> Requirement {
+    let mut requirement = Requirement::default();
+    for (section, mask) in needs {
+        requirement.add(Section::from(*section), *mask);
+    }
+    requirement
+}
+
+fn grants(rows: &[(&str, Mask)]) -> Grants {
+    rows.iter().copied().collect()
+}
+
+#[test]
+fn b60_b62_d19_masks_are_a_ladder() {
+    let ladder = [Mask::None, Mask::Read, Mask::Write, Mask::Execute];
+    for required in &ladder[1..] {
+        for granted in ladder {
+            let allowed = requirement(&[("s", *required)]).allows(&grants(&[("s", granted)]));
+            assert_eq!(allowed, granted.value() >= required.value(), "{granted} for {required}");
+        }
+    }
+}
+
+#[test]
+fn d19_granted_values_floor_and_required_ones_ceil() {
+    let granted: Vec<i64> =
+        [-1, 0, 1, 2, 3, 4, 5, 6, 7, 99].map(|value| Mask::granted(value).value()).into();
+    assert_eq!(granted, [0, 0, 0, 2, 2, 4, 4, 6, 6, 6]);
+    let required: Vec<Option<i64>> =
+        [-1, 0, 1, 2, 3, 4, 5, 6, 7, 99].map(|value| Mask::required(value).map(Mask::value)).into();
+    let (r, w, x) = (Some(2), Some(4), Some(6));
+    assert_eq!(required, [r, r, r, r, w, w, x, x, None, None]);
+}
+
+#[test]
+fn b61_the_users_own_row_wins_over_the_roles() {
+    let mut own = Grants::default();
+    own.add_role("s".into(), Mask::Execute);
+    own.add_user("s".into(), Mask::Read);
+    assert_eq!(own.mask(&"s".into()), Mask::Read);
+    let mut other_order = Grants::default();
+    other_order.add_user("s".into(), Mask::Read);
+    other_order.add_role("s".into(), Mask::Execute);
+    assert_eq!(own, other_order);
+}
+
+#[test]
+fn festi_bug_a_users_mask_of_0_denies_what_the_role_allows() {
+    let mut denied = Grants::default();
+    denied.add_role("s".into(), Mask::Execute);
+    denied.add_user("s".into(), Mask::granted(0));
+    assert!(!requirement(&[("s", Mask::Read)]).allows(&denied));
+}
+
+#[test]
+fn festi_bug_a_method_in_two_sections_needs_both() {
+    let both = requirement(&[("a", Mask::Read), ("b", Mask::Write)]);
+    assert!(!both.allows(&grants(&[("a", Mask::Execute)])));
+    assert!(!both.allows(&grants(&[("b", Mask::Execute)])));
+    assert!(both.allows(&grants(&[("a", Mask::Read), ("b", Mask::Write)])));
+}
+
+#[test]
+fn festi_bug_of_several_role_rows_the_lowest_counts_in_any_order() {
+    for rows in [[Mask::Execute, Mask::Read], [Mask::Read, Mask::Execute]] {
+        let mut role = Grants::default();
+        for mask in rows {
+            role.add_role("s".into(), mask);
+        }
+        assert_eq!(role.mask(&"s".into()), Mask::Read);
+    }
+}
+
+#[test]
+fn festi_bug_write_is_not_read() {
+    assert_eq!((Mask::Read.value(), Mask::Write.value()), (2, 4));
+    assert!(!requirement(&[("s", Mask::Write)]).allows(&grants(&[("s", Mask::Read)])));
+}
+
+#[test]
+fn festi_bug_a_free_value_of_99_is_execute_and_no_more() {
+    assert_eq!(Mask::granted(99), Mask::Execute);
+    // And no grant is enough for a requirement past the ladder.
+    let mut closed = Requirement::default();
+    closed.add("s".into(), Mask::required(99).map_or(Need::Closed, Need::AtLeast));
+    assert!(!closed.allows(&grants(&[("s", Mask::granted(99))])));
+}
+
+#[test]
+fn d19_no_section_is_open_and_a_closed_one_is_shut() {
+    assert!(Requirement::OPEN.allows(&Grants::default()));
+    let mut closed = requirement(&[("s", Mask::Read)]);
+    closed.add("s".into(), Need::Closed);
+    assert!(!closed.allows(&grants(&[("s", Mask::Execute)])));
+}
+
+#[test]
+fn a_decision_says_why() {
+    let both = requirement(&[("content", Mask::Write), ("system", Mask::Execute)]);
+    let mut mixed = Grants::default();
+    mixed.add_role("content".into(), Mask::Read);
+    let mut closed = Requirement::default();
+    closed.add("gone".into(), Need::Closed);
+    let enough = grants(&[("content", Mask::Execute), ("system", Mask::Execute)]);
+    let reasons = [
+        Requirement::OPEN.decide(&mixed),
+        both.decide(&mixed),
+        both.decide(&enough),
+        both.decide(&grants(&[("content", Mask::Execute), ("system", Mask::None)])),
+        closed.decide(&enough),
+    ]
+    .map(|decision| decision.to_string());
+    insta::assert_debug_snapshot!(reasons);
+}
+
+proptest! {
+    #[test]
+    fn a_decision_agrees_with_allows(
+        needs in prop::collection::vec((0..4_u8, 0..8_i64), 0..4),
+        rows in prop::collection::vec((0..4_u8, -1..9_i64, any::<bool>()), 0..6),
+    ) {
+        let mut requirement = Requirement::default();
+        for (section, mask) in needs {
+            let need = Mask::required(mask).map_or(Need::Closed, Need::AtLeast);
+            requirement.add(section.to_string().into(), need);
+        }
+        let mut grants = Grants::default();
+        for (section, value, own) in rows {
+            let (section, mask) = (Section::from(section.to_string()), Mask::granted(value));
+            if own { grants.add_user(section, mask) } else { grants.add_role(section, mask) }
+        }
+        prop_assert_eq!(requirement.allows(&grants), requirement.decide(&grants).is_allowed());
+    }
+}
+
+#[test]
+fn d22_a_token_speaks_for_its_user_until_it_ends() {
+    let now = SystemTime::now();
+    let user = |id, name: &str| User { id, name: name.to_owned(), role: None };
+    let token = |user_id, expires_at| KnownToken { id: user_id, user_id, expires_at };
+    let access = Access::new(
+        [(user(1, "ada"), Grants::default()), (user(2, "ravi"), Grants::default())],
+        [
+            (TokenDigest::of("cg_a"), token(1, None)),
+            (TokenDigest::of("cg_b"), token(2, Some(now))),
+            (TokenDigest::of("cg_c"), token(3, None)),
+        ],
+        Grants::default(),
+    );
+    assert_eq!(access.caller_of("cg_a", now).unwrap().1.name(), "ada");
+    assert!(access.caller_of("cg_b", now).is_none(), "ended");
+    assert!(access.caller_of("cg_b", now - Duration::from_secs(1)).is_some());
+    assert!(access.caller_of("cg_c", now).is_none(), "its user is gone");
+    assert!(access.caller_of("cg_d", now).is_none(), "unknown");
+    assert_eq!(access.anonymous().name(), "anonymous");
+}
+
+#[test]
+fn a_digest_is_never_printed() {
+    assert_eq!(format!("{:?}", TokenDigest::of("cg_secret")), "TokenDigest(…)");
+}

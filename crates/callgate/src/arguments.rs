@@ -1,0 +1,241 @@
+//! A call's arguments: parsed once, checked before anything runs, and put into the form that the
+//! upstream takes.
+//!
+//! What a method expects is read back from its check schema on the first call and kept as a
+//! [`CallPlan`], shared by methods with equal schemas.
+
+mod problem;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use moka::sync::Cache;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::method::{DefinitionError, compile};
+use crate::schema::WIRE_NAME;
+use crate::strict_json;
+
+pub use problem::ArgumentsError;
+
+/// So many plans are kept; one takes some 4 KiB.
+const MAX_PLANS: u64 = 10_000;
+
+/// How an upstream takes its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParamStyle {
+    /// As an object.
+    Named,
+    /// As a list, in the order of the signature.
+    Positional,
+}
+
+/// A call's arguments, not yet checked.
+#[derive(Debug)]
+pub enum Arguments<'a> {
+    /// An object's members.
+    Named(Vec<(Cow<'a, str>, &'a RawValue)>),
+    /// A list's items.
+    Positional(Vec<&'a RawValue>),
+}
+
+impl<'a> Arguments<'a> {
+    /// Reads an object or a list.
+    pub fn parse(raw: &'a RawValue) -> Result<Self, ArgumentsError> {
+        let text = raw.get();
+        if text.starts_with('[') {
+            return serde_json::from_str(text).map(Self::Positional).map_err(ArgumentsError::json);
+        }
+        strict_json::members(text).map(Self::Named).map_err(ArgumentsError::json)
+    }
+}
+
+/// What a method takes, ready for use.
+#[derive(Debug)]
+pub(crate) struct CallPlan {
+    params: Vec<PlannedParam>,
+    validator: jsonschema::Validator,
+}
+
+#[derive(Debug)]
+struct PlannedParam {
+    /// The advertised name.
+    name: String,
+    /// The method's own name.
+    wire: String,
+    default: Option<Box<RawValue>>,
+    accepts_null: bool,
+}
+
+/// Plans by check schema.
+#[derive(Debug)]
+pub(crate) struct CallPlans {
+    cache: Cache<Bytes, Arc<CallPlan>>,
+}
+
+impl Default for CallPlans {
+    fn default() -> Self {
+        Self { cache: Cache::new(MAX_PLANS) }
+    }
+}
+
+impl CallPlans {
+    pub(crate) fn get(&self, check_schema: &Bytes) -> Result<Arc<CallPlan>, DefinitionError> {
+        if let Some(plan) = self.cache.get(check_schema) {
+            return Ok(plan);
+        }
+        let plan = Arc::new(CallPlan::compile(check_schema)?);
+        // A copy, so that the cache does not keep a whole catalog alive.
+        self.cache.insert(Bytes::copy_from_slice(check_schema), Arc::clone(&plan));
+        Ok(plan)
+    }
+}
+
+impl CallPlan {
+    pub(crate) fn compile(check_schema: &[u8]) -> Result<Self, DefinitionError> {
+        let schema: Value = serde_json::from_slice(check_schema)
+            .map_err(|error| DefinitionError::InvalidSchema(error.to_string()))?;
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let params = properties.into_iter().flatten().map(|(name, property)| PlannedParam {
+            name: name.clone(),
+            wire: property.get(WIRE_NAME).and_then(Value::as_str).unwrap_or(name).to_owned(),
+            default: property
+                .get("default")
+                .and_then(|value| serde_json::value::to_raw_value(value).ok()),
+            accepts_null: accepts_null(property),
+        });
+        Ok(Self { params: params.collect(), validator: compile(&schema)? })
+    }
+
+    /// Checks `arguments` and writes the upstream's `params`. Where nothing has to be added, moved
+    /// or renamed, the bytes are those that came.
+    pub(crate) fn params<'a>(
+        &self,
+        raw: Option<&'a RawValue>,
+        style: ParamStyle,
+    ) -> Result<Cow<'a, RawValue>, ArgumentsError> {
+        let (named, as_it_is) = match raw.map(Arguments::parse).transpose()? {
+            None => (Vec::new(), None),
+            Some(Arguments::Named(named)) => (named, raw),
+            Some(Arguments::Positional(items)) => (self.name_all(items)?, None),
+        };
+        self.check(&named)?;
+        let given: HashMap<&str, &RawValue> =
+            named.iter().map(|(name, value)| (name.as_ref(), *value)).collect();
+        match (style, as_it_is) {
+            (ParamStyle::Positional, _) => self.positional(&given).map(Cow::Owned),
+            (ParamStyle::Named, Some(raw)) if self.takes_as_it_is(&given) => Ok(Cow::Borrowed(raw)),
+            (ParamStyle::Named, _) => self.named(&named, &given).map(Cow::Owned),
+        }
+    }
+
+    fn name_all<'a>(
+        &self,
+        items: Vec<&'a RawValue>,
+    ) -> Result<Vec<(Cow<'a, str>, &'a RawValue)>, ArgumentsError> {
+        if items.len() > self.params.len() {
+            return Err(ArgumentsError::too_many(self.params.len(), items.len()));
+        }
+        let names = self.params.iter().map(|param| Cow::Owned(param.name.clone()));
+        Ok(names.zip(items).collect())
+    }
+
+    fn check(&self, named: &[(Cow<'_, str>, &RawValue)]) -> Result<(), ArgumentsError> {
+        let mut object = Map::with_capacity(named.len());
+        for (name, raw) in named {
+            let value = strict_json::value(raw.get())
+                .map_err(|error| ArgumentsError::json_in(name, &error))?;
+            object.insert(name.to_string(), value);
+        }
+        let object = Value::Object(object);
+        if self.validator.is_valid(&object) {
+            return Ok(());
+        }
+        Err(ArgumentsError::from_validation(self.validator.iter_errors(&object)))
+    }
+
+    fn takes_as_it_is(&self, given: &HashMap<&str, &RawValue>) -> bool {
+        self.params.iter().all(|param| {
+            let is_given = given.contains_key(param.name.as_str());
+            if is_given { param.name == param.wire } else { param.default.is_none() }
+        })
+    }
+
+    fn named(
+        &self,
+        named: &[(Cow<'_, str>, &RawValue)],
+        given: &HashMap<&str, &RawValue>,
+    ) -> Result<Box<RawValue>, ArgumentsError> {
+        let wire: HashMap<&str, &str> =
+            self.params.iter().map(|param| (param.name.as_str(), param.wire.as_str())).collect();
+        let kept = named
+            .iter()
+            .map(|(name, value)| (*wire.get(name.as_ref()).unwrap_or(&name.as_ref()), *value));
+        let defaulted = self.params.iter().filter_map(|param| {
+            let default = param.default.as_deref()?;
+            (!given.contains_key(param.name.as_str())).then_some((param.wire.as_str(), default))
+        });
+        let mut text = String::from("{");
+        for (index, (name, value)) in kept.chain(defaulted).enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            text.push_str(&Value::from(name).to_string());
+            text.push(':');
+            text.push_str(value.get());
+        }
+        text.push('}');
+        RawValue::from_string(text).map_err(ArgumentsError::json)
+    }
+
+    /// In the order of the signature. Trailing absent ones are left out; a gap takes its default,
+    /// else null where that is allowed.
+    fn positional(
+        &self,
+        given: &HashMap<&str, &RawValue>,
+    ) -> Result<Box<RawValue>, ArgumentsError> {
+        if let Some(unknown) =
+            given.keys().find(|name| !self.params.iter().any(|param| param.name == **name))
+        {
+            return Err(ArgumentsError::unknown(unknown));
+        }
+        let is_given = |param: &PlannedParam| given.contains_key(param.name.as_str());
+        let last = self.params.iter().rposition(is_given).map_or(0, |last| last + 1);
+        let mut text = String::from("[");
+        for (index, param) in self.params.iter().take(last).enumerate() {
+            let value = match (given.get(param.name.as_str()), &param.default) {
+                (Some(value), _) => value.get(),
+                (None, Some(default)) => default.get(),
+                (None, None) if param.accepts_null => "null",
+                (None, None) => return Err(ArgumentsError::gap(&param.name)),
+            };
+            if index > 0 {
+                text.push(',');
+            }
+            text.push_str(value);
+        }
+        text.push(']');
+        RawValue::from_string(text).map_err(ArgumentsError::json)
+    }
+}
+
+fn accepts_null(property: &Value) -> bool {
+    let alternatives = |key| property.get(key).and_then(Value::as_array).into_iter().flatten();
+    match property.get("type") {
+        Some(Value::String(name)) => name == "null",
+        Some(Value::Array(names)) => names.iter().any(|name| name == "null"),
+        Some(_) => false,
+        None => {
+            property.get("enum").is_none_or(|_| alternatives("enum").any(Value::is_null))
+                && property.get("$ref").is_none()
+                && ["oneOf", "anyOf"]
+                    .iter()
+                    .all(|key| property.get(*key).is_none() || alternatives(key).any(accepts_null))
+        }
+    }
+}

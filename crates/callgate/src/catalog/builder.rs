@@ -1,0 +1,200 @@
+//! Methods to a [`Catalog`].
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Catalog, CheckSchema, Entry, Quarantined};
+use crate::access::Requirement;
+use crate::finding::Finding;
+use crate::listing::Listings;
+use crate::method::{DefinitionError, Method};
+use crate::tool;
+use crate::tool_name::{Prefix, ToolName, Unnamed, tool_names};
+use crate::types::Types;
+
+/// Some clients drop a server's tools when server and tool name together pass 60 characters.
+const LONG_NAME: usize = 60;
+
+/// Takes methods, and makes a catalog of those that are right.
+#[derive(Debug)]
+pub struct CatalogBuilder {
+    prefix: Prefix,
+    previous: Option<Arc<Catalog>>,
+    buffer: Vec<u8>,
+    entries: Vec<(Entry, Source)>,
+    ids: HashSet<Arc<str>>,
+    requirements: HashMap<Requirement, u32>,
+    quarantined: Vec<Quarantined>,
+}
+
+/// Where an entry's bytes are until the catalog is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Buffer,
+    Previous,
+}
+
+impl CatalogBuilder {
+    /// An empty builder. What did not change may be taken from `previous`.
+    pub fn new(prefix: Prefix, previous: Option<Arc<Catalog>>) -> Self {
+        Self {
+            prefix,
+            previous,
+            buffer: Vec::new(),
+            entries: Vec::new(),
+            ids: HashSet::new(),
+            requirements: HashMap::new(),
+            quarantined: Vec::new(),
+        }
+    }
+
+    /// Takes over the method `id` from the previous catalog if it was defined by the same thing.
+    pub fn reuse(&mut self, id: &str, fingerprint: u64) -> bool {
+        let Some(previous) = &self.previous else { return false };
+        let Some(entry) = previous.by_id(id).filter(|entry| entry.fingerprint == fingerprint)
+        else {
+            return false;
+        };
+        let requirement = previous.requirement(entry).clone();
+        let entry = entry.clone();
+        if self.is_new(&entry.id.to_string()) {
+            let requirement = self.intern(requirement);
+            self.entries.push((Entry { requirement, ..entry }, Source::Previous));
+        }
+        true
+    }
+
+    /// Adds a method. `fingerprint` stands for all that it was made from; `findings` are what the
+    /// caller noticed while making it.
+    pub fn add(
+        &mut self,
+        method: Method,
+        fingerprint: u64,
+        types: &Types,
+        findings: impl IntoIterator<Item = Finding>,
+    ) {
+        if !self.is_new(method.id.as_str()) {
+            return;
+        }
+        let start = self.buffer.len();
+        let written = match tool::write(&method, types, &mut self.buffer) {
+            Ok(written) => written,
+            Err(reason) => {
+                self.buffer.truncate(start);
+                return self.quarantine(method.id.to_string(), reason);
+            }
+        };
+        let requirement = self.intern(method.requirement);
+        let entry = Entry {
+            // Until the end, a stand-in: names depend on each other.
+            name: ToolName::unassigned(),
+            id: method.id,
+            given_name: method.tool_name.map(Into::into),
+            tool: written.tool,
+            check: match written.check {
+                Some(own) => CheckSchema::Own(Bytes::from(own)),
+                None => CheckSchema::Advertised(written.input_schema),
+            },
+            safety: written.safety,
+            requirement,
+            upstream: method.upstream,
+            findings: findings.into_iter().chain(written.findings).collect(),
+            fingerprint,
+        };
+        self.entries.push((entry, Source::Buffer));
+    }
+
+    /// Leaves a definition out, and says so.
+    pub fn quarantine(&mut self, id: impl Into<String>, reason: DefinitionError) {
+        self.quarantined.push(Quarantined { id: id.into(), reason });
+    }
+
+    fn is_new(&mut self, id: &str) -> bool {
+        let new = self.ids.insert(id.into());
+        if !new {
+            self.quarantine(id, DefinitionError::DuplicateId(id.to_owned()));
+        }
+        new
+    }
+
+    fn intern(&mut self, requirement: Requirement) -> u32 {
+        let next = u32::try_from(self.requirements.len()).unwrap_or(u32::MAX);
+        *self.requirements.entry(requirement).or_insert(next)
+    }
+
+    /// Sorts, names and lays out.
+    pub fn finish(mut self) -> Catalog {
+        self.entries.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
+        self.name_all();
+        let tools = self.lay_out();
+        let mut requirements: Vec<(Requirement, u32)> = self.requirements.into_iter().collect();
+        requirements.sort_by_key(|(_, ordinal)| *ordinal);
+        let requirements: Vec<_> = requirements.into_iter().map(|(one, _)| one).collect();
+        let sections: BTreeSet<_> =
+            requirements.iter().flat_map(Requirement::needs).map(|(section, _)| section).collect();
+        let entries: Vec<Entry> = self.entries.into_iter().map(|(entry, _)| entry).collect();
+        let mut by_name: Vec<(u32, &Entry)> = (0..).zip(&entries).collect();
+        by_name.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+        Catalog {
+            by_name: by_name.into_iter().map(|(ordinal, _)| ordinal).collect(),
+            sections: sections.into_iter().cloned().collect(),
+            entries,
+            tools,
+            requirements,
+            quarantined: self.quarantined,
+            prefix: self.prefix,
+            listings: Listings::default(),
+        }
+    }
+
+    fn name_all(&mut self) {
+        let unnamed: Vec<Unnamed<'_>> = self
+            .entries
+            .iter()
+            .map(|(entry, _)| Unnamed { id: entry.id.as_str(), given: entry.given_name.as_deref() })
+            .collect();
+        let names = tool_names(&self.prefix, &unnamed);
+        let mut kept = Vec::with_capacity(self.entries.len());
+        for ((mut entry, source), name) in std::mem::take(&mut self.entries).into_iter().zip(names)
+        {
+            match name {
+                Ok(name) => {
+                    let length = name.as_str().len();
+                    entry.name = name;
+                    let is_noted = |f: &Finding| matches!(f, Finding::LongName(_));
+                    if entry.findings.iter().any(is_noted) || length > LONG_NAME {
+                        let others = entry.findings.iter().filter(|finding| !is_noted(finding));
+                        let long = (length > LONG_NAME).then_some(Finding::LongName(length));
+                        entry.findings = others.cloned().chain(long).collect();
+                    }
+                    kept.push((entry, source));
+                }
+                Err(reason) => self.quarantine(entry.id.to_string(), reason),
+            }
+        }
+        self.entries = kept;
+    }
+
+    /// One run of bytes in the order of the entries, a comma behind each tool: so tools that stand
+    /// next to each other are one slice.
+    fn lay_out(&mut self) -> Bytes {
+        let total: usize = self.entries.iter().map(|(entry, _)| entry.tool.len() + 1).sum();
+        let mut tools: Vec<u8> = Vec::with_capacity(total);
+        let previous = self.previous.take();
+        let old: &[u8] = previous.as_ref().map_or(&[], |catalog| &catalog.tools);
+        for (entry, source) in &mut self.entries {
+            let from = if *source == Source::Buffer { self.buffer.as_slice() } else { old };
+            let (before, after) = (entry.tool.start, tools.len());
+            tools.extend_from_slice(from.get(entry.tool.clone()).unwrap_or_default());
+            entry.tool = after..tools.len();
+            if let CheckSchema::Advertised(range) = &mut entry.check {
+                *range = after + (range.start - before)..after + (range.end - before);
+            }
+            tools.push(b',');
+        }
+        self.buffer = Vec::new();
+        Bytes::from(tools)
+    }
+}

@@ -1,0 +1,261 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::method::{Method, Param};
+use crate::types::Types;
+
+fn method(id: &str) -> Method {
+    Method::new(id.parse().unwrap()).description("Does it.").safety(Safety::ReadOnly)
+}
+
+fn build(methods: impl IntoIterator<Item = Method>) -> Catalog {
+    let mut builder = CatalogBuilder::new(Prefix::default(), None);
+    for method in methods {
+        builder.add(method, 0, &Types::default(), []);
+    }
+    builder.finish()
+}
+
+fn tool(catalog: &Catalog, id: &str) -> Value {
+    serde_json::from_slice(&catalog.tool(catalog.by_id(id).unwrap())).unwrap()
+}
+
+fn findings(catalog: &Catalog, id: &str) -> Vec<String> {
+    catalog.by_id(id).unwrap().findings().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn b11_b12_b14_a_tool_has_what_its_method_has() {
+    let catalog = build([method("user.get")
+        .title("Get user")
+        .param(Param::new("id_user", "int".parse().unwrap()).description("The number."))
+        .param(Param::new("include_details", "bool".parse().unwrap()).default(json!(false)))
+        .returns("array{id: int}".parse().unwrap())]);
+    insta::assert_json_snapshot!(tool(&catalog, "user.get"));
+}
+
+#[test]
+fn b13_b14_what_is_not_defined_is_not_there() {
+    let catalog = build([method("cache.rebuild")]);
+    assert_eq!(
+        std::str::from_utf8(&catalog.tool(catalog.by_id("cache.rebuild").unwrap())).unwrap(),
+        r#"{"name":"cache.rebuild","description":"Does it.","inputSchema":{"type":"object","properties":{},"additionalProperties":false},"annotations":{"readOnlyHint":true,"destructiveHint":false}}"#
+    );
+}
+
+#[test]
+fn b13_nested_schemas_stay_as_they_are() {
+    let nested =
+        json!({"type": "object", "properties": {"limit": {"type": "integer", "minimum": 0}}});
+    let catalog =
+        build([method("a").param(Param::with_schema("page", nested.clone()).unwrap().optional())]);
+    assert_eq!(tool(&catalog, "a")["inputSchema"]["properties"]["page"], nested);
+}
+
+#[test]
+fn b15_annotations_pass_through() {
+    let Value::Object(annotations) = json!({"category": "system", "idempotentHint": true}) else {
+        panic!()
+    };
+    let catalog = build([method("a").annotations(annotations)]);
+    assert_eq!(
+        tool(&catalog, "a")["annotations"],
+        json!({
+            "readOnlyHint": true, "destructiveHint": false,
+            "category": "system", "idempotentHint": true,
+        })
+    );
+}
+
+#[test]
+fn b46_d8_both_hints_are_always_there_and_missing_safety_is_destructive() {
+    let bare = Method::new("bare".parse().unwrap());
+    let hinted = |id: &str, annotations: Value| {
+        let Value::Object(annotations) = annotations else { panic!() };
+        Method::new(id.parse().unwrap()).annotations(annotations)
+    };
+    let catalog = build([
+        bare,
+        method("destructive").safety(Safety::Destructive),
+        hinted("hinted", json!({"readOnlyHint": true})),
+        hinted("both", json!({"readOnlyHint": true, "destructiveHint": true})),
+        hinted("conflict", json!({"readOnlyHint": true})).safety(Safety::Destructive),
+    ]);
+    let hints = |id: &str| {
+        let annotations = &tool(&catalog, id)["annotations"];
+        (annotations["readOnlyHint"] == true, annotations["destructiveHint"] == true)
+    };
+    assert_eq!(hints("bare"), (false, true));
+    assert_eq!(hints("destructive"), (false, true));
+    assert_eq!(hints("hinted"), (true, false));
+    assert_eq!(hints("both"), (false, true));
+    assert_eq!(hints("conflict"), (false, true));
+    assert_eq!(catalog.by_id("bare").unwrap().findings(), [Finding::MissingSafety]);
+    assert_eq!(catalog.by_id("conflict").unwrap().findings(), [Finding::SafetyConflict]);
+    assert_eq!(catalog.by_id("hinted").unwrap().findings(), []);
+}
+
+#[test]
+fn d6_no_output_schema_is_derived_from_what_says_nothing() {
+    for ty in ["array", "mixed", "Unknown", "array[]", "?array", "void", "array{a: mixed}"] {
+        let catalog = build([method("a").returns(ty.parse().unwrap())]);
+        assert!(tool(&catalog, "a").get("outputSchema").is_none(), "{ty}");
+    }
+    for ty in ["int", "string[]", "array{a: int}", "?bool", "object"] {
+        let catalog = build([method("a").returns(ty.parse().unwrap())]);
+        assert!(tool(&catalog, "a").get("outputSchema").is_some(), "{ty}");
+    }
+}
+
+#[test]
+fn d3_a_parameter_that_clients_refuse_is_renamed_with_a_finding() {
+    let string = || "string".parse().unwrap();
+    let catalog = build([method("a")
+        .param(Param::new("Transaction hash", string()))
+        .param(Param::new("Transaction_hash", string()))
+        .param(Param::new("Transaction/hash", string()))]);
+    let names: Vec<String> = tool(&catalog, "a")["inputSchema"]["properties"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .cloned()
+        .collect();
+    assert_eq!(names, ["Transaction_hash_2", "Transaction_hash", "Transaction_hash_3"]);
+    assert_eq!(findings(&catalog, "a").len(), 2);
+}
+
+#[test]
+fn findings_are_sentences_with_a_remedy() {
+    let long = "x".repeat(62);
+    let catalog = build([
+        Method::new("list".parse().unwrap()).param(Param::new("a", "Foo\\Bar[]".parse().unwrap())),
+        method(&long),
+        method("union").input_schema(json!({"anyOf": [{"required": ["a"]}]})).unwrap(),
+    ]);
+    let all: Vec<String> =
+        ["list", &long, "union"].iter().flat_map(|id| findings(&catalog, id)).collect();
+    insta::assert_debug_snapshot!(all);
+}
+
+#[test]
+fn bad_definitions_are_quarantined_by_name_and_the_rest_is_served() {
+    let int = || "int".parse().unwrap();
+    let catalog = build([
+        method("good"),
+        method("good"),
+        method("twice").param(Param::new("a", int())).param(Param::new("a", int())),
+        method("control").param(Param::new("a\n", int())),
+        method("named").tool_name("no spaces"),
+    ]);
+    assert_eq!(catalog.len(), 1);
+    let reasons: Vec<String> =
+        catalog.quarantined().iter().map(|one| format!("{}: {}", one.id, one.reason)).collect();
+    insta::assert_debug_snapshot!(reasons);
+}
+
+#[test]
+fn ids_that_are_none_and_schemas_that_do_not_compile_are_refused() {
+    for id in ["", " a", "a\u{0}b", &"x".repeat(256)] {
+        assert!(id.parse::<MethodId>().is_err(), "{id:?}");
+    }
+    let errors: Vec<String> = [
+        json!({"type": "nothing"}),
+        json!({"properties": {"a": {"$ref": "https://example.com/schema.json"}}}),
+        json!({"properties": {"a": {"$ref": "#/$defs/none"}}}),
+        json!({"type": "array"}),
+    ]
+    .into_iter()
+    .map(|schema| method("a").input_schema(schema).unwrap_err().to_string())
+    .collect();
+    assert_eq!(errors.len(), 4);
+    assert!(errors[3].contains("must be of type `object`"), "{errors:?}");
+}
+
+#[test]
+fn b7_methods_are_sorted_and_found_by_id_and_by_name() {
+    let catalog = build(["b.x", "a", "c"].map(method));
+    let ids: Vec<&str> = catalog.entries().iter().map(|entry| entry.id.as_str()).collect();
+    assert_eq!(ids, ["a", "b.x", "c"]);
+    assert_eq!(catalog.by_name("b_x").unwrap().id().as_str(), "b.x");
+    // Each face has its own form.
+    assert!(catalog.by_name("b.x").is_none());
+    assert!(catalog.by_id("b_x").is_none());
+}
+
+#[test]
+fn b47_what_did_not_change_is_taken_over_and_what_did_is_made_anew() {
+    let types = Types::default();
+    let mut first = CatalogBuilder::new(Prefix::default(), None);
+    first.add(method("a").requires("s", Mask::Read), 1, &types, []);
+    first.add(method("b").param(Param::new("x", "array".parse().unwrap())), 2, &types, []);
+    let first = Arc::new(first.finish());
+    let mut second = CatalogBuilder::new("P".parse().unwrap(), Some(Arc::clone(&first)));
+    assert!(second.reuse("a", 1));
+    assert!(!second.reuse("b", 3), "another fingerprint");
+    assert!(!second.reuse("c", 1), "was not there");
+    second.add(method("b").title("New"), 3, &types, []);
+    second.add(method("0"), 4, &types, []);
+    let second = second.finish();
+    assert_eq!(tool(&second, "a"), tool(&first, "a"));
+    assert_eq!(tool(&second, "b")["title"], "New");
+    let a = second.by_id("a").unwrap();
+    assert_eq!(a.name().as_str(), "P__a");
+    assert_eq!(second.requirement(a), first.requirement(first.by_id("a").unwrap()));
+    assert_eq!(second.check_schema(a), first.check_schema(first.by_id("a").unwrap()));
+}
+
+#[test]
+fn a_page_is_the_tools_with_commas_between() {
+    let catalog = build(
+        ["a", "b", "c", "d"]
+            .map(|id| if id == "b" { method(id).requires("s", Mask::Read) } else { method(id) }),
+    );
+    let text = |grants: &Grants, offset, size| {
+        let page = catalog.listing(grants).page(&catalog, offset, size);
+        let bytes: Vec<u8> = page.tools.concat();
+        let tools: Vec<Value> =
+            serde_json::from_str(&format!("[{}]", String::from_utf8(bytes).unwrap())).unwrap();
+        let names = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect::<String>();
+        (names, page.next, page.tools.len())
+    };
+    let all = Grants::from_iter([("s", Mask::Read)]);
+    // One slice where the tools stand next to each other.
+    assert_eq!(text(&all, 0, 4), ("abcd".to_owned(), None, 1));
+    assert_eq!(text(&Grants::default(), 0, 4), ("acd".to_owned(), None, 2));
+    assert_eq!(text(&Grants::default(), 0, 2), ("ac".to_owned(), Some(2), 2));
+    assert_eq!(text(&Grants::default(), 2, 2), ("d".to_owned(), None, 1));
+    assert_eq!(text(&Grants::default(), 9, 2), (String::new(), None, 0));
+    assert_eq!(text(&Grants::default(), usize::MAX, usize::MAX), (String::new(), None, 0));
+}
+
+proptest! {
+    #[test]
+    fn a_listing_is_exactly_what_is_allowed(
+        needs in prop::collection::vec((0..3_u8, 1..7_i64), 1..30),
+        granted in prop::collection::vec((0..3_u8, 0..7_i64), 0..4),
+    ) {
+        let methods = needs.iter().enumerate().map(|(index, (section, mask))| {
+            method(&format!("m{index:03}"))
+                .requires(format!("s{section}"), Mask::required(*mask).unwrap())
+        });
+        let catalog = build(methods);
+        let grants: Grants = granted
+            .iter()
+            .map(|(section, value)| (format!("s{section}"), Mask::granted(*value)))
+            .collect();
+        let page = catalog.listing(&grants).page(&catalog, 0, 100);
+        let text = String::from_utf8(page.tools.concat()).unwrap();
+        let tools: Vec<Value> = serde_json::from_str(&format!("[{text}]")).unwrap();
+        let listed: BTreeSet<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        let allowed: BTreeSet<&str> = catalog
+            .entries()
+            .iter()
+            .filter(|entry| catalog.requirement(entry).allows(&grants))
+            .map(|entry| entry.id.as_str())
+            .collect();
+        prop_assert_eq!(listed, allowed);
+    }
+}

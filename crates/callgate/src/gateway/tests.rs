@@ -1,0 +1,208 @@
+use std::sync::atomic::AtomicUsize;
+
+use serde_json::json;
+
+use super::*;
+use crate::access::{Grants, Mask, User};
+use crate::catalog::CatalogBuilder;
+use crate::local::{Error, Local};
+use crate::method::{LOCAL, Method, Param};
+use crate::tool_name::Prefix;
+use crate::types::Types;
+use crate::upstream::BoxFuture;
+
+fn gateway_over(local: Local, timeout: Duration) -> Gateway {
+    let mut builder = CatalogBuilder::new(Prefix::default(), None);
+    for method in local.methods() {
+        builder.add(method.clone(), 0, &Types::default(), []);
+    }
+    let orphan = Method::new("orphan".parse().unwrap()).upstream("nowhere");
+    builder.add(orphan, 0, &Types::default(), []);
+    let gateway = Gateway::new([(Arc::from(LOCAL), Arc::new(local) as Arc<dyn Upstream>)])
+        .call_timeout(timeout);
+    gateway.set_catalog(Arc::new(builder.finish()));
+    gateway
+}
+
+fn method(id: &str) -> Method {
+    Method::new(id.parse().unwrap())
+}
+
+fn reader() -> Caller {
+    let user = User { id: 2, name: "reader".to_owned(), role: None };
+    Caller::user(user, Grants::from_iter([("s", Mask::Read)]))
+}
+
+async fn call(gateway: &Gateway, id: &str, arguments: &str) -> Result<String, CallError> {
+    let arguments: &RawValue = serde_json::from_str(arguments).unwrap();
+    let request = CallRequest { id, arguments: Some(arguments), read_only: false };
+    gateway.call(&reader(), request).await.map(|result| result.get().to_owned())
+}
+
+fn with(build: impl FnOnce(&mut Local)) -> Gateway {
+    let mut local = Local::default();
+    build(&mut local);
+    gateway_over(local, DEFAULT_CALL_TIMEOUT)
+}
+
+#[tokio::test]
+async fn b64_a_display_method_fills_the_response_and_its_contents_are_the_result() {
+    let gateway = with(|local| {
+        local.display_method(
+            method("report").param(Param::new("n", "int".parse().unwrap())),
+            |response, context, arguments: serde_json::Value| {
+                Box::pin(async move {
+                    response.set("n", arguments["n"].clone());
+                    response.set("for", context.caller.name());
+                    Ok("ignored")
+                })
+            },
+        );
+    });
+    assert_eq!(call(&gateway, "report", r#"{"n":3}"#).await.unwrap(), r#"{"n":3,"for":"reader"}"#);
+    let tool = gateway.describe(&reader(), "report").unwrap();
+    assert!(!std::str::from_utf8(&tool).unwrap().contains("esponse"), "not in the schema");
+}
+
+#[tokio::test]
+async fn b62_d21_denied_looks_like_unknown_and_nothing_runs() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let gateway = with(|local| {
+        local.method(
+            method("delete").requires("s", Mask::Execute),
+            move |_, _: serde_json::Value| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                async { Ok::<_, Error>(true) }
+            },
+        );
+    });
+    let denied = call(&gateway, "delete", "{}").await.unwrap_err();
+    let unknown = call(&gateway, "delet", "{}").await.unwrap_err();
+    assert_eq!(denied.to_string(), "Tool 'delete' not found or access denied");
+    assert_eq!(unknown.to_string(), "Tool 'delet' not found or access denied");
+    // Not even the arguments are looked at.
+    assert!(matches!(call(&gateway, "delete", "[1,2,3]").await, Err(CallError::NotFound(_))));
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn d26_bad_arguments_are_refused_before_anything_runs() {
+    let gateway = with(|local| {
+        local.method(
+            method("strict").param(Param::new("n", "int".parse().unwrap())),
+            async |_, _: serde_json::Value| -> Result<bool, Error> { panic!("ran") },
+        );
+    });
+    let error = call(&gateway, "strict", r#"{"n":"x"}"#).await.unwrap_err();
+    assert_eq!(error.to_string(), "argument `n`: expected integer, found string \"x\"");
+}
+
+#[tokio::test]
+async fn b39_d27_only_words_meant_for_the_caller_reach_them() {
+    let gateway = with(|local| {
+        local.method(method("tool"), async |_, _: serde_json::Value| -> Result<(), Error> {
+            Err(Error::tool("no such article"))
+        });
+        local.method(method("internal"), async |_, _: serde_json::Value| -> Result<(), Error> {
+            Err(std::io::Error::other("password=hunter2"))?
+        });
+        local.method(method("panics"), async |_, _: serde_json::Value| -> Result<(), Error> {
+            panic!("at the secret place")
+        });
+    });
+    assert_eq!(
+        call(&gateway, "tool", "{}").await.unwrap_err().to_string(),
+        "no such article (code 1)"
+    );
+    for id in ["internal", "panics", "orphan"] {
+        let error = call(&gateway, id, "{}").await.unwrap_err();
+        assert_eq!(error.to_string(), "Tool execution failed", "{id}");
+        let CallError::Failed { error_id } = error else { panic!() };
+        assert!(error_id.starts_with("mcp_"), "{error_id}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn d29_a_call_that_takes_too_long_fails() {
+    let mut local = Local::default();
+    local.method(method("slow"), async |_, _: serde_json::Value| {
+        std::future::pending::<()>().await;
+        Ok::<_, Error>(())
+    });
+    let gateway = gateway_over(local, Duration::from_secs(30));
+    assert!(matches!(call(&gateway, "slow", "{}").await, Err(CallError::Failed { .. })));
+}
+
+#[tokio::test]
+async fn a_call_for_read_only_methods_does_not_run_others() {
+    let gateway = with(|local| {
+        local.method(method("writes"), async |_, _: serde_json::Value| Ok::<_, Error>(1));
+        let reads = method("reads").safety(Safety::ReadOnly);
+        local.method(reads, async |_, _: serde_json::Value| Ok::<_, Error>(2));
+    });
+    let request = |id| CallRequest { id, arguments: None, read_only: true };
+    assert!(matches!(
+        gateway.call(&reader(), request("writes")).await,
+        Err(CallError::NotReadOnly(_))
+    ));
+    assert_eq!(gateway.call(&reader(), request("reads")).await.unwrap().get(), "2");
+}
+
+#[derive(Debug)]
+struct Echo(crate::ParamStyle);
+
+impl Upstream for Echo {
+    fn param_style(&self) -> crate::ParamStyle {
+        self.0
+    }
+
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Box<RawValue>, UpstreamError>> {
+        let text = json!({"method": call.method, "id": call.id}).to_string();
+        let text = format!("{},\"params\":{}}}", text.trim_end_matches('}'), call.params.get());
+        Box::pin(async move { Ok(RawValue::from_string(text).unwrap()) })
+    }
+}
+
+#[tokio::test]
+async fn b27_b59_an_upstream_gets_the_method_its_params_and_a_unique_id() {
+    let upstream: Arc<dyn Upstream> = Arc::new(Echo(crate::ParamStyle::Positional));
+    let gateway = Gateway::new([(Arc::from("php"), upstream)]);
+    let mut builder = CatalogBuilder::new(Prefix::default(), None);
+    let int = || "int".parse().unwrap();
+    let add = method("add").param(Param::new("a", int())).param(Param::new("b", int()));
+    builder.add(add.upstream("php"), 0, &Types::default(), []);
+    gateway.set_catalog(Arc::new(builder.finish()));
+    let mut ids = std::collections::HashSet::new();
+    for _ in 0..3 {
+        let result = call(&gateway, "add", r#"{"b":2,"a":1}"#).await.unwrap();
+        let echoed: serde_json::Value = serde_json::from_str(&result).unwrap();
+        assert_eq!((&echoed["method"], &echoed["params"]), (&json!("add"), &json!([1, 2])));
+        let id = echoed["id"].as_str().unwrap().to_owned();
+        assert!(id.starts_with("mcp_") && ids.insert(id));
+    }
+}
+
+#[tokio::test]
+async fn a_new_catalog_is_served_at_once_and_a_call_under_way_keeps_its_own() {
+    let (entered, release) =
+        (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let (on_enter, on_release) = (Arc::clone(&entered), Arc::clone(&release));
+    let gateway = Arc::new(with(|local| {
+        local.method(method("slow"), move |_, _: serde_json::Value| {
+            let (entered, release) = (Arc::clone(&on_enter), Arc::clone(&on_release));
+            async move {
+                entered.notify_one();
+                release.notified().await;
+                Ok::<_, Error>("done")
+            }
+        });
+    }));
+    let calling = Arc::clone(&gateway);
+    let running = tokio::spawn(async move { call(&calling, "slow", "{}").await });
+    entered.notified().await;
+    gateway.set_catalog(Arc::default());
+    assert!(gateway.describe(&reader(), "slow").is_err());
+    release.notify_one();
+    assert_eq!(running.await.unwrap().unwrap(), "\"done\"");
+}

@@ -1,0 +1,73 @@
+//! Who is asking: a credential becomes a [`Caller`] before anything else happens.
+
+use axum::extract::{Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
+use axum::middleware::Next;
+use axum::response::Response;
+use thiserror::Error;
+
+use super::{Shared, reply};
+use crate::access::Caller;
+use crate::upstream::BoxFuture;
+
+/// Turns a request's credential into a caller.
+pub trait Authenticate: Send + Sync + std::fmt::Debug {
+    /// The caller, anonymous where the request has no credential.
+    fn authenticate<'a>(
+        &'a self,
+        request: &'a Parts,
+    ) -> BoxFuture<'a, Result<Caller, AuthenticateError>>;
+}
+
+/// A credential that is there and is not good.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum AuthenticateError {
+    /// Unknown, revoked or expired.
+    #[error("the access token is invalid or expired")]
+    InvalidToken,
+    /// Not of the form `Bearer TOKEN`.
+    #[error("the Authorization header must be `Bearer` and a token")]
+    Malformed,
+}
+
+/// Everybody is anonymous.
+#[derive(Debug, Clone, Copy)]
+pub struct Anonymous;
+
+impl Authenticate for Anonymous {
+    fn authenticate<'a>(
+        &'a self,
+        _: &'a Parts,
+    ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
+        Box::pin(async { Ok(Caller::anonymous()) })
+    }
+}
+
+/// The token of an `Authorization: Bearer` header, or `None` where there is no such header.
+pub fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AuthenticateError> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let value = value.to_str().map_err(|_| AuthenticateError::Malformed)?;
+    let (scheme, token) = value.split_once(' ').ok_or(AuthenticateError::Malformed)?;
+    let token = token.trim();
+    if values.next().is_some() || !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
+        return Err(AuthenticateError::Malformed);
+    }
+    Ok(Some(token))
+}
+
+pub(super) async fn layer(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let caller = match shared.authenticate.authenticate(&parts).await {
+        Ok(caller) => caller,
+        Err(error) => return reply::bad_credential(&error),
+    };
+    let is_open = parts.method == Method::OPTIONS || caller.user.is_some();
+    if shared.options.require_auth && !is_open {
+        return reply::credential_required();
+    }
+    parts.extensions.insert(caller);
+    next.run(Request::from_parts(parts, body)).await
+}

@@ -1,0 +1,63 @@
+//! Whether the process lives, and whether it serves what the registry holds now.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::json;
+
+use super::{Shared, reply};
+
+/// How the last attempt to read the registry went; shared with what attempts it.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness(Arc<ArcSwap<Status>>);
+
+#[derive(Debug, Clone, Default)]
+enum Status {
+    #[default]
+    Starting,
+    Ready,
+    /// The last good snapshot is served.
+    Stale(String),
+}
+
+impl Readiness {
+    /// What is served is what the registry holds.
+    pub fn set_ready(&self) {
+        self.0.store(Arc::new(Status::Ready));
+    }
+
+    /// The registry could not be read; an earlier snapshot is served, if there is one.
+    pub fn set_failed(&self, why: impl Into<String>) {
+        if !matches!(**self.0.load(), Status::Starting) {
+            self.0.store(Arc::new(Status::Stale(why.into())));
+        }
+    }
+}
+
+/// Alive.
+pub(super) async fn healthz() -> Response {
+    reply::json(StatusCode::OK, &json!({"status": "ok"}))
+}
+
+/// 503 until the first snapshot is there. After that 200, also while the registry cannot be read:
+/// taking every replica out because one database is away would turn a delay into an outage.
+pub(super) async fn readyz(State(shared): State<Shared>) -> Response {
+    let catalog = shared.gateway.catalog();
+    let counts = (catalog.len(), catalog.quarantined().len());
+    match &**shared.readiness.0.load() {
+        Status::Starting => {
+            reply::json(StatusCode::SERVICE_UNAVAILABLE, &json!({"status": "starting"}))
+        }
+        Status::Ready => reply::json(
+            StatusCode::OK,
+            &json!({"status": "ready", "tools": counts.0, "quarantined": counts.1}),
+        ),
+        Status::Stale(why) => reply::json(
+            StatusCode::OK,
+            &json!({"status": "stale", "reason": why, "tools": counts.0, "quarantined": counts.1}),
+        ),
+    }
+}

@@ -1,0 +1,92 @@
+//! One tool at a URL of its own, taking a JSON-RPC payload.
+//!
+//! What is decided about is what runs: the payload's method must be the tool of the URL, and a
+//! batch, which could name others, is refused.
+
+use axum::Extension;
+use axum::extract::{Path, Request, State};
+use axum::http::header::ALLOW;
+use axum::http::{HeaderValue, StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::value::RawValue;
+
+use super::reply::{self, RestError};
+use super::{Shared, body, rest};
+use crate::access::Caller;
+use crate::gateway::CallRequest;
+use crate::jsonrpc::{self, INVALID_REQUEST, PARSE_ERROR, RpcError};
+
+/// `POST /mcp/tools/{id}`
+pub(super) async fn post(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, RestError> {
+    let (parts, body) = request.into_parts();
+    let bytes = body::read(&parts.headers, body, &shared.options).await?;
+    let Ok(payload) = std::str::from_utf8(&bytes) else {
+        let error = RpcError::new(PARSE_ERROR, "not valid JSON: not UTF-8");
+        return Ok(rpc_reply(StatusCode::BAD_REQUEST, None, Err(&error)));
+    };
+    Ok(run(&shared, &caller, &id, payload, Form::Post).await)
+}
+
+/// `GET /mcp/tools/{id}?query=`, for read-only tools.
+pub(super) async fn get(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> Result<Response, RestError> {
+    let query = rest::query_parameter(&uri, "query").ok_or(RestError::MissingParameter("query"))?;
+    Ok(run(&shared, &caller, &id, &query, Form::Get).await)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Get,
+    Post,
+}
+
+async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Form) -> Response {
+    // The tool first: whoever may not use it learns nothing from how payloads fail.
+    if let Err(error) = shared.gateway.describe(caller, id) {
+        let (status, error) = reply::rpc_error_of(error.into());
+        let request = jsonrpc::Request::parse(payload).ok();
+        return rpc_reply(status, request.and_then(|request| request.id), Err(&error));
+    }
+    let request = match jsonrpc::Request::parse(payload) {
+        Ok(request) => request,
+        Err(error) => {
+            let error = RpcError::new(error.code(), error.to_string());
+            return rpc_reply(StatusCode::BAD_REQUEST, None, Err(&error));
+        }
+    };
+    if request.method != id {
+        let message = format!("the payload's method must be the tool of this URL, `{id}`");
+        let error = RpcError::new(INVALID_REQUEST, message);
+        return rpc_reply(StatusCode::BAD_REQUEST, request.id, Err(&error));
+    }
+    let call = CallRequest { id, arguments: request.params, read_only: form == Form::Get };
+    match shared.gateway.call(caller, call).await {
+        Ok(_) if request.id.is_none() => StatusCode::NO_CONTENT.into_response(),
+        Ok(result) => rpc_reply(StatusCode::OK, request.id, Ok(&result)),
+        Err(error) => {
+            let (status, error) = reply::rpc_error_of(error);
+            rpc_reply(status, request.id, Err(&error))
+        }
+    }
+}
+
+fn rpc_reply(
+    status: StatusCode,
+    id: Option<&RawValue>,
+    outcome: Result<&RawValue, &RpcError>,
+) -> Response {
+    let mut response = reply::bytes_as_json(status, jsonrpc::reply(id, outcome));
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    }
+    response
+}

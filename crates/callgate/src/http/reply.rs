@@ -1,0 +1,195 @@
+//! Replies of the REST face: JSON, never stored, errors as `{"error":{"code":…,"message":…}}`.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use super::authenticate::AuthenticateError;
+use crate::arguments::ArgumentsError;
+use crate::cursor::CursorError;
+use crate::gateway::{CallError, NotFound};
+use crate::jsonrpc::RpcError;
+
+/// What the REST face answers instead of a result.
+#[derive(Debug, Error)]
+pub(super) enum RestError {
+    #[error("Request body must be valid JSON")]
+    InvalidJson,
+    #[error("Required parameter \"{0}\" is missing or invalid")]
+    MissingParameter(&'static str),
+    #[error(transparent)]
+    InvalidCursor(#[from] CursorError),
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+    #[error(transparent)]
+    InvalidArguments(ArgumentsError),
+    #[error("{}", or_general(&.0.message))]
+    Rpc(RpcError),
+    #[error("Tool execution failed")]
+    Failed { error_id: String },
+    #[error("the request body is larger than {limit} bytes")]
+    BodyTooLarge { limit: usize },
+    #[error("the request body did not arrive in time")]
+    BodyTooSlow,
+    #[error("the request body did not arrive whole")]
+    BodyBroken,
+}
+
+fn or_general(message: &str) -> &str {
+    if message.is_empty() { "Tool execution failed" } else { message }
+}
+
+impl From<CallError> for RestError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::NotFound(error) => Self::NotFound(error),
+            // Only calls that ask for it meet this; the REST face's own do not.
+            CallError::NotReadOnly(id) => Self::NotFound(NotFound(id)),
+            CallError::Arguments(error) => Self::InvalidArguments(error),
+            CallError::Rpc(error) => Self::Rpc(error),
+            CallError::Failed { error_id } => Self::Failed { error_id },
+        }
+    }
+}
+
+impl RestError {
+    fn status_and_code(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::InvalidJson => (StatusCode::BAD_REQUEST, "invalid_json"),
+            Self::MissingParameter(_) => (StatusCode::BAD_REQUEST, "missing_parameter"),
+            Self::InvalidCursor(_) => (StatusCode::BAD_REQUEST, "invalid_cursor"),
+            Self::NotFound(_) => (StatusCode::NOT_FOUND, "tool_not_found"),
+            Self::InvalidArguments(_) => (StatusCode::BAD_REQUEST, "invalid_arguments"),
+            Self::Rpc(_) | Self::Failed { .. } => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "execution_error")
+            }
+            Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+            Self::BodyTooSlow => (StatusCode::REQUEST_TIMEOUT, "body_too_slow"),
+            Self::BodyBroken => (StatusCode::BAD_REQUEST, "body_broken"),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    code: &'a str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a RpcError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_id: Option<&'a str>,
+}
+
+impl IntoResponse for RestError {
+    fn into_response(self) -> Response {
+        let (status, code) = self.status_and_code();
+        let body = ErrorBody {
+            code,
+            message: self.to_string(),
+            data: match &self {
+                Self::Rpc(error) => Some(error),
+                _ => None,
+            },
+            error_id: match &self {
+                Self::Failed { error_id } => Some(error_id),
+                _ => None,
+            },
+        };
+        json(status, &Wrapped { error: body })
+    }
+}
+
+#[derive(Serialize)]
+struct Wrapped<'a> {
+    error: ErrorBody<'a>,
+}
+
+/// A reply with a JSON body.
+pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
+    match serde_json::to_vec(body) {
+        Ok(bytes) => bytes_as_json(status, bytes),
+        Err(error) => {
+            tracing::error!(%error, "a reply could not be written");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// A reply whose body is JSON already.
+pub(super) fn bytes_as_json(status: StatusCode, body: impl Into<Body>) -> Response {
+    let json = HeaderValue::from_static("application/json");
+    (status, [(CONTENT_TYPE, json)], body.into()).into_response()
+}
+
+fn error(status: StatusCode, code: &str, message: &str) -> Response {
+    json(status, &json!({"error": {"code": code, "message": message}}))
+}
+
+pub(super) fn no_such_path(path: &str) -> Response {
+    let path: String = path.chars().take(200).collect();
+    error(StatusCode::NOT_FOUND, "not_found", &format!("there is nothing at {path}"))
+}
+
+/// The `Allow` header is axum's.
+pub(super) fn method_not_allowed() -> Response {
+    error(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this path takes other methods; the Allow header names them",
+    )
+}
+
+const USE_A_STATIC_TOKEN: &str = "send a static token in the Authorization header, \
+     `Authorization: Bearer cg_…`; this server has no OAuth sign-in";
+
+pub(super) fn bad_credential(why: &AuthenticateError) -> Response {
+    let challenge = "Bearer realm=\"callgate\", error=\"invalid_token\", \
+                     error_description=\"The access token is invalid or expired\"";
+    challenged(challenge, "invalid_token", &format!("{why}; {USE_A_STATIC_TOKEN}"))
+}
+
+pub(super) fn credential_required() -> Response {
+    let message = format!("this server needs a credential; {USE_A_STATIC_TOKEN}");
+    challenged("Bearer realm=\"callgate\"", "unauthorized", &message)
+}
+
+fn challenged(challenge: &'static str, code: &str, message: &str) -> Response {
+    let mut response = error(StatusCode::UNAUTHORIZED, code, message);
+    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    response
+}
+
+/// Every answer depends on who asks and on grants that may change any moment.
+pub(super) async fn never_stored(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// For JSON-RPC replies.
+pub(super) fn rpc_error_of(error: CallError) -> (StatusCode, RpcError) {
+    use crate::jsonrpc::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
+    let message = error.to_string();
+    match error {
+        CallError::NotFound(_) => (StatusCode::NOT_FOUND, RpcError::new(METHOD_NOT_FOUND, message)),
+        CallError::NotReadOnly(_) => (
+            StatusCode::METHOD_NOT_ALLOWED,
+            RpcError::new(INVALID_REQUEST, format!("{message}; use POST")),
+        ),
+        CallError::Arguments(_) => {
+            (StatusCode::BAD_REQUEST, RpcError::new(INVALID_PARAMS, message))
+        }
+        CallError::Rpc(error) => (StatusCode::OK, error),
+        CallError::Failed { error_id } => {
+            let data = Some(Value::from_iter([("error_id", error_id)]));
+            let error = RpcError { data, ..RpcError::new(INTERNAL_ERROR, message) };
+            (StatusCode::INTERNAL_SERVER_ERROR, error)
+        }
+    }
+}

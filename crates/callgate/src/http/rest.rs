@@ -1,0 +1,113 @@
+//! List, describe, invoke.
+
+use std::borrow::Cow;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::Shared;
+use super::body::{self, Slices};
+use super::reply::{self, RestError};
+use crate::access::Caller;
+use crate::cursor::OffsetCursor;
+use crate::gateway::CallRequest;
+use crate::strict_json;
+
+/// How many tools a page of the REST face has.
+const PAGE_SIZE: usize = 50;
+
+/// `GET /mcp/tools/list?cursor=`
+pub(super) async fn list(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+) -> Result<Response, RestError> {
+    let cursor = query_parameter(&uri, "cursor").unwrap_or_default();
+    let OffsetCursor(offset) = OffsetCursor::decode(&cursor)?;
+    let page = shared.gateway.list(&caller, offset, PAGE_SIZE);
+    let end = match page.next {
+        Some(next) => format!("],\"nextCursor\":\"{}\"}}", OffsetCursor(next).encode()).into(),
+        None => Bytes::from_static(b"],\"nextCursor\":null}"),
+    };
+    let start = Bytes::from_static(b"{\"tools\":[");
+    let slices = Slices::new([start].into_iter().chain(page.tools).chain([end]));
+    Ok(reply::bytes_as_json(StatusCode::OK, Body::new(slices)))
+}
+
+/// `GET /mcp/tools/describe?name=`
+pub(super) async fn describe(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    uri: Uri,
+) -> Result<Response, RestError> {
+    let name = query_parameter(&uri, "name")
+        .filter(|name| !name.is_empty())
+        .ok_or(RestError::MissingParameter("name"))?;
+    let tool = shared.gateway.describe(&caller, &name)?;
+    let slices = [Bytes::from_static(b"{\"tool\":"), tool, Bytes::from_static(b"}")];
+    Ok(reply::bytes_as_json(StatusCode::OK, Body::new(Slices::new(slices))))
+}
+
+/// `POST /mcp/tools/invoke`
+pub(super) async fn invoke(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, RestError> {
+    let (parts, body) = request.into_parts();
+    let bytes = body::read(&parts.headers, body, &shared.options).await?;
+    let body = std::str::from_utf8(&bytes).map_err(|_| RestError::InvalidJson)?;
+    let Invocation { name, arguments } = Invocation::parse(body)?;
+    let request = CallRequest { id: &name, arguments: Some(arguments), read_only: false };
+    let result = shared.gateway.call(&caller, request).await?;
+    Ok(bytes_of_result(&result))
+}
+
+fn bytes_of_result(result: &RawValue) -> Response {
+    let mut body = Vec::with_capacity(result.get().len() + 12);
+    body.extend_from_slice(b"{\"result\":");
+    body.extend_from_slice(result.get().as_bytes());
+    body.push(b'}');
+    reply::bytes_as_json(StatusCode::OK, body)
+}
+
+/// The body of an invocation. The order of the checks is the seed's: JSON, name, arguments.
+struct Invocation<'a> {
+    name: Cow<'a, str>,
+    arguments: &'a RawValue,
+}
+
+impl<'a> Invocation<'a> {
+    fn parse(body: &'a str) -> Result<Self, RestError> {
+        let members = match strict_json::members(body) {
+            Ok(members) => members,
+            // JSON, but not an object: then there is no name in it.
+            Err(_) if is_other_json(body) => return Err(RestError::MissingParameter("name")),
+            Err(_) => return Err(RestError::InvalidJson),
+        };
+        let member =
+            |key: &str| members.iter().find(|(name, _)| name == key).map(|(_, value)| *value);
+        let name = member("name")
+            .and_then(|name| serde_json::from_str(name.get()).ok())
+            .ok_or(RestError::MissingParameter("name"))?;
+        let arguments = member("arguments")
+            .filter(|arguments| arguments.get().starts_with(['{', '[']))
+            .ok_or(RestError::MissingParameter("arguments"))?;
+        Ok(Self { name, arguments })
+    }
+}
+
+fn is_other_json(body: &str) -> bool {
+    !body.trim_start().starts_with('{') && serde_json::from_str::<&RawValue>(body).is_ok()
+}
+
+/// The last value of a query parameter, as PHP takes it.
+pub(super) fn query_parameter<'a>(uri: &'a Uri, name: &str) -> Option<Cow<'a, str>> {
+    let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    pairs.filter(|(key, _)| key == name).last().map(|(_, value)| value)
+}

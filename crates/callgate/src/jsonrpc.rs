@@ -1,0 +1,180 @@
+//! The JSON-RPC 2.0 envelope: requests borrowed from the body, error objects, replies.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use crate::strict_json;
+
+/// -32700
+pub const PARSE_ERROR: i64 = -32700;
+/// -32600
+pub const INVALID_REQUEST: i64 = -32600;
+/// -32601
+pub const METHOD_NOT_FOUND: i64 = -32601;
+/// -32602
+pub const INVALID_PARAMS: i64 = -32602;
+/// -32603
+pub const INTERNAL_ERROR: i64 = -32603;
+
+/// A request or, without an id, a notification.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// A string or a number as it stands in the body; `None` is a notification.
+    pub id: Option<&'a RawValue>,
+    /// The method.
+    pub method: Cow<'a, str>,
+    /// An object or a list.
+    pub params: Option<&'a RawValue>,
+}
+
+/// A body that is not one request.
+#[derive(Debug, Error)]
+pub enum EnvelopeError {
+    /// Not JSON.
+    #[error("not valid JSON: {0}")]
+    Parse(#[source] serde_json::Error),
+    /// JSON, but not a request.
+    #[error("not a JSON-RPC 2.0 request: {0}")]
+    Invalid(Cow<'static, str>),
+}
+
+impl EnvelopeError {
+    /// The code for the reply.
+    pub fn code(&self) -> i64 {
+        match self {
+            Self::Parse(_) => PARSE_ERROR,
+            Self::Invalid(_) => INVALID_REQUEST,
+        }
+    }
+
+    fn invalid(problem: &'static str) -> Self {
+        Self::Invalid(Cow::Borrowed(problem))
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Reads one request; a list is not one.
+    pub fn parse(body: &'a str) -> Result<Self, EnvelopeError> {
+        let members = match strict_json::members(body) {
+            Ok(members) => members,
+            Err(error) => return Err(Self::why_not_an_object(body, error)),
+        };
+        let (mut id, mut method, mut params, mut version) = (None, None, None, None);
+        for (name, value) in members {
+            match name.as_ref() {
+                "jsonrpc" => version = Some(value),
+                "id" => id = Some(value),
+                "method" => method = Some(value),
+                "params" => params = Some(value),
+                _ => {}
+            }
+        }
+        if version.map(RawValue::get) != Some("\"2.0\"") {
+            return Err(EnvelopeError::invalid("`jsonrpc` must be \"2.0\""));
+        }
+        if id.is_some_and(|id| {
+            !id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
+        }) {
+            return Err(EnvelopeError::invalid("`id` must be a string or a number"));
+        }
+        let method = method
+            .and_then(|method| serde_json::from_str::<Cow<'a, str>>(method.get()).ok())
+            .ok_or(EnvelopeError::invalid("`method` must be a string"))?;
+        if params.is_some_and(|params| !params.get().starts_with(['{', '['])) {
+            return Err(EnvelopeError::invalid("`params` must be an object or a list"));
+        }
+        Ok(Self { id, method, params })
+    }
+
+    fn why_not_an_object(body: &str, error: serde_json::Error) -> EnvelopeError {
+        if error.is_syntax() || error.is_eof() {
+            return EnvelopeError::Parse(error);
+        }
+        match body.trim_start().chars().next() {
+            Some('[') => EnvelopeError::invalid("batches are not taken here; send one request"),
+            _ => EnvelopeError::Invalid(error.to_string().into()),
+        }
+    }
+}
+
+/// The error of a JSON-RPC reply, as an upstream gave it or as we make it.
+#[derive(Debug, Clone, Serialize, serde::Deserialize, Error)]
+#[error("{message} (code {code})")]
+pub struct RpcError {
+    /// The code.
+    pub code: i64,
+    /// The message.
+    pub message: String,
+    /// What else was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+impl RpcError {
+    /// An error without data.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+}
+
+/// The reply to a request; without an id (it could not be read) the id is null.
+pub fn reply(id: Option<&RawValue>, outcome: Result<&RawValue, &RpcError>) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Reply<'a> {
+        jsonrpc: &'static str,
+        id: Option<&'a RawValue>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        result: Option<&'a RawValue>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<&'a RpcError>,
+    }
+    let reply = Reply { jsonrpc: "2.0", id, result: outcome.ok(), error: outcome.err() };
+    serde_json::to_vec(&reply).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_stand_as_they_came() {
+        let request =
+            Request::parse(r#" {"id": 0,"method":"a\u002eb","params":{"x": 1.0},"jsonrpc":"2.0"}"#)
+                .unwrap();
+        assert_eq!(request.id.unwrap().get(), "0");
+        assert_eq!(request.method, "a.b");
+        assert_eq!(request.params.unwrap().get(), r#"{"x": 1.0}"#);
+    }
+
+    #[test]
+    fn what_is_no_request_has_its_code() {
+        let codes: Vec<(i64, String)> = [
+            "{",
+            "",
+            "[]",
+            r#"[{"jsonrpc":"2.0","method":"a","id":1}]"#,
+            "1",
+            r#"{"method":"a","id":1}"#,
+            r#"{"jsonrpc":"2.0","id":1}"#,
+            r#"{"jsonrpc":"2.0","method":1,"id":1}"#,
+            r#"{"jsonrpc":"2.0","method":"a","id":null}"#,
+            r#"{"jsonrpc":"2.0","method":"a","id":{}}"#,
+            r#"{"jsonrpc":"2.0","method":"a","params":1,"id":1}"#,
+            r#"{"jsonrpc":"2.0","method":"a","method":"b","id":1}"#,
+        ]
+        .into_iter()
+        .map(|body| Request::parse(body).map_err(|e| (e.code(), e.to_string())).unwrap_err())
+        .collect();
+        insta::assert_debug_snapshot!(codes);
+    }
+
+    #[test]
+    fn a_null_result_is_a_result() {
+        let bytes = reply(None, Ok(RawValue::NULL));
+        assert_eq!(bytes, br#"{"jsonrpc":"2.0","id":null,"result":null}"#);
+    }
+}

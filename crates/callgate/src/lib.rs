@@ -1,0 +1,80 @@
+//! Callgate turns the JSON-RPC methods that an application already has into MCP tools, and lets
+//! each caller use only the ones that they may.
+//!
+//! A [`Method`] is what the application has. A [`CatalogBuilder`] makes tools of many of them; the
+//! [`Gateway`] holds the [`Catalog`] in force and lists, describes and calls on behalf of a
+//! [`Caller`], whose [`Grants`] decide what is there for them. An [`Upstream`] runs the methods:
+//! [`Local`] is Rust functions in this process.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use callgate::{
+//!     CallRequest, Caller, CatalogBuilder, Gateway, Grants, LOCAL, Local, Mask, Method, Prefix,
+//!     Safety, Types, User, Upstream, local::Error,
+//! };
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut local = Local::default();
+//! local.method(
+//!     Method::new("cache.rebuild".parse()?)
+//!         .description("Rebuilds the cache.")
+//!         .safety(Safety::Destructive)
+//!         .requires("system", Mask::Execute),
+//!     async |_, _: serde_json::Value| Ok::<_, Error>(true),
+//! );
+//!
+//! let mut catalog = CatalogBuilder::new(Prefix::default(), None);
+//! for method in local.methods() {
+//!     catalog.add(method.clone(), 0, &Types::default(), []);
+//! }
+//! let gateway = Gateway::new([(Arc::from(LOCAL), Arc::new(local) as Arc<dyn Upstream>)]);
+//! gateway.set_catalog(Arc::new(catalog.finish()));
+//!
+//! let admin = User { id: 1, name: "admin".into(), role: None };
+//! let admin = Caller::user(admin, Grants::from_iter([("system", Mask::Execute)]));
+//! let request = CallRequest { id: "cache.rebuild", arguments: None, read_only: false };
+//! assert_eq!(gateway.call(&admin, request).await?.get(), "true");
+//! assert!(gateway.call(&Caller::anonymous(), request).await.is_err());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With the feature `http`, [`http::router`] serves all of it.
+
+pub mod access;
+mod arguments;
+mod catalog;
+mod cursor;
+mod finding;
+mod gateway;
+#[cfg(feature = "http")]
+pub mod http;
+pub mod jsonrpc;
+mod listing;
+pub mod local;
+mod method;
+mod schema;
+mod settings;
+mod strict_json;
+mod tool;
+mod tool_name;
+mod type_expr;
+mod types;
+mod upstream;
+
+pub use access::{Access, Caller, Decision, Grants, Mask, Need, Requirement, Section, User};
+pub use arguments::{Arguments, ArgumentsError, ParamStyle};
+pub use catalog::{Catalog, CatalogBuilder, Entry, Quarantined};
+pub use cursor::{CursorError, OffsetCursor};
+pub use finding::Finding;
+pub use gateway::{CallError, CallRequest, DEFAULT_CALL_TIMEOUT, Gateway, NotFound};
+pub use listing::{Listing, Page};
+pub use local::Local;
+pub use method::{DefinitionError, LOCAL, Method, MethodId, Param, Safety};
+pub use schema::Schema;
+pub use settings::{KEYS as SETTING_KEYS, REVISIONS, SettingError, Settings};
+pub use tool_name::{Prefix, ToolName, Unnamed, tool_names};
+pub use type_expr::{ClassName, Field, Literal, TypeError, TypeExpr};
+pub use types::{TypeDefinition, TypeField, Types};
+pub use upstream::{BoxFuture, Call, Upstream, UpstreamError};

@@ -1,0 +1,391 @@
+//! What a JSON-RPC method is: its id, parameters, texts, safety, requirement and upstream.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use crate::access::Requirement;
+use crate::type_expr::{TypeError, TypeExpr};
+
+/// The upstream of functions in this process.
+pub const LOCAL: &str = "local";
+
+/// A method of an application, as code or the registry defines it.
+///
+/// ```
+/// use callgate::{Mask, Method, Param, Safety};
+///
+/// let method = Method::new("user.get".parse()?)
+///     .description("Looks up a user.")
+///     .param(Param::new("id_user", "int".parse()?))
+///     .safety(Safety::ReadOnly)
+///     .requires("user_management", Mask::Read);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Method {
+    pub(crate) id: MethodId,
+    pub(crate) title: Option<String>,
+    pub(crate) description: String,
+    pub(crate) input: Input,
+    pub(crate) output: Option<ParamType>,
+    pub(crate) safety: Option<Safety>,
+    pub(crate) annotations: Map<String, Value>,
+    pub(crate) requirement: Requirement,
+    pub(crate) upstream: Arc<str>,
+    pub(crate) tool_name: Option<String>,
+}
+
+/// A method's id, such as `cache.rebuild`: 1 to 255 characters, none of them a control character,
+/// no white space at the ends.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MethodId(Arc<str>);
+
+/// Whether calling a method changes anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Safety {
+    /// It only reads.
+    ReadOnly,
+    /// It creates, changes, deletes or has another effect.
+    Destructive,
+}
+
+/// What a method takes.
+#[derive(Debug, Clone)]
+pub(crate) enum Input {
+    Params(Vec<Param>),
+    /// A schema for all arguments at once, and what to show of it where that differs.
+    Schema {
+        check: Value,
+        advertised: Option<Value>,
+    },
+}
+
+/// A parameter.
+#[derive(Debug, Clone)]
+pub struct Param {
+    pub(crate) name: String,
+    pub(crate) ty: ParamType,
+    pub(crate) description: String,
+    pub(crate) optional: bool,
+    pub(crate) default: Option<Value>,
+}
+
+/// What a parameter or a result holds.
+#[derive(Debug, Clone)]
+pub(crate) enum ParamType {
+    Type(TypeExpr),
+    Schema(Value),
+}
+
+/// Why a definition cannot become a tool. The method is quarantined, the others are served.
+#[derive(Debug, Error)]
+pub enum DefinitionError {
+    /// The id is empty, too long or has control characters.
+    #[error("the id `{0}` is not 1 to 255 characters without control characters or outer space")]
+    Id(String),
+    /// A type does not parse.
+    #[error(transparent)]
+    Type(#[from] TypeError),
+    /// Two parameters have one name.
+    #[error("two parameters are named `{0}`")]
+    DuplicateParam(String),
+    /// A name that cannot be a parameter's.
+    #[error("`{0}` is not a parameter's name")]
+    ParamName(String),
+    /// Something that should be a JSON Schema.
+    #[error("expected a JSON Schema (an object), found `{0}`")]
+    NotASchema(String),
+    /// An input schema whose root is not an object.
+    #[error("the input schema must be of type `object`, found `{0}`")]
+    InputNotAnObject(String),
+    /// A schema that does not compile.
+    #[error("the schema is not valid: {0}")]
+    InvalidSchema(String),
+    /// A schema nested too deeply.
+    #[error("the schema is nested more than 64 levels deep")]
+    SchemaTooDeep,
+    /// A `$ref` that leads nowhere, or outside.
+    #[error(
+        "`$ref` to `{0}`, which is neither in the schema's `$defs` nor a class of the registry"
+    )]
+    Reference(String),
+    /// The tool name is not one, or is another method's.
+    #[error("the tool name `{0}` {1}")]
+    ToolName(String, &'static str),
+    /// Another method has the same id.
+    #[error("another definition has the id `{0}`")]
+    DuplicateId(String),
+    /// A value that another part of the program read, with what is wrong about it.
+    #[error("{place}: {problem}")]
+    Value {
+        /// Where it stands, such as a column.
+        place: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl DefinitionError {
+    /// A wrong value at a named place.
+    pub fn value(place: impl Into<String>, problem: impl fmt::Display) -> Self {
+        Self::Value { place: place.into(), problem: problem.to_string() }
+    }
+}
+
+impl Method {
+    /// A method without parameters, open to every caller, on the upstream [`LOCAL`].
+    pub fn new(id: MethodId) -> Self {
+        Self {
+            id,
+            title: None,
+            description: String::new(),
+            input: Input::Params(Vec::new()),
+            output: None,
+            safety: None,
+            annotations: Map::new(),
+            requirement: Requirement::default(),
+            upstream: LOCAL.into(),
+            tool_name: None,
+        }
+    }
+
+    /// The id.
+    pub fn id(&self) -> &MethodId {
+        &self.id
+    }
+
+    /// What callers need.
+    pub fn requirement(&self) -> &Requirement {
+        &self.requirement
+    }
+
+    /// The name of the upstream that runs it.
+    pub fn upstream_name(&self) -> &Arc<str> {
+        &self.upstream
+    }
+
+    /// Sets the title for people.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// Sets the description; agents see little else.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    /// Adds a parameter behind those that are there.
+    #[must_use]
+    pub fn param(mut self, param: Param) -> Self {
+        match &mut self.input {
+            Input::Params(params) => params.push(param),
+            Input::Schema { .. } => self.input = Input::Params(vec![param]),
+        }
+        self
+    }
+
+    /// Sets a schema for all arguments at once, in place of parameters.
+    pub fn input_schema(mut self, schema: Value) -> Result<Self, DefinitionError> {
+        let (check, advertised) = crate::schema::normalise::input(schema)?;
+        compile(&check)?;
+        self.input = Input::Schema { check, advertised };
+        Ok(self)
+    }
+
+    /// Sets the type of the result.
+    #[must_use]
+    pub fn returns(mut self, ty: TypeExpr) -> Self {
+        self.output = Some(ParamType::Type(ty));
+        self
+    }
+
+    /// Sets the schema of the result.
+    pub fn output_schema(mut self, schema: Value) -> Result<Self, DefinitionError> {
+        let schema = crate::schema::normalise::output(schema)?;
+        compile(&schema)?;
+        self.output = Some(ParamType::Schema(schema));
+        Ok(self)
+    }
+
+    /// Says whether calls change anything.
+    #[must_use]
+    pub fn safety(mut self, safety: Safety) -> Self {
+        self.safety = Some(safety);
+        self
+    }
+
+    /// Sets the annotations that pass through to clients.
+    #[must_use]
+    pub fn annotations(mut self, annotations: Map<String, Value>) -> Self {
+        self.annotations = annotations;
+        self
+    }
+
+    /// Adds a section and the mask that a caller needs on it; all that are added must hold.
+    #[must_use]
+    pub fn requires(mut self, section: impl Into<crate::Section>, mask: crate::Mask) -> Self {
+        self.requirement.add(section.into(), mask);
+        self
+    }
+
+    /// Sets what callers need, in place of all that [`Self::requires`] added.
+    #[must_use]
+    pub fn requirement_is(mut self, requirement: Requirement) -> Self {
+        self.requirement = requirement;
+        self
+    }
+
+    /// Sets the upstream that runs it.
+    #[must_use]
+    pub fn upstream(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.upstream = name.into();
+        self
+    }
+
+    /// Sets the tool name, without the prefix, that was chosen or given before.
+    #[must_use]
+    pub fn tool_name(mut self, name: impl Into<String>) -> Self {
+        self.tool_name = Some(name.into());
+        self
+    }
+}
+
+/// Checks that a schema from outside compiles; those made here do.
+pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, DefinitionError> {
+    jsonschema::draft202012::new(schema)
+        .map_err(|error| DefinitionError::InvalidSchema(error.to_string()))
+}
+
+impl Param {
+    /// A required parameter.
+    pub fn new(name: impl Into<String>, ty: TypeExpr) -> Self {
+        Self {
+            name: name.into(),
+            ty: ParamType::Type(ty),
+            description: String::new(),
+            optional: false,
+            default: None,
+        }
+    }
+
+    /// A required parameter with a schema of its own, which may not use `$ref`.
+    pub fn with_schema(name: impl Into<String>, schema: Value) -> Result<Self, DefinitionError> {
+        let schema = crate::schema::normalise::subschema(schema)?;
+        compile(&schema)?;
+        if let Some(target) = find_reference(&schema) {
+            return Err(DefinitionError::Reference(target.to_owned()));
+        }
+        Ok(Self { ty: ParamType::Schema(schema), ..Self::new(name, TypeExpr::Mixed) })
+    }
+
+    /// Sets the description.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    /// Makes it optional, without a default.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        self.optional = true;
+        self
+    }
+
+    /// Makes it optional, with what stands for it when it is absent.
+    #[must_use]
+    pub fn default(mut self, value: Value) -> Self {
+        self.default = Some(value);
+        self
+    }
+
+    /// The name that the method knows it by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether a call must have it.
+    pub fn is_required(&self) -> bool {
+        !self.optional && self.default.is_none()
+    }
+}
+
+fn find_reference(schema: &Value) -> Option<&str> {
+    match schema {
+        Value::Object(map) => map
+            .get("$ref")
+            .and_then(Value::as_str)
+            .or_else(|| map.values().find_map(find_reference)),
+        Value::Array(items) => items.iter().find_map(find_reference),
+        _ => None,
+    }
+}
+
+impl MethodId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for MethodId {
+    type Err = DefinitionError;
+
+    fn from_str(text: &str) -> Result<Self, DefinitionError> {
+        let length = text.chars().count();
+        let fits = (1..=255).contains(&length)
+            && text.trim() == text
+            && !text.chars().any(char::is_control);
+        if fits {
+            Ok(Self(text.into()))
+        } else {
+            Err(DefinitionError::Id(text.escape_debug().take(80).collect()))
+        }
+    }
+}
+
+impl fmt::Display for MethodId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Borrow<str> for MethodId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Safety {
+    /// The word for it in the registry and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read_only",
+            Self::Destructive => "destructive",
+        }
+    }
+}
+
+impl FromStr for Safety {
+    type Err = DefinitionError;
+
+    fn from_str(text: &str) -> Result<Self, DefinitionError> {
+        match text {
+            "read_only" => Ok(Self::ReadOnly),
+            "destructive" => Ok(Self::Destructive),
+            other => Err(DefinitionError::value(
+                "safety",
+                format_args!("expected `read_only` or `destructive`, found `{other}`"),
+            )),
+        }
+    }
+}

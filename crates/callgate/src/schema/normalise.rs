@@ -1,0 +1,139 @@
+//! Schemas from outside (a row's `input_schema`, a class's own schema) in the form that clients
+//! take: what PHP writes for empty objects is mended, and noise that some model APIs refuse is
+//! dropped. The order of keys stays.
+
+use serde_json::{Map, Value, json};
+
+use crate::method::DefinitionError;
+
+/// Deeper schemas are refused.
+const MAX_DEPTH: usize = 64;
+
+/// Integer and float widths of other type systems; they say nothing to a client and some refuse
+/// them.
+const WIDTHS: [&str; 10] =
+    ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float", "double"];
+
+/// A schema that will stand inside of another.
+pub(crate) fn subschema(schema: Value) -> Result<Value, DefinitionError> {
+    let mut schema = match schema {
+        Value::Bool(true) => json!({}),
+        Value::Array(items) if items.is_empty() => json!({}),
+        object @ Value::Object(_) => object,
+        other => return Err(DefinitionError::NotASchema(short(&other))),
+    };
+    walk(&mut schema, 0)?;
+    if let Value::Object(map) = &mut schema {
+        map.shift_remove("$schema");
+    }
+    Ok(schema)
+}
+
+/// A schema for the root of a method's input. The first is for the check, the second, where it
+/// differs, is to be advertised: unions at the root make some clients drop every tool.
+pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionError> {
+    let mut schema = subschema(schema)?;
+    let Value::Object(root) = &mut schema else {
+        return Err(DefinitionError::NotASchema(short(&schema)));
+    };
+    match root.get("type") {
+        None => {
+            root.shift_insert(0, "type".to_owned(), json!("object"));
+        }
+        Some(Value::String(name)) if name == "object" => {}
+        Some(other) => return Err(DefinitionError::InputNotAnObject(short(other))),
+    }
+    if !root.contains_key("properties") {
+        let at = root.len().min(1);
+        root.shift_insert(at, "properties".to_owned(), json!({}));
+    }
+    root.shift_remove("title");
+    let mut advertised = root.clone();
+    for keyword in ["oneOf", "anyOf", "allOf", "not", "enum"] {
+        advertised.shift_remove(keyword);
+    }
+    let advertised = (advertised.len() < root.len()).then_some(Value::Object(advertised));
+    Ok((schema, advertised))
+}
+
+/// A schema for the root of a method's result.
+pub(crate) fn output(schema: Value) -> Result<Value, DefinitionError> {
+    let mut schema = subschema(schema)?;
+    if let Value::Object(root) = &mut schema {
+        root.shift_remove("title");
+    }
+    Ok(schema)
+}
+
+fn walk(schema: &mut Value, depth: usize) -> Result<(), DefinitionError> {
+    if depth > MAX_DEPTH {
+        return Err(DefinitionError::SchemaTooDeep);
+    }
+    let map = match schema {
+        Value::Object(map) => map,
+        Value::Bool(true) => {
+            *schema = json!({});
+            return Ok(());
+        }
+        // PHP's encoder writes an empty object as an empty list.
+        Value::Array(items) if items.is_empty() => {
+            *schema = json!({});
+            return Ok(());
+        }
+        _ => return Ok(()),
+    };
+    if map.get("format").and_then(Value::as_str).is_some_and(|format| WIDTHS.contains(&format)) {
+        map.shift_remove("format");
+    }
+    for key in ["properties", "patternProperties", "$defs", "dependentSchemas"] {
+        if let Some(members) = map.get_mut(key) {
+            mend_empty(members);
+            if let Value::Object(members) = members {
+                members.values_mut().try_for_each(|member| walk(member, depth + 1))?;
+            }
+        }
+    }
+    if matches!(map.get("required"), Some(Value::Object(none)) if none.is_empty()) {
+        map.shift_remove("required");
+    }
+    walk_keywords(map, depth)?;
+    if accepts_arrays(map) && !map.contains_key("items") {
+        map.insert("items".to_owned(), json!({}));
+    }
+    Ok(())
+}
+
+fn walk_keywords(map: &mut Map<String, Value>, depth: usize) -> Result<(), DefinitionError> {
+    for key in ["items", "contains", "not", "if", "then", "else", "propertyNames"] {
+        if let Some(member) = map.get_mut(key) {
+            walk(member, depth + 1)?;
+        }
+    }
+    if let Some(member @ Value::Object(_)) = map.get_mut("additionalProperties") {
+        walk(member, depth + 1)?;
+    }
+    for key in ["oneOf", "anyOf", "allOf", "prefixItems"] {
+        if let Some(Value::Array(members)) = map.get_mut(key) {
+            members.iter_mut().try_for_each(|member| walk(member, depth + 1))?;
+        }
+    }
+    Ok(())
+}
+
+fn mend_empty(value: &mut Value) {
+    if matches!(value, Value::Array(items) if items.is_empty()) {
+        *value = json!({});
+    }
+}
+
+fn accepts_arrays(map: &Map<String, Value>) -> bool {
+    match map.get("type") {
+        Some(Value::String(name)) => name == "array",
+        Some(Value::Array(names)) => names.iter().any(|name| name == "array"),
+        _ => false,
+    }
+}
+
+fn short(value: &Value) -> String {
+    value.to_string().chars().take(60).collect()
+}

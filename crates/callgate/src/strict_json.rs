@@ -1,0 +1,192 @@
+//! JSON in which no object has a key twice.
+//!
+//! Readers differ in which of two values counts, so a checker and an upstream could see different
+//! arguments in the same bytes. Such input is refused, at every depth.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Number, Value};
+
+/// The whole value.
+pub(crate) fn value(text: &str) -> Result<Value, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = AnyValue.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(value)
+}
+
+/// The members of an object, with their values as they stand.
+pub(crate) fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let members = deserializer.deserialize_map(Members)?;
+    deserializer.end()?;
+    Ok(members)
+}
+
+fn duplicate<E: Error>(key: &str) -> E {
+    E::custom(format_args!("the key `{key}` is there twice"))
+}
+
+struct AnyValue;
+
+impl<'de> DeserializeSeed<'de> for AnyValue {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element_seed(AnyValue)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if members.contains_key(&key) {
+                return Err(duplicate(&key));
+            }
+            let value = map.next_value_seed(AnyValue)?;
+            members.insert(key, value);
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members: Self::Value = Vec::new();
+        // Above this, comparing each with each would let a client make us work.
+        let mut seen: Option<std::collections::HashSet<String>> = None;
+        while let Some(Key(key)) = map.next_key()? {
+            let twice = match &mut seen {
+                Some(seen) => !seen.insert(key.to_string()),
+                None => members.iter().any(|(known, _)| *known == key),
+            };
+            if twice {
+                return Err(duplicate(&key));
+            }
+            members.push((key, map.next_value()?));
+            if seen.is_none() && members.len() > 16 {
+                seen = Some(members.iter().map(|(key, _)| key.to_string()).collect());
+            }
+        }
+        Ok(members)
+    }
+}
+
+struct Key<'a>(Cow<'a, str>);
+
+impl<'de> serde::Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = Key<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(key)))
+            }
+
+            fn visit_str<E>(self, key: &str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(key.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn d25_duplicate_keys_are_refused_at_every_depth() {
+        for text in [r#"{"a":1,"a":1}"#, r#"{"a":[{"b":1,"b":2}]}"#, r#"{"a":1,"\u0061":2}"#] {
+            assert!(value(text).unwrap_err().to_string().contains("is there twice"), "{text}");
+        }
+        let error = members(r#"{"a":1,"\u0061":2}"#).unwrap_err();
+        assert!(error.to_string().contains("the key `a` is there twice"), "{error}");
+    }
+
+    #[test]
+    fn duplicates_are_found_among_many_members() {
+        let mut keys: Vec<String> = (0..100).map(|n| format!("\"k{n}\":0")).collect();
+        keys.push("\"k50\":1".to_owned());
+        let text = format!("{{{}}}", keys.join(","));
+        assert!(members(&text).unwrap_err().to_string().contains("`k50` is there twice"));
+    }
+
+    #[test]
+    fn values_stand_as_they_came() {
+        let members = members(r#"{"n": 1e2, "s":"\u00e9"}"#).unwrap();
+        assert_eq!(members[0].1.get(), "1e2");
+        assert_eq!(members[1].1.get(), r#""\u00e9""#);
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error_and_no_overflow() {
+        assert!(value(&"[".repeat(100_000)).is_err());
+        assert!(value(&"{\"a\":".repeat(100_000)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_as_serde_json_would_or_refused(text in r#"[\{\}\[\]",:a0-9 .eE+-]{0,40}"#) {
+            if let Ok(strict) = value(&text) {
+                prop_assert_eq!(strict, serde_json::from_str::<Value>(&text).unwrap());
+            }
+        }
+    }
+}

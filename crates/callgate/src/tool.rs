@@ -1,0 +1,220 @@
+//! What an MCP client sees of a method: [`Method`] to the bytes of a tool.
+
+use std::collections::HashSet;
+use std::io::Write as _;
+use std::ops::Range;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::finding::Finding;
+use crate::method::{DefinitionError, Input, Method, Param, ParamType, Safety};
+use crate::schema::{InputSchema, Purpose, Schema};
+use crate::type_expr::TypeExpr;
+use crate::types::{TypeDefinition, Types};
+
+/// Names that the REST face's own paths have; a method called so has no URL of its own.
+pub(crate) const RESERVED_IDS: [&str; 3] = ["list", "describe", "invoke"];
+
+/// Where a tool's bytes are and what else its calls need.
+#[derive(Debug)]
+pub(crate) struct WrittenTool {
+    /// The tool, within the buffer that was written to.
+    pub(crate) tool: Range<usize>,
+    /// Its input schema, within the same.
+    pub(crate) input_schema: Range<usize>,
+    /// The schema that arguments are checked against, where it is not the advertised one.
+    pub(crate) check: Option<Box<[u8]>>,
+    pub(crate) safety: Safety,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Appends `method` as a tool of the REST face (the newest shape, with the id as the name).
+pub(crate) fn write(
+    method: &Method,
+    types: &Types,
+    out: &mut Vec<u8>,
+) -> Result<WrittenTool, DefinitionError> {
+    let mut findings = Vec::new();
+    let start = out.len();
+    out.extend_from_slice(b"{\"name\":");
+    json(out, method.id.as_str())?;
+    if let Some(title) = &method.title {
+        out.extend_from_slice(b",\"title\":");
+        json(out, title)?;
+    }
+    out.extend_from_slice(b",\"description\":");
+    json(out, &method.description)?;
+    out.extend_from_slice(b",\"inputSchema\":");
+    let schema_start = out.len();
+    let check = write_input(method, types, out, &mut findings)?;
+    let input_schema = schema_start..out.len();
+    write_output(method, types, out)?;
+    out.extend_from_slice(b",\"annotations\":");
+    let safety = write_annotations(method, out, &mut findings)?;
+    out.push(b'}');
+    if RESERVED_IDS.contains(&method.id.as_str()) {
+        findings.push(Finding::NoUrl);
+    }
+    Ok(WrittenTool { tool: start..out.len(), input_schema, check, safety, findings })
+}
+
+fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> Result<(), DefinitionError> {
+    serde_json::to_writer(out, value)
+        .map_err(|error| DefinitionError::InvalidSchema(error.to_string()))
+}
+
+/// Writes the advertised input schema; what comes back is the check's, where that differs.
+fn write_input(
+    method: &Method,
+    types: &Types,
+    out: &mut Vec<u8>,
+    findings: &mut Vec<Finding>,
+) -> Result<Option<Box<[u8]>>, DefinitionError> {
+    let params = match &method.input {
+        Input::Params(params) => advertised_names(params)?,
+        Input::Schema { check, advertised } => {
+            let Some(advertised) = advertised else {
+                json(out, check)?;
+                return Ok(None);
+            };
+            findings.push(Finding::HiddenRootUnion);
+            json(out, advertised)?;
+            let mut bytes = Vec::new();
+            json(&mut bytes, check)?;
+            return Ok(Some(bytes.into()));
+        }
+    };
+    for (name, param) in &params {
+        if *name != param.name {
+            findings.push(Finding::RenamedParam { from: param.name.clone(), to: name.clone() });
+        }
+        if let ParamType::Type(ty) = &param.ty {
+            findings.extend(types.undefined_in(ty).into_iter().map(Finding::UndefinedClass));
+        }
+    }
+    let start = out.len();
+    json(out, &InputSchema::of(&params, types, Purpose::Advertise))?;
+    let mut check = Vec::new();
+    json(&mut check, &InputSchema::of(&params, types, Purpose::Check))?;
+    Ok((out.get(start..) != Some(check.as_slice())).then(|| check.into()))
+}
+
+/// Some model APIs refuse a whole request over one property name outside of
+/// `^[a-zA-Z0-9_.-]{1,64}$`, so such a name is advertised in another form.
+fn advertised_names(params: &[Param]) -> Result<Vec<(String, &Param)>, DefinitionError> {
+    let mut own = HashSet::new();
+    for param in params {
+        if !own.insert(param.name.as_str()) {
+            return Err(DefinitionError::DuplicateParam(param.name.clone()));
+        }
+        if param.name.is_empty() || param.name.chars().any(char::is_control) {
+            return Err(DefinitionError::ParamName(param.name.escape_debug().to_string()));
+        }
+    }
+    let mut taken: HashSet<String> =
+        own.iter().filter(|name| is_portable(name)).map(ToString::to_string).collect();
+    let names = params.iter().map(|param| {
+        if is_portable(&param.name) {
+            return (param.name.clone(), param);
+        }
+        let plain: String = param.name.chars().map(portable).take(60).collect();
+        let mut name = plain.clone();
+        for number in 2.. {
+            if taken.insert(name.clone()) {
+                break;
+            }
+            name = format!("{plain}_{number}");
+        }
+        (name, param)
+    });
+    Ok(names.collect())
+}
+
+fn portable(c: char) -> char {
+    if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-') { c } else { '_' }
+}
+
+fn is_portable(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.chars().all(|c| portable(c) == c)
+}
+
+fn write_output(method: &Method, types: &Types, out: &mut Vec<u8>) -> Result<(), DefinitionError> {
+    match &method.output {
+        Some(ParamType::Schema(schema)) => {
+            out.extend_from_slice(b",\"outputSchema\":");
+            json(out, schema)
+        }
+        Some(ParamType::Type(ty)) if is_telling(ty, types, &mut HashSet::new()) => {
+            out.extend_from_slice(b",\"outputSchema\":");
+            json(out, &Schema::of(ty, types))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a result's type can be promised to a client: PHP's `array` may come as `{}` or `[]`,
+/// and of `mixed` and unknown classes nothing is known.
+fn is_telling<'a>(ty: &'a TypeExpr, types: &'a Types, seen: &mut HashSet<&'a str>) -> bool {
+    match ty {
+        TypeExpr::Array | TypeExpr::Mixed | TypeExpr::Null => false,
+        TypeExpr::List(inner) | TypeExpr::Map(inner) | TypeExpr::Nullable(inner) => {
+            is_telling(inner, types, seen)
+        }
+        TypeExpr::Tuple(members) | TypeExpr::Union(members) => {
+            members.iter().all(|member| is_telling(member, types, seen))
+        }
+        TypeExpr::Shape(fields) => fields.iter().all(|field| is_telling(&field.ty, types, seen)),
+        TypeExpr::Class(name) => match types.definition(name) {
+            None => false,
+            Some(TypeDefinition::Schema(_)) => true,
+            Some(TypeDefinition::Fields(fields)) => {
+                !seen.insert(name.as_str())
+                    || fields.iter().all(|field| is_telling(&field.ty, types, seen))
+            }
+        },
+        _ => true,
+    }
+}
+
+/// Both hints are always there, and the method's safety beats what its annotations say.
+fn write_annotations(
+    method: &Method,
+    out: &mut Vec<u8>,
+    findings: &mut Vec<Finding>,
+) -> Result<Safety, DefinitionError> {
+    let hinted = hinted_safety(&method.annotations, findings);
+    let safety = method.safety.or(hinted).unwrap_or_else(|| {
+        findings.push(Finding::MissingSafety);
+        Safety::Destructive
+    });
+    if hinted.is_some_and(|hinted| hinted != safety) {
+        findings.push(Finding::SafetyConflict);
+    }
+    let read_only = safety == Safety::ReadOnly;
+    // Writing to a Vec cannot fail.
+    let _ = write!(out, "{{\"readOnlyHint\":{read_only},\"destructiveHint\":{}", !read_only);
+    for (key, value) in &method.annotations {
+        if key != "readOnlyHint" && key != "destructiveHint" {
+            out.push(b',');
+            json(out, key)?;
+            out.push(b':');
+            json(out, value)?;
+        }
+    }
+    out.push(b'}');
+    Ok(safety)
+}
+
+fn hinted_safety(annotations: &Map<String, Value>, findings: &mut Vec<Finding>) -> Option<Safety> {
+    let hint = |name: &str| annotations.get(name).and_then(Value::as_bool);
+    match (hint("readOnlyHint"), hint("destructiveHint")) {
+        (Some(true), Some(true)) => {
+            findings.push(Finding::SafetyConflict);
+            Some(Safety::Destructive)
+        }
+        (Some(true), _) => Some(Safety::ReadOnly),
+        (Some(false), _) | (None, Some(true)) => Some(Safety::Destructive),
+        (None, _) => None,
+    }
+}

@@ -1,0 +1,218 @@
+//! Tool names: how a method's id becomes a name that every MCP client takes.
+//!
+//! The name is the prefix, `__` and the id, each foreign character turned to `_`. An id that needs
+//! no change keeps its name. Changed ids that meet, and names over the limit, are cut and get a
+//! short hash of the id. A name once given stays: the registry remembers those that are not simply
+//! the id, and they are handed in again here.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::method::DefinitionError;
+
+const MAX_LENGTH: usize = 64;
+const SEPARATOR: &str = "__";
+/// `_` and eight letters: 40 bits of the id's SHA-256.
+const HASH_LENGTH: usize = 9;
+
+/// A name that matches `^[a-zA-Z0-9_-]{1,64}$`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ToolName(Arc<str>);
+
+impl ToolName {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Stands in until names are given; never served.
+    pub(crate) fn unassigned() -> Self {
+        Self(Arc::from("_"))
+    }
+
+    fn parse(text: String) -> Option<Self> {
+        let fits = (1..=MAX_LENGTH).contains(&text.len()) && text.chars().all(is_plain);
+        fits.then(|| Self(text.into()))
+    }
+}
+
+impl fmt::Display for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What stands before every tool name: nothing, or up to 40 of `[a-zA-Z0-9_-]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Prefix(String);
+
+impl Prefix {
+    const MAX_LENGTH: usize = 40;
+
+    /// The prefix, without the separator.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A whole name from its part behind the prefix.
+    fn before(&self, local: &str) -> String {
+        if self.0.is_empty() { local.to_owned() } else { format!("{}{SEPARATOR}{local}", self.0) }
+    }
+
+    /// The part of a whole name behind the prefix.
+    pub fn strip<'a>(&self, name: &'a ToolName) -> &'a str {
+        let name = name.as_str();
+        if self.0.is_empty() {
+            return name;
+        }
+        name.strip_prefix(&self.0).and_then(|rest| rest.strip_prefix(SEPARATOR)).unwrap_or(name)
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = DefinitionError;
+
+    fn from_str(text: &str) -> Result<Self, DefinitionError> {
+        if text.len() <= Self::MAX_LENGTH && text.chars().all(is_plain) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(DefinitionError::value(
+                "prefix",
+                format_args!(
+                    "`{text}` is not up to {} letters, digits, `_` and `-`",
+                    Self::MAX_LENGTH
+                ),
+            ))
+        }
+    }
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
+/// A method that needs a name.
+#[derive(Debug, Clone, Copy)]
+pub struct Unnamed<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// The name behind the prefix that it was given before, or that a person chose.
+    pub given: Option<&'a str>,
+}
+
+/// Gives each method its name, or says why it can have none. The ids must differ.
+///
+/// ```
+/// use callgate::{Unnamed, tool_names};
+///
+/// let methods = ["cache.rebuild", "getUser"].map(|id| Unnamed { id, given: None });
+/// let names = tool_names(&"ACME".parse()?, &methods);
+/// assert_eq!(names[0].as_ref().unwrap().as_str(), "ACME__cache_rebuild");
+/// # Ok::<(), callgate::DefinitionError>(())
+/// ```
+pub fn tool_names(
+    prefix: &Prefix,
+    methods: &[Unnamed<'_>],
+) -> Vec<Result<ToolName, DefinitionError>> {
+    let mut names = Names { prefix, taken: HashMap::new(), given: vec![None; methods.len()] };
+    let mut refused: HashMap<usize, DefinitionError> = HashMap::new();
+    for (index, method) in methods.iter().enumerate() {
+        if let Some(Err(error)) = method.given.and_then(|given| names.take_given(index, given)) {
+            refused.insert(index, error);
+        }
+    }
+    let is_unnamed = |names: &Names<'_>, index: &usize| {
+        names.given.get(*index).is_some_and(Option::is_none) && !refused.contains_key(index)
+    };
+    let open = |names: &Names<'_>| -> Vec<(usize, &str)> {
+        let methods = methods.iter().enumerate().map(|(index, method)| (index, method.id));
+        methods.filter(|(index, _)| is_unnamed(names, index)).collect()
+    };
+    for (index, id) in open(&names) {
+        if id.chars().all(is_plain) {
+            names.take(index, prefix.before(id));
+        }
+    }
+    let changed = open(&names);
+    let mut wanted: HashMap<String, usize> = HashMap::new();
+    for (_, id) in &changed {
+        *wanted.entry(plain(id)).or_default() += 1;
+    }
+    for (index, id) in &changed {
+        if wanted.get(&plain(id)) == Some(&1) {
+            names.take(*index, prefix.before(&plain(id)));
+        }
+    }
+    for (index, id) in open(&names) {
+        names.take(index, names.hashed(id));
+    }
+    let clash = |id: &str| {
+        DefinitionError::ToolName(names.hashed(id), "is another method's; choose one by hand")
+    };
+    let results =
+        methods.iter().zip(&names.given).enumerate().map(|(index, (method, name))| {
+            match (name, refused.remove(&index)) {
+                (Some(name), _) => Ok(name.clone()),
+                (None, Some(error)) => Err(error),
+                (None, None) => Err(clash(method.id)),
+            }
+        });
+    results.collect()
+}
+
+struct Names<'a> {
+    prefix: &'a Prefix,
+    taken: HashMap<ToolName, usize>,
+    given: Vec<Option<ToolName>>,
+}
+
+impl Names<'_> {
+    /// A remembered or chosen name. `None` where it no longer fits behind a longer prefix: then
+    /// the method gets another.
+    fn take_given(&mut self, index: usize, local: &str) -> Option<Result<(), DefinitionError>> {
+        let error = |why| Some(Err(DefinitionError::ToolName(local.to_owned(), why)));
+        if local.is_empty() || !local.chars().all(is_plain) {
+            return error("has characters other than letters, digits, `_` and `-`");
+        }
+        let whole = self.prefix.before(local);
+        if whole.len() > MAX_LENGTH {
+            return None;
+        }
+        if self.take(index, whole) { Some(Ok(())) } else { error("is another method's") }
+    }
+
+    fn take(&mut self, index: usize, name: String) -> bool {
+        let Some(name) = ToolName::parse(name) else { return false };
+        if self.taken.contains_key(&name) {
+            return false;
+        }
+        self.taken.insert(name.clone(), index);
+        if let Some(given) = self.given.get_mut(index) {
+            *given = Some(name);
+        }
+        true
+    }
+
+    /// Cut, with the id's hash behind it.
+    fn hashed(&self, id: &str) -> String {
+        let mut name = self.prefix.before(&plain(id));
+        name.truncate(MAX_LENGTH - HASH_LENGTH);
+        name.push('_');
+        name.extend(Sha256::digest(id.as_bytes()).iter().take(8).map(|byte| {
+            let letters = b"abcdefghijklmnopqrstuvwxyz234567";
+            letters.get(usize::from(byte % 32)).map_or('a', |letter| char::from(*letter))
+        }));
+        name
+    }
+}
+
+fn plain(id: &str) -> String {
+    id.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn names(prefix: &str, ids: &[&str]) -> Vec<String> {
+    let methods: Vec<_> = ids.iter().map(|id| Unnamed { id, given: None }).collect();
+    let names = tool_names(&prefix.parse().unwrap(), &methods);
+    names.into_iter().map(|name| name.map_or_else(|e| e.to_string(), |n| n.to_string())).collect()
+}
+
+#[test]
+fn b42_the_prefix_stands_before_every_name() {
+    assert_eq!(
+        names("FESTI_MCP", &["onJsonExportToGoogleCalendar"]),
+        ["FESTI_MCP__onJsonExportToGoogleCalendar"]
+    );
+    assert_eq!(names("", &["getUserInfo"]), ["getUserInfo"]);
+}
+
+#[test]
+fn d1_foreign_characters_become_underscores() {
+    assert_eq!(names("", &["cache.rebuild", "a:b c/é"]), ["cache_rebuild", "a_b_c__"]);
+}
+
+#[test]
+fn d2_an_id_that_needs_no_change_keeps_its_name_and_the_changed_ones_get_a_hash() {
+    let names = names("", &["a_b", "a.b", "a:b", "c.d"]);
+    insta::assert_debug_snapshot!(names, @r#"
+    [
+        "a_b",
+        "a_b_otw4o2hp",
+        "a_b_hdd6lwmm",
+        "c_d",
+    ]
+    "#);
+}
+
+#[test]
+fn b41_long_names_are_cut_and_stay_apart() {
+    let long = "x".repeat(100);
+    let other = format!("{long}y");
+    let names = names("PREFIX", &[&long, &other]);
+    assert!(names.iter().all(|name| name.len() == 64 && name.starts_with("PREFIX__xxx")));
+    assert_ne!(names[0], names[1]);
+}
+
+#[test]
+fn b43_a_prefix_with_other_characters_is_refused() {
+    for prefix in ["a::b", "a b", "a.b", &"x".repeat(41)] {
+        assert!(prefix.parse::<Prefix>().is_err(), "{prefix}");
+    }
+}
+
+#[test]
+fn d2_a_name_once_given_stays_also_when_an_id_comes_that_is_that_name() {
+    let methods = [
+        Unnamed { id: "a.b", given: Some("a_b") },
+        Unnamed { id: "a_b", given: None },
+        Unnamed { id: "c", given: Some("a_b") },
+        Unnamed { id: "d", given: Some("not plain") },
+    ];
+    let names = tool_names(&Prefix::default(), &methods);
+    assert_eq!(names[0].as_ref().unwrap().as_str(), "a_b");
+    assert!(names[1].as_ref().unwrap().as_str().starts_with("a_b_"));
+    assert_eq!(
+        names[2].as_ref().unwrap_err().to_string(),
+        "the tool name `a_b` is another method's"
+    );
+    assert!(names[3].is_err());
+}
+
+#[test]
+fn a_remembered_name_that_no_longer_fits_behind_a_longer_prefix_is_given_anew() {
+    let given = "y".repeat(60);
+    let methods = [Unnamed { id: "some.id", given: Some(&given) }];
+    let names = tool_names(&"LONGER_PREFIX".parse().unwrap(), &methods);
+    assert_eq!(names[0].as_ref().unwrap().as_str(), "LONGER_PREFIX__some_id");
+}
+
+/// Ids that clash often: few letters, some of them foreign, some long.
+fn ids() -> impl Strategy<Value = BTreeSet<String>> {
+    let id = prop_oneof![
+        8 => "[ab._: é]{1,4}",
+        1 => "[ab.]{60,70}",
+        1 => any::<String>().prop_filter("not empty", |id| !id.is_empty()),
+    ];
+    prop::collection::btree_set(id, 0..40)
+}
+
+/// The names, with what the registry would remember handed in.
+fn assign(
+    prefix: &Prefix,
+    ids: &BTreeSet<String>,
+    remembered: &BTreeMap<String, String>,
+) -> BTreeMap<String, ToolName> {
+    let methods: Vec<_> = ids
+        .iter()
+        .map(|id| Unnamed { id, given: remembered.get(id).map(String::as_str) })
+        .collect();
+    let names = tool_names(prefix, &methods);
+    ids.iter().cloned().zip(names).filter_map(|(id, name)| Some((id, name.ok()?))).collect()
+}
+
+fn is_tool_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+proptest! {
+    #[test]
+    fn names_are_injective_stable_and_within_the_pattern(
+        ids in ids(),
+        more in ids(),
+        prefix in prop_oneof![Just(""), Just("FESTI_MCP"), Just("a"), Just("a_b__c")],
+    ) {
+        let prefix: Prefix = prefix.parse().unwrap();
+        let first = assign(&prefix, &ids, &BTreeMap::new());
+        // Within the pattern, and behind the prefix.
+        for name in first.values() {
+            prop_assert!(is_tool_name(name.as_str()), "{name}");
+            prop_assert!(name.as_str().starts_with(prefix.as_str()));
+        }
+        // Injective.
+        let distinct: HashSet<&ToolName> = first.values().collect();
+        prop_assert_eq!(distinct.len(), first.len());
+        // Only hashed names can be refused, which takes an id that is another's hashed name.
+        prop_assert_eq!(first.len(), ids.len());
+        // Stable under additions, with what the registry remembers: names that are not the id.
+        let remembered: BTreeMap<String, String> = first
+            .iter()
+            .map(|(id, name)| (id.clone(), prefix.strip(name).to_owned()))
+            .filter(|(id, local)| id != local)
+            .collect();
+        let all: BTreeSet<String> = ids.union(&more).cloned().collect();
+        let second = assign(&prefix, &all, &remembered);
+        for (id, name) in &first {
+            prop_assert_eq!(second.get(id), Some(name));
+        }
+        let distinct: HashSet<&ToolName> = second.values().collect();
+        prop_assert_eq!(distinct.len(), second.len());
+    }
+}

@@ -1,0 +1,413 @@
+//! Text to [`TypeExpr`]: a recursive descent over characters, bounded in length and depth.
+
+use serde_json::Number;
+use thiserror::Error;
+
+use super::{ClassName, Field, Literal, TypeExpr};
+
+/// Longer texts are refused; real types have a few dozen characters.
+const MAX_LENGTH: usize = 8 * 1024;
+/// Nesting past this is refused, so that no text can exhaust the stack.
+const MAX_DEPTH: usize = 32;
+
+/// Why a text is not a type.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("type `{text}`, column {column}: {problem}")]
+pub struct TypeError {
+    text: String,
+    column: usize,
+    problem: Problem,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+enum Problem {
+    #[error("expected {expected}, found {found}")]
+    Unexpected { expected: &'static str, found: String },
+    #[error("`{0}` has no meaning outside its class; write the name of the class")]
+    Relative(String),
+    #[error("`{0}` cannot be passed as JSON; use a type that can")]
+    NotData(String),
+    #[error("`{0}` takes {1}")]
+    Arguments(String, &'static str),
+    #[error("the generic class `{0}<…>` is not supported; write its elements, such as `Item[]`")]
+    GenericClass(String),
+    #[error("intersections (`A&B`) are not supported; name one class")]
+    Intersection,
+    #[error("the field `{0}` is there twice")]
+    DuplicateField(String),
+    #[error("the bound `{0}` is not an integer, `min` or `max`")]
+    Bound(String),
+    #[error("nested more than {MAX_DEPTH} levels deep")]
+    TooDeep,
+    #[error("longer than {MAX_LENGTH} bytes")]
+    TooLong,
+}
+
+pub(super) fn starts_name(c: char) -> bool {
+    c.is_ascii_alphabetic() || c == '_' || !c.is_ascii()
+}
+
+pub(super) fn continues_name(c: char) -> bool {
+    starts_name(c) || c.is_ascii_digit()
+}
+
+/// Whether a shape's key can stand without quotes.
+pub(super) fn is_plain_key(key: &str) -> bool {
+    is_index(key)
+        || key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+fn is_index(key: &str) -> bool {
+    key == "0" || key.starts_with(|c: char| matches!(c, '1'..='9')) && all_digits(key)
+}
+
+fn all_digits(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+pub(super) fn parse(text: &str) -> Result<TypeExpr, TypeError> {
+    let mut parser = Parser { rest: text, depth: 0 };
+    let result = if text.len() > MAX_LENGTH { Err(Problem::TooLong) } else { parser.whole() };
+    result.map_err(|problem| {
+        let parsed = text.len() - parser.rest.len();
+        TypeError {
+            text: text.chars().take(80).collect(),
+            column: text.get(..parsed).unwrap_or(text).chars().count() + 1,
+            problem,
+        }
+    })
+}
+
+struct Parser<'a> {
+    rest: &'a str,
+    depth: usize,
+}
+
+impl Parser<'_> {
+    fn whole(&mut self) -> Result<TypeExpr, Problem> {
+        let ty = self.union()?;
+        match self.peek() {
+            None => Ok(ty),
+            Some('&') => Err(Problem::Intersection),
+            Some(_) => Err(self.unexpected("the end of the type")),
+        }
+    }
+
+    fn union(&mut self) -> Result<TypeExpr, Problem> {
+        if self.depth == MAX_DEPTH {
+            return Err(Problem::TooDeep);
+        }
+        self.depth += 1;
+        let mut members = vec![self.nullable()?];
+        while self.eat("|") {
+            members.push(self.nullable()?);
+        }
+        self.depth -= 1;
+        Ok(TypeExpr::union_of(members))
+    }
+
+    fn nullable(&mut self) -> Result<TypeExpr, Problem> {
+        if self.eat("?") { Ok(self.suffixed()?.or_null()) } else { self.suffixed() }
+    }
+
+    /// A type and its `[]`s; `?T[]` is a nullable list, so `?` binds more loosely than these.
+    fn suffixed(&mut self) -> Result<TypeExpr, Problem> {
+        let mut ty = self.primary()?;
+        let mut depth = self.depth;
+        while self.eat("[") {
+            self.expect("]", "`]`")?;
+            depth += 1;
+            if depth > MAX_DEPTH {
+                return Err(Problem::TooDeep);
+            }
+            ty = TypeExpr::List(Box::new(ty));
+        }
+        Ok(ty)
+    }
+
+    fn primary(&mut self) -> Result<TypeExpr, Problem> {
+        match self.peek() {
+            Some('(') => {
+                self.eat("(");
+                let inner = self.union()?;
+                self.expect(")", "`)`")?;
+                Ok(inner)
+            }
+            Some('\'' | '"') => self.quoted().map(|text| TypeExpr::Literal(Literal::String(text))),
+            Some(c) if c.is_ascii_digit() || c == '-' => self.number(),
+            Some('$') => {
+                let start = self.rest;
+                let name = self.take_while(|c| c == '$' || continues_name(c));
+                self.rest = start;
+                Err(Problem::Relative(name))
+            }
+            Some(c) if starts_name(c) || c == '\\' => self.named(),
+            _ => Err(self.unexpected("a type")),
+        }
+    }
+
+    fn named(&mut self) -> Result<TypeExpr, Problem> {
+        let start = self.rest;
+        let name = self.take_while(|c| continues_name(c) || c == '\\' || c == '-');
+        let result = self.resolve(&name);
+        if result.is_err() && self.rest.len() < start.len() {
+            // Point at the name rather than behind it.
+            if !matches!(result, Err(Problem::Unexpected { .. } | Problem::TooDeep)) {
+                self.rest = start;
+            }
+        }
+        result
+    }
+
+    fn resolve(&mut self, name: &str) -> Result<TypeExpr, Problem> {
+        // PHP's own type words ignore case; those that only doc comments know do not.
+        let lower = name.to_ascii_lowercase();
+        Ok(match lower.as_str() {
+            "int" => return self.int(),
+            "float" => TypeExpr::Float,
+            "string" => TypeExpr::String,
+            "bool" => TypeExpr::Bool,
+            "null" | "void" => TypeExpr::Null,
+            "mixed" => TypeExpr::Mixed,
+            "true" => TypeExpr::Literal(Literal::Bool(true)),
+            "false" => TypeExpr::Literal(Literal::Bool(false)),
+            "array" | "iterable" | "non-empty-array" => return self.array(name),
+            "list" | "non-empty-list" => return self.list(name),
+            "object" if self.peek() == Some('{') => return self.shape(),
+            "object" | "stdclass" | "\\stdclass" => TypeExpr::Object,
+            "self" | "static" | "parent" => return Err(Problem::Relative(name.to_owned())),
+            "callable" | "closure" | "\\closure" | "resource" | "never" => {
+                return Err(Problem::NotData(name.to_owned()));
+            }
+            _ => return self.alias_or_class(name),
+        })
+    }
+
+    fn alias_or_class(&mut self, name: &str) -> Result<TypeExpr, Problem> {
+        let at_least = |min| TypeExpr::Int { min: Some(min), max: None };
+        let at_most = |max| TypeExpr::Int { min: None, max: Some(max) };
+        Ok(match name {
+            "integer" => TypeExpr::INT,
+            "double" => TypeExpr::Float,
+            "boolean" => TypeExpr::Bool,
+            "positive-int" => at_least(1),
+            "non-negative-int" => at_least(0),
+            "negative-int" => at_most(-1),
+            "non-positive-int" => at_most(0),
+            "non-empty-string" | "numeric-string" | "literal-string" | "lowercase-string"
+            | "class-string" | "non-falsy-string" => {
+                if self.peek() == Some('<') {
+                    self.generics()?;
+                }
+                TypeExpr::String
+            }
+            "array-key" => TypeExpr::union_of([TypeExpr::INT, TypeExpr::String]),
+            "scalar" => TypeExpr::union_of([
+                TypeExpr::INT,
+                TypeExpr::Float,
+                TypeExpr::String,
+                TypeExpr::Bool,
+            ]),
+            "numeric" => TypeExpr::union_of([TypeExpr::INT, TypeExpr::Float, TypeExpr::String]),
+            _ => {
+                if self.peek() == Some('<') {
+                    return Err(Problem::GenericClass(name.to_owned()));
+                }
+                let class = ClassName::parse(name).ok_or_else(|| Problem::Unexpected {
+                    expected: "a type",
+                    found: format!("`{name}`"),
+                })?;
+                TypeExpr::Class(class)
+            }
+        })
+    }
+
+    fn int(&mut self) -> Result<TypeExpr, Problem> {
+        if !self.eat("<") {
+            return Ok(TypeExpr::INT);
+        }
+        let min = self.bound("min")?;
+        self.expect(",", "`,`")?;
+        let max = self.bound("max")?;
+        self.expect(">", "`>`")?;
+        Ok(TypeExpr::Int { min, max })
+    }
+
+    fn bound(&mut self, open: &str) -> Result<Option<i64>, Problem> {
+        self.skip_space();
+        let text = self.take_while(|c| c.is_ascii_alphanumeric() || c == '-');
+        if text == open {
+            return Ok(None);
+        }
+        text.parse().map(Some).map_err(|_| Problem::Bound(text))
+    }
+
+    fn array(&mut self, name: &str) -> Result<TypeExpr, Problem> {
+        match self.peek() {
+            Some('<') => {}
+            Some('{') => return self.shape(),
+            _ => return Ok(TypeExpr::Array),
+        }
+        let mut arguments = self.generics()?;
+        match (arguments.pop(), arguments.pop(), arguments.pop()) {
+            (Some(value), None | Some(TypeExpr::Int { .. }), None) => {
+                Ok(TypeExpr::List(Box::new(value)))
+            }
+            (Some(value), Some(_), None) => Ok(TypeExpr::Map(Box::new(value))),
+            _ => Err(Problem::Arguments(name.to_owned(), "one or two types, `<T>` or `<K, V>`")),
+        }
+    }
+
+    fn list(&mut self, name: &str) -> Result<TypeExpr, Problem> {
+        match self.peek() {
+            Some('<') => {}
+            Some('{') => return self.shape(),
+            _ => return Ok(TypeExpr::List(Box::new(TypeExpr::Mixed))),
+        }
+        let mut arguments = self.generics()?;
+        match (arguments.pop(), arguments.pop()) {
+            (Some(value), None) => Ok(TypeExpr::List(Box::new(value))),
+            _ => Err(Problem::Arguments(name.to_owned(), "one type, `<T>`")),
+        }
+    }
+
+    fn generics(&mut self) -> Result<Vec<TypeExpr>, Problem> {
+        self.expect("<", "`<`")?;
+        let mut arguments = vec![self.union()?];
+        while self.eat(",") {
+            arguments.push(self.union()?);
+        }
+        self.expect(">", "`,` or `>`")?;
+        Ok(arguments)
+    }
+
+    /// `{id: int, name?: string}`, `{int, string}`; a closing `...` is taken and means nothing.
+    fn shape(&mut self) -> Result<TypeExpr, Problem> {
+        self.expect("{", "`{`")?;
+        let mut fields: Vec<Field> = Vec::new();
+        let mut next_index = 0_usize;
+        loop {
+            if self.eat("}") {
+                break;
+            }
+            if self.eat("...") {
+                self.expect("}", "`}`")?;
+                break;
+            }
+            let (name, optional) = self.key()?.unwrap_or_else(|| {
+                next_index += 1;
+                ((next_index - 1).to_string(), false)
+            });
+            let ty = self.union()?;
+            if fields.iter().any(|field| field.name == name) {
+                return Err(Problem::DuplicateField(name));
+            }
+            fields.push(Field { name, optional, ty });
+            if !self.eat(",") {
+                self.expect("}", "`,` or `}`")?;
+                break;
+            }
+        }
+        let is_tuple = !fields.is_empty()
+            && fields
+                .iter()
+                .enumerate()
+                .all(|(index, field)| !field.optional && field.name == index.to_string());
+        Ok(if is_tuple {
+            TypeExpr::Tuple(fields.into_iter().map(|field| field.ty).collect())
+        } else {
+            TypeExpr::Shape(fields)
+        })
+    }
+
+    /// A key and whether it is optional; `None`, and nothing taken, where a type comes at once.
+    fn key(&mut self) -> Result<Option<(String, bool)>, Problem> {
+        let start = self.rest;
+        let name = match self.peek() {
+            Some('\'' | '"') => self.quoted()?,
+            _ => self.take_while(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'),
+        };
+        let optional = self.eat("?");
+        if self.eat(":") {
+            return Ok(Some((name, optional)));
+        }
+        self.rest = start;
+        Ok(None)
+    }
+
+    fn quoted(&mut self) -> Result<String, Problem> {
+        let quote = self.peek().unwrap_or('\'');
+        let mut chars = self.rest.char_indices().skip(1);
+        let mut text = String::new();
+        while let Some((at, c)) = chars.next() {
+            if c == quote {
+                self.rest = self.rest.get(at + c.len_utf8()..).unwrap_or_default();
+                return Ok(text);
+            }
+            match c {
+                // As in PHP's single quotes: only the quote and the backslash are escaped.
+                '\\' => match chars.next() {
+                    Some((_, escaped)) if escaped == quote || escaped == '\\' => text.push(escaped),
+                    Some((_, other)) => text.extend(['\\', other]),
+                    None => break,
+                },
+                _ => text.push(c),
+            }
+        }
+        self.rest = "";
+        Err(self.unexpected("a closing quote"))
+    }
+
+    fn number(&mut self) -> Result<TypeExpr, Problem> {
+        let start = self.rest;
+        let text = self.take_while(|c| c.is_ascii_digit() || c == '-' || c == '.');
+        let number = match text.parse::<i64>() {
+            Ok(integer) => Some(Number::from(integer)),
+            Err(_) => text.parse().ok().and_then(Number::from_f64),
+        };
+        number.map(|number| TypeExpr::Literal(Literal::Number(number))).ok_or_else(|| {
+            self.rest = start;
+            Problem::Unexpected { expected: "a number", found: format!("`{text}`") }
+        })
+    }
+
+    fn skip_space(&mut self) {
+        self.rest = self.rest.trim_start();
+    }
+
+    fn peek(&mut self) -> Option<char> {
+        self.skip_space();
+        self.rest.chars().next()
+    }
+
+    fn eat(&mut self, token: &str) -> bool {
+        self.skip_space();
+        match self.rest.strip_prefix(token) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn expect(&mut self, token: &str, expected: &'static str) -> Result<(), Problem> {
+        if self.eat(token) { Ok(()) } else { Err(self.unexpected(expected)) }
+    }
+
+    fn take_while(&mut self, keep: impl Fn(char) -> bool) -> String {
+        let end = self.rest.find(|c| !keep(c)).unwrap_or(self.rest.len());
+        let (taken, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        taken.to_owned()
+    }
+
+    fn unexpected(&mut self, expected: &'static str) -> Problem {
+        let found = match self.peek() {
+            Some(c) => format!("`{c}`"),
+            None => "the end".to_owned(),
+        };
+        Problem::Unexpected { expected, found }
+    }
+}

@@ -1,0 +1,319 @@
+//! Named object types: what the registry says that a class holds.
+//!
+//! A class is defined by its fields or by a JSON Schema of its own. Clients tend to drop `$ref`, so
+//! a class is written inline wherever that ends and stays small; a recursive one, and one whose
+//! inlined form is large, is written once under `$defs` and referred to. Which is which is settled
+//! here, when the definitions are read.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use crate::method::DefinitionError;
+use crate::schema::normalise;
+use crate::type_expr::{ClassName, TypeExpr};
+
+/// Inlined forms with more nodes than this go to `$defs`.
+const MAX_INLINE_NODES: usize = 200;
+
+/// The definitions of classes, checked and linked.
+#[derive(Debug, Default)]
+pub struct Types {
+    definitions: BTreeMap<ClassName, TypeDefinition>,
+    by_reference: HashSet<ClassName>,
+}
+
+/// What a class holds.
+#[derive(Debug, Clone)]
+pub enum TypeDefinition {
+    /// Its properties, in order.
+    Fields(Vec<TypeField>),
+    /// A JSON Schema of its own. `#/$defs/Name` names a part of it or another class.
+    Schema(Value),
+}
+
+/// A property of a class, under its name in JSON.
+#[derive(Debug, Clone)]
+pub struct TypeField {
+    /// The name in JSON (Festi's `JsonProperty`), not that of the PHP property.
+    pub name: String,
+    /// What it holds.
+    pub ty: TypeExpr,
+    /// For the agent; may be empty.
+    pub description: String,
+    /// Whether it must be there.
+    pub required: bool,
+}
+
+/// How a class is to be written at the place that names it.
+#[derive(Debug)]
+pub(crate) enum Resolved<'a> {
+    Inline(&'a TypeDefinition),
+    /// Under this key of `$defs`.
+    Reference(String),
+    Undefined,
+}
+
+impl Types {
+    /// Links `definitions`; those that are wrong are left out and come back with the reason.
+    pub fn new(
+        definitions: impl IntoIterator<Item = (ClassName, TypeDefinition)>,
+    ) -> (Self, Vec<(ClassName, DefinitionError)>) {
+        let mut types = Self::default();
+        let mut rejected = Vec::new();
+        let mut schemas = Vec::new();
+        for (name, definition) in definitions {
+            match definition {
+                TypeDefinition::Schema(schema) => schemas.push((name, schema)),
+                fields @ TypeDefinition::Fields(_) => {
+                    types.definitions.insert(name, fields);
+                }
+            }
+        }
+        let mut known: HashSet<ClassName> = types.definitions.keys().cloned().collect();
+        known.extend(schemas.iter().map(|(name, _)| name.clone()));
+        for (name, schema) in schemas {
+            match types.adopt_schema(&name, schema, &known) {
+                Ok(()) => {}
+                Err(error) => rejected.push((name, error)),
+            }
+        }
+        types.choose_references();
+        (types, rejected)
+    }
+
+    /// Takes a class's own schema in: its `$defs` become classes of their own, so that the schema
+    /// can stand anywhere inside of another.
+    fn adopt_schema(
+        &mut self,
+        name: &ClassName,
+        schema: Value,
+        known: &HashSet<ClassName>,
+    ) -> Result<(), DefinitionError> {
+        let mut schema = normalise::subschema(schema)?;
+        let parts = match schema.as_object_mut().and_then(|root| root.shift_remove("$defs")) {
+            Some(Value::Object(parts)) => parts,
+            _ => Map::new(),
+        };
+        let names: HashMap<&str, ClassName> =
+            parts.keys().map(|part| (part.as_str(), name.part_of(&plain(part)))).collect();
+        let mut adopted = vec![(name.clone(), schema)];
+        adopted.extend(parts.iter().filter_map(|(part, schema)| {
+            Some((names.get(part.as_str())?.clone(), schema.clone()))
+        }));
+        for (_, schema) in &mut adopted {
+            let rewrite = |target: &str| {
+                if target == "#" {
+                    return Some(name.clone());
+                }
+                let part = target.strip_prefix("#/$defs/")?;
+                let class = || ClassName::parse(&part.replace('.', "\\"));
+                names.get(part).cloned().or_else(|| class().filter(|class| known.contains(class)))
+            };
+            self.link(schema, &rewrite)?;
+        }
+        for (name, schema) in adopted {
+            self.definitions.insert(name, TypeDefinition::Schema(schema));
+        }
+        Ok(())
+    }
+
+    /// Points every `$ref` in a schema at the `$defs` of the method's schema that it will be in.
+    fn link(
+        &mut self,
+        schema: &mut Value,
+        rewrite: &dyn Fn(&str) -> Option<ClassName>,
+    ) -> Result<(), DefinitionError> {
+        match schema {
+            Value::Object(map) => {
+                if let Some(Value::String(target)) = map.get_mut("$ref") {
+                    let class = rewrite(target)
+                        .ok_or_else(|| DefinitionError::Reference(target.clone()))?;
+                    *target = reference_to(&class);
+                    self.by_reference.insert(class);
+                }
+                map.values_mut().try_for_each(|value| self.link(value, rewrite))
+            }
+            Value::Array(items) => items.iter_mut().try_for_each(|item| self.link(item, rewrite)),
+            _ => Ok(()),
+        }
+    }
+
+    fn choose_references(&mut self) {
+        let recursive: Vec<ClassName> = self
+            .definitions
+            .keys()
+            .filter(|name| self.reachable_from(name).contains(*name))
+            .cloned()
+            .collect();
+        self.by_reference.extend(recursive);
+        let names: Vec<ClassName> = self.definitions.keys().cloned().collect();
+        let mut sizes = HashMap::new();
+        for name in names {
+            self.measure(&name, &mut sizes);
+        }
+    }
+
+    /// How many nodes the inlined form of a class has; too large a class becomes a reference.
+    fn measure(&mut self, name: &ClassName, sizes: &mut HashMap<ClassName, usize>) -> usize {
+        let Some((name, definition)) = self.lookup(name) else { return 1 };
+        if self.by_reference.contains(name) {
+            return 1;
+        }
+        if let Some(&size) = sizes.get(name) {
+            return size;
+        }
+        let name = name.clone();
+        let mut nested = Vec::new();
+        let own = match definition {
+            TypeDefinition::Fields(fields) => {
+                for field in fields {
+                    field.ty.for_each_class(&mut |class| nested.push(class.clone()));
+                }
+                1 + fields.len()
+            }
+            TypeDefinition::Schema(schema) => nodes(schema),
+        };
+        let size = own + nested.iter().map(|class| self.measure(class, sizes)).sum::<usize>();
+        if size > MAX_INLINE_NODES {
+            self.by_reference.insert(name);
+            return 1;
+        }
+        sizes.insert(name, size);
+        size
+    }
+
+    fn reachable_from(&self, name: &ClassName) -> BTreeSet<ClassName> {
+        let mut reached = BTreeSet::new();
+        let mut waiting = vec![name.clone()];
+        while let Some(next) = waiting.pop() {
+            self.for_each_edge(&next, &mut |target| {
+                if reached.insert(target.clone()) {
+                    waiting.push(target);
+                }
+            });
+        }
+        reached
+    }
+
+    /// The classes that a class's definition names, as they are defined.
+    fn for_each_edge(&self, name: &ClassName, visit: &mut dyn FnMut(ClassName)) {
+        match self.lookup(name) {
+            Some((_, TypeDefinition::Fields(fields))) => {
+                for field in fields {
+                    field.ty.for_each_class(&mut |class| {
+                        if let Some((defined, _)) = self.lookup(class) {
+                            visit(defined.clone());
+                        }
+                    });
+                }
+            }
+            Some((_, TypeDefinition::Schema(schema))) => for_each_reference(schema, &mut |key| {
+                if let Some(defined) = self.definitions.keys().find(|name| key_of(name) == key) {
+                    visit(defined.clone());
+                }
+            }),
+            None => {}
+        }
+    }
+
+    /// By the whole name; else by the short one, which is how a definition without a namespace
+    /// serves a class with one.
+    fn lookup(&self, name: &ClassName) -> Option<(&ClassName, &TypeDefinition)> {
+        self.definitions
+            .get_key_value(name)
+            .or_else(|| self.definitions.get_key_value(&ClassName::parse(name.short())?))
+    }
+
+    pub(crate) fn definition(&self, name: &ClassName) -> Option<&TypeDefinition> {
+        self.lookup(name).map(|(_, definition)| definition)
+    }
+
+    pub(crate) fn resolve(&self, name: &ClassName) -> Resolved<'_> {
+        match self.lookup(name) {
+            None => Resolved::Undefined,
+            Some((defined, _)) if self.by_reference.contains(defined) => {
+                Resolved::Reference(key_of(defined))
+            }
+            Some((_, definition)) => Resolved::Inline(definition),
+        }
+    }
+
+    /// Everything that must stand under `$defs` for `roots` to be complete, by key.
+    pub(crate) fn definitions_for<'a>(
+        &'a self,
+        roots: impl Iterator<Item = &'a TypeExpr>,
+    ) -> BTreeMap<String, &'a TypeDefinition> {
+        let mut reached = BTreeSet::new();
+        for root in roots {
+            root.for_each_class(&mut |class| {
+                if let Some((defined, _)) = self.lookup(class)
+                    && reached.insert(defined.clone())
+                {
+                    reached.extend(self.reachable_from(defined));
+                }
+            });
+        }
+        reached
+            .iter()
+            .filter(|name| self.by_reference.contains(*name))
+            .filter_map(|name| Some((key_of(name), self.definitions.get(name)?)))
+            .collect()
+    }
+
+    /// The classes that `ty` names, directly or through fields, and nobody defined.
+    pub(crate) fn undefined_in(&self, ty: &TypeExpr) -> BTreeSet<ClassName> {
+        let mut undefined = BTreeSet::new();
+        let mut note = |class: &ClassName| {
+            if self.lookup(class).is_none() {
+                undefined.insert(class.clone());
+            }
+        };
+        ty.for_each_class(&mut |class| {
+            note(class);
+            for reached in self.reachable_from(class).iter().chain([class]) {
+                if let Some((_, TypeDefinition::Fields(fields))) = self.lookup(reached) {
+                    for field in fields {
+                        field.ty.for_each_class(&mut note);
+                    }
+                }
+            }
+        });
+        undefined
+    }
+}
+
+fn key_of(name: &ClassName) -> String {
+    name.as_str().replace('\\', ".")
+}
+
+pub(crate) fn reference_to(name: &ClassName) -> String {
+    format!("#/$defs/{}", key_of(name))
+}
+
+fn plain(part: &str) -> String {
+    part.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+}
+
+fn nodes(value: &Value) -> usize {
+    match value {
+        Value::Object(map) => 1 + map.values().map(nodes).sum::<usize>(),
+        Value::Array(items) => 1 + items.iter().map(nodes).sum::<usize>(),
+        _ => 1,
+    }
+}
+
+fn for_each_reference(schema: &Value, visit: &mut dyn FnMut(&str)) {
+    match schema {
+        Value::Object(map) => {
+            if let Some(target) = map.get("$ref").and_then(Value::as_str)
+                && let Some(key) = target.strip_prefix("#/$defs/")
+            {
+                visit(key);
+            }
+            map.values().for_each(|value| for_each_reference(value, visit));
+        }
+        Value::Array(items) => items.iter().for_each(|item| for_each_reference(item, visit)),
+        _ => {}
+    }
+}

@@ -1,0 +1,57 @@
+//! What runs a method: the [`Upstream`] trait and its error.
+
+use std::pin::Pin;
+
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use crate::access::Caller;
+use crate::arguments::ParamStyle;
+use crate::jsonrpc::RpcError;
+
+/// A boxed future, for traits whose objects are shared.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Something that runs methods: functions in this process, or a service elsewhere.
+///
+/// A call arrives decided and checked; the future is dropped when the caller no longer waits.
+pub trait Upstream: Send + Sync + std::fmt::Debug {
+    /// How it takes parameters.
+    fn param_style(&self) -> ParamStyle {
+        ParamStyle::Named
+    }
+
+    /// Runs a method.
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Box<RawValue>, UpstreamError>>;
+}
+
+/// One call of a method.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// The id of the JSON-RPC request, `mcp_…`, unique.
+    pub id: &'a str,
+    /// The method.
+    pub method: &'a str,
+    /// An object or a list, as [`Upstream::param_style`] says.
+    pub params: &'a RawValue,
+    /// On whose behalf.
+    pub caller: &'a Caller,
+}
+
+/// Why a call has no result.
+#[derive(Debug, Error)]
+pub enum UpstreamError {
+    /// The method says so, in words meant for the caller.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// Something broke; the caller hears only that, the log hears what.
+    #[error("the upstream failed")]
+    Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl UpstreamError {
+    /// A failure that is described in words, for the log.
+    pub fn failed(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Failed(why.into())
+    }
+}

@@ -1,0 +1,149 @@
+//! Everything that checks the project: `cargo xtask test`, and `cargo xtask bench`.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::Context as _;
+
+/// One thing that is checked.
+struct Step {
+    what: &'static str,
+    arguments: &'static [&'static str],
+    variables: &'static [(&'static str, &'static str)],
+}
+
+const TEST: &[Step] = &[
+    Step { what: "the code is formatted", arguments: &["fmt", "--all", "--check"], variables: &[] },
+    Step {
+        what: "clippy finds nothing",
+        arguments: &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        variables: &[],
+    },
+    Step {
+        what: "the domain builds without its optional features",
+        arguments: &[
+            "clippy",
+            "--package",
+            "callgate",
+            "--no-default-features",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        variables: &[],
+    },
+    Step {
+        what: "the tests and the examples in the documentation pass",
+        arguments: &["test", "--workspace", "--all-features", "--no-fail-fast"],
+        // A snapshot that differs is a failure, never a new file.
+        variables: &[("INSTA_UPDATE", "no")],
+    },
+    Step {
+        what: "the documentation builds without warnings",
+        arguments: &["doc", "--workspace", "--all-features", "--no-deps"],
+        variables: &[("RUSTDOCFLAGS", "-D warnings")],
+    },
+];
+
+const BENCH: &[Step] = &[Step {
+    what: "the benchmarks run",
+    arguments: &["bench", "--package", "callgate", "--bench", "catalog"],
+    variables: &[],
+}];
+
+/// What passed and what did not.
+#[derive(Debug, Default, Clone, Copy)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+}
+
+fn main() -> ExitCode {
+    let steps = match std::env::args().nth(1).as_deref() {
+        Some("test") => TEST,
+        Some("bench") => BENCH,
+        _ => {
+            say("usage: cargo xtask test | bench");
+            return ExitCode::from(2);
+        }
+    };
+    let mut counts = Counts::default();
+    for step in steps {
+        run(step, &mut counts);
+    }
+    say(&format!("\n{} passed, {} failed", counts.passed, counts.failed));
+    if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// Runs a step. A step counts as one; a test runner's own tests count one by one.
+fn run(step: &Step, counts: &mut Counts) {
+    let variables: Vec<String> =
+        step.variables.iter().map(|(name, value)| format!("{name}='{value}'")).collect();
+    let command = [variables.join(" "), "cargo".to_owned(), step.arguments.join(" ")].join(" ");
+    say(&format!("\n== {}: {}", step.what, command.trim_start()));
+    let mut tests = Counts::default();
+    let succeeded = execute(step, &mut tests).unwrap_or_else(|error| {
+        say(&format!("{error:#}"));
+        false
+    });
+    counts.passed += tests.passed;
+    counts.failed += tests.failed;
+    match (succeeded, tests.failed) {
+        (true, _) => counts.passed += 1,
+        // Its own failures say it already.
+        (false, 1..) => {}
+        (false, 0) => counts.failed += 1,
+    }
+    if !succeeded {
+        say(&format!("FAILED: {}", step.what));
+    }
+}
+
+fn execute(step: &Step, tests: &mut Counts) -> anyhow::Result<bool> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut child = Command::new(cargo)
+        .args(step.arguments)
+        .envs(step.variables.iter().copied())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start cargo")?;
+    let output = child.stdout.take().context("cargo has no output")?;
+    for line in BufReader::new(output).lines() {
+        let line = line.context("cannot read what cargo says")?;
+        say(&line);
+        if let Some(result) = line.trim().strip_prefix("test result:") {
+            tests.passed += count(result, "passed");
+            tests.failed += count(result, "failed");
+        }
+    }
+    Ok(child.wait().context("cannot wait for cargo")?.success())
+}
+
+/// The number before a word, as in `ok. 12 passed; 0 failed; 0 ignored`.
+fn count(result: &str, word: &str) -> u64 {
+    let part = result.split([';', '.']).find_map(|part| part.trim().strip_suffix(word));
+    part.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runners_closing_line_is_read() {
+        let line = " FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out";
+        assert_eq!((count(line, "passed"), count(line, "failed")), (12, 3));
+    }
+}
