@@ -1,0 +1,119 @@
+//! Rows to [`Access`], and tokens to callers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwap;
+use callgate::BoxFuture;
+use callgate::access::{Access, Caller, Grants, KnownToken, Mask, Section, User};
+use callgate::http::{Authenticate, AuthenticateError, bearer_token};
+
+use crate::rows::{AccessRows, GrantRow};
+use crate::token::digest_from_hex;
+
+/// The role whose grants callers without a credential have.
+const ANONYMOUS: &str = "anonymous";
+
+/// The access that rows describe.
+pub fn access(rows: &AccessRows) -> Access {
+    let idents: HashMap<i64, Section> =
+        rows.sections.iter().map(|row| (row.id, Section::from(row.ident.as_str()))).collect();
+    let by_user = by_holder(&rows.user_grants);
+    let by_role = by_holder(&rows.role_grants);
+    let grants_of = |user: Option<i64>, role: Option<i64>| {
+        let mut grants = Grants::default();
+        for (section, mask) in resolve(&by_role, role, &idents) {
+            grants.add_role(section, mask);
+        }
+        for (section, mask) in resolve(&by_user, user, &idents) {
+            grants.add_user(section, mask);
+        }
+        grants
+    };
+    let users = rows.users.iter().map(|row| {
+        let user = User { id: row.id, name: row.login.clone(), role: row.role.clone() };
+        (user, grants_of(Some(row.id), row.id_type))
+    });
+    let tokens = rows.tokens.iter().filter_map(|row| {
+        let known =
+            KnownToken { id: row.id, user_id: row.id_user, expires_at: row.expires_at.map(time) };
+        Some((digest_from_hex(&row.digest)?, known))
+    });
+    let anonymous = rows.roles.iter().find(|role| role.caption.eq_ignore_ascii_case(ANONYMOUS));
+    let anonymous = anonymous.map_or_else(Grants::default, |role| grants_of(None, Some(role.id)));
+    Access::new(users, tokens, anonymous)
+}
+
+fn by_holder(rows: &[GrantRow]) -> HashMap<i64, Vec<&GrantRow>> {
+    let mut holders: HashMap<i64, Vec<&GrantRow>> = HashMap::new();
+    for row in rows {
+        holders.entry(row.id_holder).or_default().push(row);
+    }
+    holders
+}
+
+fn resolve<'a>(
+    holders: &'a HashMap<i64, Vec<&'a GrantRow>>,
+    holder: Option<i64>,
+    idents: &'a HashMap<i64, Section>,
+) -> impl Iterator<Item = (Section, Mask)> + 'a {
+    let rows = holder.and_then(|holder| holders.get(&holder));
+    rows.into_iter().flatten().filter_map(|row| {
+        // What is not a number grants nothing.
+        let value = row.value.trim().parse().unwrap_or(0);
+        Some((idents.get(&row.id_section)?.clone(), Mask::granted(value)))
+    })
+}
+
+fn time(seconds: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
+
+/// Knows callers by their tokens, from the access in force.
+#[derive(Debug, Default)]
+pub struct TokenAuthenticator {
+    access: ArcSwap<Access>,
+    used: Mutex<HashMap<i64, SystemTime>>,
+}
+
+impl TokenAuthenticator {
+    /// Puts another access in force.
+    pub fn set_access(&self, access: Access) {
+        self.access.store(Arc::new(access));
+    }
+
+    /// The access in force.
+    pub fn access(&self) -> Arc<Access> {
+        self.access.load_full()
+    }
+
+    /// Takes the tokens that were used since the last time: number, seconds since 1970.
+    pub fn take_uses(&self) -> Vec<(i64, i64)> {
+        let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
+        let seconds = |time: SystemTime| {
+            let passed = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+            i64::try_from(passed.as_secs()).unwrap_or(i64::MAX)
+        };
+        used.into_iter().map(|(id, time)| (id, seconds(time))).collect()
+    }
+
+    fn caller(&self, token: Option<&str>) -> Result<Caller, AuthenticateError> {
+        let access = self.access.load();
+        let Some(token) = token else { return Ok(access.anonymous().clone()) };
+        let now = SystemTime::now();
+        let (known, caller) =
+            access.caller_of(token, now).ok_or(AuthenticateError::InvalidToken)?;
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(known.id, now);
+        Ok(caller.clone())
+    }
+}
+
+impl Authenticate for TokenAuthenticator {
+    fn authenticate<'a>(
+        &'a self,
+        request: &'a callgate::http::Parts,
+    ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
+        Box::pin(async move { self.caller(bearer_token(&request.headers)?) })
+    }
+}

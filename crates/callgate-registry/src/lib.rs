@@ -1,0 +1,27 @@
+//! The SQL database behind Callgate: methods, users, roles, grants, tokens and settings.
+//!
+//! A [`Store`] is a database; [`SqliteStore`] is one in a file. [`assemble`] makes a catalog from
+//! its rows and from methods that are code, [`access`] makes the snapshot of who may do what, and
+//! [`TokenAuthenticator`] knows callers by it. Nothing here keeps a copy of the truth: whoever
+//! serves watches [`Load::revisions`] and makes new snapshots when they rise.
+
+mod assemble;
+mod authenticate;
+mod definition;
+mod migrate;
+mod rows;
+mod sqlite;
+mod store;
+mod tables;
+mod token;
+
+pub use assemble::{Assembled, Assembly, Exposure, Inspection, assemble, check, inspect, settings};
+pub use authenticate::{TokenAuthenticator, access};
+pub use rows::{
+    AccessRows, ActionRow, CatalogRows, DEFAULT_UPSTREAM, GrantRow, MethodRow, Revisions, RoleRow,
+    SectionRow, SettingRow, TokenRow, TypeRow, UserRow,
+};
+pub use sqlite::SqliteStore;
+pub use store::{Edit, Holder, Load, NewToken, Result, Store, StoreError};
+pub use tables::{TableNameError, TableNames};
+pub use token::{Token, TokenError};

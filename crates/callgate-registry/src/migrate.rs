@@ -1,0 +1,28 @@
+//! Migrations: one directory per dialect, numbered from 1, each applied once and never changed.
+
+/// One step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Migration {
+    pub(crate) version: i64,
+    pub(crate) name: &'static str,
+    pub(crate) sql: &'static str,
+}
+
+/// The steps for SQLite.
+pub(crate) const SQLITE: &[Migration] = &[Migration {
+    version: 1,
+    name: "registry",
+    sql: include_str!("../migrations/sqlite/0001_registry.sql"),
+}];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_count_up_from_one() {
+        for (version, migration) in (1..).zip(SQLITE) {
+            assert_eq!(migration.version, version, "{}", migration.name);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The registry's rows as they are, before anything is made of them.
+
+/// Both counters; every change raises one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Revisions {
+    /// Methods, types, sections, actions, settings.
+    pub catalog: i64,
+    /// Users, roles, grants, tokens, sections, settings.
+    pub access: i64,
+}
+
+/// A row of `rpc_methods`, each column as text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+pub struct MethodRow {
+    pub id: i64,
+    pub plugin: Option<String>,
+    pub method: Option<String>,
+    pub rpc_method: String,
+    pub params: Option<String>,
+    pub params_types: Option<String>,
+    pub description: Option<String>,
+    pub sections: Option<String>,
+    pub return_type: Option<String>,
+    pub title: Option<String>,
+    pub safety: Option<String>,
+    pub annotations: Option<String>,
+    pub exposed: Option<String>,
+    pub upstream: Option<String>,
+    pub tool_name: Option<String>,
+    pub input_schema: Option<String>,
+    pub output_schema: Option<String>,
+    pub defaults: Option<String>,
+    /// The first column whose bytes are not text.
+    pub unreadable: Option<String>,
+}
+
+/// The upstream of rows that name none.
+pub const DEFAULT_UPSTREAM: &str = "default";
+
+impl MethodRow {
+    /// The upstream that the row names, or the default one.
+    pub fn upstream_name(&self) -> &str {
+        self.upstream.as_deref().unwrap_or(DEFAULT_UPSTREAM)
+    }
+
+    /// What its actions are found by: plugin and method, else upstream and id.
+    pub fn permission_key(&self) -> (&str, &str) {
+        (
+            self.plugin.as_deref().unwrap_or_else(|| self.upstream_name()),
+            self.method.as_deref().unwrap_or(&self.rpc_method),
+        )
+    }
+}
+
+/// A row of `sections`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SectionRow {
+    /// Its number.
+    pub id: i64,
+    /// Its name for people.
+    pub caption: String,
+    /// Its name for code.
+    pub ident: String,
+    /// The mask as text; what an action does not say.
+    pub mask: String,
+}
+
+/// A row of `section_actions`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+pub struct ActionRow {
+    pub id_section: i64,
+    pub plugin: String,
+    pub method: String,
+    pub mask: String,
+}
+
+/// A row of `callgate_types`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+pub struct TypeRow {
+    pub name: String,
+    pub fields: Option<String>,
+    pub schema: Option<String>,
+}
+
+/// A row of `settings`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+pub struct SettingRow {
+    pub name: String,
+    pub value: String,
+}
+
+/// A row of `users`, with the role's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+pub struct UserRow {
+    pub id: i64,
+    pub login: String,
+    pub id_type: Option<i64>,
+    pub role: Option<String>,
+}
+
+/// A row of `users_types`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+pub struct RoleRow {
+    pub id: i64,
+    pub caption: String,
+}
+
+/// A row of one of the two permission tables: what a user or a role (`id_holder`) has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+pub struct GrantRow {
+    pub id_section: i64,
+    pub id_holder: i64,
+    pub value: String,
+}
+
+/// A row of `callgate_tokens`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+pub struct TokenRow {
+    pub id: i64,
+    pub id_user: i64,
+    pub login: Option<String>,
+    pub name: String,
+    pub digest: String,
+    pub created_at: i64,
+    pub expires_at: Option<i64>,
+    pub last_used_at: Option<i64>,
+}
+
+/// All that a catalog is made from, read at one moment.
+#[derive(Debug, Clone, Default)]
+#[expect(missing_docs, reason = "each is the table of that name")]
+pub struct CatalogRows {
+    pub revision: i64,
+    pub methods: Vec<MethodRow>,
+    pub sections: Vec<SectionRow>,
+    pub actions: Vec<ActionRow>,
+    pub types: Vec<TypeRow>,
+    pub settings: Vec<SettingRow>,
+}
+
+/// All that access is made from, read at one moment.
+#[derive(Debug, Clone, Default)]
+#[expect(missing_docs, reason = "each is the table of that name")]
+pub struct AccessRows {
+    pub revision: i64,
+    pub users: Vec<UserRow>,
+    pub roles: Vec<RoleRow>,
+    pub sections: Vec<SectionRow>,
+    pub user_grants: Vec<GrantRow>,
+    pub role_grants: Vec<GrantRow>,
+    pub tokens: Vec<TokenRow>,
+}

@@ -1,0 +1,157 @@
+//! The registry on SQLite.
+
+mod edit;
+mod load;
+
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{AssertSqlSafe, Connection as _, Row as _, SqliteConnection};
+
+use crate::migrate::{self, Migration};
+use crate::store::{Result, Store, StoreError};
+use crate::tables::TableNames;
+
+/// How long to wait for another process that writes.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// The registry's note of what its tables are called.
+const TABLES: &str = "tables";
+
+/// A registry in a file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    pool: SqlitePool,
+    tables: TableNames,
+}
+
+impl Store for SqliteStore {}
+
+impl SqliteStore {
+    /// Opens a registry that is there. Its own note says what the tables are called; `tables`, if
+    /// given, must agree.
+    pub async fn open(path: &Path, tables: Option<&TableNames>) -> Result<Self> {
+        if !path.exists() {
+            return Err(StoreError::Missing(path.display().to_string()));
+        }
+        let mut connection = SqliteConnection::connect_with(&options(path)).await?;
+        let version = applied_version(&mut connection).await?;
+        check_version(version)?;
+        if version == 0 {
+            return Err(StoreError::Missing(path.display().to_string()));
+        }
+        let noted = noted_tables(&mut connection).await?.unwrap_or_default();
+        connection.close().await?;
+        if tables.is_some_and(|tables| *tables != noted) {
+            return Err(StoreError::OtherTables);
+        }
+        Self::connect(path, noted).await
+    }
+
+    /// Opens a registry and brings it up to date, making it first if it is not there. Comes back
+    /// with the names of the migrations that were applied.
+    pub async fn migrate(
+        path: &Path,
+        tables: Option<&TableNames>,
+    ) -> Result<(Self, Vec<&'static str>)> {
+        let mut connection =
+            SqliteConnection::connect_with(&options(path).create_if_missing(true)).await?;
+        let noted = match applied_version(&mut connection).await? {
+            0 => None,
+            _ => noted_tables(&mut connection).await?,
+        };
+        let names = match (noted, tables) {
+            (Some(noted), Some(tables)) if noted != *tables => return Err(StoreError::OtherTables),
+            (Some(noted), _) => noted,
+            (None, tables) => tables.cloned().unwrap_or_default(),
+        };
+        let applied = apply(&mut connection, &names, migrate::SQLITE).await?;
+        connection.close().await?;
+        Ok((Self::connect(path, names).await?, applied))
+    }
+
+    async fn connect(path: &Path, tables: TableNames) -> Result<Self> {
+        let pool = SqlitePoolOptions::new().max_connections(4).connect_with(options(path)).await?;
+        Ok(Self { pool, tables })
+    }
+
+    /// SQL with the tables' names in it.
+    fn sql(&self, template: &str) -> AssertSqlSafe<String> {
+        AssertSqlSafe(self.tables.expand(template))
+    }
+}
+
+fn options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Normal)
+        .busy_timeout(BUSY_TIMEOUT)
+}
+
+/// The newest migration that this database has; 0 where it has none.
+async fn applied_version(connection: &mut SqliteConnection) -> Result<i64> {
+    let there =
+        "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'callgate_migrations'";
+    let there: i64 = sqlx::query(there).fetch_one(&mut *connection).await?.try_get(0)?;
+    if there == 0 {
+        return Ok(0);
+    }
+    let newest = "SELECT COALESCE(MAX(version), 0) FROM callgate_migrations";
+    Ok(sqlx::query(newest).fetch_one(connection).await?.try_get(0)?)
+}
+
+async fn noted_tables(connection: &mut SqliteConnection) -> Result<Option<TableNames>> {
+    let row = sqlx::query("SELECT value FROM callgate_meta WHERE name = ?")
+        .bind(TABLES)
+        .fetch_optional(connection)
+        .await?;
+    let value: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
+    Ok(value.and_then(|value| serde_json::from_str(&value).ok()))
+}
+
+fn check_version(found: i64) -> Result<()> {
+    let known = migrate::SQLITE.last().map_or(0, |migration| migration.version);
+    if found > known { Err(StoreError::Newer { found, known }) } else { Ok(()) }
+}
+
+/// Applies what is missing, all in one transaction that keeps other processes out.
+async fn apply(
+    connection: &mut SqliteConnection,
+    tables: &TableNames,
+    migrations: &[Migration],
+) -> Result<Vec<&'static str>> {
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    sqlx::query(
+        "CREATE TABLE IF NOT EXISTS callgate_migrations (
+             version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL
+         )",
+    )
+    .execute(&mut *transaction)
+    .await?;
+    let version = applied_version(&mut transaction).await?;
+    check_version(version)?;
+    let mut applied = Vec::new();
+    for migration in migrations.iter().filter(|migration| migration.version > version) {
+        let sql = AssertSqlSafe(tables.expand(migration.sql));
+        sqlx::raw_sql(sql).execute(&mut *transaction).await?;
+        sqlx::query("INSERT INTO callgate_migrations VALUES (?, ?, unixepoch())")
+            .bind(migration.version)
+            .bind(migration.name)
+            .execute(&mut *transaction)
+            .await?;
+        applied.push(migration.name);
+    }
+    if version == 0 {
+        let names = serde_json::to_string(tables).unwrap_or_default();
+        sqlx::query("INSERT INTO callgate_meta (name, value) VALUES (?, ?)")
+            .bind(TABLES)
+            .bind(names)
+            .execute(&mut *transaction)
+            .await?;
+    }
+    transaction.commit().await?;
+    Ok(applied)
+}

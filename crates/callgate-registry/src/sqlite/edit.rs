@@ -1,0 +1,295 @@
+//! What writes. Each operation is one transaction, which takes the write lock at its start.
+
+use async_trait::async_trait;
+use callgate::Mask;
+use sqlx::{Row as _, Sqlite, SqliteConnection, Transaction};
+
+use super::SqliteStore;
+use crate::rows::MethodRow;
+use crate::store::{Edit, Holder, NewToken, Result, StoreError};
+
+impl SqliteStore {
+    async fn writing(&self) -> Result<Transaction<'static, Sqlite>> {
+        Ok(self.pool.begin_with("BEGIN IMMEDIATE").await?)
+    }
+
+    async fn section_id(&self, connection: &mut SqliteConnection, ident: &str) -> Result<i64> {
+        let row = sqlx::query(self.sql("SELECT id FROM {sections} WHERE ident = ?"))
+            .bind(ident)
+            .fetch_optional(connection)
+            .await?;
+        match row {
+            Some(row) => Ok(row.try_get(0)?),
+            None => Err(StoreError::NotFound { what: "section", name: ident.to_owned() }),
+        }
+    }
+
+    async fn replace_actions(
+        &self,
+        connection: &mut SqliteConnection,
+        row: &MethodRow,
+        needs: &[(String, Mask)],
+    ) -> Result<()> {
+        let (plugin, method) = row.permission_key();
+        sqlx::query(self.sql("DELETE FROM {section_actions} WHERE plugin = ? AND method = ?"))
+            .bind(plugin)
+            .bind(method)
+            .execute(&mut *connection)
+            .await?;
+        for (section, mask) in needs {
+            let id = self.section_id(&mut *connection, section).await?;
+            let sql = "INSERT INTO {section_actions} (id_section, plugin, method, mask, comment)
+                       VALUES (?, ?, ?, ?, '')";
+            sqlx::query(self.sql(sql))
+                .bind(id)
+                .bind(plugin)
+                .bind(method)
+                .bind(mask.value())
+                .execute(&mut *connection)
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Edit for SqliteStore {
+    async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()> {
+        let mut transaction = self.writing().await?;
+        let taken = sqlx::query(self.sql("SELECT 1 FROM {rpc_methods} WHERE rpc_method = ?"))
+            .bind(&row.rpc_method)
+            .fetch_optional(&mut *transaction)
+            .await?;
+        if taken.is_some() {
+            return Err(StoreError::Exists { what: "method", name: row.rpc_method.clone() });
+        }
+        let sql = "INSERT INTO {rpc_methods} (plugin, method, rpc_method, params, params_types,
+            description, sections, return_type, title, safety, annotations, exposed, upstream,
+            tool_name, input_schema, output_schema, defaults)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        bind_columns(sqlx::query(self.sql(sql)), row).execute(&mut *transaction).await?;
+        self.replace_actions(&mut transaction, row, needs).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn update_method(&self, row: &MethodRow, needs: Option<&[(String, Mask)]>) -> Result<()> {
+        let mut transaction = self.writing().await?;
+        let sql = "UPDATE {rpc_methods} SET plugin = ?, method = ?, rpc_method = ?, params = ?,
+            params_types = ?, description = ?, sections = ?, return_type = ?, title = ?,
+            safety = ?, annotations = ?, exposed = ?, upstream = ?, tool_name = ?,
+            input_schema = ?, output_schema = ?, defaults = ? WHERE id = ?";
+        let query = bind_columns(sqlx::query(self.sql(sql)), row).bind(row.id);
+        if query.execute(&mut *transaction).await?.rows_affected() == 0 {
+            return Err(StoreError::NotFound { what: "method", name: row.rpc_method.clone() });
+        }
+        if let Some(needs) = needs {
+            self.replace_actions(&mut transaction, row, needs).await?;
+        }
+        Ok(transaction.commit().await?)
+    }
+
+    async fn remove_method(&self, id: &str) -> Result<()> {
+        let mut transaction = self.writing().await?;
+        // The actions first, by the key of each row: they must not stay for a later namesake.
+        let sql = "DELETE FROM {section_actions} WHERE EXISTS (SELECT 1 FROM {rpc_methods} r
+            WHERE r.rpc_method = ?
+            AND {section_actions}.plugin = COALESCE(r.plugin, r.upstream, 'default')
+            AND {section_actions}.method = COALESCE(r.method, r.rpc_method))";
+        sqlx::query(self.sql(sql)).bind(id).execute(&mut *transaction).await?;
+        let gone = sqlx::query(self.sql("DELETE FROM {rpc_methods} WHERE rpc_method = ?"))
+            .bind(id)
+            .execute(&mut *transaction)
+            .await?;
+        if gone.rows_affected() == 0 {
+            return Err(StoreError::NotFound { what: "method", name: id.to_owned() });
+        }
+        Ok(transaction.commit().await?)
+    }
+
+    async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<()> {
+        let mut transaction = self.writing().await?;
+        for (id, name) in names {
+            sqlx::query(self.sql("UPDATE {rpc_methods} SET tool_name = ? WHERE id = ?"))
+                .bind(name)
+                .bind(id)
+                .execute(&mut *transaction)
+                .await?;
+        }
+        Ok(transaction.commit().await?)
+    }
+
+    async fn add_user(&self, login: &str, role: Option<&str>) -> Result<i64> {
+        let mut transaction = self.writing().await?;
+        let mut id_type: Option<i64> = None;
+        if let Some(role) = role {
+            sqlx::query(self.sql("INSERT OR IGNORE INTO {users_types} (caption) VALUES (?)"))
+                .bind(role)
+                .execute(&mut *transaction)
+                .await?;
+            let row = sqlx::query(self.sql("SELECT id FROM {users_types} WHERE caption = ?"))
+                .bind(role)
+                .fetch_one(&mut *transaction)
+                .await?;
+            id_type = Some(row.try_get(0)?);
+        }
+        let result = sqlx::query(self.sql("INSERT INTO {users} (login, id_type) VALUES (?, ?)"))
+            .bind(login)
+            .bind(id_type)
+            .execute(&mut *transaction)
+            .await
+            .map_err(|error| taken(error, "user", login))?;
+        transaction.commit().await?;
+        Ok(result.last_insert_rowid())
+    }
+
+    async fn add_section(&self, ident: &str, caption: &str, mask: Mask) -> Result<()> {
+        let sql = "INSERT INTO {sections} (caption, ident, mask) VALUES (?, ?, ?)";
+        sqlx::query(self.sql(sql))
+            .bind(caption)
+            .bind(ident)
+            .bind(mask.value())
+            .execute(&self.pool)
+            .await
+            .map_err(|error| taken(error, "section", ident))?;
+        Ok(())
+    }
+
+    async fn ensure_sections(&self, idents: &[String]) -> Result<()> {
+        let mut transaction = self.writing().await?;
+        let sql = "INSERT OR IGNORE INTO {sections} (caption, ident, mask) VALUES (?, ?, 6)";
+        for ident in idents {
+            sqlx::query(self.sql(sql)).bind(ident).bind(ident).execute(&mut *transaction).await?;
+        }
+        Ok(transaction.commit().await?)
+    }
+
+    async fn grant(&self, holder: Holder, section: &str, mask: Mask) -> Result<()> {
+        let (id, delete, insert) = match holder {
+            Holder::User(id) => (
+                id,
+                "DELETE FROM {sections_user_permission} WHERE id_section = ? AND id_user = ?",
+                "INSERT INTO {sections_user_permission} (id_section, id_user, value)
+                 VALUES (?, ?, ?)",
+            ),
+            Holder::Role(id) => (
+                id,
+                "DELETE FROM {sections_user_types_permission}
+                 WHERE id_section = ? AND id_user_type = ?",
+                "INSERT INTO {sections_user_types_permission} (id_section, id_user_type, value)
+                 VALUES (?, ?, ?)",
+            ),
+        };
+        let mut transaction = self.writing().await?;
+        let section = self.section_id(&mut transaction, section).await?;
+        sqlx::query(self.sql(delete)).bind(section).bind(id).execute(&mut *transaction).await?;
+        sqlx::query(self.sql(insert))
+            .bind(section)
+            .bind(id)
+            .bind(mask.value())
+            .execute(&mut *transaction)
+            .await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn add_token(&self, token: &NewToken) -> Result<i64> {
+        let sql = "INSERT INTO callgate_tokens (id_user, name, digest, created_at, expires_at)
+                   VALUES (?, ?, ?, unixepoch(), ?)";
+        let result = sqlx::query(sql)
+            .bind(token.id_user)
+            .bind(&token.name)
+            .bind(&token.digest)
+            .bind(token.expires_at)
+            .execute(&self.pool)
+            .await?;
+        Ok(result.last_insert_rowid())
+    }
+
+    async fn revoke_token(&self, id: i64) -> Result<()> {
+        let gone = sqlx::query("DELETE FROM callgate_tokens WHERE id = ?")
+            .bind(id)
+            .execute(&self.pool)
+            .await?;
+        if gone.rows_affected() == 0 {
+            return Err(StoreError::NotFound { what: "token", name: id.to_string() });
+        }
+        Ok(())
+    }
+
+    async fn revoke_tokens_named(&self, name: &str) -> Result<u64> {
+        let gone = sqlx::query("DELETE FROM callgate_tokens WHERE name = ?")
+            .bind(name)
+            .execute(&self.pool)
+            .await?;
+        Ok(gone.rows_affected())
+    }
+
+    async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
+        let mut transaction = self.writing().await?;
+        let sql = "UPDATE callgate_tokens SET last_used_at = ?
+                   WHERE id = ? AND COALESCE(last_used_at, 0) < ?";
+        for (id, at) in uses {
+            sqlx::query(sql).bind(at).bind(id).bind(at).execute(&mut *transaction).await?;
+        }
+        Ok(transaction.commit().await?)
+    }
+
+    async fn set_setting(&self, name: &str, value: &str) -> Result<()> {
+        let sql = "INSERT INTO {settings} (caption, name, value) VALUES (?, ?, ?)
+                   ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        sqlx::query(self.sql(sql)).bind(name).bind(name).bind(value).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    async fn insert_absent_settings(&self, settings: &[(&str, &str)]) -> Result<()> {
+        let mut transaction = self.writing().await?;
+        let sql = "INSERT OR IGNORE INTO {settings} (caption, name, value) VALUES (?, ?, ?)";
+        for (name, value) in settings {
+            sqlx::query(self.sql(sql))
+                .bind(name)
+                .bind(name)
+                .bind(value)
+                .execute(&mut *transaction)
+                .await?;
+        }
+        Ok(transaction.commit().await?)
+    }
+
+    async fn set_meta(&self, name: &str, value: &str) -> Result<()> {
+        let sql = "INSERT INTO callgate_meta (name, value) VALUES (?, ?)
+                   ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        sqlx::query(sql).bind(name).bind(value).execute(&self.pool).await?;
+        Ok(())
+    }
+}
+
+type Query<'q> = sqlx::query::Query<'q, Sqlite, sqlx::sqlite::SqliteArguments>;
+
+fn bind_columns<'q>(query: Query<'q>, row: &'q MethodRow) -> Query<'q> {
+    query
+        .bind(&row.plugin)
+        .bind(&row.method)
+        .bind(&row.rpc_method)
+        .bind(&row.params)
+        .bind(&row.params_types)
+        .bind(&row.description)
+        .bind(&row.sections)
+        .bind(&row.return_type)
+        .bind(&row.title)
+        .bind(&row.safety)
+        .bind(&row.annotations)
+        .bind(&row.exposed)
+        .bind(&row.upstream)
+        .bind(&row.tool_name)
+        .bind(&row.input_schema)
+        .bind(&row.output_schema)
+        .bind(&row.defaults)
+}
+
+fn taken(error: sqlx::Error, what: &'static str, name: &str) -> StoreError {
+    match &error {
+        sqlx::Error::Database(database) if database.is_unique_violation() => {
+            StoreError::Exists { what, name: name.to_owned() }
+        }
+        _ => StoreError::Database(error),
+    }
+}

@@ -1,0 +1,301 @@
+//! What reads.
+
+use async_trait::async_trait;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, Sqlite, SqliteConnection, Transaction};
+
+use super::SqliteStore;
+use crate::rows::{
+    AccessRows, ActionRow, CatalogRows, GrantRow, MethodRow, Revisions, RoleRow, SectionRow,
+    SettingRow, TokenRow, TypeRow, UserRow,
+};
+use crate::store::{Load, Result, StoreError};
+
+/// The columns of a [`MethodRow`], in its order. Cast, since SQLite lets any column hold anything.
+const METHOD_COLUMNS: [&str; 18] = [
+    "id",
+    "rpc_method",
+    "plugin",
+    "method",
+    "params",
+    "params_types",
+    "description",
+    "sections",
+    "return_type",
+    "title",
+    "safety",
+    "annotations",
+    "exposed",
+    "upstream",
+    "tool_name",
+    "input_schema",
+    "output_schema",
+    "defaults",
+];
+
+const METHODS: &str = "SELECT id, CAST(rpc_method AS TEXT), CAST(plugin AS TEXT),
+    CAST(method AS TEXT), CAST(params AS TEXT), CAST(params_types AS TEXT),
+    CAST(description AS TEXT), CAST(sections AS TEXT), CAST(return_type AS TEXT),
+    CAST(title AS TEXT), CAST(safety AS TEXT), CAST(annotations AS TEXT), CAST(exposed AS TEXT),
+    CAST(upstream AS TEXT), CAST(tool_name AS TEXT), CAST(input_schema AS TEXT),
+    CAST(output_schema AS TEXT), CAST(defaults AS TEXT) FROM {rpc_methods}";
+
+const SECTIONS: &str = "SELECT id, CAST(caption AS TEXT), CAST(ident AS TEXT), CAST(mask AS TEXT)
+    FROM {sections} ORDER BY ident";
+
+const USERS: &str = "SELECT u.id, CAST(u.login AS TEXT), u.id_type, CAST(t.caption AS TEXT)
+    FROM {users} u LEFT JOIN {users_types} t ON t.id = u.id_type";
+
+const TOKENS: &str = "SELECT t.id, t.id_user, CAST(u.login AS TEXT), CAST(t.name AS TEXT),
+    CAST(t.digest AS TEXT), CAST(t.created_at AS INTEGER), CAST(t.expires_at AS INTEGER),
+    CAST(t.last_used_at AS INTEGER)
+    FROM callgate_tokens t LEFT JOIN {users} u ON u.id = t.id_user ORDER BY t.id";
+
+const SETTINGS: &str =
+    "SELECT CAST(name AS TEXT), CAST(COALESCE(value, '') AS TEXT) FROM {settings} ORDER BY name";
+
+const USER_GRANTS: &str =
+    "SELECT id_section, id_user, CAST(value AS TEXT) FROM {sections_user_permission}";
+
+const ROLE_GRANTS: &str =
+    "SELECT id_section, id_user_type, CAST(value AS TEXT) FROM {sections_user_types_permission}";
+
+impl SqliteStore {
+    /// A transaction in which all reads see the same moment.
+    async fn moment(&self) -> Result<Transaction<'static, Sqlite>> {
+        Ok(self.pool.begin().await?)
+    }
+
+    async fn rows<T>(
+        &self,
+        connection: &mut SqliteConnection,
+        sql: &str,
+        read: impl Fn(&SqliteRow) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let rows = sqlx::query(self.sql(sql)).fetch_all(connection).await?;
+        rows.iter().map(read).collect()
+    }
+}
+
+#[async_trait]
+impl Load for SqliteStore {
+    async fn revisions(&self) -> Result<Revisions> {
+        revisions(&mut *self.pool.acquire().await?).await
+    }
+
+    async fn catalog_rows(&self) -> Result<CatalogRows> {
+        let mut moment = self.moment().await?;
+        Ok(CatalogRows {
+            revision: revisions(&mut moment).await?.catalog,
+            methods: self.rows(&mut moment, &format!("{METHODS} ORDER BY id"), method).await?,
+            sections: self.rows(&mut moment, SECTIONS, section).await?,
+            actions: self
+                .rows(
+                    &mut moment,
+                    "SELECT id_section, CAST(plugin AS TEXT), CAST(method AS TEXT),
+                     CAST(mask AS TEXT) FROM {section_actions} ORDER BY id",
+                    |row| {
+                        Ok(ActionRow {
+                            id_section: integer(row, 0)?,
+                            plugin: text(row, 1)?,
+                            method: text(row, 2)?,
+                            mask: text(row, 3)?,
+                        })
+                    },
+                )
+                .await?,
+            types: self
+                .rows(
+                    &mut moment,
+                    "SELECT CAST(name AS TEXT), CAST(fields AS TEXT), CAST(schema AS TEXT)
+                     FROM callgate_types ORDER BY name",
+                    |row| {
+                        Ok(TypeRow {
+                            name: text(row, 0)?,
+                            fields: optional_text(row, 1)?,
+                            schema: optional_text(row, 2)?,
+                        })
+                    },
+                )
+                .await?,
+            settings: self.rows(&mut moment, SETTINGS, setting).await?,
+        })
+    }
+
+    async fn access_rows(&self) -> Result<AccessRows> {
+        let mut moment = self.moment().await?;
+        Ok(AccessRows {
+            revision: revisions(&mut moment).await?.access,
+            users: self.rows(&mut moment, USERS, user).await?,
+            roles: self
+                .rows(
+                    &mut moment,
+                    "SELECT id, CAST(caption AS TEXT) FROM {users_types} ORDER BY id",
+                    role,
+                )
+                .await?,
+            sections: self.rows(&mut moment, SECTIONS, section).await?,
+            user_grants: self.rows(&mut moment, USER_GRANTS, grant).await?,
+            role_grants: self.rows(&mut moment, ROLE_GRANTS, grant).await?,
+            tokens: self.rows(&mut moment, TOKENS, token).await?,
+        })
+    }
+
+    async fn methods_with_id(&self, id: &str) -> Result<Vec<MethodRow>> {
+        let sql = format!("{METHODS} WHERE rpc_method = ? ORDER BY id");
+        let rows = sqlx::query(self.sql(&sql)).bind(id).fetch_all(&self.pool).await?;
+        rows.iter().map(method).collect()
+    }
+
+    async fn users(&self) -> Result<Vec<UserRow>> {
+        let sql = format!("{USERS} ORDER BY u.login");
+        self.rows(&mut *self.pool.acquire().await?, &sql, user).await
+    }
+
+    async fn user(&self, login: &str) -> Result<UserRow> {
+        let sql = format!("{USERS} WHERE u.login = ?");
+        let row = sqlx::query(self.sql(&sql)).bind(login).fetch_optional(&self.pool).await?;
+        row.as_ref()
+            .map(user)
+            .transpose()?
+            .ok_or_else(|| StoreError::NotFound { what: "user", name: login.to_owned() })
+    }
+
+    async fn role(&self, caption: &str) -> Result<RoleRow> {
+        let row = sqlx::query(
+            self.sql("SELECT id, CAST(caption AS TEXT) FROM {users_types} WHERE caption = ?"),
+        )
+        .bind(caption)
+        .fetch_optional(&self.pool)
+        .await?;
+        row.as_ref()
+            .map(role)
+            .transpose()?
+            .ok_or_else(|| StoreError::NotFound { what: "role", name: caption.to_owned() })
+    }
+
+    async fn sections(&self) -> Result<Vec<SectionRow>> {
+        self.rows(&mut *self.pool.acquire().await?, SECTIONS, section).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRow>> {
+        self.rows(&mut *self.pool.acquire().await?, TOKENS, token).await
+    }
+
+    async fn settings(&self) -> Result<Vec<SettingRow>> {
+        self.rows(&mut *self.pool.acquire().await?, SETTINGS, setting).await
+    }
+
+    async fn meta(&self, name: &str) -> Result<Option<String>> {
+        let row = sqlx::query("SELECT value FROM callgate_meta WHERE name = ?")
+            .bind(name)
+            .fetch_optional(&self.pool)
+            .await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?)
+    }
+}
+
+async fn revisions(connection: &mut SqliteConnection) -> Result<Revisions> {
+    let rows =
+        sqlx::query("SELECT name, value FROM callgate_revisions").fetch_all(connection).await?;
+    let mut revisions = Revisions::default();
+    for row in rows {
+        match row.try_get::<&str, _>(0)? {
+            "catalog" => revisions.catalog = row.try_get(1)?,
+            "access" => revisions.access = row.try_get(1)?,
+            _ => {}
+        }
+    }
+    Ok(revisions)
+}
+
+fn method(row: &SqliteRow) -> Result<MethodRow> {
+    let mut unreadable = None;
+    let mut column = |index: usize| -> Result<Option<String>> {
+        let bytes: Option<&[u8]> = row.try_get_unchecked(index)?;
+        let text = bytes.map(|bytes| String::from_utf8(bytes.to_vec())).transpose();
+        Ok(text.unwrap_or_else(|_| {
+            unreadable = METHOD_COLUMNS.get(index).map(ToString::to_string);
+            None
+        }))
+    };
+    Ok(MethodRow {
+        id: integer(row, 0)?,
+        rpc_method: column(1)?.unwrap_or_default(),
+        plugin: column(2)?,
+        method: column(3)?,
+        params: column(4)?,
+        params_types: column(5)?,
+        description: column(6)?,
+        sections: column(7)?,
+        return_type: column(8)?,
+        title: column(9)?,
+        safety: column(10)?,
+        annotations: column(11)?,
+        exposed: column(12)?,
+        upstream: column(13)?,
+        tool_name: column(14)?,
+        input_schema: column(15)?,
+        output_schema: column(16)?,
+        defaults: column(17)?,
+        unreadable,
+    })
+}
+
+fn section(row: &SqliteRow) -> Result<SectionRow> {
+    Ok(SectionRow {
+        id: integer(row, 0)?,
+        caption: text(row, 1)?,
+        ident: text(row, 2)?,
+        mask: text(row, 3)?,
+    })
+}
+
+fn user(row: &SqliteRow) -> Result<UserRow> {
+    Ok(UserRow {
+        id: integer(row, 0)?,
+        login: text(row, 1)?,
+        id_type: row.try_get_unchecked(2)?,
+        role: optional_text(row, 3)?,
+    })
+}
+
+fn role(row: &SqliteRow) -> Result<RoleRow> {
+    Ok(RoleRow { id: integer(row, 0)?, caption: text(row, 1)? })
+}
+
+fn grant(row: &SqliteRow) -> Result<GrantRow> {
+    Ok(GrantRow { id_section: integer(row, 0)?, id_holder: integer(row, 1)?, value: text(row, 2)? })
+}
+
+fn token(row: &SqliteRow) -> Result<TokenRow> {
+    Ok(TokenRow {
+        id: integer(row, 0)?,
+        id_user: integer(row, 1)?,
+        login: optional_text(row, 2)?,
+        name: text(row, 3)?,
+        digest: text(row, 4)?,
+        created_at: row.try_get_unchecked(5)?,
+        expires_at: row.try_get_unchecked(6)?,
+        last_used_at: row.try_get_unchecked(7)?,
+    })
+}
+
+fn setting(row: &SqliteRow) -> Result<SettingRow> {
+    Ok(SettingRow { name: text(row, 0)?, value: text(row, 1)? })
+}
+
+/// SQLite converts what is not an integer rather than failing.
+fn integer(row: &SqliteRow, index: usize) -> Result<i64> {
+    Ok(row.try_get_unchecked(index)?)
+}
+
+/// Bytes that are not text are shown as such, not an error of the whole.
+fn optional_text(row: &SqliteRow, index: usize) -> Result<Option<String>> {
+    let bytes: Option<&[u8]> = row.try_get_unchecked(index)?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+}
+
+fn text(row: &SqliteRow, index: usize) -> Result<String> {
+    Ok(optional_text(row, index)?.unwrap_or_default())
+}

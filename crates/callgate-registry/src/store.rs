@@ -1,0 +1,144 @@
+//! The operations that every database behind the registry has.
+//!
+//! Two traits of plain operations, no SQL in their shape: what reads and what writes. One module
+//! per database implements both; everything above works on `dyn Store`.
+
+use async_trait::async_trait;
+use callgate::Mask;
+use thiserror::Error;
+
+use crate::rows::{
+    AccessRows, CatalogRows, MethodRow, Revisions, RoleRow, SectionRow, SettingRow, TokenRow,
+    UserRow,
+};
+
+/// Why the registry could not do something.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// The database said no.
+    #[error("the database failed")]
+    Database(#[from] sqlx::Error),
+    /// A URL of a database that is not one of ours.
+    #[error("`{0}` is not a database; expected `sqlite:PATH`")]
+    Url(String),
+    /// There is no registry there yet.
+    #[error("there is no registry at `{0}`")]
+    Missing(String),
+    /// A newer program has changed the tables.
+    #[error("the registry has version {found}, this program knows up to {known}")]
+    Newer {
+        /// What the database says.
+        found: i64,
+        /// The last one that is known here.
+        known: i64,
+    },
+    /// The registry was made with other names for its tables.
+    #[error("the registry was made with other table names than those of the configuration")]
+    OtherTables,
+    /// Something with that name is there already.
+    #[error("{what} `{name}` is there already")]
+    Exists {
+        /// What it is.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// Something is not there.
+    #[error("there is no {what} `{name}`")]
+    NotFound {
+        /// What it would be.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// A result of the registry.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// Whose grant it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// A user, by number.
+    User(i64),
+    /// A role, by number.
+    Role(i64),
+}
+
+/// A token to be stored: of the secret, only the digest.
+#[derive(Debug, Clone)]
+pub struct NewToken {
+    /// Whose it is.
+    pub id_user: i64,
+    /// What it is called.
+    pub name: String,
+    /// The SHA-256 in hexadecimal.
+    pub digest: String,
+    /// When it ends, in seconds since 1970.
+    pub expires_at: Option<i64>,
+}
+
+/// What reads.
+#[async_trait]
+pub trait Load: Send + Sync {
+    /// Both counters.
+    async fn revisions(&self) -> Result<Revisions>;
+    /// All that a catalog is made from, as of one moment.
+    async fn catalog_rows(&self) -> Result<CatalogRows>;
+    /// All that access is made from, as of one moment.
+    async fn access_rows(&self) -> Result<AccessRows>;
+    /// The rows with this id, in order; more than one is a mistake that lint shows.
+    async fn methods_with_id(&self, id: &str) -> Result<Vec<MethodRow>>;
+    /// The users, by name.
+    async fn users(&self) -> Result<Vec<UserRow>>;
+    /// A user by name.
+    async fn user(&self, login: &str) -> Result<UserRow>;
+    /// A role by name.
+    async fn role(&self, caption: &str) -> Result<RoleRow>;
+    /// The sections, by name.
+    async fn sections(&self) -> Result<Vec<SectionRow>>;
+    /// The tokens, oldest first.
+    async fn tokens(&self) -> Result<Vec<TokenRow>>;
+    /// The settings that are there.
+    async fn settings(&self) -> Result<Vec<SettingRow>>;
+    /// A fact about the registry.
+    async fn meta(&self, name: &str) -> Result<Option<String>>;
+}
+
+/// What writes. Each operation is one transaction.
+#[async_trait]
+pub trait Edit: Send + Sync {
+    /// Adds a method with the sections that it needs, unless its id is taken.
+    async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()>;
+    /// Writes a row back and, if given, replaces its actions.
+    async fn update_method(&self, row: &MethodRow, needs: Option<&[(String, Mask)]>) -> Result<()>;
+    /// Removes a method and its actions.
+    async fn remove_method(&self, id: &str) -> Result<()>;
+    /// Notes the tool names that were given, by row number.
+    async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<()>;
+    /// Adds a user; the role is made if it is not there. Comes back with the user's number.
+    async fn add_user(&self, login: &str, role: Option<&str>) -> Result<i64>;
+    /// Adds a section.
+    async fn add_section(&self, ident: &str, caption: &str, mask: Mask) -> Result<()>;
+    /// Adds the sections that are not there yet.
+    async fn ensure_sections(&self, idents: &[String]) -> Result<()>;
+    /// Says what a user or a role has on a section, in place of what they had.
+    async fn grant(&self, holder: Holder, section: &str, mask: Mask) -> Result<()>;
+    /// Stores a token. Comes back with its number.
+    async fn add_token(&self, token: &NewToken) -> Result<i64>;
+    /// Removes a token.
+    async fn revoke_token(&self, id: i64) -> Result<()>;
+    /// Removes all tokens of that name. Comes back with how many there were.
+    async fn revoke_tokens_named(&self, name: &str) -> Result<u64>;
+    /// Notes when tokens were last used: number, seconds since 1970. Raises no revision.
+    async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()>;
+    /// Writes a setting.
+    async fn set_setting(&self, name: &str, value: &str) -> Result<()>;
+    /// Writes the settings that are not there yet.
+    async fn insert_absent_settings(&self, settings: &[(&str, &str)]) -> Result<()>;
+    /// Writes a fact about the registry.
+    async fn set_meta(&self, name: &str, value: &str) -> Result<()>;
+}
+
+/// A database behind the registry.
+pub trait Store: Load + Edit + std::fmt::Debug {}
