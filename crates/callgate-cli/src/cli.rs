@@ -1,0 +1,282 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use callgate::Mask;
+use clap::{Args, Parser, Subcommand};
+
+/// Turns the JSON-RPC methods that an application already has into MCP tools, and lets each caller
+/// use only the ones that they may.
+#[derive(Debug, Parser)]
+#[command(name = "callgate", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// The registry, `sqlite:PATH`; by default `sqlite:callgate.db`
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) database: Option<String>,
+    /// The configuration file; by default `callgate.toml`, if it is there
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Defaults for a kind of application: festi or drupal
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) preset: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve the tools over HTTP
+    Serve(Serve),
+    /// Add, change, look at and remove methods
+    #[command(subcommand)]
+    Method(Method),
+    /// Add and list users
+    #[command(subcommand)]
+    User(User),
+    /// Create, list and revoke tokens
+    #[command(subcommand)]
+    Token(Token),
+    /// Add and list sections
+    #[command(subcommand)]
+    Section(Section),
+    /// Say what a user or a role may do on a section
+    Grant(Grant),
+    /// Read and write the settings that live in the registry
+    #[command(subcommand)]
+    Settings(Settings),
+    /// Make the registry, or bring it up to date
+    Migrate,
+}
+
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(crate) struct Serve {
+    /// Where to listen; by default 127.0.0.1:8080
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+    /// Refuse callers without a token
+    #[arg(long)]
+    pub(crate) require_auth: bool,
+    /// Serve callers without a token also beyond this machine
+    #[arg(long, conflicts_with = "require_auth")]
+    pub(crate) allow_anonymous: bool,
+    /// Serve a small application that is built in, with two users and their tokens
+    #[arg(long)]
+    pub(crate) demo: bool,
+    /// Say in one line of JSON, on stdout, where it listens
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Method {
+    /// Add a method
+    Add {
+        /// The id, such as `user.get`
+        id: String,
+        #[command(flatten)]
+        fields: Box<MethodFields>,
+    },
+    /// Change a method; what is not named stays
+    Edit {
+        /// The id
+        id: String,
+        #[command(flatten)]
+        fields: Box<MethodFields>,
+        /// Open the method to every caller
+        #[arg(long, conflicts_with = "sections")]
+        no_sections: bool,
+    },
+    /// List the methods
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a method: its tool, what callers need, and what is worth a look
+    Show {
+        /// The id
+        id: String,
+        /// Also say whether this user may call it, and why
+        #[arg(long, value_name = "USER")]
+        caller: Option<String>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a method
+    Remove {
+        /// The id
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(crate) struct MethodFields {
+    /// A title for people
+    #[arg(long)]
+    pub(crate) title: Option<String>,
+    /// What it does and returns; agents see little else
+    #[arg(long)]
+    pub(crate) description: Option<String>,
+    /// A parameter as PHP writes it: `int $id_user`, `bool $details = false`; may repeat
+    #[arg(long = "param", value_name = "PARAM")]
+    pub(crate) params: Vec<String>,
+    /// The type of the result
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) returns: Option<String>,
+    /// It only reads
+    #[arg(long, conflicts_with = "destructive")]
+    pub(crate) read_only: bool,
+    /// It changes something
+    #[arg(long)]
+    pub(crate) destructive: bool,
+    /// A section and the mask that callers need on it, `content:read`; may repeat, all must hold
+    #[arg(long = "section", value_name = "SECTION:MASK", value_parser = section_and_mask)]
+    pub(crate) sections: Vec<(String, Mask)>,
+    /// What runs it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) upstream: Option<String>,
+    /// The tool's name over MCP, without the prefix
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool_name: Option<String>,
+    /// Annotations that pass through to clients, a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(crate) annotations: Option<String>,
+    /// A JSON Schema for all arguments, in place of parameters
+    #[arg(long, value_name = "JSON", conflicts_with = "params")]
+    pub(crate) input_schema: Option<String>,
+    /// A JSON Schema for the result, in place of its type
+    #[arg(long, value_name = "JSON", conflicts_with = "returns")]
+    pub(crate) output_schema: Option<String>,
+    /// Not a tool
+    #[arg(long, conflicts_with = "exposed")]
+    pub(crate) hidden: bool,
+    /// A tool
+    #[arg(long)]
+    pub(crate) exposed: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum User {
+    /// Add a user
+    Add {
+        /// The login name
+        name: String,
+        /// Their role; made if it is not there
+        #[arg(long)]
+        role: Option<String>,
+    },
+    /// List the users
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Token {
+    /// Create a token, and print it: it is not shown again
+    Create {
+        /// The user that it speaks for
+        user: String,
+        /// What to call it
+        #[arg(long, default_value = "cli")]
+        name: String,
+        /// When it ends, such as `30d` or `12h`; by default never
+        #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+        expires_in: Option<std::time::Duration>,
+    },
+    /// List the tokens, without their secrets
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Revoke a token
+    Revoke {
+        /// Its number, from `token list`
+        id: i64,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Section {
+    /// Add a section
+    Add {
+        /// Its name for code
+        ident: String,
+        /// Its name for people
+        #[arg(long)]
+        caption: Option<String>,
+        /// The highest mask that it knows
+        #[arg(long, default_value = "execute")]
+        mask: Mask,
+    },
+    /// List the sections
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+#[group(id = "holder", required = true, multiple = false, args = ["user", "role"])]
+pub(crate) struct Grant {
+    /// To a user, over what their role has
+    #[arg(long)]
+    pub(crate) user: Option<String>,
+    /// To a role
+    #[arg(long)]
+    pub(crate) role: Option<String>,
+    /// The section
+    pub(crate) section: String,
+    /// none, read, write or execute; none for a user denies what their role has
+    pub(crate) mask: Mask,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Settings {
+    /// Print a setting, or all
+    Get {
+        /// The key
+        key: Option<String>,
+    },
+    /// Write a setting
+    Set {
+        /// The key
+        key: String,
+        /// The value
+        value: String,
+    },
+}
+
+fn section_and_mask(text: &str) -> Result<(String, Mask), String> {
+    let (section, mask) = text
+        .rsplit_once(':')
+        .ok_or_else(|| format!("`{text}` names no mask; expected such as `content:read`"))?;
+    match mask.parse() {
+        Ok(Mask::None) => Err("a method needs read, write or execute".to_owned()),
+        Ok(mask) => Ok((section.to_owned(), mask)),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

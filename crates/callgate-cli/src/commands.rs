@@ -1,0 +1,45 @@
+//! One file and one function for each command.
+
+pub(crate) mod grant;
+pub(crate) mod method;
+pub(crate) mod migrate;
+pub(crate) mod section;
+pub(crate) mod serve;
+pub(crate) mod settings;
+pub(crate) mod token;
+pub(crate) mod user;
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use anyhow::Context as _;
+
+use crate::errors::hinted;
+
+/// A text or a dash.
+fn or_dash(text: Option<&str>) -> String {
+    text.filter(|text| !text.is_empty()).unwrap_or("-").to_owned()
+}
+
+/// Seconds since 1970 as people and programs read them.
+fn timestamp(seconds: i64) -> String {
+    let since = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string()
+}
+
+/// A name that a person gives to something.
+fn plain_name(what: &str, name: &str) -> anyhow::Result<()> {
+    let fits = (1..=128).contains(&name.chars().count())
+        && name.trim() == name
+        && !name.chars().any(char::is_control);
+    if fits {
+        return Ok(());
+    }
+    Err(hinted(
+        format!("`{}` is not a name for a {what}", name.escape_debug()),
+        "use 1 to 128 characters, without space around them",
+    ))
+}
+
+fn json_line(value: &impl serde::Serialize) -> anyhow::Result<String> {
+    serde_json::to_string(value).context("cannot write JSON")
+}

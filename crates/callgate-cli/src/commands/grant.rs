@@ -1,0 +1,24 @@
+//! `callgate grant`
+
+use callgate_registry::Holder;
+
+use crate::cli::Grant;
+use crate::config::Config;
+use crate::printer::Printer;
+use crate::registry;
+
+pub(crate) async fn run(
+    config: &Config,
+    grant: &Grant,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let store = registry::open(config).await?;
+    let (holder, whose) = match (&grant.user, &grant.role) {
+        (Some(user), _) => (Holder::User(store.user(user).await?.id), format!("user `{user}`")),
+        (None, Some(role)) => (Holder::Role(store.role(role).await?.id), format!("role `{role}`")),
+        (None, None) => anyhow::bail!("name a user or a role"),
+    };
+    store.grant(holder, &grant.section, grant.mask).await?;
+    printer.talk(format_args!("{whose} has {} on `{}`", grant.mask, grant.section));
+    Ok(())
+}

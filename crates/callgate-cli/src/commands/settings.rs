@@ -1,0 +1,40 @@
+//! `callgate settings get|set`
+
+use callgate::{SETTING_KEYS, Settings as Known};
+use callgate_registry::{CatalogRows, settings};
+
+use crate::cli::Settings;
+use crate::config::Config;
+use crate::printer::Printer;
+use crate::registry;
+
+pub(crate) async fn run(
+    config: &Config,
+    command: Settings,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let store = registry::open(config).await?;
+    match command {
+        Settings::Get { key } => {
+            let rows = CatalogRows { settings: store.settings().await?, ..CatalogRows::default() };
+            let (in_force, refused) = settings(&rows, &Known::default());
+            for error in refused {
+                printer.talk(format_args!("warning: {error}; the default counts"));
+            }
+            match key {
+                Some(key) => printer.data(in_force.get(&key)?),
+                None => {
+                    for key in SETTING_KEYS {
+                        printer.data(format_args!("{key}={}", in_force.get(key)?));
+                    }
+                }
+            }
+        }
+        Settings::Set { key, value } => {
+            Known::default().set(&key, &value)?;
+            store.set_setting(&key, &value).await?;
+            printer.talk(format_args!("{key}={value}"));
+        }
+    }
+    Ok(())
+}

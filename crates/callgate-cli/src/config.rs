@@ -1,0 +1,351 @@
+//! Configuration: defaults, then `callgate.toml`, then `CALLGATE_*`, then flags.
+//!
+//! Every key is in [`KEYS`], with its default and its meaning; a key that is not there is an error
+//! that names the nearest one that is.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use callgate_registry::{Exposure, TableNames};
+
+use crate::cli::{Cli, Command};
+use crate::errors::hinted;
+
+/// A key of the configuration.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    /// As it would stand in the environment; empty is none.
+    pub(crate) default: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+/// Every key.
+pub(crate) const KEYS: &[Key] = &[
+    Key { name: "listen", default: "127.0.0.1:8080", meaning: "where to listen" },
+    Key {
+        name: "database",
+        default: "",
+        meaning: "the registry, `sqlite:PATH`; by default `sqlite:callgate.db`, with `--demo` `sqlite:callgate-demo.db`",
+    },
+    Key {
+        name: "preset",
+        default: "",
+        meaning: "defaults for a kind of application: `festi` or `drupal`",
+    },
+    Key {
+        name: "require_auth",
+        default: "false",
+        meaning: "refuse callers without a token; implied by the preset `festi`",
+    },
+    Key {
+        name: "allow_anonymous",
+        default: "false",
+        meaning: "serve callers without a token also beyond this machine",
+    },
+    Key {
+        name: "exposure",
+        default: "",
+        meaning: "which methods are tools where a row does not say: `all`, or `marked` (the default of the preset `drupal`)",
+    },
+    Key {
+        name: "max_body_bytes",
+        default: "1048576",
+        meaning: "how large a request's body may be",
+    },
+    Key {
+        name: "max_connections",
+        default: "1024",
+        meaning: "how many connections are served at once; more wait",
+    },
+    Key { name: "call_timeout_seconds", default: "30", meaning: "how long a call may take" },
+    Key {
+        name: "shutdown_timeout_seconds",
+        default: "10",
+        meaning: "how long requests under way may take to finish when the program is told to stop",
+    },
+    Key {
+        name: "log",
+        default: "info",
+        meaning: "how much is logged: a level, or a list such as `info,callgate=debug`",
+    },
+    Key { name: "log_format", default: "human", meaning: "`human` or `json`" },
+    Key {
+        name: "tables.prefix",
+        default: "",
+        meaning: "before the names of sections, their actions and permissions, and settings; `festi_` in the preset `festi`",
+    },
+    Key { name: "tables.rpc_methods", default: "rpc_methods", meaning: "the table of methods" },
+    Key { name: "tables.users", default: "users", meaning: "the table of users" },
+    Key { name: "tables.users_types", default: "users_types", meaning: "the table of roles" },
+];
+
+/// Variables that begin like ours and are no keys.
+const OTHER_VARIABLES: [&str; 2] = ["CALLGATE_CONFIG", "CALLGATE_TOKEN"];
+
+/// Defaults for a kind of application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Preset {
+    Festi,
+    Drupal,
+}
+
+impl Preset {
+    /// Settings that are written where they are absent.
+    pub(crate) fn settings(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Festi => &[
+                ("mcp_protocol_version", "2025-06-18"),
+                ("mcp_server_name", "festi-mcp"),
+                ("mcp_server_version", "1.0.0"),
+                ("mcp_tools_prefix", "FESTI_MCP"),
+            ],
+            Self::Drupal => &[],
+        }
+    }
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    Human,
+    Json,
+}
+
+/// The configuration, resolved.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) listen: SocketAddr,
+    pub(crate) database: String,
+    pub(crate) preset: Option<Preset>,
+    pub(crate) require_auth: bool,
+    pub(crate) allow_anonymous: bool,
+    pub(crate) exposure: Exposure,
+    pub(crate) max_body_bytes: usize,
+    pub(crate) max_connections: usize,
+    pub(crate) call_timeout: Duration,
+    pub(crate) shutdown_timeout: Duration,
+    pub(crate) log: String,
+    pub(crate) log_format: LogFormat,
+    /// `None` where nothing was said of them: then a registry that is there knows.
+    pub(crate) tables: Option<TableNames>,
+}
+
+impl Config {
+    /// Reads everything that applies to this command line.
+    pub(crate) fn load(cli: &Cli) -> anyhow::Result<Self> {
+        let environment: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+            .filter(|(name, _)| name.starts_with("CALLGATE_"))
+            .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
+            .collect();
+        let named = environment.iter().find(|(name, _)| name == "CALLGATE_CONFIG");
+        let mut values = Values::default();
+        match cli.global.config.as_deref().or(named.map(|(_, path)| Path::new(path))) {
+            Some(path) => values.read_file(path)?,
+            None if Path::new("callgate.toml").exists() => {
+                values.read_file(Path::new("callgate.toml"))?;
+            }
+            None => {}
+        }
+        values.read_environment(&environment)?;
+        values.read_flags(cli);
+        let demo = matches!(&cli.command, Command::Serve(serve) if serve.demo);
+        Self::resolve(&values, demo)
+    }
+
+    fn resolve(values: &Values, demo: bool) -> anyhow::Result<Self> {
+        let preset = match values.get("preset").text {
+            "" => None,
+            "festi" => Some(Preset::Festi),
+            "drupal" => Some(Preset::Drupal),
+            _ => return Err(values.get("preset").wrong("`festi` or `drupal`")),
+        };
+        let database = match values.get("database").text {
+            "" if demo => "sqlite:callgate-demo.db",
+            "" => "sqlite:callgate.db",
+            url => url,
+        };
+        Ok(Self {
+            listen: values.get("listen").address()?,
+            database: database.to_owned(),
+            require_auth: values.get("require_auth").flag()? || preset == Some(Preset::Festi),
+            allow_anonymous: values.get("allow_anonymous").flag()?,
+            exposure: match values.get("exposure").text {
+                "" if preset == Some(Preset::Drupal) => Exposure::Marked,
+                "" | "all" => Exposure::All,
+                "marked" => Exposure::Marked,
+                _ => return Err(values.get("exposure").wrong("`all` or `marked`")),
+            },
+            max_body_bytes: values.get("max_body_bytes").number(1..=1 << 30)?,
+            max_connections: values.get("max_connections").number(1..=1 << 20)?,
+            call_timeout: values.get("call_timeout_seconds").seconds()?,
+            shutdown_timeout: values.get("shutdown_timeout_seconds").seconds()?,
+            log: values.get("log").text.to_owned(),
+            log_format: match values.get("log_format").text {
+                "human" => LogFormat::Human,
+                "json" => LogFormat::Json,
+                _ => return Err(values.get("log_format").wrong("`human` or `json`")),
+            },
+            tables: tables(values, preset)?,
+            preset,
+        })
+    }
+}
+
+fn tables(values: &Values, preset: Option<Preset>) -> anyhow::Result<Option<TableNames>> {
+    let is_given = |key: &&Key| key.name.starts_with("tables.") && values.is_given(key.name);
+    if preset != Some(Preset::Festi) && !KEYS.iter().any(|key| is_given(&key)) {
+        return Ok(None);
+    }
+    let prefix = match preset {
+        Some(Preset::Festi) if !values.is_given("tables.prefix") => "festi_",
+        _ => values.get("tables.prefix").text,
+    };
+    let names = TableNames::with_prefix(prefix)?
+        .rpc_methods(values.get("tables.rpc_methods").text)?
+        .users(values.get("tables.users").text)?
+        .users_types(values.get("tables.users_types").text)?;
+    Ok(Some(names))
+}
+
+/// What was said, by key, and where.
+#[derive(Debug, Default)]
+struct Values(BTreeMap<&'static str, (String, String)>);
+
+impl Values {
+    fn read_file(&mut self, path: &Path) -> anyhow::Result<()> {
+        let source = path.display().to_string();
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read `{source}`"))?;
+        let table: toml::Table =
+            text.parse().with_context(|| format!("`{source}` is not valid TOML"))?;
+        self.read_table("", &table, &source)
+    }
+
+    fn read_table(&mut self, above: &str, table: &toml::Table, source: &str) -> anyhow::Result<()> {
+        for (name, value) in table {
+            let name = format!("{above}{name}");
+            let text = match value {
+                toml::Value::Table(table) if is_table(&name) => {
+                    self.read_table(&format!("{name}."), table, source)?;
+                    continue;
+                }
+                toml::Value::String(text) => text.clone(),
+                toml::Value::Integer(number) => number.to_string(),
+                toml::Value::Boolean(flag) => flag.to_string(),
+                _ => String::new(),
+            };
+            let key = known(&name).ok_or_else(|| unknown(&name, source, str::to_owned))?;
+            if text.is_empty() && !matches!(value, toml::Value::String(_)) {
+                bail!("`{name}` in {source} must be a text, a whole number, true or false");
+            }
+            self.0.insert(key, (text, format!("in {source}")));
+        }
+        Ok(())
+    }
+
+    fn read_environment(&mut self, environment: &[(String, String)]) -> anyhow::Result<()> {
+        for (variable, value) in environment {
+            if OTHER_VARIABLES.contains(&variable.as_str()) {
+                continue;
+            }
+            let key = KEYS.iter().find(|key| variable_of(key.name) == *variable);
+            let key = key.ok_or_else(|| unknown(variable, "the environment", variable_of))?;
+            self.0.insert(key.name, (value.clone(), format!("in {variable}")));
+        }
+        Ok(())
+    }
+
+    fn read_flags(&mut self, cli: &Cli) {
+        let mut flag = |name: &'static str, value: Option<String>| {
+            if let Some(value) = value {
+                self.0.insert(name, (value, format!("in --{}", name.replace('_', "-"))));
+            }
+        };
+        flag("database", cli.global.database.clone());
+        flag("preset", cli.global.preset.clone());
+        if let Command::Serve(serve) = &cli.command {
+            flag("listen", serve.listen.clone());
+            flag("require_auth", serve.require_auth.then(|| "true".to_owned()));
+            flag("allow_anonymous", serve.allow_anonymous.then(|| "true".to_owned()));
+        }
+    }
+
+    fn is_given(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    fn get(&self, name: &'static str) -> Value<'_> {
+        match self.0.get(name) {
+            Some((text, source)) => Value { name, text, source },
+            None => {
+                let key = KEYS.iter().find(|key| key.name == name);
+                Value { name, text: key.map_or("", |key| key.default), source: "by default" }
+            }
+        }
+    }
+}
+
+/// A value and where it was said.
+#[derive(Debug, Clone, Copy)]
+struct Value<'a> {
+    name: &'static str,
+    text: &'a str,
+    source: &'a str,
+}
+
+impl Value<'_> {
+    fn wrong(self, expected: impl fmt::Display) -> anyhow::Error {
+        let Self { name, text, source } = self;
+        anyhow::anyhow!("`{name}` {source} is `{text}`; expected {expected}")
+    }
+
+    fn flag(self) -> anyhow::Result<bool> {
+        self.text.parse().map_err(|_| self.wrong("`true` or `false`"))
+    }
+
+    fn number(self, range: std::ops::RangeInclusive<usize>) -> anyhow::Result<usize> {
+        let number = self.text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| {
+            self.wrong(format_args!("a number from {} to {}", range.start(), range.end()))
+        })
+    }
+
+    fn seconds(self) -> anyhow::Result<Duration> {
+        Ok(Duration::from_secs(self.number(0..=86_400)? as u64))
+    }
+
+    fn address(self) -> anyhow::Result<SocketAddr> {
+        // A name such as `localhost` is looked up; the first address counts.
+        let found = self.text.to_socket_addrs().ok().and_then(|mut found| found.next());
+        found.ok_or_else(|| self.wrong("an address such as `127.0.0.1:8080`"))
+    }
+}
+
+fn known(name: &str) -> Option<&'static str> {
+    KEYS.iter().map(|key| key.name).find(|known| *known == name)
+}
+
+fn is_table(name: &str) -> bool {
+    KEYS.iter().any(|key| key.name.split_once('.').is_some_and(|(table, _)| table == name))
+}
+
+fn variable_of(key: &str) -> String {
+    format!("CALLGATE_{}", key.replace('.', "_").to_uppercase())
+}
+
+fn unknown(name: &str, source: &str, spell: impl Fn(&'static str) -> String) -> anyhow::Error {
+    let likeness = |key: &&Key| strsim::jaro_winkler(&spell(key.name), name);
+    let nearest = KEYS.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    hinted(
+        format!("unknown key `{name}` in {source}"),
+        nearest.map_or_else(String::new, |key| {
+            format!("did you mean `{}` ({})?", spell(key.name), key.meaning)
+        }),
+    )
+}

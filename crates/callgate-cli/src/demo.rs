@@ -1,0 +1,128 @@
+//! The demo: a small application in this process, two users, and tokens that are new on each start.
+
+mod application;
+
+use anyhow::Context as _;
+use callgate::{LOCAL, Local, Mask, Need};
+use callgate_registry::{Holder, MethodRow, NewToken, Store, StoreError, Token};
+
+use crate::errors::hinted;
+
+pub(crate) use application::application;
+
+/// The registry's note that the demo made it.
+const MADE_BY_DEMO: &str = "demo";
+/// What the demo's tokens are called.
+const TOKEN_NAME: &str = "demo";
+
+/// A user of the demo, their role, and what the role has.
+struct DemoUser {
+    login: &'static str,
+    role: &'static str,
+    grants: &'static [(&'static str, Mask)],
+}
+
+const USERS: [DemoUser; 2] = [
+    DemoUser {
+        login: "admin",
+        role: "administrator",
+        grants: &[
+            ("content", Mask::Execute),
+            ("user_management", Mask::Execute),
+            ("system", Mask::Execute),
+        ],
+    },
+    DemoUser { login: "reader", role: "reader", grants: &[("content", Mask::Read)] },
+];
+
+/// Fills an empty registry, or takes one that the demo filled before; comes back with each user's
+/// new token.
+pub(crate) async fn prepare(
+    store: &dyn Store,
+    local: &Local,
+    database: &str,
+) -> anyhow::Result<Vec<(&'static str, Token)>> {
+    if store.meta(MADE_BY_DEMO).await?.is_none() {
+        if !is_empty(store).await? {
+            return Err(hinted(
+                format!("`{database}` holds a registry that the demo did not make"),
+                "name another with `--database sqlite:PATH`, or serve this one without `--demo`",
+            ));
+        }
+        fill(store, local).await.context("cannot fill the demo's registry")?;
+        store.set_meta(MADE_BY_DEMO, "1").await?;
+    }
+    store.revoke_tokens_named(TOKEN_NAME).await?;
+    let mut tokens = Vec::new();
+    for DemoUser { login, .. } in USERS {
+        let user = match store.user(login).await {
+            Ok(user) => user,
+            // Somebody removed them; that is their wish.
+            Err(StoreError::NotFound { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let token = Token::generate()?;
+        store
+            .add_token(&NewToken {
+                id_user: user.id,
+                name: TOKEN_NAME.to_owned(),
+                digest: token.stored_digest(),
+                expires_at: None,
+            })
+            .await?;
+        tokens.push((login, token));
+    }
+    Ok(tokens)
+}
+
+async fn is_empty(store: &dyn Store) -> anyhow::Result<bool> {
+    Ok(store.users().await?.is_empty()
+        && store.sections().await?.is_empty()
+        && store.catalog_rows().await?.methods.is_empty())
+}
+
+async fn fill(store: &dyn Store, local: &Local) -> anyhow::Result<()> {
+    for (ident, caption) in
+        [("content", "Content"), ("user_management", "User management"), ("system", "System")]
+    {
+        match store.add_section(ident, caption, Mask::Execute).await {
+            Ok(()) | Err(StoreError::Exists { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for DemoUser { login, role, grants } in USERS {
+        match store.add_user(login, Some(role)).await {
+            Ok(_) | Err(StoreError::Exists { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let role = store.role(role).await?;
+        for (section, mask) in grants {
+            store.grant(Holder::Role(role.id), section, *mask).await?;
+        }
+    }
+    // Code needs no rows; with them, titles, masks and exposure can be changed while it runs.
+    for method in local.methods() {
+        let id = method.id().to_string();
+        let row = MethodRow {
+            plugin: Some(LOCAL.to_owned()),
+            method: Some(id.clone()),
+            rpc_method: id,
+            upstream: Some(LOCAL.to_owned()),
+            ..MethodRow::default()
+        };
+        let needs: Vec<(String, Mask)> = method
+            .requirement()
+            .needs()
+            .iter()
+            .filter_map(|(section, need)| match need {
+                Need::AtLeast(mask) => Some((section.to_string(), *mask)),
+                Need::Closed => None,
+            })
+            .collect();
+        match store.add_method(&row, &needs).await {
+            Ok(()) | Err(StoreError::Exists { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}

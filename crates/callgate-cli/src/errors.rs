@@ -1,0 +1,49 @@
+//! What to do about errors that have a remedy.
+
+use callgate_registry::StoreError;
+
+/// An error with a remedy of its own.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Hinted {
+    message: String,
+    hint: String,
+}
+
+/// An error and what to do about it.
+pub(crate) fn hinted(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+    anyhow::Error::new(Hinted { message: message.into(), hint: hint.into() })
+}
+
+/// What to do about an error, where that is known.
+pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
+    error.chain().find_map(|cause| {
+        if let Some(hinted) = cause.downcast_ref::<Hinted>() {
+            return Some(hinted.hint.clone());
+        }
+        let hint = match cause.downcast_ref::<StoreError>()? {
+            StoreError::Missing(_) => {
+                "make one with `callgate migrate`, or name another with `--database sqlite:PATH`"
+            }
+            StoreError::Newer { .. } => "use the newer program that changed it",
+            StoreError::OtherTables => {
+                "leave `preset` and `tables.*` out, the registry knows its names; or name another \
+                 database"
+            }
+            StoreError::NotFound { what: "user", .. } => {
+                "`callgate user list` shows them, `callgate user add` adds one"
+            }
+            StoreError::NotFound { what: "role", .. } => {
+                "`callgate user add NAME --role ROLE` makes a role"
+            }
+            StoreError::NotFound { what: "section", .. } => {
+                "`callgate section list` shows them, `callgate section add` adds one"
+            }
+            StoreError::NotFound { what: "method", .. } => "`callgate method list` shows them",
+            StoreError::NotFound { what: "token", .. } => "`callgate token list` shows them",
+            StoreError::Exists { what: "method", .. } => "change it with `callgate method edit`",
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    })
+}

@@ -1,0 +1,54 @@
+//! The program `callgate`: parse, configure, run one command, say how it went.
+
+mod cli;
+mod commands;
+mod config;
+mod demo;
+mod errors;
+mod logging;
+mod printer;
+mod registry;
+mod reload;
+mod server;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+use crate::config::Config;
+use crate::printer::Printer;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut printer = Printer::stdio();
+    match run(cli, &mut printer) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            printer.error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
+    let config = Config::load(&cli)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match cli.command {
+            Command::Serve(serve) => commands::serve::run(&config, &serve, printer).await,
+            Command::Method(method) => commands::method::run(&config, method, printer).await,
+            Command::User(user) => commands::user::run(&config, user, printer).await,
+            Command::Token(token) => commands::token::run(&config, token, printer).await,
+            Command::Section(section) => commands::section::run(&config, section, printer).await,
+            Command::Grant(grant) => commands::grant::run(&config, &grant, printer).await,
+            Command::Settings(settings) => {
+                commands::settings::run(&config, settings, printer).await
+            }
+            Command::Migrate => commands::migrate::run(&config, printer).await,
+        }
+    })
+}
