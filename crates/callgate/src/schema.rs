@@ -9,6 +9,8 @@ pub(crate) mod normalise;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
@@ -61,20 +63,19 @@ impl Serialize for Schema<'_> {
     }
 }
 
+/// A parameter and the name that it is advertised under.
+pub(crate) type NamedParam<'a> = (Cow<'a, str>, &'a Param);
+
 /// The schema of a method's arguments, for serialising.
 #[derive(Debug)]
 pub(crate) struct InputSchema<'a> {
-    params: &'a [(String, &'a Param)],
+    params: &'a [NamedParam<'a>],
     context: Context<'a>,
 }
 
 impl<'a> InputSchema<'a> {
     /// The parameters come with the names that they are advertised under.
-    pub(crate) fn of(
-        params: &'a [(String, &'a Param)],
-        types: &'a Types,
-        purpose: Purpose,
-    ) -> Self {
+    pub(crate) fn of(params: &'a [NamedParam<'a>], types: &'a Types, purpose: Purpose) -> Self {
         Self { params, context: Context { types, purpose } }
     }
 }
@@ -88,7 +89,7 @@ impl Serialize for InputSchema<'_> {
             .params
             .iter()
             .filter(|(_, param)| param.is_required())
-            .map(|(name, _)| name.as_str())
+            .map(|(name, _)| name.as_ref())
             .collect();
         if !required.is_empty() {
             map.serialize_entry("required", &required)?;

@@ -1,5 +1,6 @@
 //! What an MCP client sees of a method: [`Method`] to the bytes of a tool.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::Write as _;
 use std::ops::Range;
@@ -9,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::finding::Finding;
 use crate::method::{DefinitionError, Input, Method, Param, ParamType, Safety};
-use crate::schema::{InputSchema, Purpose, Schema};
+use crate::schema::{InputSchema, NamedParam, Purpose, Schema};
 use crate::type_expr::TypeExpr;
 use crate::types::{TypeDefinition, Types};
 
@@ -87,7 +88,10 @@ fn write_input(
     };
     for (name, param) in &params {
         if *name != param.name {
-            findings.push(Finding::RenamedParam { from: param.name.clone(), to: name.clone() });
+            findings.push(Finding::RenamedParam {
+                from: param.name.clone(),
+                to: name.clone().into_owned(),
+            });
         }
         if let ParamType::Type(ty) = &param.ty {
             findings.extend(types.undefined_in(ty).into_iter().map(Finding::UndefinedClass));
@@ -95,28 +99,41 @@ fn write_input(
     }
     let start = out.len();
     json(out, &InputSchema::of(&params, types, Purpose::Advertise))?;
+    if !params.iter().any(|(name, param)| may_be_checked_otherwise(name, param)) {
+        return Ok(None);
+    }
     let mut check = Vec::new();
     json(&mut check, &InputSchema::of(&params, types, Purpose::Check))?;
     Ok((out.get(start..) != Some(check.as_slice())).then(|| check.into()))
 }
 
+/// Whether the check's schema can be another than the advertised one: most are not, and need not
+/// be written to find that out.
+fn may_be_checked_otherwise(name: &str, param: &Param) -> bool {
+    let ParamType::Type(ty) = &param.ty else { return name != param.name };
+    name != param.name || ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Class(_)))
+}
+
 /// Some model APIs refuse a whole request over one property name outside of
 /// `^[a-zA-Z0-9_.-]{1,64}$`, so such a name is advertised in another form.
-fn advertised_names(params: &[Param]) -> Result<Vec<(String, &Param)>, DefinitionError> {
-    let mut own = HashSet::new();
-    for param in params {
-        if !own.insert(param.name.as_str()) {
-            return Err(DefinitionError::DuplicateParam(param.name.clone()));
-        }
-        if param.name.is_empty() || param.name.chars().any(char::is_control) {
-            return Err(DefinitionError::ParamName(param.name.escape_debug().to_string()));
-        }
+fn advertised_names(params: &[Param]) -> Result<Vec<NamedParam<'_>>, DefinitionError> {
+    let mut own: Vec<&str> = params.iter().map(|param| param.name.as_str()).collect();
+    own.sort_unstable();
+    if let Some([twice, _]) = own.array_windows().find(|[a, b]| a == b) {
+        return Err(DefinitionError::DuplicateParam((*twice).to_owned()));
     }
-    let mut taken: HashSet<String> =
-        own.iter().filter(|name| is_portable(name)).map(ToString::to_string).collect();
+    if own.iter().all(|name| is_portable(name)) {
+        return Ok(params.iter().map(|param| (Cow::Borrowed(param.name()), param)).collect());
+    }
+    let is_no_name = |name: &&&str| name.is_empty() || name.chars().any(char::is_control);
+    if let Some(name) = own.iter().find(is_no_name) {
+        return Err(DefinitionError::ParamName(name.escape_debug().to_string()));
+    }
+    own.retain(|name| is_portable(name));
+    let mut taken: HashSet<String> = own.into_iter().map(ToOwned::to_owned).collect();
     let names = params.iter().map(|param| {
         if is_portable(&param.name) {
-            return (param.name.clone(), param);
+            return (Cow::Borrowed(param.name()), param);
         }
         let plain: String = param.name.chars().map(portable).take(60).collect();
         let mut name = plain.clone();
@@ -126,7 +143,7 @@ fn advertised_names(params: &[Param]) -> Result<Vec<(String, &Param)>, Definitio
             }
             name = format!("{plain}_{number}");
         }
-        (name, param)
+        (Cow::Owned(name), param)
     });
     Ok(names.collect())
 }

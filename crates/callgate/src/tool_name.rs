@@ -5,7 +5,7 @@
 //! short hash of the id. A name once given stays: the registry remembers those that are not simply
 //! the id, and they are handed in again here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -118,45 +118,51 @@ pub fn tool_names(
     prefix: &Prefix,
     methods: &[Unnamed<'_>],
 ) -> Vec<Result<ToolName, DefinitionError>> {
-    let mut names = Names { prefix, taken: HashMap::new(), given: vec![None; methods.len()] };
+    let mut names = Names {
+        prefix,
+        taken: HashSet::with_capacity(methods.len()),
+        given: vec![None; methods.len()],
+    };
     let mut refused: HashMap<usize, DefinitionError> = HashMap::new();
     for (index, method) in methods.iter().enumerate() {
         if let Some(Err(error)) = method.given.and_then(|given| names.take_given(index, given)) {
             refused.insert(index, error);
         }
     }
-    let is_unnamed = |names: &Names<'_>, index: &usize| {
-        names.given.get(*index).is_some_and(Option::is_none) && !refused.contains_key(index)
-    };
-    let open = |names: &Names<'_>| -> Vec<(usize, &str)> {
-        let methods = methods.iter().enumerate().map(|(index, method)| (index, method.id));
-        methods.filter(|(index, _)| is_unnamed(names, index)).collect()
-    };
-    for (index, id) in open(&names) {
-        if id.chars().all(is_plain) {
-            names.take(index, prefix.before(id));
+    for (index, method) in methods.iter().enumerate() {
+        let is_open = names.is_unnamed(index) && !refused.contains_key(&index);
+        if is_open && method.id.chars().all(is_plain) {
+            names.take(index, prefix.before(method.id));
         }
     }
-    let changed = open(&names);
-    let mut wanted: HashMap<String, usize> = HashMap::new();
-    for (_, id) in &changed {
-        *wanted.entry(plain(id)).or_default() += 1;
+    // Of those that are left, the ones that no other wants to be called like.
+    let changed: Vec<(usize, &str, String)> = methods
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| names.is_unnamed(*index) && !refused.contains_key(index))
+        .map(|(index, method)| (index, method.id, plain(method.id)))
+        .collect();
+    let mut wanted: HashMap<&str, usize> = HashMap::with_capacity(changed.len());
+    for (_, _, name) in &changed {
+        *wanted.entry(name).or_default() += 1;
     }
-    for (index, id) in &changed {
-        if wanted.get(&plain(id)) == Some(&1) {
-            names.take(*index, prefix.before(&plain(id)));
+    for (index, _, name) in &changed {
+        if wanted.get(name.as_str()) == Some(&1) {
+            names.take(*index, prefix.before(name));
         }
     }
-    for (index, id) in open(&names) {
-        names.take(index, names.hashed(id));
+    for (index, id, _) in &changed {
+        if names.is_unnamed(*index) {
+            names.take(*index, hashed(prefix, id));
+        }
     }
     let clash = |id: &str| {
-        DefinitionError::ToolName(names.hashed(id), "is another method's; choose one by hand")
+        DefinitionError::ToolName(hashed(prefix, id), "is another method's; choose one by hand")
     };
     let results =
-        methods.iter().zip(&names.given).enumerate().map(|(index, (method, name))| {
+        names.given.into_iter().zip(methods).enumerate().map(|(index, (name, method))| {
             match (name, refused.remove(&index)) {
-                (Some(name), _) => Ok(name.clone()),
+                (Some(name), _) => Ok(name),
                 (None, Some(error)) => Err(error),
                 (None, None) => Err(clash(method.id)),
             }
@@ -166,7 +172,7 @@ pub fn tool_names(
 
 struct Names<'a> {
     prefix: &'a Prefix,
-    taken: HashMap<ToolName, usize>,
+    taken: HashSet<ToolName>,
     given: Vec<Option<ToolName>>,
 }
 
@@ -187,27 +193,30 @@ impl Names<'_> {
 
     fn take(&mut self, index: usize, name: String) -> bool {
         let Some(name) = ToolName::parse(name) else { return false };
-        if self.taken.contains_key(&name) {
+        if !self.taken.insert(name.clone()) {
             return false;
         }
-        self.taken.insert(name.clone(), index);
         if let Some(given) = self.given.get_mut(index) {
             *given = Some(name);
         }
         true
     }
 
-    /// Cut, with the id's hash behind it.
-    fn hashed(&self, id: &str) -> String {
-        let mut name = self.prefix.before(&plain(id));
-        name.truncate(MAX_LENGTH - HASH_LENGTH);
-        name.push('_');
-        name.extend(Sha256::digest(id.as_bytes()).iter().take(8).map(|byte| {
-            let letters = b"abcdefghijklmnopqrstuvwxyz234567";
-            letters.get(usize::from(byte % 32)).map_or('a', |letter| char::from(*letter))
-        }));
-        name
+    fn is_unnamed(&self, index: usize) -> bool {
+        self.given.get(index).is_some_and(Option::is_none)
     }
+}
+
+/// Cut, with the id's hash behind it.
+fn hashed(prefix: &Prefix, id: &str) -> String {
+    let mut name = prefix.before(&plain(id));
+    name.truncate(MAX_LENGTH - HASH_LENGTH);
+    name.push('_');
+    name.extend(Sha256::digest(id.as_bytes()).iter().take(8).map(|byte| {
+        let letters = b"abcdefghijklmnopqrstuvwxyz234567";
+        letters.get(usize::from(byte % 32)).map_or('a', |letter| char::from(*letter))
+    }));
+    name
 }
 
 fn plain(id: &str) -> String {

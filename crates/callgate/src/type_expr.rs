@@ -129,25 +129,27 @@ impl TypeExpr {
         matches!(self, Self::Nullable(_) | Self::Mixed | Self::Null)
     }
 
+    /// Whether `holds` is true of this type or of one inside it.
+    pub(crate) fn any<'a>(&'a self, holds: &mut dyn FnMut(&'a Self) -> bool) -> bool {
+        holds(self)
+            || match self {
+                Self::List(inner) | Self::Map(inner) | Self::Nullable(inner) => inner.any(holds),
+                Self::Tuple(members) | Self::Union(members) => {
+                    members.iter().any(|member| member.any(holds))
+                }
+                Self::Shape(fields) => fields.iter().any(|field| field.ty.any(holds)),
+                _ => false,
+            }
+    }
+
     /// Calls `visit` with each class that this type names, itself and nested ones.
-    pub fn for_each_class<'a>(&'a self, visit: &mut dyn FnMut(&'a ClassName)) {
-        match self {
-            Self::Class(name) => visit(name),
-            Self::List(inner) | Self::Map(inner) | Self::Nullable(inner) => {
-                inner.for_each_class(visit);
+    pub(crate) fn for_each_class<'a>(&'a self, visit: &mut dyn FnMut(&'a ClassName)) {
+        self.any(&mut |part| {
+            if let Self::Class(name) = part {
+                visit(name);
             }
-            Self::Tuple(members) | Self::Union(members) => {
-                for member in members {
-                    member.for_each_class(visit);
-                }
-            }
-            Self::Shape(fields) => {
-                for field in fields {
-                    field.ty.for_each_class(visit);
-                }
-            }
-            _ => {}
-        }
+            false
+        });
     }
 }
 

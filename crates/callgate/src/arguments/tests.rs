@@ -7,8 +7,8 @@ use crate::schema::{InputSchema, Purpose};
 use crate::types::Types;
 
 fn plan(params: &[Param]) -> CallPlan {
-    let named: Vec<(String, &Param)> =
-        params.iter().map(|param| (param.name().replace(' ', "_"), param)).collect();
+    let named: Vec<(Cow<'_, str>, &Param)> =
+        params.iter().map(|param| (param.name().replace(' ', "_").into(), param)).collect();
     let types = Types::default();
     let schema = serde_json::to_vec(&InputSchema::of(&named, &types, Purpose::Check)).unwrap();
     CallPlan::compile(&schema).unwrap()

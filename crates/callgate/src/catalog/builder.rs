@@ -1,6 +1,6 @@
 //! Methods to a [`Catalog`].
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -24,8 +24,9 @@ pub struct CatalogBuilder {
     previous: Option<Arc<Catalog>>,
     buffer: Vec<u8>,
     entries: Vec<(Entry, Source)>,
-    ids: HashSet<Arc<str>>,
     requirements: HashMap<Requirement, u32>,
+    /// The previous catalog's requirements, as far as they are known here.
+    taken_over: HashMap<u32, u32>,
     quarantined: Vec<Quarantined>,
 }
 
@@ -44,8 +45,8 @@ impl CatalogBuilder {
             previous,
             buffer: Vec::new(),
             entries: Vec::new(),
-            ids: HashSet::new(),
             requirements: HashMap::new(),
+            taken_over: HashMap::new(),
             quarantined: Vec::new(),
         }
     }
@@ -57,12 +58,17 @@ impl CatalogBuilder {
         else {
             return false;
         };
-        let requirement = previous.requirement(entry).clone();
         let entry = entry.clone();
-        if self.is_new(&entry.id.to_string()) {
-            let requirement = self.intern(requirement);
-            self.entries.push((Entry { requirement, ..entry }, Source::Previous));
-        }
+        let requirement = match self.taken_over.get(&entry.requirement) {
+            Some(known) => *known,
+            None => {
+                let requirement = previous.requirement(&entry).clone();
+                let known = self.intern(requirement);
+                self.taken_over.insert(entry.requirement, known);
+                known
+            }
+        };
+        self.entries.push((Entry { requirement, ..entry }, Source::Previous));
         true
     }
 
@@ -75,9 +81,6 @@ impl CatalogBuilder {
         types: &Types,
         findings: impl IntoIterator<Item = Finding>,
     ) {
-        if !self.is_new(method.id.as_str()) {
-            return;
-        }
         let start = self.buffer.len();
         let written = match tool::write(&method, types, &mut self.buffer) {
             Ok(written) => written,
@@ -111,14 +114,6 @@ impl CatalogBuilder {
         self.quarantined.push(Quarantined { id: id.into(), reason });
     }
 
-    fn is_new(&mut self, id: &str) -> bool {
-        let new = self.ids.insert(id.into());
-        if !new {
-            self.quarantine(id, DefinitionError::DuplicateId(id.to_owned()));
-        }
-        new
-    }
-
     fn intern(&mut self, requirement: Requirement) -> u32 {
         let next = u32::try_from(self.requirements.len()).unwrap_or(u32::MAX);
         *self.requirements.entry(requirement).or_insert(next)
@@ -126,7 +121,9 @@ impl CatalogBuilder {
 
     /// Sorts, names and lays out.
     pub fn finish(mut self) -> Catalog {
+        // Stable, so that of two with one id the first that came stays.
         self.entries.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
+        self.quarantine_duplicates();
         self.name_all();
         let tools = self.lay_out();
         let mut requirements: Vec<(Requirement, u32)> = self.requirements.into_iter().collect();
@@ -147,6 +144,19 @@ impl CatalogBuilder {
             prefix: self.prefix,
             listings: Listings::default(),
         }
+    }
+
+    fn quarantine_duplicates(&mut self) {
+        let quarantined = &mut self.quarantined;
+        self.entries.dedup_by(|(later, _), (first, _)| {
+            let is_duplicate = later.id == first.id;
+            if is_duplicate {
+                let id = first.id.to_string();
+                let reason = DefinitionError::DuplicateId(id.clone());
+                quarantined.push(Quarantined { id, reason });
+            }
+            is_duplicate
+        });
     }
 
     fn name_all(&mut self) {
