@@ -1,5 +1,8 @@
 //! Rows and code to a catalog: which methods there are, what they need, and which stay out.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;

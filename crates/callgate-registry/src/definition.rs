@@ -3,6 +3,9 @@
 //! `params` gives the names, `params_types`, where it is there, the types: PHP's reflection sees
 //! only `array` where the doc comment says `int[]`. Both are JSON lists.
 
+#[cfg(test)]
+mod tests;
+
 use callgate::{
     ClassName, DefinitionError, Method, Param, Requirement, TypeDefinition, TypeExpr, TypeField,
 };
@@ -129,14 +132,7 @@ pub(crate) fn type_definition(
     Ok((name, TypeDefinition::Fields(fields.collect::<Result<_, DefinitionError>>()?)))
 }
 
-/// One entry of `params`: text as PHP would write it, or an object that says more.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum ParamEntry {
-    Text(String),
-    Object(ParamObject),
-}
-
+/// An entry of `params` that says more than text can.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct ParamObject {
@@ -158,8 +154,7 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<V
 }
 
 fn params(row: &MethodRow) -> Result<Vec<Param>, DefinitionError> {
-    let entries: Vec<ParamEntry> =
-        json_column("params", row.params.as_deref())?.unwrap_or_default();
+    let entries: Vec<Value> = json_column("params", row.params.as_deref())?.unwrap_or_default();
     let types: Vec<Option<String>> =
         json_column("params_types", row.params_types.as_deref())?.unwrap_or_default();
     let defaults: Map<String, Value> = match json_column("defaults", row.defaults.as_deref())? {
@@ -178,8 +173,8 @@ fn params(row: &MethodRow) -> Result<Vec<Param>, DefinitionError> {
     for index in 0..count {
         let ty = types.next().flatten().filter(|ty| !ty.trim().is_empty());
         let object = match entries.next() {
-            Some(ParamEntry::Object(object)) => object,
-            Some(ParamEntry::Text(text)) => signature(&text, ty.is_some())?,
+            Some(Value::String(text)) => signature(&text, ty.is_some())?,
+            Some(entry) => serde_json::from_value(entry).map_err(in_column("params"))?,
             None => ParamObject::default(),
         };
         if index == 0 && is_response(ty.as_deref().or(object.ty.as_deref())) {

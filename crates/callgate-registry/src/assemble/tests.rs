@@ -1,0 +1,300 @@
+use callgate::{Grants, SettingError};
+
+use super::*;
+use crate::rows::{SectionRow, SettingRow};
+
+fn rows() -> CatalogRows {
+    let section = |id, ident: &str| SectionRow {
+        id,
+        caption: String::new(),
+        ident: ident.to_owned(),
+        mask: "6".to_owned(),
+    };
+    CatalogRows {
+        sections: vec![section(1, "content"), section(2, "system")],
+        ..CatalogRows::default()
+    }
+}
+
+fn row(id: &str) -> MethodRow {
+    MethodRow {
+        rpc_method: id.to_owned(),
+        plugin: Some("P".to_owned()),
+        method: Some(id.to_owned()),
+        ..MethodRow::default()
+    }
+}
+
+fn action(method: &str, id_section: i64, mask: &str) -> ActionRow {
+    ActionRow {
+        id_section,
+        plugin: "P".to_owned(),
+        method: method.to_owned(),
+        mask: mask.to_owned(),
+    }
+}
+
+fn assembly(code: &[Method]) -> Assembly<'_> {
+    Assembly {
+        code,
+        exposure: Exposure::All,
+        prefix: Prefix::default(),
+        upstreams: &[LOCAL, "default"],
+        previous: None,
+    }
+}
+
+fn listed(catalog: &Catalog, grants: &[(&str, Mask)]) -> usize {
+    catalog.listing(&grants.iter().copied().collect::<Grants>()).len()
+}
+
+const ALL: [(&str, Mask); 2] = [("content", Mask::Execute), ("system", Mask::Execute)];
+
+#[test]
+fn b60_the_action_of_plugin_and_method_says_what_is_needed() {
+    let mut rows = rows();
+    rows.methods = vec![row("m")];
+    rows.actions = vec![action("m", 1, "4"), action("other", 2, "6")];
+    let catalog = assemble(&rows, assembly(&[])).catalog;
+    assert_eq!(listed(&catalog, &[("content", Mask::Write)]), 1);
+    assert_eq!(listed(&catalog, &[("content", Mask::Read)]), 0);
+}
+
+#[test]
+fn festi_bug_a_section_that_is_named_without_an_action_is_closed_and_not_open() {
+    let mut rows = rows();
+    rows.methods = vec![MethodRow { sections: Some("content".to_owned()), ..row("m") }];
+    let catalog = assemble(&rows, assembly(&[])).catalog;
+    assert_eq!(listed(&catalog, &ALL), 0);
+    assert!(
+        catalog.entries()[0].findings().contains(&Finding::SectionWithoutAction("content".into()))
+    );
+}
+
+#[test]
+fn festi_bug_a_method_in_two_sections_needs_both_in_any_order_of_rows() {
+    for actions in [
+        vec![action("m", 1, "2"), action("m", 2, "6")],
+        vec![action("m", 2, "6"), action("m", 1, "2")],
+    ] {
+        let rows = CatalogRows { methods: vec![row("m")], actions, ..rows() };
+        let catalog = assemble(&rows, assembly(&[])).catalog;
+        assert_eq!(listed(&catalog, &[("content", Mask::Execute)]), 0);
+        assert_eq!(listed(&catalog, &[("system", Mask::Execute)]), 0);
+        assert_eq!(listed(&catalog, &ALL), 1);
+    }
+}
+
+#[test]
+fn festi_bug_the_mask_of_the_action_counts_and_not_that_of_the_section() {
+    let mut rows = rows();
+    rows.methods = vec![row("m")];
+    rows.actions = vec![action("m", 1, "2")];
+    rows.sections[0].mask = "6".to_owned();
+    let catalog = assemble(&rows, assembly(&[])).catalog;
+    assert_eq!(listed(&catalog, &[("content", Mask::Read)]), 1);
+}
+
+#[test]
+fn d19_a_section_that_does_not_exist_and_a_mask_that_is_none_are_closed() {
+    for action in [action("m", 99, "2"), action("m", 1, "99"), action("m", 1, "lots")] {
+        let rows = CatalogRows { methods: vec![row("m")], actions: vec![action], ..rows() };
+        assert_eq!(listed(&assemble(&rows, assembly(&[])).catalog, &ALL), 0);
+    }
+    let named = MethodRow { sections: Some("gone".to_owned()), ..row("m") };
+    let rows = CatalogRows { methods: vec![named], ..rows() };
+    let catalog = assemble(&rows, assembly(&[])).catalog;
+    assert_eq!(listed(&catalog, &ALL), 0);
+    assert!(catalog.entries()[0].findings().contains(&Finding::MissingSection("gone".into())));
+}
+
+#[test]
+fn d19_a_method_that_names_no_section_is_open() {
+    let rows = CatalogRows { methods: vec![row("m")], ..rows() };
+    assert_eq!(listed(&assemble(&rows, assembly(&[])).catalog, &[]), 1);
+}
+
+#[test]
+fn b8_b44_d16_which_methods_are_tools() {
+    let exposed =
+        |id: &str, value: Option<&str>| MethodRow { exposed: value.map(str::to_owned), ..row(id) };
+    let rows = CatalogRows {
+        methods: vec![exposed("yes", Some("1")), exposed("no", Some("0")), exposed("silent", None)],
+        ..rows()
+    };
+    let ids = |exposure| {
+        let catalog = assemble(&rows, Assembly { exposure, ..assembly(&[]) }).catalog;
+        catalog.entries().iter().map(|entry| entry.id().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(Exposure::All), ["silent", "yes"]);
+    assert_eq!(ids(Exposure::Marked), ["yes"]);
+}
+
+#[test]
+fn d18_a_duplicate_id_is_quarantined_and_the_first_row_stays() {
+    let titled = |title: &str| MethodRow { title: Some(title.to_owned()), ..row("m") };
+    let rows = CatalogRows { methods: vec![titled("first"), titled("second")], ..rows() };
+    let catalog = assemble(&rows, assembly(&[])).catalog;
+    assert_eq!((catalog.len(), catalog.quarantined().len()), (1, 1));
+    let tool = catalog.tool(&catalog.entries()[0]);
+    assert!(std::str::from_utf8(&tool).unwrap().contains("first"));
+}
+
+#[test]
+fn d18_a_row_without_a_working_upstream_is_listed_with_a_finding() {
+    let rows = CatalogRows {
+        methods: vec![MethodRow { upstream: Some("nowhere".to_owned()), ..row("m") }],
+        ..rows()
+    };
+    let catalog = assemble(&rows, assembly(&[])).catalog;
+    assert!(catalog.entries()[0].findings().contains(&Finding::NoUpstream("nowhere".to_owned())));
+}
+
+fn code() -> Method {
+    Method::new("m".parse().unwrap()).description("From code.").requires("content", Mask::Read)
+}
+
+fn overlay() -> MethodRow {
+    MethodRow { plugin: Some(LOCAL.to_owned()), upstream: Some(LOCAL.to_owned()), ..row("m") }
+}
+
+fn only_tool(catalog: &Catalog) -> serde_json::Value {
+    serde_json::from_slice(&catalog.tool(&catalog.entries()[0])).unwrap()
+}
+
+#[test]
+fn d17_code_needs_no_row_and_a_row_is_an_overlay() {
+    let code = [code()];
+    let bare = assemble(&rows(), assembly(&code)).catalog;
+    assert_eq!(only_tool(&bare)["description"], "From code.");
+    let row = MethodRow {
+        title: Some("From the row".to_owned()),
+        safety: Some("read_only".to_owned()),
+        params: Some(r#"["int $ignored"]"#.to_owned()),
+        ..overlay()
+    };
+    let rows = CatalogRows { methods: vec![row], ..rows() };
+    let tool = only_tool(&assemble(&rows, assembly(&code)).catalog);
+    assert_eq!(tool["title"], "From the row");
+    assert_eq!(tool["description"], "From code.");
+    assert_eq!(tool["annotations"]["readOnlyHint"], true);
+    assert_eq!(tool["inputSchema"]["properties"], serde_json::json!({}), "code owns parameters");
+}
+
+#[test]
+fn d17_a_row_changes_the_mask_and_never_removes_the_section() {
+    let code = [code()];
+    let action = |id_section, mask: &str| ActionRow {
+        plugin: LOCAL.to_owned(),
+        ..action("m", id_section, mask)
+    };
+    let mut rows = CatalogRows { methods: vec![overlay()], ..rows() };
+    let allowed = |rows: &CatalogRows, grants: &[(&str, Mask)]| {
+        listed(&assemble(rows, assembly(&code)).catalog, grants) == 1
+    };
+    assert!(!allowed(&rows, &[]), "the code's section, without an action row");
+    assert!(allowed(&rows, &[("content", Mask::Read)]));
+    rows.actions = vec![action(1, "6")];
+    assert!(!allowed(&rows, &[("content", Mask::Write)]));
+    rows.actions = vec![action(2, "2")];
+    assert!(!allowed(&rows, &[("system", Mask::Execute)]), "another section comes on top");
+    assert!(allowed(&rows, &ALL));
+}
+
+#[test]
+fn d17_the_same_id_on_another_upstream_is_quarantined_and_code_wins() {
+    let code = [code()];
+    let rows = CatalogRows { methods: vec![row("m")], ..rows() };
+    let catalog = assemble(&rows, assembly(&code)).catalog;
+    assert_eq!(only_tool(&catalog)["description"], "From code.");
+    assert_eq!(catalog.quarantined().len(), 1);
+    // And a row for code that this program does not have.
+    let rows = CatalogRows { methods: vec![overlay()], ..rows };
+    let catalog = assemble(&rows, assembly(&[])).catalog;
+    assert_eq!((catalog.len(), catalog.quarantined().len()), (0, 1));
+}
+
+#[test]
+fn d17_a_row_can_hide_code() {
+    let rows = CatalogRows {
+        methods: vec![MethodRow { exposed: Some("0".to_owned()), ..overlay() }],
+        ..rows()
+    };
+    assert!(assemble(&rows, assembly(&[code()])).catalog.is_empty());
+}
+
+#[test]
+fn d2_names_that_are_not_the_id_are_remembered_and_stay() {
+    let numbered = |id: i64, name: &str| MethodRow { id, ..row(name) };
+    let mut rows =
+        CatalogRows { methods: vec![numbered(1, "a.b"), numbered(2, "plain")], ..rows() };
+    let assembled = assemble(&rows, assembly(&[]));
+    assert_eq!(assembled.new_names, [(1, "a_b".to_owned())]);
+    rows.methods[0].tool_name = Some("a_b".to_owned());
+    rows.methods.push(numbered(3, "a_b"));
+    let assembled = assemble(&rows, assembly(&[]));
+    assert_eq!(assembled.catalog.by_id("a.b").unwrap().name().as_str(), "a_b");
+    assert_eq!(assembled.new_names.len(), 1, "the newcomer's");
+    assert!(assembled.new_names[0].1.starts_with("a_b_"));
+}
+
+#[test]
+fn d13_unchanged_rows_are_taken_over_and_changed_ones_are_not() {
+    let mut rows = CatalogRows { methods: vec![row("a"), row("b")], ..rows() };
+    rows.actions = vec![action("a", 1, "2")];
+    let first = Arc::new(assemble(&rows, assembly(&[])).catalog);
+    let again = |rows: &CatalogRows| {
+        let previous = Some(Arc::clone(&first));
+        assemble(rows, Assembly { previous, ..assembly(&[]) }).catalog
+    };
+    rows.methods[1].title = Some("New".to_owned());
+    rows.actions[0].mask = "6".to_owned();
+    let second = again(&rows);
+    assert!(std::str::from_utf8(&second.tool(second.by_id("b").unwrap())).unwrap().contains("New"));
+    assert_eq!(listed(&second, &[("content", Mask::Read)]), 1, "only `b`, which is open");
+    // A class that is defined changes every method that names it.
+    rows.methods[0].params = Some(r#"["Foo $x"]"#.to_owned());
+    let first = Arc::new(assemble(&rows, assembly(&[])).catalog);
+    rows.types.push(crate::rows::TypeRow {
+        name: "Foo".to_owned(),
+        fields: Some(r#"[{"name":"bar","type":"int"}]"#.to_owned()),
+        schema: None,
+    });
+    let previous = Some(Arc::clone(&first));
+    let second = assemble(&rows, Assembly { previous, ..assembly(&[]) }).catalog;
+    let tool = second.tool(second.by_id("a").unwrap());
+    assert!(std::str::from_utf8(&tool).unwrap().contains("bar"));
+}
+
+#[test]
+fn wrong_classes_are_told_and_the_rest_is_served() {
+    let mut rows = CatalogRows { methods: vec![row("a")], ..rows() };
+    for (name, fields, schema) in [
+        ("not a class", None, None),
+        ("A", Some("{"), None),
+        ("B", Some(r#"[{"name":"x","type":"self"}]"#), None),
+        ("C", None, Some(r#"{"$ref":"file:///etc/passwd"}"#)),
+    ] {
+        rows.types.push(crate::rows::TypeRow {
+            name: name.to_owned(),
+            fields: fields.map(str::to_owned),
+            schema: schema.map(str::to_owned),
+        });
+    }
+    let assembled = assemble(&rows, assembly(&[]));
+    assert_eq!((assembled.catalog.len(), assembled.rejected_types.len()), (1, 4));
+}
+
+#[test]
+fn d14_a_bad_setting_in_sql_leaves_the_last_good_one() {
+    let setting =
+        |name: &str, value: &str| SettingRow { name: name.to_owned(), value: value.to_owned() };
+    let mut rows = rows();
+    rows.settings = vec![setting("mcp_tools_prefix", "GOOD"), setting("theirs", "anything")];
+    let (good, refused) = settings(&rows, &Settings::default());
+    assert!(refused.is_empty());
+    rows.settings[0].value = "not good".to_owned();
+    let (kept, refused) = settings(&rows, &good);
+    assert_eq!(kept.tools_prefix.as_str(), "GOOD");
+    assert!(matches!(&refused[..], [SettingError::Value { .. }]));
+}

@@ -1,0 +1,202 @@
+//! What every store does, whatever database is behind it.
+
+use std::time::{Duration, SystemTime};
+
+use callgate::Mask;
+use callgate_registry::{
+    Edit as _, Holder, Load as _, MethodRow, NewToken, StoreError, Token, access,
+};
+
+use super::registry;
+
+fn row(id: &str) -> MethodRow {
+    MethodRow { rpc_method: id.to_owned(), ..MethodRow::default() }
+}
+
+fn token(id_user: i64, secret: &Token, expires_at: Option<i64>) -> NewToken {
+    NewToken { id_user, name: "t".to_owned(), digest: secret.stored_digest(), expires_at }
+}
+
+#[tokio::test]
+async fn a_method_is_added_changed_and_removed_with_its_actions() {
+    let registry = registry().await;
+    let store = &registry.store;
+    store.add_section("content", "Content", Mask::Execute).await.unwrap();
+    let full = MethodRow {
+        title: Some("Title — ünï".to_owned()),
+        params: Some(r#"["int $id"]"#.to_owned()),
+        exposed: Some("1".to_owned()),
+        upstream: Some("php".to_owned()),
+        ..row("a.b")
+    };
+    store.add_method(&full, &[("content".to_owned(), Mask::Write)]).await.unwrap();
+    let read = store.methods_with_id("a.b").await.unwrap().remove(0);
+    assert_eq!(MethodRow { id: 0, ..read.clone() }, full);
+    let rows = store.catalog_rows().await.unwrap();
+    assert_eq!((rows.actions[0].plugin.as_str(), rows.actions[0].mask.as_str()), ("php", "4"));
+    let changed = MethodRow { title: None, ..read };
+    store.update_method(&changed, Some(&[])).await.unwrap();
+    let rows = store.catalog_rows().await.unwrap();
+    assert_eq!((rows.methods[0].title.as_deref(), rows.actions.len()), (None, 0));
+    store.update_method(&changed, Some(&[("content".to_owned(), Mask::Read)])).await.unwrap();
+    store.remove_method("a.b").await.unwrap();
+    let rows = store.catalog_rows().await.unwrap();
+    assert_eq!((rows.methods.len(), rows.actions.len()), (0, 0), "no action stays for a namesake");
+}
+
+#[tokio::test]
+async fn names_that_are_taken_and_things_that_are_missing_are_errors_that_change_nothing() {
+    let registry = registry().await;
+    let store = &registry.store;
+    store.add_method(&row("m"), &[]).await.unwrap();
+    store.add_user("ada", Some("admins")).await.unwrap();
+    store.add_section("s", "S", Mask::Execute).await.unwrap();
+    let before = store.revisions().await.unwrap();
+    let errors = [
+        store.add_method(&row("m"), &[]).await.unwrap_err(),
+        store.add_method(&row("n"), &[("gone".to_owned(), Mask::Read)]).await.unwrap_err(),
+        store.remove_method("n").await.unwrap_err(),
+        store.update_method(&row("n"), None).await.unwrap_err(),
+        store.add_user("ada", Some("newrole")).await.map(|_| ()).unwrap_err(),
+        store.add_section("s", "S", Mask::Execute).await.unwrap_err(),
+        store.grant(Holder::User(1), "gone", Mask::Read).await.unwrap_err(),
+        store.revoke_token(7).await.unwrap_err(),
+        store.user("bob").await.map(|_| ()).unwrap_err(),
+        store.role("newrole").await.map(|_| ()).unwrap_err(),
+    ];
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    insta::assert_debug_snapshot!(errors);
+    assert_eq!(store.revisions().await.unwrap(), before);
+}
+
+#[tokio::test]
+async fn b61_d19_d20_grants_of_users_and_roles_become_access() {
+    let registry = registry().await;
+    let store = &registry.store;
+    for section in ["content", "system"] {
+        store.add_section(section, section, Mask::Execute).await.unwrap();
+    }
+    let ada = store.add_user("ada", Some("editors")).await.unwrap();
+    store.add_user("bob", Some("editors")).await.unwrap();
+    store.add_user("eve", None).await.unwrap();
+    store.add_user("nobody", Some("Anonymous")).await.unwrap();
+    let editors = store.role("editors").await.unwrap().id;
+    let anonymous = store.role("Anonymous").await.unwrap().id;
+    store.grant(Holder::Role(editors), "content", Mask::Read).await.unwrap();
+    store.grant(Holder::Role(editors), "content", Mask::Write).await.unwrap();
+    store.grant(Holder::User(ada), "content", Mask::None).await.unwrap();
+    store.grant(Holder::User(ada), "system", Mask::Execute).await.unwrap();
+    store.grant(Holder::Role(anonymous), "content", Mask::Read).await.unwrap();
+    let access = access(&store.access_rows().await.unwrap());
+    let mask = |caller: &callgate::Caller, section: &str| caller.grants.mask(&section.into());
+    let named = |name| access.caller_named(name).unwrap();
+    assert_eq!(mask(named("bob"), "content"), Mask::Write, "the later grant replaces the first");
+    assert_eq!(mask(named("ada"), "content"), Mask::None, "a user's 0 denies");
+    assert_eq!(mask(named("ada"), "system"), Mask::Execute);
+    assert_eq!(mask(named("eve"), "content"), Mask::None);
+    assert_eq!(mask(access.anonymous(), "content"), Mask::Read);
+    assert_eq!(named("ada").user.as_ref().unwrap().role.as_deref(), Some("editors"));
+}
+
+#[tokio::test]
+async fn d22_tokens_are_found_until_they_end_or_are_revoked() {
+    let registry = registry().await;
+    let store = &registry.store;
+    let ada = store.add_user("ada", None).await.unwrap();
+    let (good, ended) = (Token::generate().unwrap(), Token::generate().unwrap());
+    let id = store.add_token(&token(ada, &good, None)).await.unwrap();
+    store.add_token(&token(ada, &ended, Some(1_000))).await.unwrap();
+    let now = SystemTime::now();
+    let rows = store.access_rows().await.unwrap();
+    let found = access(&rows);
+    assert_eq!(found.caller_of(good.expose(), now).unwrap().1.name(), "ada");
+    assert!(found.caller_of(ended.expose(), now).is_none());
+    assert!(
+        found
+            .caller_of(ended.expose(), SystemTime::UNIX_EPOCH + Duration::from_secs(999))
+            .is_some()
+    );
+    // Nothing of the secret is in the database.
+    let stored = format!("{:?}", store.tokens().await.unwrap());
+    assert!(!stored.contains(good.expose()) && !stored.contains(&good.expose()[3..]));
+    store.revoke_token(id).await.unwrap();
+    let found = access(&store.access_rows().await.unwrap());
+    assert!(found.caller_of(good.expose(), now).is_none());
+    assert_eq!(store.revoke_tokens_named("t").await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn d13_every_change_raises_its_revision_and_the_use_of_a_token_raises_none() {
+    let registry = registry().await;
+    let store = &registry.store;
+    let mut last = store.revisions().await.unwrap();
+    let mut raised = async |what: &str| {
+        let now = store.revisions().await.unwrap();
+        let changed = (now.catalog != last.catalog, now.access != last.access);
+        last = now;
+        (what.to_owned(), changed)
+    };
+    let (catalog, access, both, none) =
+        ((true, false), (false, true), (true, true), (false, false));
+    store.add_section("s", "S", Mask::Execute).await.unwrap();
+    assert_eq!(raised("section").await.1, both);
+    store.add_method(&row("m"), &[("s".to_owned(), Mask::Read)]).await.unwrap();
+    assert_eq!(raised("method").await.1, catalog);
+    let ada = store.add_user("ada", Some("role")).await.unwrap();
+    assert_eq!(raised("user").await.1, access);
+    store.grant(Holder::User(ada), "s", Mask::Read).await.unwrap();
+    assert_eq!(raised("grant").await.1, access);
+    let role = store.role("role").await.unwrap().id;
+    store.grant(Holder::Role(role), "s", Mask::Read).await.unwrap();
+    assert_eq!(raised("role grant").await.1, access);
+    let id = store.add_token(&token(ada, &Token::generate().unwrap(), None)).await.unwrap();
+    assert_eq!(raised("token").await.1, access);
+    store.touch_tokens(&[(id, 123)]).await.unwrap();
+    assert_eq!(raised("use").await.1, none);
+    assert_eq!(store.tokens().await.unwrap()[0].last_used_at, Some(123));
+    store.touch_tokens(&[(id, 100)]).await.unwrap();
+    assert_eq!(store.tokens().await.unwrap()[0].last_used_at, Some(123), "never backwards");
+    store.set_setting("mcp_server_name", "x").await.unwrap();
+    assert_eq!(raised("setting").await.1, both);
+    store.set_meta("a", "b").await.unwrap();
+    assert_eq!(raised("meta").await.1, none);
+    store.revoke_token(id).await.unwrap();
+    assert_eq!(raised("revoke").await.1, access);
+    store.remove_method("m").await.unwrap();
+    assert_eq!(raised("remove").await.1, catalog);
+}
+
+#[tokio::test]
+async fn d14_presets_insert_what_is_absent() {
+    let registry = registry().await;
+    let store = &registry.store;
+    store.set_setting("mcp_server_name", "mine").await.unwrap();
+    let preset = [("mcp_server_name", "festi-mcp"), ("mcp_server_version", "1.0.0")];
+    store.insert_absent_settings(&preset).await.unwrap();
+    store.set_setting("mcp_server_version", "2").await.unwrap();
+    let settings: Vec<(String, String)> =
+        store.settings().await.unwrap().into_iter().map(|row| (row.name, row.value)).collect();
+    let text = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+    assert_eq!(settings, [text("mcp_server_name", "mine"), text("mcp_server_version", "2")]);
+}
+
+#[tokio::test]
+async fn names_and_sections_are_written_once() {
+    let registry = registry().await;
+    let store = &registry.store;
+    store.add_method(&row("a.b"), &[]).await.unwrap();
+    let id = store.methods_with_id("a.b").await.unwrap()[0].id;
+    store.remember_tool_names(&[(id, "a_b".to_owned())]).await.unwrap();
+    let name = store.methods_with_id("a.b").await.unwrap().remove(0).tool_name;
+    assert_eq!(name.as_deref(), Some("a_b"));
+    store.add_section("s", "Mine", Mask::Read).await.unwrap();
+    store.ensure_sections(&["s".to_owned(), "t".to_owned()]).await.unwrap();
+    let sections = store.sections().await.unwrap();
+    assert_eq!((sections.len(), sections[0].caption.as_str()), (2, "Mine"));
+}
+
+#[tokio::test]
+async fn a_store_error_has_a_cause_and_a_message_of_its_own() {
+    let error = StoreError::Missing("x".to_owned());
+    assert_eq!(error.to_string(), "there is no registry at `x`");
+}

@@ -1,0 +1,79 @@
+//! Credentials.
+
+use super::*;
+
+#[tokio::test]
+async fn d22_a_bad_token_is_always_401_and_the_body_says_where_a_static_one_belongs() {
+    for require_auth in [false, true] {
+        let app = App::with(application(), options(|options| options.require_auth = require_auth));
+        let reply = app.get("nobody", "/mcp/tools/list").await;
+        assert_eq!(reply.error_code(), (401, "invalid_token".to_owned()));
+        assert_eq!(
+            reply.header("www-authenticate"),
+            "Bearer realm=\"callgate\", error=\"invalid_token\", \
+             error_description=\"The access token is invalid or expired\""
+        );
+        assert!(reply.text.contains("Authorization: Bearer cg_"), "{}", reply.text);
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_header_is_401_and_no_panic() {
+    let app = App::new();
+    for value in ["admin", "Bearer", "Bearer ", "Basic YTpi", "bearer  ", "Bearer \u{e9}"] {
+        let request = Request::builder()
+            .uri("/mcp/tools/list")
+            .header("authorization", value.as_bytes())
+            .body(Body::empty())
+            .unwrap();
+        assert_eq!(app.send(request).await.status, StatusCode::UNAUTHORIZED, "{value}");
+    }
+    let two = Request::builder()
+        .uri("/mcp/tools/list")
+        .header("authorization", "Bearer admin")
+        .header("authorization", "Bearer reader")
+        .body(Body::empty())
+        .unwrap();
+    assert_eq!(app.send(two).await.status, StatusCode::UNAUTHORIZED);
+    let lower = Request::builder()
+        .uri("/mcp/tools/list")
+        .header("authorization", "bearer admin")
+        .body(Body::empty())
+        .unwrap();
+    assert_eq!(app.send(lower).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn d22_with_require_auth_everything_but_health_and_discovery_needs_a_token() {
+    let app = App::with(application(), options(|options| options.require_auth = true));
+    app.readiness.set_ready();
+    for path in ["/mcp/tools/list", "/mcp/tools/describe?name=x", "/mcp/tools/x?query=1", "/other"]
+    {
+        let reply = app.get("", path).await;
+        assert_eq!(reply.error_code(), (401, "unauthorized".to_owned()), "{path}");
+        assert_eq!(reply.header("www-authenticate"), "Bearer realm=\"callgate\"");
+    }
+    let reply = app.invoke("", "open.echo", json!({})).await;
+    assert_eq!(reply.status, StatusCode::UNAUTHORIZED, "challenged before hidden");
+    for path in ["/healthz", "/readyz", "/.well-known/mcp.json"] {
+        assert_eq!(app.get("", path).await.status, StatusCode::OK, "{path}");
+    }
+    assert_eq!(app.get("", "/.well-known/other").await.status, StatusCode::NOT_FOUND);
+    let options = request("OPTIONS", "", "/mcp/tools/list").body(Body::empty()).unwrap();
+    assert_ne!(app.send(options).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(app.get("reader", "/mcp/tools/list").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn d22_without_require_auth_anonymous_is_a_caller_like_others() {
+    let app = App::new();
+    let reply = app.invoke("", "content.article.delete", json!({"id": 1})).await;
+    assert_eq!(reply.error_code(), (404, "tool_not_found".to_owned()));
+}
+
+#[tokio::test]
+async fn a_token_in_the_url_is_no_credential() {
+    let app = App::with(application(), options(|options| options.require_auth = true));
+    let reply = app.get("", "/mcp/tools/list?token=admin&access_token=admin").await;
+    assert_eq!(reply.status, StatusCode::UNAUTHORIZED);
+}

@@ -1,0 +1,208 @@
+//! The HTTP faces, through the router and without sockets.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "a test may stop, and reads better so"
+)]
+
+mod authentication;
+mod describe;
+mod invoke;
+mod limits;
+mod list;
+mod operations;
+mod per_tool;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, StatusCode};
+use callgate::http::{
+    Authenticate, AuthenticateError, HttpOptions, Parts, Readiness, bearer_token, router,
+};
+use callgate::local::Error;
+use callgate::{
+    BoxFuture, Caller, CatalogBuilder, Gateway, Grants, LOCAL, Local, Mask, Method, Param, Prefix,
+    Safety, Types, Upstream, User, jsonrpc::RpcError,
+};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+/// Tokens are names here: `Bearer admin`, `Bearer reader`.
+#[derive(Debug)]
+struct ByName(HashMap<&'static str, Caller>);
+
+impl Authenticate for ByName {
+    fn authenticate<'a>(
+        &'a self,
+        request: &'a Parts,
+    ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
+        Box::pin(async move {
+            match bearer_token(&request.headers)? {
+                None => Ok(Caller::anonymous()),
+                Some(token) => self.0.get(token).cloned().ok_or(AuthenticateError::InvalidToken),
+            }
+        })
+    }
+}
+
+struct App {
+    router: Router,
+    readiness: Readiness,
+    gateway: Arc<Gateway>,
+}
+
+/// A reply, read to its end.
+struct Reply {
+    status: StatusCode,
+    headers: HeaderMap,
+    text: String,
+}
+
+impl Reply {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Status and body, for comparing.
+    fn parts(&self) -> (u16, Value) {
+        (self.status.as_u16(), self.json())
+    }
+
+    fn error_code(&self) -> (u16, String) {
+        (self.status.as_u16(), self.json()["error"]["code"].as_str().unwrap().to_owned())
+    }
+}
+
+impl App {
+    fn new() -> Self {
+        Self::with(application(), HttpOptions::default())
+    }
+
+    fn with(local: Local, options: HttpOptions) -> Self {
+        let user = |id, name: &str, grants: &[(&str, Mask)]| {
+            let user = User { id, name: name.to_owned(), role: None };
+            Caller::user(user, grants.iter().copied().collect::<Grants>())
+        };
+        let callers = HashMap::from([
+            ("admin", user(1, "admin", &[("content", Mask::Execute), ("system", Mask::Execute)])),
+            ("reader", user(2, "reader", &[("content", Mask::Read)])),
+        ]);
+        let mut builder = CatalogBuilder::new(Prefix::default(), None);
+        for method in local.methods() {
+            builder.add(method.clone(), 0, &Types::default(), []);
+        }
+        let gateway = Gateway::new([(Arc::from(LOCAL), Arc::new(local) as Arc<dyn Upstream>)]);
+        gateway.set_catalog(Arc::new(builder.finish()));
+        let gateway = Arc::new(gateway);
+        let readiness = Readiness::default();
+        let authenticate = Arc::new(ByName(callers));
+        let router = router(Arc::clone(&gateway), authenticate, readiness.clone(), options);
+        Self { router, readiness, gateway }
+    }
+
+    async fn send(&self, request: Request<Body>) -> Reply {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        // On all of it, whatever it is.
+        assert_eq!(parts.headers.get("cache-control").unwrap(), "no-store");
+        Reply { status: parts.status, headers: parts.headers, text }
+    }
+
+    async fn get(&self, caller: &str, path: &str) -> Reply {
+        self.send(request("GET", caller, path).body(Body::empty()).unwrap()).await
+    }
+
+    async fn post(&self, caller: &str, path: &str, body: impl Into<Body>) -> Reply {
+        self.send(request("POST", caller, path).body(body.into()).unwrap()).await
+    }
+
+    async fn invoke(&self, caller: &str, name: &str, arguments: Value) -> Reply {
+        let body = json!({"name": name, "arguments": arguments}).to_string();
+        self.post(caller, "/mcp/tools/invoke", body).await
+    }
+}
+
+fn request(method: &str, caller: &str, path: &str) -> http::request::Builder {
+    let request = Request::builder().method(method).uri(path);
+    if caller.is_empty() {
+        request
+    } else {
+        request.header("authorization", format!("Bearer {caller}"))
+    }
+}
+
+fn method(id: &str) -> Method {
+    Method::new(id.parse().unwrap()).description(format!("Does {id}.")).safety(Safety::ReadOnly)
+}
+
+fn param(name: &str, ty: &str) -> Param {
+    Param::new(name, ty.parse().unwrap())
+}
+
+/// An application with a method for each kind of outcome.
+fn application() -> Local {
+    let mut local = Local::default();
+    local.method(method("open.echo").param(param("value", "mixed")), async |_, value: Value| {
+        Ok::<_, Error>(value)
+    });
+    local.method(
+        method("content.article.delete")
+            .title("Delete article")
+            .param(param("id", "int").description("The article."))
+            .returns("bool".parse().unwrap())
+            .safety(Safety::Destructive)
+            .requires("content", Mask::Execute),
+        async |_, _: Value| Ok::<_, Error>(true),
+    );
+    local.method(
+        method("content.article.read").param(param("id", "int")).requires("content", Mask::Read),
+        async |_, arguments: Value| Ok::<_, Error>(json!({"id": arguments["id"], "body": "é"})),
+    );
+    local.method(method("outcome.null"), async |_, _: Value| Ok::<_, Error>(()));
+    local.method(method("outcome.error_like"), async |_, _: Value| {
+        Ok::<_, Error>(json!({"error": {"code": "execution_error", "message": "only data"}}))
+    });
+    local.method(method("outcome.rpc_error"), async |_, _: Value| -> Result<(), Error> {
+        let data = Some(json!({"field": "title"}));
+        Err(Error::rpc(RpcError { data, ..RpcError::new(4711, "the title is taken") }))
+    });
+    local.method(method("outcome.rpc_error_without_words"), async |_, _: Value| {
+        Err::<(), _>(Error::rpc(RpcError::new(4711, "")))
+    });
+    local.method(method("outcome.failure"), async |_, _: Value| -> Result<(), Error> {
+        Err(std::io::Error::other("password=hunter2"))?
+    });
+    local.method(method("outcome.panic"), async |_, _: Value| -> Result<(), Error> {
+        panic!("password=hunter2")
+    });
+    local
+}
+
+/// So many open methods, and as many that only the administrator sees.
+fn many(count: usize) -> Local {
+    let mut local = Local::default();
+    for number in 0..count {
+        local.method(method(&format!("m{number:04}")), async |_, _: Value| Ok::<_, Error>(1));
+    }
+    local
+}
+
+fn options(change: impl FnOnce(&mut HttpOptions)) -> HttpOptions {
+    let mut options =
+        HttpOptions { body_timeout: Duration::from_secs(5), ..HttpOptions::default() };
+    change(&mut options);
+    options
+}
