@@ -230,18 +230,24 @@ pub(crate) enum Section {
 }
 
 #[derive(Debug, Args)]
-#[group(id = "holder", required = true, multiple = false, args = ["user", "role"])]
 pub(crate) struct Grant {
+    #[command(flatten)]
+    pub(crate) holder: GrantHolder,
+    /// The section
+    pub(crate) section: String,
+    /// none, read, write or execute; none for a user denies what their role has
+    pub(crate) mask: Mask,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct GrantHolder {
     /// To a user, over what their role has
     #[arg(long)]
     pub(crate) user: Option<String>,
     /// To a role
     #[arg(long)]
     pub(crate) role: Option<String>,
-    /// The section
-    pub(crate) section: String,
-    /// none, read, write or execute; none for a user denies what their role has
-    pub(crate) mask: Mask,
 }
 
 #[derive(Debug, Subcommand)]
@@ -273,10 +279,35 @@ fn section_and_mask(text: &str) -> Result<(String, Mask), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use clap::CommandFactory as _;
+
+    use super::Cli;
+    use crate::config::reference::check_reference;
 
     #[test]
     fn the_command_line_is_consistent() {
-        super::Cli::command().debug_assert();
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_reference_of_the_command_line_is_up_to_date() {
+        let mut text = String::from("# The command line\n\nMade from the program; do not edit.\n");
+        let mut command = Cli::command().term_width(100);
+        command.build();
+        describe(&mut command, &mut text);
+        check_reference("command-line.md", &text);
+    }
+
+    fn describe(command: &mut clap::Command, text: &mut String) {
+        let help = command.render_long_help().to_string();
+        let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+        let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
+        let help = help.join("\n");
+        writeln!(text, "\n## `{name}`\n\n```text\n{}\n```", help.trim_end()).unwrap();
+        for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
+            describe(inner, text);
+        }
     }
 }

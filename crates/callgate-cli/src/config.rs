@@ -349,3 +349,47 @@ fn unknown(name: &str, source: &str, spell: impl Fn(&'static str) -> String) -> 
         }),
     )
 }
+
+#[cfg(test)]
+pub(crate) mod reference {
+    //! The reference pages are made from the code, and compared with what is committed.
+
+    use std::fmt::Write as _;
+
+    use super::{KEYS, variable_of};
+
+    /// Compares a page with the committed one, or writes it where snapshots are being updated.
+    pub(crate) fn check_reference(name: &str, text: &str) {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../docs/reference")
+            .join(name);
+        if std::env::var_os("INSTA_UPDATE").is_some_and(|update| update == "always") {
+            std::fs::write(&path, text).unwrap();
+        }
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            committed == text,
+            "docs/reference/{name} is old; run the test with INSTA_UPDATE=always"
+        );
+    }
+
+    #[test]
+    fn the_reference_of_the_configuration_is_up_to_date() {
+        let mut text = String::from(
+            "# Configuration\n\nMade from the program; do not edit. A value is taken from the first of \
+             these that has it: a flag, the environment, `callgate.toml` (or the file that `--config` \
+             or `CALLGATE_CONFIG` names), the default. A key that is not here is an error.\n\n\
+             | key | variable | default | meaning |\n| --- | --- | --- | --- |\n",
+        );
+        for key in KEYS {
+            let default = match key.default {
+                "" => String::new(),
+                default => format!("`{default}`"),
+            };
+            let (name, variable) = (key.name, variable_of(key.name));
+            let meaning = key.meaning;
+            writeln!(text, "| `{name}` | `{variable}` | {default} | {meaning} |").unwrap();
+        }
+        check_reference("configuration.md", &text);
+    }
+}

@@ -13,7 +13,7 @@ pub(crate) async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let store = registry::open(config).await?;
-    let (holder, whose) = match (&grant.user, &grant.role) {
+    let (holder, whose) = match (&grant.holder.user, &grant.holder.role) {
         (Some(user), _) => (Holder::User(store.user(user).await?.id), format!("user `{user}`")),
         (None, Some(role)) => (Holder::Role(store.role(role).await?.id), format!("role `{role}`")),
         (None, None) => anyhow::bail!("name a user or a role"),

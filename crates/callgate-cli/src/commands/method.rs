@@ -123,8 +123,12 @@ async fn tell_findings(
     id: &str,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    for finding in inspection(config, store, id).await?.findings {
+    let inspection = inspection(config, store, id).await?;
+    for finding in &inspection.findings {
         printer.talk(format_args!("note: {finding}"));
+    }
+    if inspection.tool.is_some() && inspection.requirement.is_open() {
+        printer.talk("note: no section, so open to every caller; add one with `--section`");
     }
     Ok(())
 }
@@ -138,6 +142,7 @@ fn list(rows: &CatalogRows, json: bool, printer: &mut Printer) -> anyhow::Result
                 "id": row.rpc_method,
                 "title": row.title,
                 "description": row.description,
+                "tool_name": row.tool_name,
                 "upstream": row.upstream_name(),
                 "safety": row.safety,
                 "exposed": row.exposed.as_deref().map(|exposed| exposed == "1"),

@@ -1,5 +1,5 @@
 //! The registry on a real database: the contract that every store keeps, and SQLite's own.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may stop")]
+#![expect(clippy::unwrap_used, reason = "a test may stop")]
 
 mod contract;
 mod sqlite;

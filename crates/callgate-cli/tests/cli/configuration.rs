@@ -1,0 +1,122 @@
+//! Defaults, then the file, then the environment, then flags.
+
+use serde_json::json;
+
+use super::support::{Place, Server};
+
+#[test]
+fn later_sources_win() {
+    let place = Place::new();
+    place.write("callgate.toml", "database = \"sqlite:file.db\"\nrequire_auth = true\n");
+    let server = place.serve(&[]);
+    assert_eq!(server.start["database"], "sqlite:file.db");
+    assert_eq!(server.start["require_auth"], true);
+    drop(server);
+    let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.env("CALLGATE_DATABASE", "sqlite:environment.db").env("CALLGATE_REQUIRE_AUTH", "false");
+    let server = Server::start(command);
+    assert_eq!(server.start["database"], "sqlite:environment.db");
+    assert_eq!(server.start["require_auth"], false);
+    drop(server);
+    let mut command = place.command(&[
+        "serve",
+        "--json",
+        "--listen",
+        "127.0.0.1:0",
+        "--database",
+        "sqlite:flag.db",
+        "--require-auth",
+    ]);
+    command.env("CALLGATE_DATABASE", "sqlite:environment.db").env("CALLGATE_REQUIRE_AUTH", "false");
+    let server = Server::start(command);
+    assert_eq!(server.start["database"], "sqlite:flag.db");
+    assert_eq!(server.start["require_auth"], true);
+}
+
+#[test]
+fn an_unknown_key_is_an_error_that_names_the_nearest() {
+    let place = Place::new();
+    let mut failures = Vec::new();
+    for text in [
+        "listn = \"127.0.0.1:1\"",
+        "[tables]\nprefx = \"a_\"",
+        "[table]\nprefix = \"a_\"",
+        "requireauth = true",
+        "listen = [1]",
+        "listen = \"nowhere\"",
+        "max_body_bytes = 0",
+        "preset = \"wordpress\"",
+        "log_format = \"xml\"",
+        "exposure = \"some\"",
+        "[tables]\nprefix = \"a; drop\"",
+        "listen = ",
+    ] {
+        place.write("callgate.toml", text);
+        failures.push(place.run(&["migrate"]).failure());
+    }
+    insta::assert_debug_snapshot!(failures);
+    std::fs::remove_file(place.path("callgate.toml")).unwrap();
+    let ran = place.command(&["migrate"]).env("CALLGATE_LISEN", "x").output().unwrap();
+    let talk = String::from_utf8(ran.stderr).unwrap();
+    assert!(talk.contains("did you mean `CALLGATE_LISTEN`"), "{talk}");
+    let (code, talk) = place.run(&["migrate", "--config", "none.toml"]).failure();
+    assert_eq!(code, 1);
+    assert!(talk.contains("cannot read `none.toml`"), "{talk}");
+}
+
+#[test]
+fn b40_d14_the_preset_festi_has_its_tables_settings_and_needs_a_token() {
+    let place = Place::new();
+    let server = place.serve(&["--preset", "festi"]);
+    assert_eq!(server.start["require_auth"], true);
+    assert_eq!(server.get("", "/mcp/tools/list").status, 401);
+    place.sql(
+        "callgate.db",
+        "INSERT INTO festi_sections (caption, ident, mask) VALUES ('C', 'content', '6')",
+    );
+    // Other commands find the tables without being told.
+    let settings = place.ok(&["settings", "get"]);
+    assert_eq!(
+        settings,
+        "mcp_protocol_version=2025-06-18\nmcp_server_name=festi-mcp\nmcp_server_version=1.0.0\n\
+         mcp_tools_prefix=FESTI_MCP\nmcp_page_size=1000\nmcp_list_ttl_ms=0\n"
+    );
+    assert!(place.ok(&["section", "list"]).contains("content"));
+    place.ok(&["user", "add", "ada"]);
+    let token = place.ok(&["token", "create", "ada"]);
+    server.until("the token counts", |server| {
+        server.get(token.trim(), "/mcp/tools/list").status == 200
+    });
+    drop(server);
+    // A preset writes only what is absent.
+    place.ok(&["settings", "set", "mcp_server_name", "mine"]);
+    let server = place.serve(&["--preset", "festi"]);
+    assert_eq!(server.get("", "/.well-known/mcp.json").json()["name"], "mine");
+}
+
+#[test]
+fn d16_the_preset_drupal_serves_what_is_marked() {
+    let place = Place::new();
+    let server = place.serve(&["--preset", "drupal"]);
+    place.sql(
+        "callgate.db",
+        "INSERT INTO rpc_methods (rpc_method, exposed) VALUES ('marked', 1), ('silent', NULL)",
+    );
+    server.until("the marked one is listed", |server| server.tools("") == ["marked"]);
+}
+
+#[test]
+fn d15_and_other_settings_are_refused_by_the_program_when_they_are_wrong() {
+    let place = Place::new();
+    place.ok(&["migrate"]);
+    let failures: Vec<_> = [
+        ["mcp_protocol_version", "2020-01-01"],
+        ["mcp_tools_prefix", "a::b"],
+        ["mcp_nothing", "x"],
+    ]
+    .map(|[key, value]| place.run(&["settings", "set", key, value]).failure())
+    .into();
+    insta::assert_debug_snapshot!(failures);
+    assert_eq!(place.ok(&["settings", "get", "mcp_tools_prefix"]), "\n");
+    assert_eq!(json!(place.run(&["settings", "get", "mcp_nothing"]).failure().0), 1);
+}

@@ -1,0 +1,144 @@
+//! `callgate serve --demo`
+
+use serde_json::{Value, json};
+
+use super::support::Place;
+
+#[test]
+fn two_users_see_and_do_different_things() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let (admin, reader) = (server.token("admin"), server.token("reader"));
+    assert_eq!(
+        server.tools(&admin),
+        [
+            "cache.rebuild",
+            "content.article.create",
+            "content.article.delete",
+            "content.article.markdown",
+            "content.articles.list",
+            "content.types.list",
+            "report.projects",
+            "user.get",
+        ]
+    );
+    assert_eq!(
+        server.tools(&reader),
+        [
+            "content.article.markdown",
+            "content.articles.list",
+            "content.types.list",
+            "report.projects"
+        ]
+    );
+    assert_eq!(server.tools(""), ["content.types.list"]);
+    let denied = server.invoke(&reader, "content.article.delete", &json!({"id": 1}));
+    assert_eq!(denied.status, 404);
+    assert_eq!(
+        denied.body,
+        r#"{"error":{"code":"tool_not_found","message":"Tool 'content.article.delete' not found or access denied"}}"#
+    );
+}
+
+#[test]
+fn what_is_created_is_there_on_the_next_call() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let admin = server.token("admin");
+    let call = |name: &str, arguments: Value| {
+        let reply = server.invoke(&admin, name, &arguments);
+        (reply.status, reply.json()["result"].clone())
+    };
+    let total = |page: &Value| page["total"].as_i64().unwrap();
+    let (_, before) = call("content.articles.list", json!({"limit": 5}));
+    assert_eq!(before["items"].as_array().unwrap().len(), 5);
+    let (status, created) = call("content.article.create", json!({"title": "New", "body": "Text"}));
+    assert_eq!((status, &created["author"]), (200, &json!("admin")));
+    let last = json!({"limit": 1, "offset": total(&before)});
+    let (_, after) = call("content.articles.list", last);
+    assert_eq!((total(&after), &after["items"][0]["title"]), (total(&before) + 1, &json!("New")));
+    let id = json!({"id": created["id"]});
+    assert_eq!(call("content.article.markdown", id.clone()).1, "# New\n\nText\n\n*admin*\n");
+    assert_eq!(call("content.article.delete", id.clone()), (200, json!(true)));
+    let gone = server.invoke(&admin, "content.article.delete", &id);
+    assert_eq!((gone.status, &gone.json()["error"]["code"]), (500, &json!("execution_error")));
+}
+
+#[test]
+fn every_method_answers_as_described() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let admin = server.token("admin");
+    let result = |name: &str, arguments: Value| {
+        server.invoke(&admin, name, &arguments).json()["result"].clone()
+    };
+    assert_eq!(result("cache.rebuild", json!({})), true);
+    assert_eq!(result("content.types.list", json!({}))[0]["id"], "article");
+    assert_eq!(
+        result("user.get", json!({"id_user": 1})),
+        json!({"id": 1, "name": "Ada Lindqvist"})
+    );
+    let details = result("user.get", json!({"id_user": 1, "include_details": true}));
+    assert_eq!(details["roles"], json!(["administrator"]));
+    let report = result("report.projects", json!({}));
+    assert_eq!((&report["title"], &report["articles"]), (&json!("Projects"), &json!(12)));
+    insta::assert_json_snapshot!(server.get(&admin, "/mcp/tools/list").json());
+}
+
+#[test]
+fn each_start_revokes_and_reissues_the_tokens_and_keeps_what_people_changed() {
+    let place = Place::new();
+    let first = place.serve(&["--demo"]);
+    let old = first.token("reader");
+    let own = place.ok(&["token", "create", "reader", "--database", "sqlite:callgate-demo.db"]);
+    place.ok(&[
+        "grant",
+        "--role",
+        "reader",
+        "content",
+        "write",
+        "--database",
+        "sqlite:callgate-demo.db",
+    ]);
+    drop(first); // killed
+    let second = place.serve(&["--demo"]);
+    assert_ne!(second.token("reader"), old);
+    assert_eq!(second.get(&old, "/mcp/tools/list").status, 401);
+    assert_eq!(second.get(own.trim(), "/mcp/tools/list").status, 200, "not named demo");
+    assert!(second.tools(&second.token("reader")).contains(&"content.article.create".to_owned()));
+}
+
+#[test]
+fn the_demo_takes_no_registry_that_it_did_not_make() {
+    let place = Place::new();
+    place.ok(&["migrate", "--database", "sqlite:mine.db"]);
+    place.ok(&["user", "add", "ada", "--database", "sqlite:mine.db"]);
+    let ran =
+        place.run(&["serve", "--demo", "--database", "sqlite:mine.db", "--listen", "127.0.0.1:0"]);
+    insta::assert_debug_snapshot!(ran.failure());
+}
+
+#[test]
+fn start_up_says_where_it_listens_and_what_to_try() {
+    use std::io::{BufRead as _, BufReader};
+    let place = Place::new();
+    let mut child = place
+        .command(&["serve", "--demo", "--listen", "127.0.0.1:0"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines: Vec<String> =
+        BufReader::new(child.stdout.take().unwrap()).lines().take(12).map(Result::unwrap).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let port = lines[0].rsplit(':').next().unwrap();
+    let text = lines.join("\n").replace(port, "PORT");
+    let text: Vec<String> = text
+        .split_inclusive(['\n', ' ', '='])
+        .map(|word| {
+            if word.starts_with("cg_") { format!("TOKEN{}", &word[46..]) } else { word.to_owned() }
+        })
+        .collect();
+    insta::assert_snapshot!(text.concat());
+}

@@ -1,0 +1,9 @@
+//! The program, as its users run it: the binary, a fresh directory, real sockets on loopback.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may stop")]
+
+mod admin;
+mod configuration;
+mod demo;
+mod reload;
+mod server;
+mod support;

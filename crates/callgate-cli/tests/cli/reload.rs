@@ -1,0 +1,148 @@
+//! Changes made while the program serves.
+
+use serde_json::json;
+
+use super::support::{Place, Server};
+
+const DB: &str = "callgate.db";
+
+fn has(server: &Server, tool: &str) -> bool {
+    server.tools("").contains(&tool.to_owned())
+}
+
+#[test]
+fn d13_a_method_by_plain_sql_is_served_without_a_restart() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    assert!(server.tools("").is_empty());
+    place.sql(
+        DB,
+        "INSERT INTO rpc_methods (plugin, method, rpc_method, params, description)
+         VALUES ('P', 'add', 'math.add', '[\"int $a\",\"int $b = 1\"]', 'Adds.')",
+    );
+    server.until("the method is listed", |server| has(server, "math.add"));
+    let tool = server.get("", "/mcp/tools/describe?name=math.add").json();
+    assert_eq!(tool["tool"]["inputSchema"]["required"], json!(["a"]));
+    // It has no working upstream yet.
+    let reply = server.invoke("", "math.add", &json!({"a": 1}));
+    assert_eq!((reply.status, &reply.json()["error"]["code"]), (500, &json!("execution_error")));
+    place.sql(DB, "UPDATE rpc_methods SET description = 'Sums.' WHERE rpc_method = 'math.add'");
+    server.until("the description changes", |server| {
+        let tool = server.get("", "/mcp/tools/describe?name=math.add").json();
+        tool["tool"]["description"] == "Sums."
+    });
+    place.sql(DB, "DELETE FROM rpc_methods");
+    server.until("the method is gone", |server| !has(server, "math.add"));
+}
+
+#[test]
+fn d13_grants_tokens_and_masks_are_live() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let database = ["--database", "sqlite:callgate-demo.db"];
+    let run = |arguments: &[&str]| place.ok(&[arguments, &database].concat());
+    let reader = server.token("reader");
+    let sees = |server: &Server, tool: &str| server.tools(&reader).contains(&tool.to_owned());
+    run(&["grant", "--user", "reader", "content", "write"]);
+    server.until("the grant counts", |server| sees(server, "content.article.create"));
+    run(&["grant", "--user", "reader", "content", "none"]);
+    server.until("a user's 0 denies", |server| !sees(server, "report.projects"));
+    run(&["grant", "--user", "reader", "content", "read"]);
+    server.until("the grant is back", |server| sees(server, "report.projects"));
+    place.sql(
+        "callgate-demo.db",
+        "UPDATE section_actions SET mask = 6 WHERE method = 'report.projects'",
+    );
+    server.until("the mask counts", |server| !sees(server, "report.projects"));
+    let own = run(&["token", "create", "admin"]);
+    server.until("the token counts", |server| {
+        server.get(own.trim(), "/mcp/tools/list").status == 200
+    });
+    let id = run(&["token", "list"]).lines().last().unwrap().split(' ').next().unwrap().to_owned();
+    run(&["token", "revoke", &id]);
+    server.until("the token is gone", |server| {
+        server.get(own.trim(), "/mcp/tools/list").status == 401
+    });
+}
+
+#[test]
+fn b40_d14_settings_are_live_and_a_bad_value_changes_nothing() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let name = |server: &Server| server.get("", "/.well-known/mcp.json").json()["name"].clone();
+    place.ok(&["settings", "set", "mcp_server_name", "acme"]);
+    server.until("the name changes", |server| name(server) == "acme");
+    place.sql(DB, "UPDATE settings SET value = '' WHERE name = 'mcp_server_name'");
+    place.ok(&["settings", "set", "mcp_server_version", "7"]);
+    server.until("another setting changes", |server| {
+        server.get("", "/.well-known/mcp.json").json()["version"] == "7"
+    });
+    assert_eq!(name(&server), "acme");
+}
+
+#[test]
+fn no_request_is_dropped_while_the_catalog_changes() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let admin = server.token("admin");
+    let database = ["--database", "sqlite:callgate-demo.db"];
+    std::thread::scope(|scope| {
+        let changes = scope.spawn(|| {
+            for number in 0..10 {
+                let id = format!("extra.m{number}");
+                place.ok(&[&["method", "add", &id][..], &database].concat());
+            }
+        });
+        while !changes.is_finished() {
+            let reply = server.invoke(&admin, "cache.rebuild", &json!({}));
+            assert_eq!((reply.status, reply.body.as_str()), (200, r#"{"result":true}"#));
+            assert!(server.tools(&admin).len() >= 8);
+        }
+        changes.join().unwrap();
+    });
+    server.until("all are listed", |server| server.tools(&admin).len() == 18);
+}
+
+#[test]
+fn a_bad_row_is_quarantined_and_the_rest_is_served() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    place.sql(
+        DB,
+        "INSERT INTO rpc_methods (rpc_method, params) VALUES ('good', '[]'), ('bad', '[\"self $x\"]')",
+    );
+    server.until("the good one is listed", |server| has(server, "good"));
+    assert!(!has(&server, "bad"));
+    assert_eq!(
+        server.get("", "/readyz").json(),
+        json!({"status": "ready", "tools": 1, "quarantined": 1})
+    );
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    assert!(log.contains("method `bad` is quarantined"), "{log}");
+}
+
+#[test]
+fn a_registry_that_cannot_be_read_leaves_what_was_read_last() {
+    let place = Place::new();
+    place.ok(&["migrate"]);
+    place.ok(&["method", "add", "kept"]);
+    let server = place.serve(&[]);
+    place.sql(DB, "ALTER TABLE callgate_revisions RENAME TO elsewhere");
+    server.until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");
+    assert!(has(&server, "kept"));
+    place.sql(DB, "ALTER TABLE elsewhere RENAME TO callgate_revisions");
+    server
+        .until("it is ready again", |server| server.get("", "/readyz").json()["status"] == "ready");
+}
+
+#[test]
+fn d2_tool_names_are_remembered_in_the_registry() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    place.sql(DB, "INSERT INTO rpc_methods (rpc_method) VALUES ('a.b')");
+    server.until("it is listed", |server| has(server, "a.b"));
+    server.until("its name is remembered", |_| {
+        place.ok(&["method", "list", "--json"]).contains(r#""tool_name":"a_b""#)
+    });
+}

@@ -1,0 +1,152 @@
+//! The server itself: start, stop, bad input, being killed.
+
+use std::io::{Read as _, Write as _};
+
+use serde_json::json;
+
+use super::support::{Place, Reply};
+
+#[test]
+fn it_listens_beyond_this_machine_only_when_told_how() {
+    let place = Place::new();
+    let ran = place.run(&["serve", "--listen", "0.0.0.0:0"]);
+    insta::assert_debug_snapshot!(ran.failure());
+    assert!(!place.path("callgate.db").exists(), "refused before anything is made");
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    let address = server.start["address"].as_str().unwrap();
+    let (code, talk) =
+        place.run(&["serve", "--listen", address, "--database", "sqlite:other.db"]).failure();
+    assert_eq!(code, 1);
+    assert!(talk.contains(&format!("cannot listen on {address}")), "{talk}");
+}
+
+#[test]
+fn a_request_under_way_finishes_when_the_program_is_told_to_stop() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let token = server.token("admin");
+    let body = r#"{"name":"cache.rebuild","arguments":{}}"#;
+    let mut stream = server.connect();
+    let head = format!(
+        "POST /mcp/tools/invoke HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\
+         Expect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    // The server asks for the body, so the request is under way.
+    let mut asked = [0; 25];
+    stream.read_exact(&mut asked).unwrap();
+    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+    server.signal("-TERM");
+    // It takes no new connections from now on, which shows that it heard.
+    let address = server.start["address"].as_str().unwrap().to_owned();
+    while std::net::TcpStream::connect(&address).is_ok() {}
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let reply = Reply::parse(&text);
+    assert_eq!((reply.status, reply.body.as_str()), (200, r#"{"result":true}"#));
+    assert_eq!(server.ended().0, Some(0));
+}
+
+#[test]
+fn requests_that_do_not_finish_are_cut_off_within_the_limit() {
+    let place = Place::new();
+    place.write("callgate.toml", "shutdown_timeout_seconds = 1\n");
+    let server = place.serve(&[]);
+    let mut stream = server.connect();
+    stream
+        .write_all(b"POST /mcp/tools/invoke HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        .unwrap();
+    server.until("the request is under way", |server| server.get("", "/healthz").status == 200);
+    server.signal("-TERM");
+    let (code, log) = server.ended();
+    assert_eq!(code, Some(0));
+    assert!(log.contains("requests were cut off"), "{log}");
+}
+
+#[test]
+fn garbage_is_answered_or_closed_and_the_server_goes_on() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    for bytes in [
+        &b"\x00\x01\x02\x03\r\n\r\n"[..],
+        b"GET\r\n\r\n",
+        b"GET /mcp/tools/list HTTP/9.9\r\n\r\n",
+        b"GET /mcp/tools/list?cursor=\xff HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        b"POST /mcp/tools/invoke HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /mcp/tools/invoke HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\nzz\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \xff\xfe\r\nConnection: close\r\n\r\n",
+    ] {
+        let text = server.raw(bytes);
+        assert!(text.is_empty() || text.starts_with("HTTP/1.1 4"), "{bytes:?}: {text}");
+    }
+    let long =
+        format!("GET /{} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "a".repeat(100_000));
+    assert!(server.raw(long.as_bytes()).starts_with("HTTP/1.1 4"));
+    assert_eq!(server.get("", "/healthz").status, 200);
+}
+
+#[test]
+fn a_body_over_a_mebibyte_is_413() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let head = "POST /mcp/tools/invoke HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                Content-Length: 1048577\r\n\r\n";
+    let reply = Reply::parse(&server.raw(head.as_bytes()));
+    assert_eq!((reply.status, &reply.json()["error"]["code"]), (413, &json!("body_too_large")));
+}
+
+#[test]
+fn a_killed_server_starts_again_with_all_that_it_had() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    place.ok(&["method", "add", "mine", "--database", "sqlite:callgate-demo.db"]);
+    server.signal("-KILL");
+    assert_eq!(server.ended().0, None);
+    let server = place.serve(&["--demo"]);
+    assert!(server.tools("").contains(&"mine".to_owned()));
+}
+
+#[test]
+fn logs_are_lines_of_json_when_asked_for_and_hold_no_token() {
+    let place = Place::new();
+    place.write("callgate.toml", "log_format = \"json\"\nlog = \"debug\"\n");
+    let server = place.serve(&["--demo"]);
+    let reader = server.token("reader");
+    server.invoke(&reader, "content.article.delete", &json!({"id": 1}));
+    server.get("cg_not_a_token_of_ours", "/mcp/tools/list");
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    let lines: Vec<serde_json::Value> =
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let denied = lines.iter().find(|line| line["message"] == "access denied").unwrap();
+    assert_eq!(
+        (&denied["caller"], &denied["method"]),
+        (&json!("reader"), &json!("content.article.delete"))
+    );
+    assert!(!log.contains(&reader) && !log.contains("cg_not_a_token"), "{log}");
+}
+
+#[test]
+fn the_last_use_of_a_token_is_noted() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    server.tools(&server.token("reader"));
+    server.signal("-TERM");
+    server.ended();
+    let tokens = place.ok(&["token", "list", "--json", "--database", "sqlite:callgate-demo.db"]);
+    let used: Vec<bool> = tokens
+        .lines()
+        .map(|line| {
+            let token: serde_json::Value = serde_json::from_str(line).unwrap();
+            token["last_used_at"].is_string()
+        })
+        .collect();
+    assert_eq!(used, [false, true]);
+}
