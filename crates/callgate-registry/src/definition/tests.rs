@@ -7,6 +7,7 @@ fn row() -> MethodRow {
     MethodRow { rpc_method: "m".to_owned(), ..MethodRow::default() }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "columns are optional")]
 fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
