@@ -1,6 +1,9 @@
 //! Everything that checks the project: `cargo xtask test`, and `cargo xtask bench`.
 
+mod behaviours;
+
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context as _;
@@ -79,6 +82,9 @@ fn main() -> ExitCode {
     for step in steps {
         run(step, &mut counts);
     }
+    if std::ptr::eq(steps, TEST) {
+        check_behaviours(&mut counts);
+    }
     say(&format!("\n{} passed, {} failed", counts.passed, counts.failed));
     if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -129,6 +135,25 @@ fn execute(step: &Step, tests: &mut Counts) -> anyhow::Result<bool> {
         }
     }
     Ok(child.wait().context("cannot wait for cargo")?.success())
+}
+
+/// Every test that docs/behaviours.md names must be there, and every behaviour must have one.
+fn check_behaviours(counts: &mut Counts) {
+    say("\n== docs/behaviours.md names tests that exist");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let problems = match behaviours::problems(&root) {
+        Ok(problems) => problems,
+        Err(error) => vec![format!("{error:#}")],
+    };
+    for problem in &problems {
+        say(problem);
+    }
+    if problems.is_empty() {
+        counts.passed += 1;
+    } else {
+        counts.failed += 1;
+        say("FAILED: docs/behaviours.md");
+    }
 }
 
 /// The number before a word, as in `ok. 12 passed; 0 failed; 0 ignored`.

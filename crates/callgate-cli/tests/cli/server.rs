@@ -150,3 +150,11 @@ fn the_last_use_of_a_token_is_noted() {
         .collect();
     assert_eq!(used, [false, true]);
 }
+
+#[test]
+fn b48_the_faces_need_no_rows_of_their_own() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    assert_eq!(server.get("", "/mcp/tools/list").body, r#"{"tools":[],"nextCursor":null}"#);
+    assert_eq!(place.ok(&["method", "list", "--json"]), "");
+}

@@ -73,3 +73,26 @@ async fn names_in_the_query_are_decoded() {
     let path = "/mcp/tools/describe?name=%C3%BCn%C3%AF+code%2Fx";
     assert_eq!(app.get("", path).await.json()["tool"]["name"], "ünï code/x");
 }
+
+#[tokio::test]
+async fn b20_constraints_and_defaults_are_described() {
+    let mut local = Local::default();
+    local.method(
+        method("search")
+            .param(param("limit", "int<1, 100>").description("How many.").default(json!(10)))
+            .param(param("order", "'asc'|'desc'").optional()),
+        async |_, _: Value| Ok::<_, Error>(1),
+    );
+    let app = App::with(local, HttpOptions::default());
+    let tool = app.get("", "/mcp/tools/describe?name=search").await.json();
+    assert_eq!(
+        tool["tool"]["inputSchema"]["properties"],
+        json!({
+            "limit": {
+                "type": "integer", "minimum": 1, "maximum": 100,
+                "description": "How many.", "default": 10,
+            },
+            "order": {"type": "string", "enum": ["asc", "desc"]},
+        })
+    );
+}

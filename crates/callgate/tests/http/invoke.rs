@@ -10,7 +10,7 @@ async fn b21_a_result_comes_back() {
 }
 
 #[tokio::test]
-async fn b22_b25_bodies_are_checked_in_the_seeds_order() {
+async fn b22_b23_b24_b25_bodies_are_checked_in_the_seeds_order() {
     let app = App::new();
     let mut replies = Vec::new();
     for body in [
