@@ -1,63 +1,72 @@
 //! Keeping the snapshots in step with the registry.
 //!
 //! Two counters in the database say that something changed, whoever changed it; they are asked for
-//! every 250 ms. Where a reload fails the last good snapshot stays, and the failure is shown.
+//! every 250 ms. Access and settings are small and read at once; a catalog is made beside the loop,
+//! so that a large one holds up no grant. Where a reload fails the last good snapshot stays, and the
+//! failure is shown.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use callgate::http::Readiness;
-use callgate::{Catalog, Gateway, LOCAL, Method};
+use callgate::{Catalog, Gateway, LOCAL, Method, Quarantined};
 use callgate_registry::{
-    Assembled, Assembly, Exposure, Result, Revisions, Store, TokenAuthenticator, access, assemble,
-    settings,
+    Assembled, Assembly, CatalogRows, Exposure, Result, Revisions, Store, StoreError,
+    TokenAuthenticator, access, assemble, settings,
 };
+use tokio::task::JoinHandle;
 
 /// How often the counters are asked for.
 const POLL: Duration = Duration::from_millis(250);
 /// How often the last use of tokens is written.
 const FLUSH_USES: Duration = Duration::from_mins(1);
-/// So many quarantined methods are named in the log.
+/// So many problems are named in the log at once.
 const MAX_NAMED: usize = 20;
 
 /// Watches the registry, and makes new snapshots when it changes.
 #[derive(Debug)]
 pub(crate) struct Reloader {
+    source: CatalogSource,
+    authenticator: Arc<TokenAuthenticator>,
+    readiness: Readiness,
+    seen: Revisions,
+    /// A catalog that is being made.
+    making: Option<JoinHandle<Result<i64>>>,
+    /// Why the last one could not be made; it is tried again.
+    catalog_failure: Option<String>,
+    told: Told,
+}
+
+/// What a catalog is made from, besides rows.
+#[derive(Debug, Clone)]
+pub(crate) struct CatalogSource {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) gateway: Arc<Gateway>,
-    pub(crate) authenticator: Arc<TokenAuthenticator>,
-    pub(crate) readiness: Readiness,
     pub(crate) code: Arc<[Method]>,
     pub(crate) exposure: Exposure,
-    seen: Revisions,
-    told: Told,
 }
 
 /// What the log was told last, so that it is told once.
 #[derive(Debug, Default)]
 struct Told {
-    problems: BTreeSet<String>,
+    settings: BTreeSet<String>,
     failure: Option<String>,
 }
 
 impl Reloader {
     pub(crate) fn new(
-        store: Arc<dyn Store>,
-        gateway: Arc<Gateway>,
+        source: CatalogSource,
         authenticator: Arc<TokenAuthenticator>,
         readiness: Readiness,
-        code: &[Method],
-        exposure: Exposure,
     ) -> Self {
         Self {
-            store,
-            gateway,
+            source,
             authenticator,
             readiness,
-            code: code.into(),
-            exposure,
             seen: Revisions::default(),
+            making: None,
+            catalog_failure: None,
             told: Told::default(),
         }
     }
@@ -65,7 +74,7 @@ impl Reloader {
     /// Reads everything; called once, before anything is served.
     pub(crate) async fn load(&mut self) -> Result<()> {
         self.load_access().await?;
-        self.load_catalog().await?;
+        self.seen.catalog = self.source.make().await?;
         self.readiness.set_ready();
         Ok(())
     }
@@ -77,101 +86,61 @@ impl Reloader {
         let mut flushed = Instant::now();
         loop {
             ticks.tick().await;
-            match self.poll().await {
-                Ok(()) => {
-                    self.readiness.set_ready();
-                    if self.told.failure.take().is_some() {
-                        tracing::info!("the registry can be read again");
-                    }
-                }
-                Err(error) => self.tell_failure(&anyhow::Error::new(error)),
+            let polled = self.poll().await.err().map(described);
+            match polled.or_else(|| self.catalog_failure.clone()) {
+                None => self.tell_success(),
+                Some(failure) => self.tell_failure(failure),
             }
             if flushed.elapsed() >= FLUSH_USES {
                 flushed = Instant::now();
-                flush_uses(&*self.store, &self.authenticator).await;
+                flush_uses(&*self.source.store, &self.authenticator).await;
             }
         }
     }
 
     async fn poll(&mut self) -> Result<()> {
-        let now = self.store.revisions().await?;
+        let now = self.source.store.revisions().await?;
         if now.access != self.seen.access {
             self.load_access().await?;
         }
-        if now.catalog != self.seen.catalog {
-            self.load_catalog().await?;
+        if let Some(making) = self.making.take_if(|making| making.is_finished()) {
+            match making.await {
+                Ok(Ok(revision)) => {
+                    self.seen.catalog = revision;
+                    self.catalog_failure = None;
+                }
+                Ok(Err(error)) => self.catalog_failure = Some(described(error)),
+                // It panicked, and the log has it; the last good catalog stays until a change.
+                Err(_) => self.seen.catalog = now.catalog,
+            }
+        }
+        if self.making.is_none() && now.catalog != self.seen.catalog {
+            let source = self.source.clone();
+            self.making = Some(tokio::spawn(async move { source.make().await }));
         }
         Ok(())
     }
 
     async fn load_access(&mut self) -> Result<()> {
-        let rows = self.store.access_rows().await?;
+        let rows = self.source.store.access_rows().await?;
+        let (settings, refused) = settings(&rows.settings, &self.source.gateway.settings());
+        self.source.gateway.set_settings(Arc::new(settings));
         self.authenticator.set_access(access(&rows));
         self.seen.access = rows.revision;
+        let refused = refused.iter().map(ToString::to_string).collect();
+        tell_new(&self.told.settings, &refused);
+        self.told.settings = refused;
         Ok(())
     }
 
-    async fn load_catalog(&mut self) -> Result<()> {
-        let started = Instant::now();
-        let rows = self.store.catalog_rows().await?;
-        let revision = rows.revision;
-        let (settings, refused) = settings(&rows, &self.gateway.settings());
-        let prefix = settings.tools_prefix.clone();
-        self.gateway.set_settings(Arc::new(settings));
-        let code = Arc::clone(&self.code);
-        let (exposure, previous) = (self.exposure, self.gateway.catalog());
-        // Away from the threads that serve: a large catalog takes a second.
-        let assembled = tokio::task::spawn_blocking(move || {
-            let assembly = Assembly {
-                code: &code,
-                exposure,
-                prefix,
-                upstreams: &[LOCAL],
-                previous: Some(previous),
-            };
-            (assemble(&rows, assembly), rows)
-        });
-        let Ok((Assembled { catalog, new_names, rejected_types }, rows)) = assembled.await else {
-            // It panicked, and said so; the last good catalog stays.
-            self.seen.catalog = revision;
-            return Ok(());
-        };
-        let types = rejected_types.iter().map(|(name, why)| format!("class `{name}`: {why}"));
-        let problems = types.chain(refused.iter().map(ToString::to_string)).collect();
-        self.tell_problems(&catalog, problems);
-        tracing::info!(
-            tools = catalog.len(),
-            quarantined = catalog.quarantined().len(),
-            rows = rows.methods.len(),
-            took = ?started.elapsed(),
-            "catalog loaded"
-        );
-        self.gateway.set_catalog(Arc::new(catalog));
-        self.seen.catalog = revision;
-        if !new_names.is_empty() {
-            self.store.remember_tool_names(&new_names).await?;
+    fn tell_success(&mut self) {
+        self.readiness.set_ready();
+        if self.told.failure.take().is_some() {
+            tracing::info!("the registry can be read again");
         }
-        Ok(())
     }
 
-    fn tell_problems(&mut self, catalog: &Catalog, problems: Vec<String>) {
-        let quarantined = catalog
-            .quarantined()
-            .iter()
-            .map(|one| format!("method `{}` is quarantined: {}", one.id, one.reason));
-        let problems: BTreeSet<String> = problems.into_iter().chain(quarantined).collect();
-        let new: Vec<&String> = problems.difference(&self.told.problems).collect();
-        for problem in new.iter().take(MAX_NAMED) {
-            tracing::warn!("{problem}");
-        }
-        if new.len() > MAX_NAMED {
-            tracing::warn!("and {} more", new.len() - MAX_NAMED);
-        }
-        self.told.problems = problems;
-    }
-
-    fn tell_failure(&mut self, error: &anyhow::Error) {
-        let failure = format!("{error:#}");
+    fn tell_failure(&mut self, failure: String) {
         self.readiness.set_failed("the registry cannot be read; the log says why");
         if self.told.failure.as_ref() != Some(&failure) {
             tracing::error!(
@@ -183,6 +152,70 @@ impl Reloader {
     }
 }
 
+impl CatalogSource {
+    /// Reads the rows, makes a catalog of them and puts it in force. Comes back with its revision.
+    async fn make(&self) -> Result<i64> {
+        let started = Instant::now();
+        let rows = self.store.catalog_rows().await?;
+        let revision = rows.revision;
+        let source = self.clone();
+        // Away from the threads that serve: a large catalog takes a second.
+        let assembled = tokio::task::spawn_blocking(move || source.assemble(&rows)).await;
+        let Assembled { catalog, new_names } = match assembled {
+            Ok(assembled) => assembled,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        };
+        tell_new(&quarantined(&self.gateway.catalog()), &quarantined(&catalog));
+        tracing::info!(
+            tools = catalog.len(),
+            quarantined = catalog.quarantined().len(),
+            took = ?started.elapsed(),
+            "catalog loaded"
+        );
+        self.gateway.set_catalog(Arc::new(catalog));
+        if !new_names.is_empty()
+            && let Err(error) = self.store.remember_tool_names(&new_names).await
+        {
+            tracing::warn!(error = described(error), "cannot remember the names of tools");
+        }
+        Ok(revision)
+    }
+
+    fn assemble(&self, rows: &CatalogRows) -> Assembled {
+        let (settings, _) = settings(&rows.settings, &self.gateway.settings());
+        let assembly = Assembly {
+            code: &self.code,
+            exposure: self.exposure,
+            prefix: settings.tools_prefix,
+            upstreams: &[LOCAL],
+            previous: Some(self.gateway.catalog()),
+        };
+        assemble(rows, assembly)
+    }
+}
+
+/// An error with its causes.
+fn described(error: StoreError) -> String {
+    format!("{:#}", anyhow::Error::new(error))
+}
+
+/// What is not served, a sentence each.
+fn quarantined(catalog: &Catalog) -> BTreeSet<String> {
+    let told = |one: &Quarantined| format!("`{}` is quarantined: {}", one.id, one.reason);
+    catalog.quarantined().iter().map(told).collect()
+}
+
+/// Logs the problems that were not there before.
+fn tell_new(before: &BTreeSet<String>, now: &BTreeSet<String>) {
+    let new: Vec<&String> = now.difference(before).collect();
+    for problem in new.iter().take(MAX_NAMED) {
+        tracing::warn!("{problem}");
+    }
+    if new.len() > MAX_NAMED {
+        tracing::warn!("and {} more", new.len() - MAX_NAMED);
+    }
+}
+
 /// Writes when tokens were last used.
 pub(crate) async fn flush_uses(store: &dyn Store, authenticator: &TokenAuthenticator) {
     let uses = authenticator.take_uses();
@@ -190,6 +223,6 @@ pub(crate) async fn flush_uses(store: &dyn Store, authenticator: &TokenAuthentic
         return;
     }
     if let Err(error) = store.touch_tokens(&uses).await {
-        tracing::warn!(error = %anyhow::Error::new(error), "cannot note the use of tokens");
+        tracing::warn!(error = described(error), "cannot note the use of tokens");
     }
 }

@@ -13,7 +13,7 @@ use callgate::{
 };
 
 use crate::definition;
-use crate::rows::{ActionRow, CatalogRows, MethodRow};
+use crate::rows::{ActionRow, CatalogRows, MethodRow, SettingRow};
 
 /// Which methods are tools where a row does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,8 +47,6 @@ pub struct Assembled {
     pub catalog: Catalog,
     /// Names that were given and are not simply the id, by row number: to be remembered.
     pub new_names: Vec<(i64, String)>,
-    /// Classes whose definition is wrong, with the reason.
-    pub rejected_types: Vec<(String, DefinitionError)>,
 }
 
 /// Makes a catalog.
@@ -78,8 +76,11 @@ pub fn assemble(rows: &CatalogRows, assembly: Assembly<'_>) -> Assembled {
     for method in assembly.code {
         context.add_code(&mut builder, method, overlays.get(method.id().as_str()).copied());
     }
+    for (class, reason) in rejected_types {
+        builder.quarantine(format!("class {class}"), reason);
+    }
     let catalog = builder.finish();
-    Assembled { new_names: new_names(rows, &catalog), catalog, rejected_types }
+    Assembled { new_names: new_names(rows, &catalog), catalog }
 }
 
 struct Context<'a> {
@@ -113,8 +114,8 @@ impl<'a> Context<'a> {
         match self.row_requirement(row) {
             Ok(None) => {}
             Ok(Some((requirement, mut findings))) => {
-                let fingerprint = self.fingerprint(row, &requirement);
-                if builder.reuse(&row.rpc_method, fingerprint) {
+                let fingerprint = self.fingerprint(Some(row), &requirement);
+                if builder.reuse(&row.rpc_method, fingerprint, given_name(row)) {
                     return;
                 }
                 if !self.upstreams.contains(&row.upstream_name()) {
@@ -194,8 +195,8 @@ impl<'a> Context<'a> {
                 requirement.add(section.clone(), *need);
             }
         }
-        let fingerprint = self.fingerprint(&row, &requirement);
-        if builder.reuse(id, fingerprint) {
+        let fingerprint = self.fingerprint(row, &requirement);
+        if builder.reuse(id, fingerprint, row.and_then(given_name)) {
             return;
         }
         let method = method.clone().requirement_is(requirement);
@@ -209,11 +210,16 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn fingerprint(&self, made_from: &impl std::hash::Hash, requirement: &Requirement) -> u64 {
+    /// Stands for all that a method is made from but its tool name, which is given at the end.
+    fn fingerprint(&self, row: Option<&MethodRow>, requirement: &Requirement) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (self.salt, made_from, requirement).hash(&mut hasher);
+        (self.salt, row.map(MethodRow::without_tool_name), requirement).hash(&mut hasher);
         hasher.finish()
     }
+}
+
+fn given_name(row: &MethodRow) -> Option<&str> {
+    row.tool_name.as_deref().map(str::trim).filter(|name| !name.is_empty())
 }
 
 fn need(mask: &str) -> Need {
@@ -328,12 +334,12 @@ pub fn check(row: &MethodRow) -> Result<(), DefinitionError> {
 
 /// The settings that rows say, over the ones in force: a bad value changes nothing, and is told.
 pub fn settings(
-    rows: &CatalogRows,
+    rows: &[SettingRow],
     in_force: &Settings,
 ) -> (Settings, Vec<callgate::SettingError>) {
     let mut settings = Settings::default();
     let mut refused = Vec::new();
-    for row in &rows.settings {
+    for row in rows {
         if !callgate::SETTING_KEYS.contains(&row.name.as_str()) {
             continue;
         }

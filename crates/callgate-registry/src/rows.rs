@@ -10,7 +10,7 @@ pub struct Revisions {
 }
 
 /// A row of `rpc_methods`, each column as text.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
 pub struct MethodRow {
     pub id: i64,
@@ -42,6 +42,29 @@ impl MethodRow {
     /// The upstream that the row names, or the default one.
     pub fn upstream_name(&self) -> &str {
         self.upstream.as_deref().unwrap_or(DEFAULT_UPSTREAM)
+    }
+
+    /// All columns but the number and the tool's name, for comparing.
+    pub(crate) fn without_tool_name(&self) -> impl std::hash::Hash + '_ {
+        let texts = [
+            &self.plugin,
+            &self.method,
+            &self.params,
+            &self.params_types,
+            &self.description,
+            &self.sections,
+            &self.return_type,
+            &self.title,
+            &self.safety,
+            &self.annotations,
+            &self.exposed,
+            &self.upstream,
+            &self.input_schema,
+            &self.output_schema,
+            &self.defaults,
+            &self.unreadable,
+        ];
+        (&self.rpc_method, texts)
     }
 
     /// What its actions are found by: plugin and method, else upstream and id.
@@ -143,6 +166,7 @@ pub struct CatalogRows {
     pub sections: Vec<SectionRow>,
     pub actions: Vec<ActionRow>,
     pub types: Vec<TypeRow>,
+    /// The prefix is among them.
     pub settings: Vec<SettingRow>,
 }
 
@@ -157,4 +181,5 @@ pub struct AccessRows {
     pub user_grants: Vec<GrantRow>,
     pub role_grants: Vec<GrantRow>,
     pub tokens: Vec<TokenRow>,
+    pub settings: Vec<SettingRow>,
 }

@@ -60,7 +60,7 @@ fn rebuild(previous: &Arc<Catalog>) -> Catalog {
     let mut builder = CatalogBuilder::new(Prefix::default(), Some(Arc::clone(previous)));
     for number in 0..previous.len() {
         let id = format!("module{}.resource.action{number}", number % 97);
-        assert!(builder.reuse(&id, number as u64), "nothing changed");
+        assert!(builder.reuse(&id, number as u64, None), "nothing changed");
     }
     builder.finish()
 }

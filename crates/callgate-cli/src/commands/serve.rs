@@ -14,7 +14,7 @@ use crate::cli::Serve;
 use crate::config::Config;
 use crate::errors::hinted;
 use crate::printer::Printer;
-use crate::reload::{self, Reloader};
+use crate::reload::{self, CatalogSource, Reloader};
 use crate::server::{self, Limits};
 use crate::{demo, logging, registry};
 
@@ -39,14 +39,13 @@ pub(crate) async fn run(
     let gateway = Arc::new(gateway);
     let authenticator = Arc::new(TokenAuthenticator::default());
     let readiness = Readiness::default();
-    let mut reloader = Reloader::new(
-        Arc::clone(&store),
-        Arc::clone(&gateway),
-        Arc::clone(&authenticator),
-        readiness.clone(),
-        &code,
-        config.exposure,
-    );
+    let source = CatalogSource {
+        store: Arc::clone(&store),
+        gateway: Arc::clone(&gateway),
+        code: code.into(),
+        exposure: config.exposure,
+    };
+    let mut reloader = Reloader::new(source, Arc::clone(&authenticator), readiness.clone());
     reloader.load().await.context("cannot read the registry")?;
     let options = HttpOptions {
         require_auth: config.require_auth,

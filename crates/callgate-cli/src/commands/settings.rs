@@ -1,7 +1,7 @@
 //! `callgate settings get|set`
 
 use callgate::{SETTING_KEYS, Settings as Known};
-use callgate_registry::{CatalogRows, settings};
+use callgate_registry::settings;
 
 use crate::cli::Settings;
 use crate::config::Config;
@@ -16,8 +16,7 @@ pub(crate) async fn run(
     let store = registry::open(config).await?;
     match command {
         Settings::Get { key } => {
-            let rows = CatalogRows { settings: store.settings().await?, ..CatalogRows::default() };
-            let (in_force, refused) = settings(&rows, &Known::default());
+            let (in_force, refused) = settings(&store.settings().await?, &Known::default());
             for error in refused {
                 printer.talk(format_args!("warning: {error}; the default counts"));
             }

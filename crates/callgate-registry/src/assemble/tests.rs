@@ -281,8 +281,8 @@ fn wrong_classes_are_told_and_the_rest_is_served() {
             schema: schema.map(str::to_owned),
         });
     }
-    let assembled = assemble(&rows, assembly(&[]));
-    assert_eq!((assembled.catalog.len(), assembled.rejected_types.len()), (1, 4));
+    let catalog = assemble(&rows, assembly(&[])).catalog;
+    assert_eq!((catalog.len(), catalog.quarantined().len()), (1, 4));
 }
 
 #[test]
@@ -291,10 +291,10 @@ fn d14_a_bad_setting_in_sql_leaves_the_last_good_one() {
         |name: &str, value: &str| SettingRow { name: name.to_owned(), value: value.to_owned() };
     let mut rows = rows();
     rows.settings = vec![setting("mcp_tools_prefix", "GOOD"), setting("theirs", "anything")];
-    let (good, refused) = settings(&rows, &Settings::default());
+    let (good, refused) = settings(&rows.settings, &Settings::default());
     assert!(refused.is_empty());
     rows.settings[0].value = "not good".to_owned();
-    let (kept, refused) = settings(&rows, &good);
+    let (kept, refused) = settings(&rows.settings, &good);
     assert_eq!(kept.tools_prefix.as_str(), "GOOD");
     assert!(matches!(&refused[..], [SettingError::Value { .. }]));
 }

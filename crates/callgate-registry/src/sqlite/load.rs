@@ -138,6 +138,7 @@ impl Load for SqliteStore {
             user_grants: self.rows(&mut moment, USER_GRANTS, grant).await?,
             role_grants: self.rows(&mut moment, ROLE_GRANTS, grant).await?,
             tokens: self.rows(&mut moment, TOKENS, token).await?,
+            settings: self.rows(&mut moment, SETTINGS, setting).await?,
         })
     }
 

@@ -96,7 +96,7 @@ async fn b40_settings_are_changed_in_the_database() {
         .sql("INSERT INTO festi_settings (caption, name, value) VALUES ('Prefix', 'mcp_tools_prefix', 'X')")
         .await;
     let rows = registry.store.catalog_rows().await.unwrap();
-    let (settings, _) = callgate_registry::settings(&rows, &callgate::Settings::default());
+    let (settings, _) = callgate_registry::settings(&rows.settings, &callgate::Settings::default());
     assert_eq!(settings.tools_prefix.as_str(), "X");
 }
 

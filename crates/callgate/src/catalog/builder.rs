@@ -51,8 +51,9 @@ impl CatalogBuilder {
         }
     }
 
-    /// Takes over the method `id` from the previous catalog if it was defined by the same thing.
-    pub fn reuse(&mut self, id: &str, fingerprint: u64) -> bool {
+    /// Takes over the method `id` from the previous catalog if it was made from the same; the tool
+    /// name that it was given may have changed since.
+    pub fn reuse(&mut self, id: &str, fingerprint: u64, tool_name: Option<&str>) -> bool {
         let Some(previous) = &self.previous else { return false };
         let Some(entry) = previous.by_id(id).filter(|entry| entry.fingerprint == fingerprint)
         else {
@@ -68,7 +69,8 @@ impl CatalogBuilder {
                 known
             }
         };
-        self.entries.push((Entry { requirement, ..entry }, Source::Previous));
+        let given_name = tool_name.map(Into::into);
+        self.entries.push((Entry { given_name, requirement, ..entry }, Source::Previous));
         true
     }
 

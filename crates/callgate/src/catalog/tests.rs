@@ -193,9 +193,9 @@ fn b47_what_did_not_change_is_taken_over_and_what_did_is_made_anew() {
     first.add(method("b").param(Param::new("x", "array".parse().unwrap())), 2, &types, []);
     let first = Arc::new(first.finish());
     let mut second = CatalogBuilder::new("P".parse().unwrap(), Some(Arc::clone(&first)));
-    assert!(second.reuse("a", 1));
-    assert!(!second.reuse("b", 3), "another fingerprint");
-    assert!(!second.reuse("c", 1), "was not there");
+    assert!(second.reuse("a", 1, None));
+    assert!(!second.reuse("b", 3, None), "another fingerprint");
+    assert!(!second.reuse("c", 1, None), "was not there");
     second.add(method("b").title("New"), 3, &types, []);
     second.add(method("0"), 4, &types, []);
     let second = second.finish();
