@@ -17,7 +17,7 @@ use moka::sync::Cache;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::method::{DefinitionError, compile};
+use crate::method::{DefinitionError, compile, find_reference};
 use crate::schema::WIRE_NAME;
 use crate::strict_json;
 
@@ -25,6 +25,10 @@ pub use problem::ArgumentsError;
 
 /// So many plans are kept; one takes some 4 KiB.
 const MAX_PLANS: u64 = 10_000;
+/// Up to this size, and where the schema is not recursive, every problem is told in detail. The
+/// validator gathers all of them at once, for every branch of a union: with more, a small call could
+/// cost minutes and gigabytes. That arguments are wrong is found quickly in any case.
+const MAX_EXPLAINED: usize = 16 * 1024;
 
 /// How an upstream takes its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +41,7 @@ pub enum ParamStyle {
 
 /// A call's arguments, not yet checked.
 #[derive(Debug)]
-pub enum Arguments<'a> {
+pub(crate) enum Arguments<'a> {
     /// An object's members.
     Named(Vec<(Cow<'a, str>, &'a RawValue)>),
     /// A list's items.
@@ -46,7 +50,7 @@ pub enum Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// Reads an object or a list.
-    pub fn parse(raw: &'a RawValue) -> Result<Self, ArgumentsError> {
+    fn parse(raw: &'a RawValue) -> Result<Self, ArgumentsError> {
         let text = raw.get();
         if text.starts_with('[') {
             return serde_json::from_str(text).map(Self::Positional).map_err(ArgumentsError::json);
@@ -60,6 +64,8 @@ impl<'a> Arguments<'a> {
 pub(crate) struct CallPlan {
     params: Vec<PlannedParam>,
     validator: jsonschema::Validator,
+    schema: Value,
+    is_recursive: bool,
 }
 
 #[derive(Debug)]
@@ -109,7 +115,12 @@ impl CallPlan {
                 .and_then(|value| serde_json::value::to_raw_value(value).ok()),
             accepts_null: accepts_null(property),
         });
-        Ok(Self { params: params.collect(), validator: compile(&schema)? })
+        Ok(Self {
+            params: params.collect(),
+            validator: compile(&schema)?,
+            is_recursive: find_reference(&schema).is_some(),
+            schema,
+        })
     }
 
     /// Checks `arguments` and writes the upstream's `params`. Where nothing has to be added, moved
@@ -124,7 +135,7 @@ impl CallPlan {
             Some(Arguments::Named(named)) => (named, raw),
             Some(Arguments::Positional(items)) => (self.name_all(items)?, None),
         };
-        self.check(&named)?;
+        self.check(&named, raw.map_or(0, |raw| raw.get().len()))?;
         let given: HashMap<&str, &RawValue> =
             named.iter().map(|(name, value)| (name.as_ref(), *value)).collect();
         match (style, as_it_is) {
@@ -145,7 +156,12 @@ impl CallPlan {
         Ok(names.zip(items).collect())
     }
 
-    fn check(&self, named: &[(Cow<'_, str>, &RawValue)]) -> Result<(), ArgumentsError> {
+    fn check(
+        &self,
+        named: &[(Cow<'_, str>, &RawValue)],
+        size: usize,
+    ) -> Result<(), ArgumentsError> {
+        self.refuse_wire_names(named)?;
         let mut object = Map::with_capacity(named.len());
         for (name, raw) in named {
             let value = strict_json::value(raw.get())
@@ -156,7 +172,44 @@ impl CallPlan {
         if self.validator.is_valid(&object) {
             return Ok(());
         }
-        Err(ArgumentsError::from_validation(self.validator.iter_errors(&object)))
+        if !self.is_recursive && size <= MAX_EXPLAINED {
+            return Err(ArgumentsError::from_validation(self.validator.iter_errors(&object)));
+        }
+        Err(self.explain_briefly(&object))
+    }
+
+    /// A renamed parameter is known by its advertised name only: under its own it would pass the
+    /// check as something unknown, and reach the method all the same.
+    fn refuse_wire_names(&self, named: &[(Cow<'_, str>, &RawValue)]) -> Result<(), ArgumentsError> {
+        let is_foreign = |name: &str| {
+            self.params.iter().any(|param| param.wire == name && param.name != name)
+                && !self.params.iter().any(|param| param.name == name)
+        };
+        match named.iter().find(|(name, _)| is_foreign(name)) {
+            Some((name, _)) => Err(ArgumentsError::unknown(name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Names the arguments that are wrong, one check for each and no more.
+    fn explain_briefly(&self, object: &Value) -> ArgumentsError {
+        let required = self.schema.get("required").and_then(Value::as_array);
+        let missing = required.into_iter().flatten().filter_map(Value::as_str);
+        let missing: Vec<&str> = missing.filter(|name| object.get(name).is_none()).collect();
+        if !missing.is_empty() {
+            return ArgumentsError::missing(&missing);
+        }
+        let properties = self.schema.get("properties").and_then(Value::as_object);
+        let is_wrong = |name: &str, property: &Value| {
+            let Some(value) = object.get(name) else { return false };
+            let mut schema = property.clone();
+            if let (Value::Object(schema), Some(parts)) = (&mut schema, self.schema.get("$defs")) {
+                schema.insert("$defs".to_owned(), parts.clone());
+            }
+            compile(&schema).is_ok_and(|validator| !validator.is_valid(value))
+        };
+        let wrong = properties.into_iter().flatten().filter(|(name, p)| is_wrong(name, p));
+        ArgumentsError::wrong(wrong.filter_map(|(name, _)| Some((name, object.get(name)?))))
     }
 
     fn takes_as_it_is(&self, given: &HashMap<&str, &RawValue>) -> bool {

@@ -10,7 +10,7 @@ mod builder;
 mod tests;
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 
@@ -159,8 +159,9 @@ impl Catalog {
 
     /// What callers need for a method.
     pub fn requirement(&self, entry: &Entry) -> &Requirement {
-        static OPEN: Requirement = Requirement::OPEN;
-        self.requirements.get(entry.requirement as usize).unwrap_or(&OPEN)
+        // An entry of another catalog could name one that is not here.
+        static CLOSED: LazyLock<Requirement> = LazyLock::new(Requirement::closed);
+        self.requirements.get(entry.requirement as usize).unwrap_or(&CLOSED)
     }
 
     /// The schema that arguments are checked against.

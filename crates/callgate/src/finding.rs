@@ -21,6 +21,10 @@ pub enum Finding {
         /// The advertised one.
         to: String,
     },
+    /// A default that is not of the parameter's own type.
+    WrongDefault(String),
+    /// A property inside of a class or a schema whose name clients may refuse.
+    OddProperty(String),
     /// Unions at the root of the input schema are checked but not shown.
     HiddenRootUnion,
     /// The id is one of the REST face's own paths.
@@ -31,8 +35,17 @@ pub enum Finding {
     SectionWithoutAction(Section),
     /// The method needs a section that does not exist.
     MissingSection(Section),
+    /// An action's mask is not on the ladder.
+    NoMask(Section, String),
     /// Nothing runs the method.
     NoUpstream(String),
+}
+
+impl Finding {
+    /// Whether it keeps everybody out.
+    pub fn closes(&self) -> bool {
+        matches!(self, Self::SectionWithoutAction(_) | Self::MissingSection(_) | Self::NoMask(..))
+    }
 }
 
 impl fmt::Display for Finding {
@@ -50,6 +63,14 @@ impl fmt::Display for Finding {
             Self::RenamedParam { from, to } => {
                 write!(f, "parameter `{from}` is shown as `{to}`, since clients refuse the name")
             }
+            Self::WrongDefault(name) => {
+                write!(f, "the default of parameter `{name}` is not of its type; mend it")
+            }
+            Self::OddProperty(name) => write!(
+                f,
+                "the property `{name}` is not up to 64 letters, digits, `_`, `.` and `-`, so some \
+                 clients may refuse it"
+            ),
             Self::HiddenRootUnion => f.write_str(
                 "unions at the root of the input schema are checked but not shown, \
                  since clients refuse them",
@@ -68,6 +89,11 @@ impl fmt::Display for Finding {
             Self::MissingSection(section) => {
                 write!(f, "section `{section}` does not exist, so nobody may call; add it")
             }
+            Self::NoMask(section, mask) => write!(
+                f,
+                "the mask `{mask}` on section `{section}` is not 2, 4 or 6, so nobody may call; \
+                 mend the action"
+            ),
             Self::NoUpstream(name) => {
                 write!(f, "upstream `{name}` is not configured, so every call fails")
             }

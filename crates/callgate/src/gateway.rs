@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::access::Caller;
-use crate::arguments::{ArgumentsError, CallPlans};
+use crate::arguments::{ArgumentsError, CallPlans, ParamStyle};
 use crate::catalog::{Catalog, Entry};
 use crate::jsonrpc::RpcError;
 use crate::listing::Page;
@@ -25,6 +25,9 @@ use crate::upstream::{Call, Upstream, UpstreamError};
 
 /// How long a call may take unless told otherwise.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Ids are at most this long; what a client asks for may be longer.
+const MAX_LOGGED_ID: usize = 255;
 
 /// The catalog in force, what runs its methods, and the settings: shared by every face.
 #[derive(Debug)]
@@ -150,6 +153,9 @@ impl Gateway {
         result.map_err(|error| match error {
             RunError::Arguments(error) => CallError::Arguments(error),
             RunError::Upstream(UpstreamError::Rpc(error)) => CallError::Rpc(error),
+            RunError::Upstream(UpstreamError::Arguments(problem)) => {
+                CallError::Arguments(ArgumentsError::from_upstream(problem))
+            }
             RunError::Upstream(UpstreamError::Failed(source)) => {
                 log_failure(caller, request.id, &call_id, source.as_ref());
                 CallError::Failed { error_id: call_id }
@@ -165,11 +171,13 @@ impl Gateway {
         request: CallRequest<'_>,
         call_id: &str,
     ) -> Result<Box<RawValue>, RunError> {
-        let upstream = self.upstreams.get(entry.upstream()).ok_or_else(|| {
+        let upstream = self.upstreams.get(entry.upstream());
+        let style = upstream.map_or(ParamStyle::Named, |upstream| upstream.param_style());
+        let plan = self.plans.get(&catalog.check_schema(entry)).map_err(UpstreamError::failed)?;
+        let params = plan.params(request.arguments, style)?;
+        let upstream = upstream.ok_or_else(|| {
             UpstreamError::failed(format!("upstream `{}` is not configured", entry.upstream()))
         })?;
-        let plan = self.plans.get(&catalog.check_schema(entry)).map_err(UpstreamError::failed)?;
-        let params = plan.params(request.arguments, upstream.param_style())?;
         let call = Call { id: call_id, method: entry.id().as_str(), params: &params, caller };
         match tokio::time::timeout(self.call_timeout, upstream.call(call)).await {
             Ok(result) => Ok(result?),
@@ -181,21 +189,22 @@ impl Gateway {
     }
 }
 
-/// Whether the caller may use the method. Denied looks like unknown, to the caller; the log says.
+/// Whether the caller may use the method. Denied looks like unknown to the caller, also in how long
+/// it takes, so both are logged; the log says which it was.
 fn decide<'a>(catalog: &'a Catalog, caller: &Caller, id: &str) -> Result<&'a Entry, NotFound> {
-    let not_found = || NotFound(id.to_owned());
-    let entry = catalog.by_id(id).ok_or_else(not_found)?;
-    let requirement = catalog.requirement(entry);
-    if requirement.allows(&caller.grants) {
+    let entry = catalog.by_id(id);
+    if let Some(entry) = entry
+        && catalog.requirement(entry).allows(&caller.grants)
+    {
         return Ok(entry);
     }
-    tracing::info!(
-        caller = caller.name(),
-        method = id,
-        decision = %requirement.decide(&caller.grants),
-        "access denied"
-    );
-    Err(not_found())
+    let decision = match entry {
+        Some(entry) => catalog.requirement(entry).decide(&caller.grants).to_string(),
+        None => "denied: there is no such method".to_owned(),
+    };
+    let method: String = id.chars().take(MAX_LOGGED_ID).collect();
+    tracing::info!(caller = caller.name(), method, decision, "access denied");
+    Err(NotFound(id.to_owned()))
 }
 
 fn log_failure(

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::Uri;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 
@@ -83,7 +84,7 @@ pub fn router(
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/.well-known/mcp.json", get(well_known::mcp))
-        .route("/.well-known/{*rest}", get(async || reply::no_such_path("/.well-known/")))
+        .route("/.well-known/{*rest}", get(async |uri: Uri| reply::no_such_path(uri.path())))
         .method_not_allowed_fallback(async || reply::method_not_allowed())
         .merge(guarded)
         .layer(from_fn(reply::never_stored))

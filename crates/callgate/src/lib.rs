@@ -64,7 +64,7 @@ mod types;
 mod upstream;
 
 pub use access::{Access, Caller, Decision, Grants, Mask, Need, Requirement, Section, User};
-pub use arguments::{Arguments, ArgumentsError, ParamStyle};
+pub use arguments::{ArgumentsError, ParamStyle};
 pub use catalog::{Catalog, CatalogBuilder, Entry, Quarantined};
 pub use cursor::{CursorError, OffsetCursor};
 pub use finding::Finding;

@@ -29,6 +29,7 @@ use serde_json::{Map, Value};
 use crate::access::Caller;
 use crate::jsonrpc::RpcError;
 use crate::method::{LOCAL, Method};
+use crate::strict_json;
 use crate::upstream::{BoxFuture, Call, Upstream, UpstreamError};
 
 /// The code of errors made by [`Error::tool`]: outside of the ranges that JSON-RPC and MCP reserve.
@@ -145,7 +146,8 @@ impl Local {
         method: Method,
         function: impl Fn(Context, Box<RawValue>) -> BoxFuture<'static, Outcome> + Send + Sync + 'static,
     ) {
-        self.functions.insert(method.id().to_string(), Arc::new(function));
+        // Of two with one id the catalog serves the first, so that is what must run.
+        self.functions.entry(method.id().to_string()).or_insert_with(|| Arc::new(function));
         self.methods.push(method.upstream(LOCAL));
     }
 
@@ -155,9 +157,35 @@ impl Local {
     }
 }
 
-/// The check has passed, so a mismatch is the function's declaration, not the caller's fault.
-fn read<A: DeserializeOwned>(params: &RawValue) -> Result<A, Error> {
-    Ok(serde_json::from_str(params.get())?)
+/// JSON Schema takes `1.0` for an integer and knows no widths, so what passed the check may still
+/// not fit: whole numbers are written as such, and what then does not fit is the caller's to mend.
+fn read<A: DeserializeOwned>(params: &RawValue) -> Result<A, UpstreamError> {
+    let refused = |error: serde_json::Error| {
+        UpstreamError::Arguments(format!("arguments: {}", strict_json::problem(&error)))
+    };
+    serde_json::from_str(params.get()).or_else(|_| {
+        let mut value: Value = serde_json::from_str(params.get()).map_err(refused)?;
+        write_whole_numbers(&mut value);
+        serde_json::from_value(value).map_err(refused)
+    })
+}
+
+fn write_whole_numbers(value: &mut Value) {
+    /// Up to here every whole number has a floating point form of its own.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().unwrap_or_default();
+            if float.fract() == 0.0 && float.abs() <= EXACT {
+                #[expect(clippy::cast_possible_truncation, reason = "whole, and in range")]
+                let whole = float as i64;
+                *number = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(write_whole_numbers),
+        Value::Object(members) => members.values_mut().for_each(write_whole_numbers),
+        _ => {}
+    }
 }
 
 impl fmt::Debug for Local {

@@ -94,8 +94,11 @@ pub enum DefinitionError {
     /// Two parameters have one name.
     #[error("two parameters are named `{0}`")]
     DuplicateParam(String),
-    /// A name that cannot be a parameter's.
-    #[error("`{0}` is not a parameter's name")]
+    /// Two fields of a class have one name.
+    #[error("two fields are named `{0}`")]
+    DuplicateField(String),
+    /// A name that cannot be a parameter's or a field's.
+    #[error("`{0}` is not a name for a parameter or a field")]
     ParamName(String),
     /// Something that should be a JSON Schema.
     #[error("expected a JSON Schema (an object), found `{0}`")]
@@ -120,6 +123,9 @@ pub enum DefinitionError {
     /// Another method has the same id.
     #[error("another definition has the id `{0}`")]
     DuplicateId(String),
+    /// An id that JSON-RPC keeps for itself.
+    #[error("the id `{0}` begins with `rpc.`, which JSON-RPC keeps for itself")]
+    Reserved(String),
     /// A value that another part of the program read, with what is wrong about it.
     #[error("{place}: {problem}")]
     Value {
@@ -284,7 +290,10 @@ impl Param {
         if let Some(target) = find_reference(&schema) {
             return Err(DefinitionError::Reference(target.to_owned()));
         }
-        Ok(Self { ty: ParamType::Schema(schema), ..Self::new(name, TypeExpr::Mixed) })
+        // One place for a default, whoever says it.
+        let mut schema = schema;
+        let default = schema.as_object_mut().and_then(|schema| schema.shift_remove("default"));
+        Ok(Self { ty: ParamType::Schema(schema), default, ..Self::new(name, TypeExpr::Mixed) })
     }
 
     /// Sets the description.
@@ -304,6 +313,10 @@ impl Param {
     /// Makes it optional, with what stands for it when it is absent.
     #[must_use]
     pub fn default(mut self, value: Value) -> Self {
+        // In PHP, `string $x = null` takes null.
+        if let (Value::Null, ParamType::Type(ty)) = (&value, &mut self.ty) {
+            *ty = std::mem::replace(ty, TypeExpr::Mixed).or_null();
+        }
         self.default = Some(value);
         self
     }
@@ -319,7 +332,7 @@ impl Param {
     }
 }
 
-fn find_reference(schema: &Value) -> Option<&str> {
+pub(crate) fn find_reference(schema: &Value) -> Option<&str> {
     match schema {
         Value::Object(map) => map
             .get("$ref")

@@ -132,20 +132,30 @@ impl Serialize for Property<'_> {
             ParamType::Type(ty) => {
                 Node { ty, nullable: false, context: self.context }.entries(&mut map)?;
             }
-            ParamType::Schema(schema) => copy_entries(schema, &mut map, |key| {
-                !(key == "description" && described || key == "default")
-            })?,
+            ParamType::Schema(schema) => {
+                copy_entries(schema, &mut map, |key| !(key == "description" && described))?;
+            }
         }
         if described {
             map.serialize_entry("description", &self.param.description)?;
         }
-        if let Some(default) = &self.param.default {
+        if let Some(default) = &self.param.default
+            && (self.context.purpose == Purpose::Check || !self.is_empty_map(default))
+        {
             map.serialize_entry("default", default)?;
         }
         if self.context.purpose == Purpose::Check && self.name != self.param.name {
             map.serialize_entry(WIRE_NAME, &self.param.name)?;
         }
         map.end()
+    }
+}
+
+impl Property<'_> {
+    /// PHP's `[]` for an `array` that is advertised as an object: it would contradict its own type.
+    fn is_empty_map(&self, default: &Value) -> bool {
+        matches!(self.param.ty, ParamType::Type(TypeExpr::Array))
+            && default.as_array().is_some_and(Vec::is_empty)
     }
 }
 

@@ -26,6 +26,13 @@ pub(crate) fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serd
     Ok(members)
 }
 
+/// What is wrong, without the place: within a part of a body it would mislead.
+pub(crate) fn problem(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    text.strip_suffix(&place).unwrap_or(&text).to_owned()
+}
+
 fn duplicate<E: Error>(key: &str) -> E {
     E::custom(format_args!("the key `{key}` is there twice"))
 }

@@ -36,6 +36,9 @@ pub(crate) fn write(
     types: &Types,
     out: &mut Vec<u8>,
 ) -> Result<WrittenTool, DefinitionError> {
+    if method.id.as_str().starts_with("rpc.") {
+        return Err(DefinitionError::Reserved(method.id.to_string()));
+    }
     let mut findings = Vec::new();
     let start = out.len();
     out.extend_from_slice(b"{\"name\":");
@@ -75,6 +78,7 @@ fn write_input(
     let params = match &method.input {
         Input::Params(params) => advertised_names(params)?,
         Input::Schema { check, advertised } => {
+            note_odd_properties(check, findings);
             let Some(advertised) = advertised else {
                 json(out, check)?;
                 return Ok(None);
@@ -93,8 +97,15 @@ fn write_input(
                 to: name.clone().into_owned(),
             });
         }
-        if let ParamType::Type(ty) = &param.ty {
-            findings.extend(types.undefined_in(ty).into_iter().map(Finding::UndefinedClass));
+        match &param.ty {
+            ParamType::Type(ty) => {
+                findings.extend(types.undefined_in(ty).into_iter().map(Finding::UndefinedClass));
+                findings.extend(types.odd_fields_in(ty).into_iter().map(Finding::OddProperty));
+                if param.default.as_ref().is_some_and(|default| !ty.may_hold(default)) {
+                    findings.push(Finding::WrongDefault(param.name.clone()));
+                }
+            }
+            ParamType::Schema(schema) => note_odd_properties(schema, findings),
         }
     }
     let start = out.len();
@@ -148,11 +159,21 @@ fn advertised_names(params: &[Param]) -> Result<Vec<NamedParam<'_>>, DefinitionE
     Ok(names.collect())
 }
 
+fn note_odd_properties(schema: &Value, findings: &mut Vec<Finding>) {
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    for (name, property) in properties {
+        if !is_portable(name) {
+            findings.push(Finding::OddProperty(name.clone()));
+        }
+        note_odd_properties(property, findings);
+    }
+}
+
 fn portable(c: char) -> char {
     if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-') { c } else { '_' }
 }
 
-fn is_portable(name: &str) -> bool {
+pub(crate) fn is_portable(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.chars().all(|c| portable(c) == c)
 }
 

@@ -104,19 +104,21 @@ pub struct Unnamed<'a> {
     pub given: Option<&'a str>,
 }
 
-/// Gives each method its name, or says why it can have none. The ids must differ.
+/// Gives each method its name, or says why it can have none. The ids must differ. `reserved` are
+/// names behind the prefix that methods have which are not served now.
 ///
 /// ```
 /// use callgate::{Unnamed, tool_names};
 ///
 /// let methods = ["cache.rebuild", "getUser"].map(|id| Unnamed { id, given: None });
-/// let names = tool_names(&"ACME".parse()?, &methods);
+/// let names = tool_names(&"ACME".parse()?, &methods, []);
 /// assert_eq!(names[0].as_ref().unwrap().as_str(), "ACME__cache_rebuild");
 /// # Ok::<(), callgate::DefinitionError>(())
 /// ```
-pub fn tool_names(
+pub fn tool_names<'r>(
     prefix: &Prefix,
     methods: &[Unnamed<'_>],
+    reserved: impl IntoIterator<Item = &'r str>,
 ) -> Vec<Result<ToolName, DefinitionError>> {
     let mut names = Names {
         prefix,
@@ -129,6 +131,8 @@ pub fn tool_names(
             refused.insert(index, error);
         }
     }
+    let reserved = reserved.into_iter().filter_map(|name| ToolName::parse(prefix.before(name)));
+    names.taken.extend(reserved);
     for (index, method) in methods.iter().enumerate() {
         let is_open = names.is_unnamed(index) && !refused.contains_key(&index);
         if is_open && method.id.chars().all(is_plain) {

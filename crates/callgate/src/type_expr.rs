@@ -16,7 +16,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde_json::Number;
+use serde_json::{Number, Value};
 
 pub use parse::TypeError;
 
@@ -124,9 +124,27 @@ impl TypeExpr {
         Self::union_of([self, Self::Null])
     }
 
-    /// Whether null is a value of this type.
-    pub fn accepts_null(&self) -> bool {
-        matches!(self, Self::Nullable(_) | Self::Mixed | Self::Null)
+    /// Whether a value can be of this type, as far as its kind tells; used to find wrong defaults.
+    pub(crate) fn may_hold(&self, value: &Value) -> bool {
+        match self {
+            Self::Int { .. } => value.is_i64() || value.is_u64(),
+            Self::Float => value.is_number(),
+            Self::String => value.is_string(),
+            Self::Bool => value.is_boolean(),
+            Self::Null => value.is_null(),
+            Self::Mixed => true,
+            Self::Array => value.is_object() || value.is_array(),
+            // PHP writes an empty map as an empty list.
+            Self::Object | Self::Map(_) | Self::Shape(_) | Self::Class(_) => {
+                value.is_object() || value.as_array().is_some_and(Vec::is_empty)
+            }
+            Self::List(_) | Self::Tuple(_) => value.is_array(),
+            Self::Literal(Literal::String(text)) => value.as_str() == Some(text),
+            Self::Literal(Literal::Number(number)) => value.as_number() == Some(number),
+            Self::Literal(Literal::Bool(flag)) => value.as_bool() == Some(*flag),
+            Self::Nullable(inner) => value.is_null() || inner.may_hold(value),
+            Self::Union(members) => members.iter().any(|member| member.may_hold(value)),
+        }
     }
 
     /// Whether `holds` is true of this type or of one inside it.
@@ -193,7 +211,7 @@ impl ClassName {
 
     /// A name made by this library for a part of a class's own schema.
     pub(crate) fn part_of(&self, part: &str) -> Self {
-        Self(format!("{self}.{part}").into())
+        Self(format!("{self}-{part}").into())
     }
 
     /// The whole name.

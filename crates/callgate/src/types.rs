@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::method::DefinitionError;
 use crate::schema::normalise;
+use crate::tool::is_portable;
 use crate::type_expr::{ClassName, TypeExpr};
 
 /// Inlined forms with more nodes than this go to `$defs`.
@@ -20,6 +21,8 @@ const MAX_INLINE_NODES: usize = 200;
 #[derive(Debug, Default)]
 pub struct Types {
     definitions: BTreeMap<ClassName, TypeDefinition>,
+    /// The classes that each definition names, as they are defined.
+    edges: HashMap<ClassName, Vec<ClassName>>,
     by_reference: HashSet<ClassName>,
 }
 
@@ -65,9 +68,12 @@ impl Types {
         for (name, definition) in definitions {
             match definition {
                 TypeDefinition::Schema(schema) => schemas.push((name, schema)),
-                fields @ TypeDefinition::Fields(_) => {
-                    types.definitions.insert(name, fields);
-                }
+                TypeDefinition::Fields(fields) => match check_fields(&fields) {
+                    Ok(()) => {
+                        types.definitions.insert(name, TypeDefinition::Fields(fields));
+                    }
+                    Err(error) => rejected.push((name, error)),
+                },
             }
         }
         let mut known: HashSet<ClassName> = types.definitions.keys().cloned().collect();
@@ -78,6 +84,8 @@ impl Types {
                 Err(error) => rejected.push((name, error)),
             }
         }
+        types.reject_dangling(&mut rejected);
+        types.note_edges();
         types.choose_references();
         (types, rejected)
     }
@@ -91,6 +99,9 @@ impl Types {
         known: &HashSet<ClassName>,
     ) -> Result<(), DefinitionError> {
         let mut schema = normalise::subschema(schema)?;
+        // It cannot be compiled here, since what it refers to may be defined elsewhere.
+        jsonschema::draft202012::meta::validate(&schema)
+            .map_err(|error| DefinitionError::InvalidSchema(error.to_string()))?;
         let parts = match schema.as_object_mut().and_then(|root| root.shift_remove("$defs")) {
             Some(Value::Object(parts)) => parts,
             _ => Map::new(),
@@ -139,6 +150,49 @@ impl Types {
         }
     }
 
+    /// A class whose schema refers to a rejected one is rejected with it, and so on.
+    fn reject_dangling(&mut self, rejected: &mut Vec<(ClassName, DefinitionError)>) {
+        loop {
+            let keys: HashSet<String> = self.definitions.keys().map(key_of).collect();
+            let dangling = self.definitions.iter().find_map(|(name, definition)| {
+                let TypeDefinition::Schema(schema) = definition else { return None };
+                let mut missing = None;
+                for_each_reference(schema, &mut |key| {
+                    if !keys.contains(key) {
+                        missing = Some(key.to_owned());
+                    }
+                });
+                missing.map(|key| (name.clone(), key))
+            });
+            let Some((name, key)) = dangling else { return };
+            self.definitions.remove(&name);
+            rejected.push((name, DefinitionError::Reference(format!("#/$defs/{key}"))));
+        }
+    }
+
+    fn note_edges(&mut self) {
+        let by_key: HashMap<String, &ClassName> =
+            self.definitions.keys().map(|name| (key_of(name), name)).collect();
+        let mut edges = HashMap::new();
+        for (name, definition) in &self.definitions {
+            let mut named: Vec<ClassName> = Vec::new();
+            match definition {
+                TypeDefinition::Fields(fields) => {
+                    for field in fields {
+                        field.ty.for_each_class(&mut |class| {
+                            named.extend(self.lookup(class).map(|(defined, _)| defined.clone()));
+                        });
+                    }
+                }
+                TypeDefinition::Schema(schema) => for_each_reference(schema, &mut |key| {
+                    named.extend(by_key.get(key).map(|defined| (*defined).clone()));
+                }),
+            }
+            edges.insert(name.clone(), named);
+        }
+        self.edges = edges;
+    }
+
     fn choose_references(&mut self) {
         let recursive: Vec<ClassName> = self
             .definitions
@@ -185,36 +239,15 @@ impl Types {
 
     fn reachable_from(&self, name: &ClassName) -> BTreeSet<ClassName> {
         let mut reached = BTreeSet::new();
-        let mut waiting = vec![name.clone()];
+        let mut waiting = vec![self.lookup(name).map_or(name, |(defined, _)| defined)];
         while let Some(next) = waiting.pop() {
-            self.for_each_edge(&next, &mut |target| {
+            for target in self.edges.get(next).into_iter().flatten() {
                 if reached.insert(target.clone()) {
                     waiting.push(target);
                 }
-            });
+            }
         }
         reached
-    }
-
-    /// The classes that a class's definition names, as they are defined.
-    fn for_each_edge(&self, name: &ClassName, visit: &mut dyn FnMut(ClassName)) {
-        match self.lookup(name) {
-            Some((_, TypeDefinition::Fields(fields))) => {
-                for field in fields {
-                    field.ty.for_each_class(&mut |class| {
-                        if let Some((defined, _)) = self.lookup(class) {
-                            visit(defined.clone());
-                        }
-                    });
-                }
-            }
-            Some((_, TypeDefinition::Schema(schema))) => for_each_reference(schema, &mut |key| {
-                if let Some(defined) = self.definitions.keys().find(|name| key_of(name) == key) {
-                    visit(defined.clone());
-                }
-            }),
-            None => {}
-        }
     }
 
     /// By the whole name; else by the short one, which is how a definition without a namespace
@@ -261,6 +294,20 @@ impl Types {
             .collect()
     }
 
+    /// The fields of classes, directly or through others, whose names clients may refuse.
+    pub(crate) fn odd_fields_in(&self, ty: &TypeExpr) -> BTreeSet<String> {
+        let mut odd = BTreeSet::new();
+        ty.for_each_class(&mut |class| {
+            for reached in self.reachable_from(class).iter().chain([class]) {
+                if let Some((_, TypeDefinition::Fields(fields))) = self.lookup(reached) {
+                    let names = fields.iter().map(|field| &field.name);
+                    odd.extend(names.filter(|name| !is_portable(name)).cloned());
+                }
+            }
+        });
+        odd
+    }
+
     /// The classes that `ty` names, directly or through fields, and nobody defined.
     pub(crate) fn undefined_in(&self, ty: &TypeExpr) -> BTreeSet<ClassName> {
         let mut undefined = BTreeSet::new();
@@ -283,8 +330,30 @@ impl Types {
     }
 }
 
+fn check_fields(fields: &[TypeField]) -> Result<(), DefinitionError> {
+    let mut names = HashSet::new();
+    for TypeField { name, .. } in fields {
+        if name.is_empty() || name.chars().any(char::is_control) {
+            return Err(DefinitionError::ParamName(name.escape_debug().to_string()));
+        }
+        if !names.insert(name) {
+            return Err(DefinitionError::DuplicateField(name.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// The key under `$defs`, which must also do in a URI: `-` is in no class name, so it can set apart.
 fn key_of(name: &ClassName) -> String {
-    name.as_str().replace('\\', ".")
+    let mut key = String::with_capacity(name.as_str().len());
+    for c in name.as_str().chars() {
+        match c {
+            '\\' => key.push('.'),
+            c if c.is_ascii() => key.push(c),
+            c => key.extend(["-u", &format!("{:x}", u32::from(c)), "-"]),
+        }
+    }
+    key
 }
 
 pub(crate) fn reference_to(name: &ClassName) -> String {

@@ -44,6 +44,9 @@ pub enum UpstreamError {
     /// The method says so, in words meant for the caller.
     #[error(transparent)]
     Rpc(#[from] RpcError),
+    /// The arguments passed the check and are still not what the method takes.
+    #[error("{0}")]
+    Arguments(String),
     /// Something broke; the caller hears only that, the log hears what.
     #[error("the upstream failed")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -49,6 +49,13 @@ impl Requirement {
     /// Open to every caller.
     pub const OPEN: Self = Self { needs: Vec::new() };
 
+    /// Closed to everybody.
+    pub fn closed() -> Self {
+        let mut requirement = Self::default();
+        requirement.add(Section::from("nobody"), Need::Closed);
+        requirement
+    }
+
     /// Adds a section; where it is already named, the higher need counts.
     pub fn add(&mut self, section: Section, need: impl Into<Need>) {
         let need = need.into();

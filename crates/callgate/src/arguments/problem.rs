@@ -8,6 +8,8 @@ use jsonschema::{JsonType, ValidationError};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::strict_json;
+
 /// So many problems are told at once.
 const MAX_PROBLEMS: usize = 8;
 /// So much of a value is shown.
@@ -28,13 +30,18 @@ impl ArgumentsError {
         Self(vec![problem.to_string()])
     }
 
+    /// What the upstream's own reading of checked arguments found.
+    pub(crate) fn from_upstream(problem: String) -> Self {
+        Self(vec![problem])
+    }
+
     #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
     pub(super) fn json(error: serde_json::Error) -> Self {
-        Self::one(format_args!("expected an object or a list of arguments: {error}"))
+        Self::one(format_args!("arguments: {}", strict_json::problem(&error)))
     }
 
     pub(super) fn json_in(argument: &str, error: &serde_json::Error) -> Self {
-        Self::one(format_args!("argument `{argument}`: {error}"))
+        Self::one(format_args!("argument `{argument}`: {}", strict_json::problem(error)))
     }
 
     pub(super) fn too_many(expected: usize, found: usize) -> Self {
@@ -49,6 +56,22 @@ impl ArgumentsError {
         Self::one(format_args!(
             "argument `{argument}` has no default and must be given when a later one is"
         ))
+    }
+
+    pub(super) fn missing(arguments: &[&str]) -> Self {
+        Self(arguments.iter().map(|name| format!("argument `{name}` is missing")).collect())
+    }
+
+    /// Without saying what inside of each is wrong.
+    pub(super) fn wrong<'a>(arguments: impl Iterator<Item = (&'a String, &'a Value)>) -> Self {
+        let told = arguments.map(|(name, value)| {
+            format!("argument `{name}` is not what its schema asks for, found {}", shown(value))
+        });
+        let mut problems: Vec<String> = told.take(MAX_PROBLEMS).collect();
+        if problems.is_empty() {
+            problems.push("the arguments are not what the input schema asks for".to_owned());
+        }
+        Self(problems)
     }
 
     pub(super) fn from_validation<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> Self {
@@ -71,12 +94,15 @@ fn describe(error: &ValidationError<'_>) -> String {
             let missing = property.as_str().unwrap_or_default();
             match at.as_str() {
                 "" => format!("argument `{missing}` is missing"),
-                _ => format!("argument `{at}`: the property `{missing}` is missing"),
+                _ => format!("argument `{at}`: the property `{}` is missing", cut(missing)),
             }
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let names: Vec<String> =
-                unexpected.iter().map(|name| format!("`{}`", cut(name))).collect();
+            let names: Vec<String> = unexpected
+                .iter()
+                .take(MAX_PROBLEMS)
+                .map(|name| format!("`{}`", cut(name)))
+                .collect();
             match at.as_str() {
                 "" => format!("unknown argument {}", names.join(", ")),
                 _ => format!("argument `{at}`: unknown property {}", names.join(", ")),
@@ -102,20 +128,33 @@ fn describe(error: &ValidationError<'_>) -> String {
             )
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-            let expected: Vec<String> =
-                context.iter().flatten().filter_map(expected_type).collect();
+            let expected = expected_here(error, context);
             if expected.is_empty() || at.is_empty() {
-                format!("{}: {error}", subject(&at))
+                format!("{}: none of the alternatives takes {}", subject(&at), shown(found))
             } else {
-                format!(
-                    "argument `{at}`: expected {}, found {}",
-                    expected.join(" or "),
-                    shown(found)
-                )
+                let expected = expected.join(" or ");
+                format!("argument `{at}`: expected {expected}, found {}", shown(found))
             }
         }
         _ => format!("{}: {}", subject(&at), cut_to(&error.to_string(), 200)),
     }
+}
+
+/// What the alternatives of a union expect at its very place, and not inside of it.
+fn expected_here(
+    union: &ValidationError<'_>,
+    alternatives: &[Vec<ValidationError<'static>>],
+) -> Vec<String> {
+    let mut expected: Vec<String> = Vec::new();
+    for inner in alternatives.iter().flatten() {
+        if inner.instance_path() == union.instance_path()
+            && let Some(name) = expected_type(inner)
+            && !expected.contains(&name)
+        {
+            expected.push(name);
+        }
+    }
+    expected
 }
 
 fn expected_type(error: &ValidationError<'_>) -> Option<String> {

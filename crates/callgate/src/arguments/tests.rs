@@ -157,6 +157,55 @@ fn a_long_value_is_cut_in_the_message() {
 }
 
 #[test]
+fn d25_a_renamed_parameter_is_not_taken_under_its_own_name() {
+    let plan = plan(&[param("Transaction hash", "string").optional()]);
+    for text in
+        [r#"{"Transaction hash":5}"#, r#"{"Transaction_hash":"ok","Transaction hash":{"evil":1}}"#]
+    {
+        assert_eq!(
+            sent(&plan, text, ParamStyle::Named).unwrap_err(),
+            "argument `Transaction hash` is not known"
+        );
+    }
+}
+
+/// Each level of a wrong argument doubles what a validator that gathers every problem has to do;
+/// at this depth it would take hours and terabytes.
+#[test]
+fn a_small_call_for_a_recursive_type_is_refused_without_gathering_every_branch() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"tree": {"$ref": "#/$defs/Node"}},
+        "required": ["tree"],
+        "$defs": {
+            "Node": {"anyOf": [{"$ref": "#/$defs/Both"}, {"$ref": "#/$defs/Either"}, {"$ref": "#/$defs/Leaf"}]},
+            "Both": {"type": "object", "properties": {"left": {"$ref": "#/$defs/Node"}, "right": {"$ref": "#/$defs/Node"}}, "required": ["left"]},
+            "Either": {"type": "object", "properties": {"left": {"$ref": "#/$defs/Node"}}, "required": ["left"]},
+            "Leaf": {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]},
+        },
+    });
+    let plan = CallPlan::compile(schema.to_string().as_bytes()).unwrap();
+    let mut tree = json!({"value": "wrong"});
+    for _ in 0..50 {
+        tree = json!({"left": tree});
+    }
+    let text = json!({"tree": tree}).to_string();
+    assert_eq!(
+        sent(&plan, &text, ParamStyle::Named).unwrap_err(),
+        "argument `tree` is not what its schema asks for, found object"
+    );
+    assert_eq!(sent(&plan, "{}", ParamStyle::Named).unwrap_err(), "argument `tree` is missing");
+}
+
+#[test]
+fn large_arguments_are_explained_briefly() {
+    let plan = plan_of_one("tags", "string[]|int");
+    let text = format!(r#"{{"tags":[{}1]}}"#, "1,".repeat(100_000));
+    let message = sent(&plan, &text, ParamStyle::Named).unwrap_err();
+    assert_eq!(message, "argument `tags` is not what its schema asks for, found array");
+}
+
+#[test]
 fn b13_a_method_without_parameters_refuses_any() {
     assert_eq!(
         sent(&plan(&[]), r#"{"x":1,"y":2}"#, ParamStyle::Named).unwrap_err(),

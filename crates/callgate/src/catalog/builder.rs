@@ -27,6 +27,7 @@ pub struct CatalogBuilder {
     requirements: HashMap<Requirement, u32>,
     /// The previous catalog's requirements, as far as they are known here.
     taken_over: HashMap<u32, u32>,
+    reserved: Vec<String>,
     quarantined: Vec<Quarantined>,
 }
 
@@ -47,8 +48,14 @@ impl CatalogBuilder {
             entries: Vec::new(),
             requirements: HashMap::new(),
             taken_over: HashMap::new(),
+            reserved: Vec::new(),
             quarantined: Vec::new(),
         }
+    }
+
+    /// Keeps a tool name, without the prefix, for a method that is not served now.
+    pub fn reserve_name(&mut self, name: &str) {
+        self.reserved.push(name.to_owned());
     }
 
     /// Takes over the method `id` from the previous catalog if it was made from the same; the tool
@@ -167,7 +174,8 @@ impl CatalogBuilder {
             .iter()
             .map(|(entry, _)| Unnamed { id: entry.id.as_str(), given: entry.given_name.as_deref() })
             .collect();
-        let names = tool_names(&self.prefix, &unnamed);
+        let reserved = self.reserved.iter().map(String::as_str);
+        let names = tool_names(&self.prefix, &unnamed, reserved);
         let mut kept = Vec::with_capacity(self.entries.len());
         for ((mut entry, source), name) in std::mem::take(&mut self.entries).into_iter().zip(names)
         {

@@ -134,9 +134,12 @@ fn findings_are_sentences_with_a_remedy() {
         Method::new("list".parse().unwrap()).param(Param::new("a", "Foo\\Bar[]".parse().unwrap())),
         method(&long),
         method("union").input_schema(json!({"anyOf": [{"required": ["a"]}]})).unwrap(),
+        method("odd")
+            .param(Param::new("n", "int".parse().unwrap()).default(json!("x")))
+            .param(Param::with_schema("s", json!({"properties": {"a b": {}}})).unwrap()),
     ]);
     let all: Vec<String> =
-        ["list", &long, "union"].iter().flat_map(|id| findings(&catalog, id)).collect();
+        ["list", &long, "union", "odd"].iter().flat_map(|id| findings(&catalog, id)).collect();
     insta::assert_debug_snapshot!(all);
 }
 
@@ -149,6 +152,7 @@ fn bad_definitions_are_quarantined_by_name_and_the_rest_is_served() {
         method("twice").param(Param::new("a", int())).param(Param::new("a", int())),
         method("control").param(Param::new("a\n", int())),
         method("named").tool_name("no spaces"),
+        method("rpc.discover"),
     ]);
     assert_eq!(catalog.len(), 1);
     let reasons: Vec<String> =

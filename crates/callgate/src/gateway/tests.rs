@@ -123,6 +123,40 @@ async fn b39_d27_only_words_meant_for_the_caller_reach_them() {
     }
 }
 
+#[tokio::test]
+async fn whole_numbers_in_any_form_are_taken_and_what_does_not_fit_is_the_callers_to_mend() {
+    #[derive(serde::Deserialize)]
+    struct Ids {
+        id: i64,
+    }
+    let gateway = with(|local| {
+        let get = method("get").param(Param::new("id", "int".parse().unwrap()));
+        local.method(get, async |_, Ids { id }| Ok::<_, Error>(id));
+    });
+    for (text, id) in [("1", "1"), ("1.0", "1"), ("1e2", "100"), ("-3.0", "-3")] {
+        assert_eq!(call(&gateway, "get", &format!(r#"{{"id":{text}}}"#)).await.unwrap(), id);
+    }
+    let huge = call(&gateway, "get", r#"{"id":99999999999999999999999}"#).await.unwrap_err();
+    assert!(matches!(huge, CallError::Arguments(_)), "{huge}");
+}
+
+#[tokio::test]
+async fn of_two_functions_with_one_id_the_first_is_served_and_runs() {
+    let gateway = with(|local| {
+        local.method(method("m"), async |_, _: serde_json::Value| Ok::<_, Error>("first, open"));
+        let second = method("m").requires("system", Mask::Execute);
+        local.method(second, async |_, _: serde_json::Value| Ok::<_, Error>("second, closed"));
+    });
+    assert_eq!(call(&gateway, "m", "{}").await.unwrap(), "\"first, open\"");
+}
+
+#[tokio::test]
+async fn arguments_are_checked_also_where_nothing_runs_the_method() {
+    let gateway = with(|_| {});
+    let error = call(&gateway, "orphan", r#"{"x":1}"#).await.unwrap_err();
+    assert!(matches!(error, CallError::Arguments(_)), "{error}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn d29_a_call_that_takes_too_long_fails() {
     let mut local = Local::default();
@@ -150,10 +184,10 @@ async fn a_call_for_read_only_methods_does_not_run_others() {
 }
 
 #[derive(Debug)]
-struct Echo(crate::ParamStyle);
+struct Echo(ParamStyle);
 
 impl Upstream for Echo {
-    fn param_style(&self) -> crate::ParamStyle {
+    fn param_style(&self) -> ParamStyle {
         self.0
     }
 
@@ -166,7 +200,7 @@ impl Upstream for Echo {
 
 #[tokio::test]
 async fn b27_b59_an_upstream_gets_the_method_its_params_and_a_unique_id() {
-    let upstream: Arc<dyn Upstream> = Arc::new(Echo(crate::ParamStyle::Positional));
+    let upstream: Arc<dyn Upstream> = Arc::new(Echo(ParamStyle::Positional));
     let gateway = Gateway::new([(Arc::from("php"), upstream)]);
     let mut builder = CatalogBuilder::new(Prefix::default(), None);
     let int = || "int".parse().unwrap();

@@ -10,6 +10,7 @@ use axum::http::HeaderMap;
 use axum::http::header::CONTENT_LENGTH;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use http_body_util::LengthLimitError;
 
 use super::HttpOptions;
 use super::reply::RestError;
@@ -34,9 +35,9 @@ pub(super) async fn read(
 }
 
 fn is_length_limit(error: &axum::Error) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if error.to_string().contains("length limit exceeded") {
+        if error.is::<LengthLimitError>() {
             return true;
         }
         cause = error.source();

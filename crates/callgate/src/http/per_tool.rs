@@ -4,6 +4,7 @@
 //! batch, which could name others, is refused.
 
 use axum::Extension;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::header::ALLOW;
 use axum::http::{HeaderValue, StatusCode, Uri};
@@ -20,9 +21,10 @@ use crate::jsonrpc::{self, INVALID_REQUEST, PARSE_ERROR, RpcError};
 pub(super) async fn post(
     State(shared): State<Shared>,
     Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
+    path: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, RestError> {
+    let Ok(Path(id)) = path else { return Ok(reply::no_such_path(request.uri().path())) };
     let (parts, body) = request.into_parts();
     let bytes = body::read(&parts.headers, body, &shared.options).await?;
     let Ok(payload) = std::str::from_utf8(&bytes) else {
@@ -36,10 +38,14 @@ pub(super) async fn post(
 pub(super) async fn get(
     State(shared): State<Shared>,
     Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
+    path: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, RestError> {
-    let query = rest::query_parameter(&uri, "query").ok_or(RestError::MissingParameter("query"))?;
+    let Ok(Path(id)) = path else { return Ok(reply::no_such_path(uri.path())) };
+    let Some(query) = rest::query_parameter(&uri, "query") else {
+        shared.gateway.describe(&caller, &id)?;
+        return Err(RestError::MissingParameter("query"));
+    };
     Ok(run(&shared, &caller, &id, &query, Form::Get).await)
 }
 

@@ -21,6 +21,8 @@ use crate::jsonrpc::RpcError;
 pub(super) enum RestError {
     #[error("Request body must be valid JSON")]
     InvalidJson,
+    #[error("Request body must be unambiguous JSON: {0}")]
+    AmbiguousJson(String),
     #[error("Required parameter \"{0}\" is missing or invalid")]
     MissingParameter(&'static str),
     #[error(transparent)]
@@ -61,7 +63,7 @@ impl From<CallError> for RestError {
 impl RestError {
     fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
-            Self::InvalidJson => (StatusCode::BAD_REQUEST, "invalid_json"),
+            Self::InvalidJson | Self::AmbiguousJson(_) => (StatusCode::BAD_REQUEST, "invalid_json"),
             Self::MissingParameter(_) => (StatusCode::BAD_REQUEST, "missing_parameter"),
             Self::InvalidCursor(_) => (StatusCode::BAD_REQUEST, "invalid_cursor"),
             Self::NotFound(_) => (StatusCode::NOT_FOUND, "tool_not_found"),

@@ -88,6 +88,9 @@ impl<'a> Invocation<'a> {
             Ok(members) => members,
             // JSON, but not an object: then there is no name in it.
             Err(_) if is_other_json(body) => return Err(RestError::MissingParameter("name")),
+            Err(error) if error.is_data() => {
+                return Err(RestError::AmbiguousJson(strict_json::problem(&error)));
+            }
             Err(_) => return Err(RestError::InvalidJson),
         };
         let member =

@@ -109,7 +109,8 @@ fn walk_keywords(map: &mut Map<String, Value>, depth: usize) -> Result<(), Defin
             walk(member, depth + 1)?;
         }
     }
-    if let Some(member @ Value::Object(_)) = map.get_mut("additionalProperties") {
+    if let Some(member @ (Value::Object(_) | Value::Array(_))) = map.get_mut("additionalProperties")
+    {
         walk(member, depth + 1)?;
     }
     for key in ["oneOf", "anyOf", "allOf", "prefixItems"] {

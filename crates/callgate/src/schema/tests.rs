@@ -262,6 +262,75 @@ fn a_class_whose_schema_refers_elsewhere_is_rejected_and_the_others_stay() {
 }
 
 #[test]
+fn classes_that_are_wrong_take_those_that_refer_to_them_along() {
+    let (types, rejected) = Types::new([
+        (class("A"), TypeDefinition::Schema(json!({"$ref": "#/$defs/B"}))),
+        (class("B"), TypeDefinition::Schema(json!({"type": "nonsense"}))),
+        (class("C"), TypeDefinition::Fields(vec![field("a", "int"), field("a", "int")])),
+        (class("D"), TypeDefinition::Fields(vec![field("", "int")])),
+    ]);
+    let names: Vec<&str> = rejected.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["C", "D", "B", "A"]);
+    assert_eq!(schema_of("A", &types), json!({"type": "object"}));
+}
+
+#[test]
+fn keys_under_defs_stay_apart_and_do_in_a_uri() {
+    let types = types(vec![
+        ("Größe", TypeDefinition::Fields(vec![field("of", "?Größe"), field("n", "int")])),
+        (
+            "Order",
+            TypeDefinition::Schema(json!({
+                "type": "object",
+                "properties": {"i": {"$ref": "#/$defs/Item"}},
+                "$defs": {"Item": {"type": "string"}},
+            })),
+        ),
+        ("Order\\Item", TypeDefinition::Fields(vec![field("of", "?Order\\Item")])),
+    ]);
+    let recursive = schema_of("Größe", &types);
+    let validator = jsonschema::draft202012::new(&recursive).unwrap();
+    assert!(validator.is_valid(&json!({"n": 1, "of": {"n": 2, "of": null}})));
+    assert!(!validator.is_valid(&json!({"n": 1, "of": {"n": "x", "of": null}})));
+    let order = schema_of("array{o: Order, i: Order\\Item}", &types);
+    let validator = jsonschema::draft202012::new(&order).unwrap();
+    assert!(validator.is_valid(&json!({"o": {"i": "text"}, "i": {"of": null}})));
+}
+
+#[test]
+fn many_classes_that_name_each_other_are_linked_quickly_enough_to_test() {
+    let definitions = (0..400).map(|n| {
+        let properties: serde_json::Map<String, Value> = (1..6)
+            .map(|k| (format!("p{k}"), json!({"$ref": format!("#/$defs/C{}", (n * k + 1) % 400)})))
+            .collect();
+        let schema = json!({"type": "object", "properties": properties});
+        (class(&format!("C{n}")), TypeDefinition::Schema(schema))
+    });
+    let (types, rejected) = Types::new(definitions);
+    assert!(rejected.is_empty());
+    assert!(schema_of("C7", &types)["$defs"].as_object().unwrap().len() > 1);
+}
+
+#[test]
+fn defaults_agree_with_their_types() {
+    let types = Types::default();
+    let advertised = |param: &Param| {
+        let params = [(Cow::Borrowed(param.name()), param)];
+        let schema = InputSchema::of(&params, &types, Purpose::Advertise);
+        let schema: Value = serde_json::from_str(&serde_json::to_string(&schema).unwrap()).unwrap();
+        schema["properties"]["x"].clone()
+    };
+    let param = |ty: &str, default| Param::new("x", ty.parse().unwrap()).default(default);
+    // PHP's implicit null, and its way of writing an empty map.
+    let null = advertised(&param("string", json!(null)));
+    assert_eq!(null, json!({"type": ["string", "null"], "default": null}));
+    assert_eq!(advertised(&param("array", json!([]))), json!({"type": "object"}));
+    let own = Param::with_schema("x", json!({"type": "integer", "default": 5})).unwrap();
+    assert!(!own.is_required());
+    assert_eq!(advertised(&own), json!({"type": "integer", "default": 5}));
+}
+
+#[test]
 fn d4_schemas_from_outside_lose_noise_and_php_s_empty_lists() {
     let (check, advertised) = normalise::input(json!({
         "$schema": "x",

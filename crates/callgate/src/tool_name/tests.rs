@@ -6,7 +6,7 @@ use super::*;
 
 fn names(prefix: &str, ids: &[&str]) -> Vec<String> {
     let methods: Vec<_> = ids.iter().map(|id| Unnamed { id, given: None }).collect();
-    let names = tool_names(&prefix.parse().unwrap(), &methods);
+    let names = tool_names(&prefix.parse().unwrap(), &methods, []);
     names.into_iter().map(|name| name.map_or_else(|e| e.to_string(), |n| n.to_string())).collect()
 }
 
@@ -61,7 +61,7 @@ fn d2_a_name_once_given_stays_also_when_an_id_comes_that_is_that_name() {
         Unnamed { id: "c", given: Some("a_b") },
         Unnamed { id: "d", given: Some("not plain") },
     ];
-    let names = tool_names(&Prefix::default(), &methods);
+    let names = tool_names(&Prefix::default(), &methods, []);
     assert_eq!(names[0].as_ref().unwrap().as_str(), "a_b");
     assert!(names[1].as_ref().unwrap().as_str().starts_with("a_b_"));
     assert_eq!(
@@ -75,7 +75,7 @@ fn d2_a_name_once_given_stays_also_when_an_id_comes_that_is_that_name() {
 fn a_remembered_name_that_no_longer_fits_behind_a_longer_prefix_is_given_anew() {
     let given = "y".repeat(60);
     let methods = [Unnamed { id: "some.id", given: Some(&given) }];
-    let names = tool_names(&"LONGER_PREFIX".parse().unwrap(), &methods);
+    let names = tool_names(&"LONGER_PREFIX".parse().unwrap(), &methods, []);
     assert_eq!(names[0].as_ref().unwrap().as_str(), "LONGER_PREFIX__some_id");
 }
 
@@ -99,7 +99,7 @@ fn assign(
         .iter()
         .map(|id| Unnamed { id, given: remembered.get(id).map(String::as_str) })
         .collect();
-    let names = tool_names(prefix, &methods);
+    let names = tool_names(prefix, &methods, []);
     ids.iter().cloned().zip(names).filter_map(|(id, name)| Some((id, name.ok()?))).collect()
 }
 

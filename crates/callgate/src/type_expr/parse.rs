@@ -177,7 +177,7 @@ impl Parser<'_> {
             "object" if self.peek() == Some('{') => return self.shape(),
             "object" | "stdclass" | "\\stdclass" => TypeExpr::Object,
             "self" | "static" | "parent" => return Err(Problem::Relative(name.to_owned())),
-            "callable" | "closure" | "\\closure" | "resource" | "never" => {
+            "callable" | "closure" | "\\closure" | "never" => {
                 return Err(Problem::NotData(name.to_owned()));
             }
             _ => return self.alias_or_class(name),
@@ -188,6 +188,7 @@ impl Parser<'_> {
         let at_least = |min| TypeExpr::Int { min: Some(min), max: None };
         let at_most = |max| TypeExpr::Int { min: None, max: Some(max) };
         Ok(match name {
+            "resource" => return Err(Problem::NotData(name.to_owned())),
             "integer" => TypeExpr::INT,
             "double" => TypeExpr::Float,
             "boolean" => TypeExpr::Bool,
