@@ -192,7 +192,7 @@ pub(crate) enum Token {
         #[arg(long, default_value = "cli")]
         name: String,
         /// When it ends, such as `30d` or `12h`; by default never
-        #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+        #[arg(long, value_name = "DURATION", value_parser = token_life)]
         expires_in: Option<std::time::Duration>,
     },
     /// List the tokens, without their secrets
@@ -264,6 +264,16 @@ pub(crate) enum Settings {
         /// The value
         value: String,
     },
+}
+
+fn token_life(text: &str) -> Result<std::time::Duration, String> {
+    let life = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    // A hundred years.
+    if (1..=3_155_760_000).contains(&life.as_secs()) {
+        Ok(life)
+    } else {
+        Err("expected between a second and a hundred years".to_owned())
+    }
 }
 
 fn section_and_mask(text: &str) -> Result<(String, Mask), String> {

@@ -22,7 +22,9 @@ fn or_dash(text: Option<&str>) -> String {
 
 /// Seconds since 1970 as people and programs read them.
 fn timestamp(seconds: i64) -> String {
-    let since = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    /// The last second that can be written with four digits for the year.
+    const LAST: u64 = 253_402_300_799;
+    let since = Duration::from_secs(u64::try_from(seconds).unwrap_or(0).min(LAST));
     humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string()
 }
 

@@ -87,6 +87,12 @@ pub(crate) const KEYS: &[Key] = &[
 /// Variables that begin like ours and are no keys.
 const OTHER_VARIABLES: [&str; 2] = ["CALLGATE_CONFIG", "CALLGATE_TOKEN"];
 
+/// What Kubernetes sets in every container for a service that is named `callgate`.
+const SERVICE_VARIABLES: [&str; 2] = ["CALLGATE_SERVICE_", "CALLGATE_PORT"];
+
+/// Where the demo keeps its registry.
+pub(crate) const DEMO_FILE: &str = "callgate-demo.db";
+
 /// Defaults for a kind of application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Preset {
@@ -166,13 +172,13 @@ impl Config {
             _ => return Err(values.get("preset").wrong("`festi` or `drupal`")),
         };
         let database = match values.get("database").text {
-            "" if demo => "sqlite:callgate-demo.db",
-            "" => "sqlite:callgate.db",
-            url => url,
+            "" if demo => format!("sqlite:{DEMO_FILE}"),
+            "" => "sqlite:callgate.db".to_owned(),
+            url => url.to_owned(),
         };
         Ok(Self {
             listen: values.get("listen").address()?,
-            database: database.to_owned(),
+            database,
             require_auth: values.get("require_auth").flag()? || preset == Some(Preset::Festi),
             allow_anonymous: values.get("allow_anonymous").flag()?,
             exposure: match values.get("exposure").text {
@@ -251,7 +257,10 @@ impl Values {
 
     fn read_environment(&mut self, environment: &[(String, String)]) -> anyhow::Result<()> {
         for (variable, value) in environment {
-            if OTHER_VARIABLES.contains(&variable.as_str()) {
+            let is_service = |prefix: &&str| variable.starts_with(*prefix);
+            if OTHER_VARIABLES.contains(&variable.as_str())
+                || SERVICE_VARIABLES.iter().any(is_service)
+            {
                 continue;
             }
             let key = KEYS.iter().find(|key| variable_of(key.name) == *variable);

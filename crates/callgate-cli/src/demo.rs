@@ -12,6 +12,8 @@ pub(crate) use application::application;
 
 /// The registry's note that the demo made it.
 const MADE_BY_DEMO: &str = "demo";
+/// What the note says until everything is there.
+const BEGUN: &str = "begun";
 /// What the demo's tokens are called.
 const TOKEN_NAME: &str = "demo";
 
@@ -49,6 +51,10 @@ pub(crate) async fn prepare(
                 "name another with `--database sqlite:PATH`, or serve this one without `--demo`",
             ));
         }
+        // First, so that a start that was cut off can be finished by the next.
+        store.set_meta(MADE_BY_DEMO, BEGUN).await?;
+    }
+    if store.meta(MADE_BY_DEMO).await?.as_deref() == Some(BEGUN) {
         fill(store, local).await.context("cannot fill the demo's registry")?;
         store.set_meta(MADE_BY_DEMO, "1").await?;
     }

@@ -21,7 +21,14 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
         if let Some(hinted) = cause.downcast_ref::<Hinted>() {
             return Some(hinted.hint.clone());
         }
-        let hint = match cause.downcast_ref::<StoreError>()? {
+        let error = cause.downcast_ref::<StoreError>()?;
+        let hint = match error {
+            StoreError::Database(_) => error.advice()?,
+            StoreError::Replaced(_) => "restart the server to read the file that is there now",
+            StoreError::TableTaken(_) => {
+                "name another database, or ours otherwise: `tables.prefix`, `tables.users`, \
+                 `tables.users_types`, `tables.rpc_methods` in the configuration"
+            }
             StoreError::Missing(_) => {
                 "make one with `callgate migrate`, or name another with `--database sqlite:PATH`"
             }

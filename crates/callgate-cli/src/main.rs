@@ -13,6 +13,7 @@ mod server;
 
 use std::process::ExitCode;
 
+use callgate_registry::StoreError;
 use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
@@ -36,19 +37,30 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
     let config = Config::load(&cli)?;
+    let database = config.database.clone();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        match cli.command {
-            Command::Serve(serve) => commands::serve::run(&config, &serve, printer).await,
-            Command::Method(method) => commands::method::run(&config, method, printer).await,
-            Command::User(user) => commands::user::run(&config, user, printer).await,
-            Command::Token(token) => commands::token::run(&config, token, printer).await,
-            Command::Section(section) => commands::section::run(&config, section, printer).await,
-            Command::Grant(grant) => commands::grant::run(&config, &grant, printer).await,
-            Command::Settings(settings) => {
-                commands::settings::run(&config, settings, printer).await
+    runtime
+        .block_on(async {
+            match cli.command {
+                Command::Serve(serve) => commands::serve::run(&config, &serve, printer).await,
+                Command::Method(method) => commands::method::run(&config, method, printer).await,
+                Command::User(user) => commands::user::run(&config, user, printer).await,
+                Command::Token(token) => commands::token::run(&config, token, printer).await,
+                Command::Section(section) => {
+                    commands::section::run(&config, section, printer).await
+                }
+                Command::Grant(grant) => commands::grant::run(&config, &grant, printer).await,
+                Command::Settings(settings) => {
+                    commands::settings::run(&config, settings, printer).await
+                }
+                Command::Migrate => commands::migrate::run(&config, printer).await,
             }
-            Command::Migrate => commands::migrate::run(&config, printer).await,
-        }
-    })
+        })
+        .map_err(|error| match error.downcast_ref() {
+            // The database's own words do not say which one it is.
+            Some(StoreError::Database(_)) if !error.to_string().contains(&database) => {
+                error.context(format!("registry `{database}`"))
+            }
+            _ => error,
+        })
 }

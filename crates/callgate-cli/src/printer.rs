@@ -30,14 +30,16 @@ impl Printer {
 
     /// Columns, as wide as they need to be.
     pub(crate) fn table(&mut self, head: &[&str], rows: &[Vec<String>]) {
+        let rows: Vec<Vec<String>> =
+            rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
         let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
         let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
-        for row in rows {
+        for row in &rows {
             for (width, cell) in widths.iter_mut().zip(row) {
                 *width = (*width).max(cell.chars().count());
             }
         }
-        for row in std::iter::once(&head).chain(rows) {
+        for row in std::iter::once(&head).chain(&rows) {
             let cells: Vec<String> =
                 row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
             self.data(cells.join("  ").trim_end());
@@ -51,4 +53,11 @@ impl Printer {
             self.talk(format_args!("hint: {hint}"));
         }
     }
+}
+
+/// A cell must not break its line, or the terminal.
+fn one_line(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] })
+        .collect()
 }

@@ -1,19 +1,26 @@
 //! Opening the registry that the configuration names.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use callgate_registry::{Result, SqliteStore, Store, StoreError};
 
-use crate::config::Config;
+use crate::config::{Config, DEMO_FILE};
+use crate::errors::hinted;
 
 /// A registry that must be there.
 pub(crate) async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     let path = sqlite_path(&config.database)?;
-    let store = SqliteStore::open(&path, config.tables.as_ref())
-        .await
-        .with_context(|| format!("cannot open the registry `{}`", config.database))?;
+    let opened = SqliteStore::open(&path, config.tables.as_ref()).await;
+    if matches!(opened, Err(StoreError::Missing(_))) && Path::new(DEMO_FILE).exists() {
+        return Err(hinted(
+            format!("there is no registry at `{}`", path.display()),
+            format!("the demo's is `--database sqlite:{DEMO_FILE}`"),
+        ));
+    }
+    let store =
+        opened.with_context(|| format!("cannot open the registry `{}`", config.database))?;
     Ok(Arc::new(store))
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use callgate::http::Readiness;
-use callgate::{Catalog, Gateway, LOCAL, Method, Quarantined};
+use callgate::{Catalog, Gateway, LOCAL, Method};
 use callgate_registry::{
     Assembled, Assembly, CatalogRows, Exposure, Result, Revisions, Store, StoreError,
     TokenAuthenticator, access, assemble, settings,
@@ -32,10 +32,17 @@ pub(crate) struct Reloader {
     readiness: Readiness,
     seen: Revisions,
     /// A catalog that is being made.
-    making: Option<JoinHandle<Result<i64>>>,
+    making: Option<Making>,
     /// Why the last one could not be made; it is tried again.
     catalog_failure: Option<String>,
     told: Told,
+}
+
+/// A catalog that is being made, and the revision that asked for it.
+#[derive(Debug)]
+struct Making {
+    revision: i64,
+    task: JoinHandle<Result<i64>>,
 }
 
 /// What a catalog is made from, besides rows.
@@ -103,20 +110,24 @@ impl Reloader {
         if now.access != self.seen.access {
             self.load_access().await?;
         }
-        if let Some(making) = self.making.take_if(|making| making.is_finished()) {
-            match making.await {
+        if let Some(making) = self.making.take_if(|making| making.task.is_finished()) {
+            match making.task.await {
                 Ok(Ok(revision)) => {
                     self.seen.catalog = revision;
                     self.catalog_failure = None;
                 }
                 Ok(Err(error)) => self.catalog_failure = Some(described(error)),
-                // It panicked, and the log has it; the last good catalog stays until a change.
-                Err(_) => self.seen.catalog = now.catalog,
+                // It panicked. The last good catalog stays until something else changes.
+                Err(error) => {
+                    self.seen.catalog = making.revision;
+                    self.catalog_failure = Some(format!("making the catalog failed: {error}"));
+                }
             }
         }
         if self.making.is_none() && now.catalog != self.seen.catalog {
             let source = self.source.clone();
-            self.making = Some(tokio::spawn(async move { source.make().await }));
+            let task = tokio::spawn(async move { source.make().await });
+            self.making = Some(Making { revision: now.catalog, task });
         }
         Ok(())
     }
@@ -163,9 +174,13 @@ impl CatalogSource {
         let assembled = tokio::task::spawn_blocking(move || source.assemble(&rows)).await;
         let Assembled { catalog, new_names } = match assembled {
             Ok(assembled) => assembled,
-            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The program is ending.
+                Err(_) => std::future::pending().await,
+            },
         };
-        tell_new(&quarantined(&self.gateway.catalog()), &quarantined(&catalog));
+        tell_new(&problems(&self.gateway.catalog()), &problems(&catalog));
         tracing::info!(
             tools = catalog.len(),
             quarantined = catalog.quarantined().len(),
@@ -199,10 +214,17 @@ fn described(error: StoreError) -> String {
     format!("{:#}", anyhow::Error::new(error))
 }
 
-/// What is not served, a sentence each.
-fn quarantined(catalog: &Catalog) -> BTreeSet<String> {
-    let told = |one: &Quarantined| format!("`{}` is quarantined: {}", one.id, one.reason);
-    catalog.quarantined().iter().map(told).collect()
+/// What is not served, or to nobody, a sentence each.
+fn problems(catalog: &Catalog) -> BTreeSet<String> {
+    let quarantined = catalog
+        .quarantined()
+        .iter()
+        .map(|one| format!("`{}` is quarantined: {}", one.id, one.reason));
+    let closed = catalog.entries().iter().flat_map(|entry| {
+        let closing = entry.findings().iter().filter(|finding| finding.closes());
+        closing.map(move |finding| format!("`{}`: {finding}", entry.id()))
+    });
+    quarantined.chain(closed).collect()
 }
 
 /// Logs the problems that were not there before.

@@ -6,15 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper::server::conn::http1::Builder;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-/// A client that takes longer to say what it wants is let go.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// A client that takes longer to say what it wants, from the first moment on or after a reply, is
+/// let go: silent connections must not take the places of others. HTTP/2 is left to proxies in
+/// front, since finding out which protocol a silent client means has no time limit.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// After a failed accept, so that a lack of file descriptors is not a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -32,9 +34,8 @@ pub(crate) async fn serve(
     limits: Limits,
     stop: impl Future<Output = ()>,
 ) {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(64);
+    let mut builder = Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     let connections = Arc::new(Semaphore::new(limits.max_connections));
     let graceful = GracefulShutdown::new();
     let mut stop = pin!(stop);
@@ -45,8 +46,7 @@ pub(crate) async fn serve(
         };
         let Some((stream, permit)) = accepted else { continue };
         let service = TowerToHyperService::new(router.clone());
-        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let connection = graceful.watch(connection);
+        let connection = graceful.watch(builder.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(error = %error, "connection ended");
@@ -66,7 +66,13 @@ async fn accept(
     connections: &Arc<Semaphore>,
 ) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
     // First a place, then a connection: those beyond the limit wait in the system's queue.
-    let permit = Arc::clone(connections).acquire_owned().await.ok()?;
+    let permit = match Arc::clone(connections).try_acquire_owned() {
+        Ok(permit) => permit,
+        Err(_) => {
+            tracing::warn!("all connections are taken (`max_connections`); new ones wait");
+            Arc::clone(connections).acquire_owned().await.ok()?
+        }
+    };
     match listener.accept().await {
         Ok((stream, _)) => {
             let _ = stream.set_nodelay(true);

@@ -3,7 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use callgate::{
 };
 
 use crate::definition;
-use crate::rows::{ActionRow, CatalogRows, MethodRow, SettingRow};
+use crate::rows::{ActionRow, CatalogRows, MethodRow, SettingRow, present};
 
 /// Which methods are tools where a row does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,14 +64,17 @@ pub fn assemble(rows: &CatalogRows, assembly: Assembly<'_>) -> Assembled {
                 let problem =
                     format_args!("`{}`, but code defines the method", row.upstream_name());
                 let reason = DefinitionError::value("upstream", problem);
-                builder.quarantine(&row.rpc_method, reason);
+                builder.quarantine(label(row), reason);
             }
-            Some(_) => {
-                if overlays.insert(&row.rpc_method, row).is_some() {
-                    let reason = DefinitionError::DuplicateId(row.rpc_method.clone());
-                    builder.quarantine(&row.rpc_method, reason);
+            Some(_) => match overlays.entry(&row.rpc_method) {
+                Entry::Vacant(free) => {
+                    free.insert(row);
                 }
-            }
+                Entry::Occupied(_) => {
+                    let reason = DefinitionError::DuplicateId(row.rpc_method.clone());
+                    builder.quarantine(label(row), reason);
+                }
+            },
         }
     }
     for method in assembly.code {
@@ -87,7 +91,7 @@ struct Context<'a> {
     types: Types,
     salt: u64,
     idents: HashMap<i64, &'a str>,
-    actions: HashMap<(&'a str, &'a str), Vec<&'a ActionRow>>,
+    actions: HashMap<(String, String), Vec<&'a ActionRow>>,
     exposure: Exposure,
     upstreams: &'a [&'a str],
 }
@@ -112,14 +116,15 @@ impl<'a> Context<'a> {
 
     fn add_row(&self, builder: &mut CatalogBuilder, row: &MethodRow) {
         match self.row_requirement(row) {
-            Ok(None) => {}
+            // Not a tool now; its name stays its own.
+            Ok(None) => given_name(row).into_iter().for_each(|name| builder.reserve_name(name)),
             Ok(Some((requirement, mut findings))) => {
-                let fingerprint = self.fingerprint(Some(row), &requirement);
-                if builder.reuse(&row.rpc_method, fingerprint, given_name(row)) {
-                    return;
-                }
                 if !self.upstreams.contains(&row.upstream_name()) {
                     findings.push(Finding::NoUpstream(row.upstream_name().to_owned()));
+                }
+                let fingerprint = self.fingerprint(Some(row), &requirement, &findings);
+                if builder.reuse(&row.rpc_method, fingerprint, given_name(row)) {
+                    return;
                 }
                 match definition::method(row, requirement) {
                     Ok(method) => builder.add(method, fingerprint, &self.types, findings),
@@ -145,12 +150,22 @@ impl<'a> Context<'a> {
         }
         let mut findings = Vec::new();
         let mut requirement = self.needs_of_actions(row.permission_key(), &mut findings);
+        self.close_named_sections(row, &mut requirement, &mut findings)?;
+        Ok(Some((requirement, findings)))
+    }
+
+    /// A section that the row names and nothing gives a mask for is closed, not open as in Festi.
+    fn close_named_sections(
+        &self,
+        row: &MethodRow,
+        requirement: &mut Requirement,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), DefinitionError> {
         for ident in definition::sections(row)? {
             let section = Section::from(ident);
             if requirement.needs().iter().any(|(named, _)| *named == section) {
                 continue;
             }
-            // Named, but no action says what is needed: closed, not open as in Festi.
             let is_there = self.idents.values().any(|known| *known == section.as_str());
             findings.push(if is_there {
                 Finding::SectionWithoutAction(section.clone())
@@ -159,15 +174,21 @@ impl<'a> Context<'a> {
             });
             requirement.add(section, Need::Closed);
         }
-        Ok(Some((requirement, findings)))
+        Ok(())
     }
 
     /// All sections that name the method, not the last one only.
     fn needs_of_actions(&self, key: (&str, &str), findings: &mut Vec<Finding>) -> Requirement {
         let mut requirement = Requirement::default();
-        for action in self.actions.get(&key).into_iter().flatten() {
+        for action in self.actions.get(&action_key(key.0, key.1)).into_iter().flatten() {
             match self.idents.get(&action.id_section) {
-                Some(ident) => requirement.add(Section::from(*ident), need(&action.mask)),
+                Some(ident) => {
+                    let (section, need) = (Section::from(*ident), need(&action.mask));
+                    if need == Need::Closed {
+                        findings.push(Finding::NoMask(section.clone(), action.mask.clone()));
+                    }
+                    requirement.add(section, need);
+                }
                 None => {
                     let section = Section::from(format!("#{}", action.id_section));
                     findings.push(Finding::MissingSection(section.clone()));
@@ -195,7 +216,12 @@ impl<'a> Context<'a> {
                 requirement.add(section.clone(), *need);
             }
         }
-        let fingerprint = self.fingerprint(row, &requirement);
+        if let Some(row) = row
+            && let Err(reason) = self.close_named_sections(row, &mut requirement, &mut findings)
+        {
+            return builder.quarantine(id, reason);
+        }
+        let fingerprint = self.fingerprint(row, &requirement, &findings);
         if builder.reuse(id, fingerprint, row.and_then(given_name)) {
             return;
         }
@@ -211,15 +237,23 @@ impl<'a> Context<'a> {
     }
 
     /// Stands for all that a method is made from but its tool name, which is given at the end.
-    fn fingerprint(&self, row: Option<&MethodRow>, requirement: &Requirement) -> u64 {
+    fn fingerprint(
+        &self,
+        row: Option<&MethodRow>,
+        requirement: &Requirement,
+        findings: &[Finding],
+    ) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.salt, row.map(MethodRow::without_tool_name), requirement).hash(&mut hasher);
+        for finding in findings {
+            finding.to_string().hash(&mut hasher);
+        }
         hasher.finish()
     }
 }
 
 fn given_name(row: &MethodRow) -> Option<&str> {
-    row.tool_name.as_deref().map(str::trim).filter(|name| !name.is_empty())
+    present(row.tool_name.as_deref())
 }
 
 fn need(mask: &str) -> Need {
@@ -232,7 +266,7 @@ fn label(row: &MethodRow) -> String {
     if row.rpc_method.trim().is_empty() {
         format!("(row {})", row.id)
     } else {
-        row.rpc_method.clone()
+        row.rpc_method.escape_debug().to_string()
     }
 }
 
@@ -250,12 +284,18 @@ fn types(rows: &CatalogRows) -> (Types, Vec<(String, DefinitionError)>) {
     (types, rejected)
 }
 
-fn actions(rows: &CatalogRows) -> HashMap<(&str, &str), Vec<&ActionRow>> {
-    let mut actions: HashMap<(&str, &str), Vec<&ActionRow>> = HashMap::new();
+fn actions(rows: &CatalogRows) -> HashMap<(String, String), Vec<&ActionRow>> {
+    let mut actions: HashMap<(String, String), Vec<&ActionRow>> = HashMap::new();
     for action in &rows.actions {
-        actions.entry((&action.plugin, &action.method)).or_default().push(action);
+        actions.entry(action_key(&action.plugin, &action.method)).or_default().push(action);
     }
     actions
+}
+
+/// PHP's names of classes and methods ignore case, and so do many databases; where an action
+/// differs from its method in case only, taking them for two would leave the method open.
+fn action_key(plugin: &str, method: &str) -> (String, String) {
+    (plugin.to_ascii_lowercase(), method.to_ascii_lowercase())
 }
 
 /// What every method depends on: where it changes, nothing is taken over.
@@ -266,10 +306,12 @@ fn salt(rows: &CatalogRows, assembly: &Assembly<'_>) -> u64 {
 }
 
 fn new_names(rows: &CatalogRows, catalog: &Catalog) -> Vec<(i64, String)> {
-    let names = rows.methods.iter().filter_map(|row| {
+    // Of two rows with one id the first is served; a name that is there already stays.
+    let mut seen = HashSet::new();
+    let served = rows.methods.iter().filter(|row| seen.insert(row.rpc_method.as_str()));
+    let names = served.filter(|row| given_name(row).is_none()).filter_map(|row| {
         let name = catalog.prefix().strip(catalog.by_id(&row.rpc_method)?.name());
-        let is_known = row.tool_name.as_deref().map(str::trim) == Some(name);
-        (name != row.rpc_method && !is_known).then(|| (row.id, name.to_owned()))
+        (name != row.rpc_method).then(|| (row.id, name.to_owned()))
     });
     names.collect()
 }

@@ -13,13 +13,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::rows::{MethodRow, TypeRow};
+use crate::rows::{MethodRow, TypeRow, present};
 
 /// The method that a row defines.
 pub(crate) fn method(row: &MethodRow, requirement: Requirement) -> Result<Method, DefinitionError> {
-    if let Some(column) = &row.unreadable {
-        return Err(DefinitionError::value(column.clone(), "the bytes are not text"));
-    }
     let mut method = Method::new(row.rpc_method.parse()?)
         .description(row.description.clone().unwrap_or_default())
         .requirement_is(requirement)
@@ -37,7 +34,7 @@ pub(crate) fn method(row: &MethodRow, requirement: Requirement) -> Result<Method
             method = method.output_schema(schema).map_err(in_column("output_schema"))?;
         }
         None => {
-            if let Some(text) = text_column(row.return_type.as_deref()) {
+            if let Some(text) = present(row.return_type.as_deref()) {
                 method = method.returns(text.parse().map_err(in_column("return_type"))?);
             }
         }
@@ -47,16 +44,19 @@ pub(crate) fn method(row: &MethodRow, requirement: Requirement) -> Result<Method
 
 /// What a row may say of a method that is defined elsewhere.
 pub(crate) fn overlay(mut method: Method, row: &MethodRow) -> Result<Method, DefinitionError> {
-    if let Some(title) = text_column(row.title.as_deref()) {
+    if let Some(column) = &row.unreadable {
+        return Err(DefinitionError::value(column.clone(), "the bytes are not text"));
+    }
+    if let Some(title) = present(row.title.as_deref()) {
         method = method.title(title);
     }
-    if let Some(description) = text_column(row.description.as_deref()) {
+    if let Some(description) = present(row.description.as_deref()) {
         method = method.description(description);
     }
-    if let Some(safety) = text_column(row.safety.as_deref()) {
+    if let Some(safety) = present(row.safety.as_deref()) {
         method = method.safety(safety.parse()?);
     }
-    if let Some(name) = text_column(row.tool_name.as_deref()) {
+    if let Some(name) = present(row.tool_name.as_deref()) {
         method = method.tool_name(name);
     }
     match json_column::<Value>("annotations", row.annotations.as_deref())? {
@@ -76,7 +76,7 @@ pub(crate) fn overlay(mut method: Method, row: &MethodRow) -> Result<Method, Def
 
 /// Whether a row says that its method is a tool; `None` where it says nothing.
 pub(crate) fn exposed(row: &MethodRow) -> Result<Option<bool>, DefinitionError> {
-    match text_column(row.exposed.as_deref()) {
+    match present(row.exposed.as_deref()) {
         None => Ok(None),
         Some("1" | "true" | "t") => Ok(Some(true)),
         Some("0" | "false" | "f") => Ok(Some(false)),
@@ -88,7 +88,7 @@ pub(crate) fn exposed(row: &MethodRow) -> Result<Option<bool>, DefinitionError> 
 
 /// The sections that a row names: a JSON list, or words with commas between them.
 pub(crate) fn sections(row: &MethodRow) -> Result<Vec<String>, DefinitionError> {
-    let Some(text) = text_column(row.sections.as_deref()) else { return Ok(Vec::new()) };
+    let Some(text) = present(row.sections.as_deref()) else { return Ok(Vec::new()) };
     if text.starts_with('[') {
         return Ok(json_column("sections", Some(text))?.unwrap_or_default());
     }
@@ -103,7 +103,7 @@ pub(crate) fn type_definition(
     row: &TypeRow,
 ) -> Result<(ClassName, TypeDefinition), DefinitionError> {
     #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
+    #[serde(deny_unknown_fields, expecting = "an object with `name`, `type`, …")]
     struct FieldEntry {
         name: String,
         #[serde(rename = "type")]
@@ -134,7 +134,7 @@ pub(crate) fn type_definition(
 
 /// An entry of `params` that says more than text can.
 #[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a text or an object with `name`, `type`, …")]
 struct ParamObject {
     name: Option<String>,
     #[serde(rename = "type")]
@@ -144,12 +144,12 @@ struct ParamObject {
     description: String,
     #[serde(default)]
     optional: bool,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "even_null")]
     default: Option<Value>,
 }
 
 /// A default of null is a default.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+fn even_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
@@ -223,8 +223,13 @@ fn param(
 ///
 /// Without a `$`, a word is the name where the type is given elsewhere, and a type otherwise.
 fn signature(text: &str, type_is_given: bool) -> Result<ParamObject, DefinitionError> {
-    let (declared, default) = match text.split_once('=') {
-        Some((declared, default)) => (declared.trim(), Some(default.trim())),
+    // The default is behind the name: before it, `=` may stand in a literal type.
+    let name_at = text.find('$').unwrap_or(0);
+    let (declared, default) = match text.get(name_at..).and_then(|rest| rest.find('=')) {
+        Some(at) => {
+            let (declared, default) = text.split_at(name_at + at);
+            (declared.trim(), Some(default.trim_start_matches('=').trim()))
+        }
         None => (text.trim(), None),
     };
     let mut object = ParamObject {
@@ -282,15 +287,11 @@ fn is_response(ty: Option<&str>) -> bool {
     name.and_then(ClassName::parse).is_some_and(|class| class.short() == "Response")
 }
 
-fn text_column(text: Option<&str>) -> Option<&str> {
-    text.map(str::trim).filter(|text| !text.is_empty())
-}
-
 fn json_column<T: DeserializeOwned>(
     column: &'static str,
     text: Option<&str>,
 ) -> Result<Option<T>, DefinitionError> {
-    let Some(text) = text_column(text) else { return Ok(None) };
+    let Some(text) = present(text) else { return Ok(None) };
     match serde_json::from_str::<Option<T>>(text) {
         Ok(value) => Ok(value),
         Err(error) => Err(DefinitionError::value(column, error)),

@@ -1,5 +1,9 @@
 //! The registry's rows as they are, before anything is made of them.
 
+use callgate::DefinitionError;
+
+use crate::definition;
+
 /// Both counters; every change raises one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Revisions {
@@ -41,7 +45,7 @@ pub const DEFAULT_UPSTREAM: &str = "default";
 impl MethodRow {
     /// The upstream that the row names, or the default one.
     pub fn upstream_name(&self) -> &str {
-        self.upstream.as_deref().unwrap_or(DEFAULT_UPSTREAM)
+        present(self.upstream.as_deref()).unwrap_or(DEFAULT_UPSTREAM)
     }
 
     /// All columns but the number and the tool's name, for comparing.
@@ -67,13 +71,23 @@ impl MethodRow {
         (&self.rpc_method, texts)
     }
 
+    /// The sections that the row itself names.
+    pub fn section_names(&self) -> Result<Vec<String>, DefinitionError> {
+        definition::sections(self)
+    }
+
     /// What its actions are found by: plugin and method, else upstream and id.
     pub fn permission_key(&self) -> (&str, &str) {
         (
-            self.plugin.as_deref().unwrap_or_else(|| self.upstream_name()),
-            self.method.as_deref().unwrap_or(&self.rpc_method),
+            present(self.plugin.as_deref()).unwrap_or_else(|| self.upstream_name()),
+            present(self.method.as_deref()).unwrap_or(&self.rpc_method),
         )
     }
+}
+
+/// A text that says something.
+pub(crate) fn present(column: Option<&str>) -> Option<&str> {
+    column.map(str::trim).filter(|text| !text.is_empty())
 }
 
 /// A row of `sections`.
@@ -85,7 +99,7 @@ pub struct SectionRow {
     pub caption: String,
     /// Its name for code.
     pub ident: String,
-    /// The mask as text; what an action does not say.
+    /// Festi's own; what counts is the mask of each action.
     pub mask: String,
 }
 

@@ -3,12 +3,10 @@
 mod edit;
 mod load;
 
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, SqliteConnection};
 
 use crate::migrate::{self, Migration};
@@ -17,6 +15,8 @@ use crate::tables::TableNames;
 
 /// How long to wait for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to pause where SQLite does not wait by itself.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// The registry's note of what its tables are called.
 const TABLES: &str = "tables";
 
@@ -25,6 +25,8 @@ const TABLES: &str = "tables";
 pub struct SqliteStore {
     pool: SqlitePool,
     tables: TableNames,
+    path: PathBuf,
+    file: Option<FileId>,
 }
 
 impl Store for SqliteStore {}
@@ -58,23 +60,38 @@ impl SqliteStore {
     ) -> Result<(Self, Vec<&'static str>)> {
         let mut connection =
             SqliteConnection::connect_with(&options(path).create_if_missing(true)).await?;
-        let noted = match applied_version(&mut connection).await? {
-            0 => None,
-            _ => noted_tables(&mut connection).await?,
-        };
+        // In one moment, since another process may be making it just now.
+        let mut moment = connection.begin().await?;
+        let is_ours = applied_version(&mut moment).await? > 0;
+        let noted = if is_ours { noted_tables(&mut moment).await? } else { None };
         let names = match (noted, tables) {
             (Some(noted), Some(tables)) if noted != *tables => return Err(StoreError::OtherTables),
             (Some(noted), _) => noted,
             (None, tables) => tables.cloned().unwrap_or_default(),
         };
+        if !is_ours {
+            refuse_foreign_tables(&mut moment, &names).await?;
+        }
+        moment.rollback().await?;
+        use_wal(&mut connection).await?;
         let applied = apply(&mut connection, &names, migrate::SQLITE).await?;
         connection.close().await?;
         Ok((Self::connect(path, names).await?, applied))
     }
 
     async fn connect(path: &Path, tables: TableNames) -> Result<Self> {
-        let pool = SqlitePoolOptions::new().max_connections(4).connect_with(options(path)).await?;
-        Ok(Self { pool, tables })
+        let options = options(path).synchronous(SqliteSynchronous::Normal);
+        let pool = SqlitePoolOptions::new().max_connections(4).connect_with(options).await?;
+        Ok(Self { pool, tables, path: path.to_owned(), file: file_id(path) })
+    }
+
+    /// An open file goes on to be read after another has taken its place; nobody would notice that
+    /// what they change there does not count.
+    fn check_file(&self) -> Result<()> {
+        if file_id(&self.path) == self.file {
+            return Ok(());
+        }
+        Err(StoreError::Replaced(self.path.display().to_string()))
     }
 
     /// SQL with the tables' names in it.
@@ -86,10 +103,23 @@ impl SqliteStore {
 fn options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Normal)
         .busy_timeout(BUSY_TIMEOUT)
         .disable_statement_logging()
+}
+
+/// Which file it is: device and number, where the system has them.
+type FileId = (u64, u64);
+
+#[cfg(unix)]
+fn file_id(path: &Path) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn file_id(path: &Path) -> Option<FileId> {
+    path.exists().then_some((0, 0))
 }
 
 /// The newest migration that this database has; 0 where it has none.
@@ -111,6 +141,38 @@ async fn noted_tables(connection: &mut SqliteConnection) -> Result<Option<TableN
         .await?;
     let value: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
     Ok(value.and_then(|value| serde_json::from_str(&value).ok()))
+}
+
+/// With a write-ahead log, readers and a writer do not wait for each other. The file keeps it; it is
+/// set only when the file is known to be ours. SQLite does not wait for others here by itself.
+async fn use_wal(connection: &mut SqliteConnection) -> Result<()> {
+    let started = Instant::now();
+    loop {
+        let error = match sqlx::query("PRAGMA journal_mode = WAL").execute(&mut *connection).await {
+            Ok(_) => return Ok(()),
+            Err(error) => StoreError::from(error),
+        };
+        if !error.is_busy() || started.elapsed() > BUSY_TIMEOUT {
+            return Err(error);
+        }
+        tokio::time::sleep(BUSY_PAUSE).await;
+    }
+}
+
+async fn refuse_foreign_tables(
+    connection: &mut SqliteConnection,
+    tables: &TableNames,
+) -> Result<()> {
+    for name in tables.all() {
+        let found = sqlx::query("SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE")
+            .bind(&name)
+            .fetch_optional(&mut *connection)
+            .await?;
+        if found.is_some() {
+            return Err(StoreError::TableTaken(name));
+        }
+    }
+    Ok(())
 }
 
 fn check_version(found: i64) -> Result<()> {

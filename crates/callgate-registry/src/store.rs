@@ -16,8 +16,14 @@ use crate::rows::{
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// The database said no.
-    #[error("the database failed")]
-    Database(#[from] sqlx::Error),
+    #[error("{}", database_message(.0))]
+    Database(sqlx::Error),
+    /// The file was replaced by another, or removed, while it was open.
+    #[error("the file `{0}` was replaced or removed since it was opened")]
+    Replaced(String),
+    /// The database has a table of its own with a name that ours would have.
+    #[error("the database has a table `{0}` of its own")]
+    TableTaken(String),
     /// A URL of a database that is not one of ours.
     #[error("`{0}` is not a database; expected `sqlite:PATH`")]
     Url(String),
@@ -51,6 +57,46 @@ pub enum StoreError {
         /// Its name.
         name: String,
     },
+}
+
+/// Not a cause in the chain: its words are all that there is to say.
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+fn database_message(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::Database(error) => error.message().to_owned(),
+        other => other.to_string(),
+    }
+}
+
+impl StoreError {
+    /// SQLite's primary code, which is the low byte.
+    fn sqlite_code(&self) -> Option<i32> {
+        let Self::Database(sqlx::Error::Database(error)) = self else { return None };
+        error.code()?.parse::<i32>().ok().map(|code| code & 0xff)
+    }
+
+    /// Whether another program is in the way just now.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.sqlite_code(), Some(5 | 6))
+    }
+
+    /// What to do about it, where the database's own words do not say.
+    pub fn advice(&self) -> Option<&'static str> {
+        Some(match self.sqlite_code()? {
+            5 | 6 => "another program is writing to it; try again when it is done",
+            8 => "the file or its directory may only be read; the registry needs to write",
+            11 => "the file is damaged; restore a backup",
+            13 => "the disk is full",
+            14 => "look whether the directory is there and may be written to",
+            26 => "the file is something else; name another with `--database sqlite:PATH`",
+            _ => return None,
+        })
+    }
 }
 
 /// A result of the registry.
@@ -112,8 +158,9 @@ pub trait Edit: Send + Sync {
     async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()>;
     /// Writes a row back and, if given, replaces its actions.
     async fn update_method(&self, row: &MethodRow, needs: Option<&[(String, Mask)]>) -> Result<()>;
-    /// Removes a method and its actions.
-    async fn remove_method(&self, id: &str) -> Result<()>;
+    /// Removes the rows of a method, and the actions that no other method has. Comes back with how
+    /// many rows there were.
+    async fn remove_method(&self, id: &str) -> Result<u64>;
     /// Notes the tool names that were given, by row number.
     async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<()>;
     /// Adds a user; the role is made if it is not there. Comes back with the user's number.

@@ -5,6 +5,7 @@ use thiserror::Error;
 
 /// What the configurable tables are called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Noted")]
 pub struct TableNames {
     prefix: String,
     rpc_methods: String,
@@ -12,10 +13,39 @@ pub struct TableNames {
     users_types: String,
 }
 
+/// The names as the registry noted them, before they are checked again.
+#[derive(Deserialize)]
+struct Noted {
+    prefix: String,
+    rpc_methods: String,
+    users: String,
+    users_types: String,
+}
+
+impl TryFrom<Noted> for TableNames {
+    type Error = TableNameError;
+
+    fn try_from(noted: Noted) -> Result<Self, TableNameError> {
+        Self::with_prefix(&noted.prefix)?
+            .rpc_methods(&noted.rpc_methods)?
+            .users(&noted.users)?
+            .users_types(&noted.users_types)
+    }
+}
+
 /// A text that cannot be a table's name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not a table name; expected a letter, then letters, digits and `_`, up to 40")]
 pub struct TableNameError(String);
+
+/// The tables that the prefix is for.
+const PREFIXED: [&str; 5] = [
+    "sections",
+    "section_actions",
+    "sections_user_permission",
+    "sections_user_types_permission",
+    "settings",
+];
 
 impl Default for TableNames {
     fn default() -> Self {
@@ -53,21 +83,21 @@ impl TableNames {
         Ok(self)
     }
 
+    /// Every configurable name, as it is in the database.
+    pub(crate) fn all(&self) -> Vec<String> {
+        let prefixed = PREFIXED.iter().map(|name| format!("{}{name}", self.prefix));
+        let others = [&self.rpc_methods, &self.users, &self.users_types];
+        prefixed.chain(others.into_iter().cloned()).collect()
+    }
+
     /// Puts the names into SQL in place of `{sections}`, `{users}` and so on. They were checked to
     /// be plain identifiers, so the result is as safe as the text was.
     pub(crate) fn expand(&self, sql: &str) -> String {
-        let prefixed = [
-            "sections",
-            "section_actions",
-            "sections_user_permission",
-            "sections_user_types_permission",
-            "settings",
-        ];
         let mut sql = sql
             .replace("{rpc_methods}", &self.rpc_methods)
             .replace("{users}", &self.users)
             .replace("{users_types}", &self.users_types);
-        for name in prefixed {
+        for name in PREFIXED {
             sql = sql.replace(&format!("{{{name}}}"), &format!("{}{name}", self.prefix));
         }
         sql

@@ -1,19 +1,26 @@
 //! `callgate method add|edit|list|show|remove`
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate::{LOCAL, Prefix};
+use callgate::{Catalog, LOCAL, Prefix};
 use callgate_registry::{
-    Assembly, CatalogRows, Inspection, MethodRow, Store, StoreError, access, check, inspect,
+    Assembly, CatalogRows, Inspection, MethodRow, Store, StoreError, access, assemble, check,
+    inspect,
 };
 use serde_json::{Value, json};
 
 use super::{json_line, or_dash};
 use crate::cli::{Method, MethodFields};
 use crate::config::Config;
+use crate::errors::hinted;
 use crate::printer::Printer;
 use crate::registry;
+
+/// Of a method that is code the registry knows only what changes it.
+const CODE_DECIDES: &str =
+    "defined by the program that serves it, which may need more sections than the rows here say";
 
 pub(crate) async fn run(
     config: &Config,
@@ -26,6 +33,9 @@ pub(crate) async fn run(
             let mut row = MethodRow { rpc_method: id.clone(), ..MethodRow::default() };
             apply(&mut row, &fields);
             row.exposed.get_or_insert_with(|| "1".to_owned());
+            // The key of its actions stays when the upstream changes.
+            row.plugin = Some(row.upstream_name().to_owned());
+            row.method = Some(id.clone());
             check(&row).with_context(|| format!("method `{id}`"))?;
             store.add_method(&row, &fields.sections).await?;
             printer.talk(format_args!("added method `{id}`"));
@@ -33,7 +43,13 @@ pub(crate) async fn run(
         }
         Method::Edit { id, fields, no_sections } => {
             let mut row = first_row(&store, &id).await?;
+            if row.upstream_name() == LOCAL {
+                refuse_for_code(&id, &fields, no_sections)?;
+            }
             apply(&mut row, &fields);
+            if no_sections {
+                row.sections = None;
+            }
             if row.upstream_name() != LOCAL {
                 check(&row).with_context(|| format!("method `{id}`"))?;
             }
@@ -43,16 +59,39 @@ pub(crate) async fn run(
             printer.talk(format_args!("changed method `{id}`"));
             tell_findings(config, &store, &id, printer).await
         }
-        Method::List { json } => list(&store.catalog_rows().await?, json, printer),
+        Method::List { json } => list(config, &store.catalog_rows().await?, json, printer),
         Method::Show { id, caller, json } => {
             show(config, &store, &id, caller.as_deref(), json, printer).await
         }
         Method::Remove { id } => {
-            store.remove_method(&id).await?;
-            printer.talk(format_args!("removed method `{id}`"));
+            let is_code = first_row(&store, &id).await?.upstream_name() == LOCAL;
+            let rows = store.remove_method(&id).await?;
+            if is_code {
+                printer.talk(format_args!(
+                    "removed what the registry said of `{id}`; the program that defines it still \
+                     serves it"
+                ));
+            } else {
+                let all = if rows > 1 { format!(", {rows} rows") } else { String::new() };
+                printer.talk(format_args!("removed method `{id}`{all}"));
+            }
             Ok(())
         }
     }
+}
+
+/// A method that is code owns what it takes and the sections that it needs.
+fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> anyhow::Result<()> {
+    let takes = !fields.params.is_empty() || fields.input_schema.is_some();
+    let returns = fields.returns.is_some() || fields.output_schema.is_some();
+    if takes || returns || fields.upstream.is_some() || no_sections {
+        return Err(hinted(
+            format!("`{id}` is defined by the program that serves it"),
+            "its title, description, safety, annotations, tool name, exposure and the masks of its \
+             sections can be changed here; what it takes, returns and needs at least cannot",
+        ));
+    }
+    Ok(())
 }
 
 async fn first_row(store: &Arc<dyn Store>, id: &str) -> anyhow::Result<MethodRow> {
@@ -76,6 +115,11 @@ fn apply(row: &mut MethodRow, fields: &MethodFields) {
     set(&mut row.annotations, &fields.annotations);
     set(&mut row.input_schema, &fields.input_schema);
     set(&mut row.output_schema, &fields.output_schema);
+    if !fields.sections.is_empty() {
+        // Named in the row too: should an action be lost, the method is closed and not open.
+        let idents: Vec<&str> = fields.sections.iter().map(|(ident, _)| ident.as_str()).collect();
+        row.sections = Some(json!(idents).to_string());
+    }
     if !fields.params.is_empty() {
         row.params = Some(json!(fields.params).to_string());
         (row.params_types, row.defaults, row.input_schema) = (None, None, None);
@@ -127,17 +171,30 @@ async fn tell_findings(
     for finding in &inspection.findings {
         printer.talk(format_args!("note: {finding}"));
     }
-    if inspection.tool.is_some() && inspection.requirement.is_open() {
+    if inspection.row.upstream_name() == LOCAL {
+        printer.talk(CODE_DECIDES);
+    } else if inspection.tool.is_some() && inspection.requirement.is_open() {
         printer.talk("note: no section, so open to every caller; add one with `--section`");
     }
     Ok(())
 }
 
-fn list(rows: &CatalogRows, json: bool, printer: &mut Printer) -> anyhow::Result<()> {
+fn list(
+    config: &Config,
+    rows: &CatalogRows,
+    json: bool,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let catalog = assemble(rows, assembly(config)).catalog;
+    let sections = Sections::of(rows);
     let mut methods: Vec<&MethodRow> = rows.methods.iter().collect();
     methods.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
-    if json {
-        for row in methods {
+    let mut served = HashSet::new();
+    let mut lines = Vec::new();
+    for row in methods {
+        let is_first = served.insert(row.rpc_method.as_str());
+        let state = state(row, &catalog, is_first);
+        if json {
             let line = json!({
                 "id": row.rpc_method,
                 "title": row.title,
@@ -145,39 +202,68 @@ fn list(rows: &CatalogRows, json: bool, printer: &mut Printer) -> anyhow::Result
                 "tool_name": row.tool_name,
                 "upstream": row.upstream_name(),
                 "safety": row.safety,
-                "exposed": row.exposed.as_deref().map(|exposed| exposed == "1"),
-                "sections": sections_of(rows, row),
+                "sections": sections.named_by(row),
+                "state": state,
             });
             printer.data(json_line(&line)?);
         }
-        return Ok(());
+        lines.push(vec![
+            row.rpc_method.clone(),
+            row.upstream_name().to_owned(),
+            or_dash(row.safety.as_deref()),
+            or_dash(Some(&sections.named_by(row).join(" "))),
+            state.to_owned(),
+        ]);
     }
-    let lines: Vec<_> = methods
-        .iter()
-        .map(|row| {
-            vec![
-                row.rpc_method.clone(),
-                row.upstream_name().to_owned(),
-                or_dash(row.safety.as_deref()),
-                or_dash(Some(&sections_of(rows, row).join(" "))),
-                if row.exposed.as_deref() == Some("0") { "no" } else { "yes" }.to_owned(),
-            ]
-        })
-        .collect();
-    printer.table(&["ID", "UPSTREAM", "SAFETY", "SECTIONS", "EXPOSED"], &lines);
+    if !json {
+        printer.table(&["ID", "UPSTREAM", "SAFETY", "SECTIONS", "STATE"], &lines);
+    }
     Ok(())
 }
 
-fn sections_of(rows: &CatalogRows, row: &MethodRow) -> Vec<String> {
-    let (plugin, method) = row.permission_key();
-    let actions = rows.actions.iter().filter(|a| a.plugin == plugin && a.method == method);
-    actions
-        .map(|action| {
-            let section = rows.sections.iter().find(|section| section.id == action.id_section);
-            let ident = section.map_or("?", |section| &section.ident);
-            format!("{ident}:{}", action.mask)
-        })
-        .collect()
+/// What has become of a row.
+fn state(row: &MethodRow, catalog: &Catalog, is_first: bool) -> &'static str {
+    if row.upstream_name() == LOCAL {
+        return if row.exposed.as_deref() == Some("0") { "hidden" } else { "overlay" };
+    }
+    if is_first && catalog.by_id(&row.rpc_method).is_some() {
+        return "tool";
+    }
+    let shown = row.rpc_method.escape_debug().to_string();
+    let is_quarantined = catalog.quarantined().iter().any(|one| one.id == shown);
+    if is_quarantined { "quarantined" } else { "hidden" }
+}
+
+/// The sections that methods need, as rows say.
+struct Sections {
+    by_key: HashMap<(String, String), Vec<String>>,
+}
+
+impl Sections {
+    fn of(rows: &CatalogRows) -> Self {
+        let idents: HashMap<i64, &str> =
+            rows.sections.iter().map(|section| (section.id, section.ident.as_str())).collect();
+        let mut by_key: HashMap<(String, String), Vec<String>> = HashMap::new();
+        for action in &rows.actions {
+            let ident = idents.get(&action.id_section).copied().unwrap_or("?");
+            let key = (action.plugin.to_ascii_lowercase(), action.method.to_ascii_lowercase());
+            by_key.entry(key).or_default().push(format!("{ident}:{}", action.mask));
+        }
+        Self { by_key }
+    }
+
+    /// With a mask where an action gives one; `closed` where the row names one without.
+    fn named_by(&self, row: &MethodRow) -> Vec<String> {
+        let (plugin, method) = row.permission_key();
+        let key = (plugin.to_ascii_lowercase(), method.to_ascii_lowercase());
+        let mut named = self.by_key.get(&key).cloned().unwrap_or_default();
+        for ident in row.section_names().unwrap_or_default() {
+            if !named.iter().any(|known| known.starts_with(&format!("{ident}:"))) {
+                named.push(format!("{ident}:closed"));
+            }
+        }
+        named
+    }
 }
 
 async fn show(
@@ -214,18 +300,21 @@ async fn show(
             "tool": tool,
             "needs": needs,
             "findings": findings,
-            "decision": decision.map(|decision| decision.to_string()),
+            "decision": decision
+                .filter(|decision| inspection.row.upstream_name() != LOCAL || !decision.is_allowed())
+                .map(|decision| decision.to_string()),
         });
         printer.data(json_line(&line)?);
         return Ok(());
     }
+    let is_code = inspection.row.upstream_name() == LOCAL;
     printer.data(format_args!("{id}, on upstream `{}`", inspection.row.upstream_name()));
-    match (&tool, inspection.row.upstream_name()) {
-        (Some(tool), _) => printer.data(serde_json::to_string_pretty(tool)?),
-        (None, LOCAL) => printer.data("defined by the program that serves it"),
-        (None, _) => printer.data("not exposed"),
+    match &tool {
+        Some(tool) => printer.data(serde_json::to_string_pretty(tool)?),
+        None if is_code => printer.data(CODE_DECIDES),
+        None => printer.data("not exposed"),
     }
-    if needs.is_empty() {
+    if needs.is_empty() && !is_code {
         printer.data("open to every caller");
     }
     for need in needs {
@@ -234,8 +323,13 @@ async fn show(
     for finding in findings {
         printer.data(format_args!("note: {finding}"));
     }
-    if let (Some(decision), Some(caller)) = (decision, caller) {
-        printer.data(format_args!("{caller}: {decision}"));
+    match (decision, caller) {
+        // Code can need more than rows say, never less.
+        (Some(decision), Some(caller)) if is_code && decision.is_allowed() => {
+            printer.data(format_args!("{caller}: the rows do not keep them out; ask the server"));
+        }
+        (Some(decision), Some(caller)) => printer.data(format_args!("{caller}: {decision}")),
+        _ => {}
     }
     Ok(())
 }

@@ -30,9 +30,9 @@ pub(crate) async fn run(
     let tokens = if serve.demo {
         demo::prepare(&*store, &local, &config.database).await?
     } else {
-        ensure_sections(&*store, &local).await?;
         Vec::new()
     };
+    ensure_sections(&*store, &local).await?;
     let code = local.methods().to_vec();
     let local: Arc<dyn Upstream> = Arc::new(local);
     let gateway = Gateway::new([(Arc::from(LOCAL), local)]).call_timeout(config.call_timeout);

@@ -146,3 +146,85 @@ fn other_databases_are_refused_without_showing_a_password() {
     assert_eq!(code, 1);
     assert!(talk.contains("sqlite:PATH") && !talk.contains("hunter2"), "{talk}");
 }
+
+#[test]
+fn what_is_code_cannot_be_opened_redefined_or_called_open() {
+    let place = Place::new();
+    drop(place.serve(&["--demo"]));
+    let database = ["--database", "sqlite:callgate-demo.db"];
+    let run = |arguments: &[&str]| place.run(&[arguments, &database].concat());
+    let refused = run(&["method", "edit", "content.article.delete", "--no-sections"]);
+    insta::assert_debug_snapshot!(refused.failure());
+    assert_eq!(run(&["method", "edit", "user.get", "--param", "int $x"]).failure().0, 1);
+    place.sql("callgate-demo.db", "DELETE FROM section_actions");
+    let shown = run(&["method", "show", "cache.rebuild", "--caller", "reader"]).data();
+    assert!(!shown.contains("open to every") && !shown.contains("allowed"), "{shown}");
+    let removed = run(&["method", "remove", "cache.rebuild"]).talk();
+    assert!(removed.contains("still serves it"), "{removed}");
+}
+
+#[test]
+fn an_edit_of_the_upstream_does_not_open_a_method() {
+    let place = registry();
+    place.ok(&["section", "add", "secret"]);
+    place.ok(&["user", "add", "ada"]);
+    place.ok(&["method", "add", "x", "--section", "secret:execute"]);
+    place.ok(&["method", "edit", "x", "--upstream", "legacy"]);
+    let shown = place.ok(&["method", "show", "x", "--caller", "ada"]);
+    assert!(shown.contains("ada: denied"), "{shown}");
+    // Nor does losing the action.
+    place.sql("callgate.db", "DELETE FROM section_actions");
+    let shown = place.ok(&["method", "show", "x", "--caller", "ada"]);
+    assert!(shown.contains("ada: denied"), "{shown}");
+    assert!(place.ok(&["method", "list"]).contains("secret:closed"));
+}
+
+#[test]
+fn lists_say_what_has_become_of_each_row_and_keep_to_their_lines() {
+    let place = registry();
+    place.sql(
+        "callgate.db",
+        "INSERT INTO rpc_methods (rpc_method, exposed, safety) VALUES
+            ('bad', 1, 'bogus'), ('dup', 1, NULL), ('dup', 1, NULL), ('hidden', 0, NULL),
+            ('line' || char(10) || 'break', 1, NULL)",
+    );
+    insta::assert_snapshot!(place.ok(&["method", "list"]));
+    let removed = place.run(&["method", "remove", "dup"]).talk();
+    assert!(removed.contains("2 rows"), "{removed}");
+}
+
+#[test]
+fn a_tokens_life_has_bounds() {
+    let place = registry();
+    place.ok(&["user", "add", "ada"]);
+    for life in ["0s", "9000years"] {
+        assert_eq!(place.run(&["token", "create", "ada", "--expires-in", life]).failure().0, 2);
+    }
+    place.sql(
+        "callgate.db",
+        "INSERT INTO callgate_tokens (id_user, name, digest, created_at, expires_at)
+         VALUES (1, 'far', 'x', 0, 9000000000000000000)",
+    );
+    assert!(place.ok(&["token", "list"]).contains("9999-12-31"));
+}
+
+#[test]
+fn database_errors_say_which_and_what_to_do() {
+    let place = Place::new();
+    place.write("text.db", &"not a database at all, only text ".repeat(40));
+    drop(place.serve(&["--demo"]));
+    place.sql("taken.db", "CREATE TABLE users (a TEXT)");
+    let failures: Vec<_> = [
+        ["user", "list", "--database", "sqlite:text.db"],
+        ["user", "list", "--database", "sqlite:none/x.db"],
+        ["user", "list", "--preset", "drupal"],
+    ]
+    .iter()
+    .map(|arguments| place.run(arguments).failure())
+    .chain([
+        place.run(&["migrate", "--database", "sqlite:none/x.db"]).failure(),
+        place.run(&["migrate", "--database", "sqlite:taken.db"]).failure(),
+    ])
+    .collect();
+    insta::assert_debug_snapshot!(failures);
+}

@@ -164,6 +164,29 @@ fn a_catalog_that_cannot_be_read_is_told_until_it_can_and_grants_stay_live() {
 }
 
 #[test]
+fn d19_a_method_that_is_closed_to_everybody_is_told_in_the_log() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    place.sql(
+        DB,
+        "INSERT INTO rpc_methods (rpc_method, sections) VALUES ('shut', 'gone'), ('open', '')",
+    );
+    server.until("the open one is listed", |server| server.tools("") == ["open"]);
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    assert!(log.contains("`shut`: section `gone` does not exist"), "{log}");
+}
+
+#[test]
+fn a_replaced_database_is_told() {
+    let place = Place::new();
+    let server = place.serve(&[]);
+    std::fs::rename(place.path(DB), place.path("away.db")).unwrap();
+    place.ok(&["migrate"]);
+    server.until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");
+}
+
+#[test]
 fn d2_tool_names_are_remembered_in_the_registry() {
     let place = Place::new();
     let server = place.serve(&[]);

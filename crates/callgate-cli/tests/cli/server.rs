@@ -158,3 +158,33 @@ fn b48_the_faces_need_no_rows_of_their_own() {
     assert_eq!(server.get("", "/mcp/tools/list").body, r#"{"tools":[],"nextCursor":null}"#);
     assert_eq!(place.ok(&["method", "list", "--json"]), "");
 }
+
+#[test]
+fn silent_and_half_said_connections_are_let_go() {
+    let place = Place::new();
+    place.write("callgate.toml", "max_connections = 3\n");
+    let server = place.serve(&[]);
+    let mut streams: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    streams[1].write_all(b"PRI * HT").unwrap();
+    streams[2].write_all(b"GET /hea").unwrap();
+    // Every place is taken; this waits until they are given back, or fails.
+    assert_eq!(server.get("", "/healthz").status, 200);
+    for stream in &mut streams {
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+    }
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    assert!(log.contains("max_connections"), "{log}");
+}
+
+#[test]
+fn a_path_that_is_not_text_has_the_usual_error_object() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    for head in ["POST /mcp/tools/%ff", "GET /mcp/tools/%ff", "GET /mcp/tools/list/"] {
+        let reply = server.request(head, "", "{}");
+        assert_eq!(reply.status, 404, "{head}");
+        assert!(reply.json()["error"]["code"].is_string(), "{}", reply.body);
+    }
+}

@@ -58,6 +58,7 @@ impl Place {
         use sqlx::{Connection as _, Executor as _};
         let options = sqlx::sqlite::SqliteConnectOptions::new()
             .filename(self.path(file))
+            .create_if_missing(true)
             .busy_timeout(PATIENCE);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {

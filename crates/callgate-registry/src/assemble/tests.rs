@@ -215,6 +215,76 @@ fn d17_the_same_id_on_another_upstream_is_quarantined_and_code_wins() {
 }
 
 #[test]
+fn d17_a_section_that_an_overlay_names_is_closed_without_an_action() {
+    let open = [Method::new("m".parse().unwrap())];
+    let row = MethodRow { sections: Some("[\"system\"]".to_owned()), ..overlay() };
+    let rows = CatalogRows { methods: vec![row], ..rows() };
+    assert_eq!(listed(&assemble(&rows, assembly(&open)).catalog, &ALL), 0);
+}
+
+#[test]
+fn d18_of_two_overlays_the_first_counts() {
+    let hidden = MethodRow { exposed: Some("0".to_owned()), ..overlay() };
+    let rows = CatalogRows { methods: vec![hidden, overlay()], ..rows() };
+    let catalog = assemble(&rows, assembly(&[code()])).catalog;
+    assert_eq!((catalog.len(), catalog.quarantined().len()), (0, 1));
+}
+
+#[test]
+fn an_action_protects_its_method_in_whatever_case_it_is_written() {
+    let rows = CatalogRows {
+        methods: vec![row("deleteUser")],
+        actions: vec![ActionRow { plugin: "p".to_owned(), ..action("DELETEUSER", 1, "6") }],
+        ..rows()
+    };
+    let catalog = assemble(&rows, assembly(&[])).catalog;
+    assert_eq!(listed(&catalog, &[]), 0);
+    assert_eq!(listed(&catalog, &ALL), 1);
+}
+
+#[test]
+fn d19_what_closes_a_method_is_a_finding_that_goes_when_it_is_mended() {
+    let mut rows = CatalogRows {
+        methods: vec![MethodRow { sections: Some("gone".to_owned()), ..row("m") }, row("n")],
+        actions: vec![action("n", 1, "99")],
+        ..rows()
+    };
+    let first = Arc::new(assemble(&rows, assembly(&[])).catalog);
+    let closing = |catalog: &Catalog, id: &str| {
+        catalog.by_id(id).unwrap().findings().iter().any(Finding::closes)
+    };
+    assert!(closing(&first, "m") && closing(&first, "n"));
+    rows.sections.push(SectionRow {
+        id: 3,
+        caption: String::new(),
+        ident: "gone".to_owned(),
+        mask: String::new(),
+    });
+    let previous = Some(first);
+    let second = assemble(&rows, Assembly { previous, ..assembly(&[]) }).catalog;
+    let findings = second.by_id("m").unwrap().findings();
+    assert!(findings.contains(&Finding::SectionWithoutAction("gone".into())), "{findings:?}");
+}
+
+#[test]
+fn d2_a_hidden_method_keeps_its_name_and_a_duplicate_gets_none() {
+    let numbered = |id: i64, name: &str| MethodRow { id, ..row(name) };
+    let hidden = MethodRow {
+        exposed: Some("0".to_owned()),
+        tool_name: Some("m_x".to_owned()),
+        ..numbered(1, "m.x")
+    };
+    let rows = CatalogRows {
+        methods: vec![hidden, numbered(2, "m:x"), numbered(3, "a.b"), numbered(4, "a.b")],
+        ..rows()
+    };
+    let assembled = assemble(&rows, assembly(&[]));
+    assert_ne!(assembled.catalog.by_id("m:x").unwrap().name().as_str(), "m_x");
+    let numbers: Vec<i64> = assembled.new_names.iter().map(|(id, _)| *id).collect();
+    assert_eq!(numbers, [2, 3]);
+}
+
+#[test]
 fn d17_a_row_can_hide_code() {
     let rows = CatalogRows {
         methods: vec![MethodRow { exposed: Some("0".to_owned()), ..overlay() }],

@@ -90,7 +90,7 @@ fn b59_defaults_make_parameters_optional() {
                 "q": {"type": ["string", "null"], "default": null},
                 "sort": {"type": "string", "default": "asc"},
                 "n": {"type": "integer", "default": -3},
-                "f": {"type": "object", "default": []},
+                "f": {"type": "object"},
                 "c": {"type": "integer"},
                 "ids": {"type": "array", "items": {"type": "integer"}},
             },
@@ -105,6 +105,14 @@ fn b59_defaults_make_parameters_optional() {
     assert_eq!(
         tool(&column)["inputSchema"]["properties"]["details"],
         json!({"type": "boolean", "default": true})
+    );
+}
+
+#[test]
+fn a_literal_may_hold_what_begins_a_default() {
+    assert_eq!(
+        schema(r#"["'='|'<' $op = '='"]"#)["properties"]["op"],
+        json!({"type": "string", "enum": ["=", "<"], "default": "="})
     );
 }
 

@@ -1,10 +1,13 @@
 //! What writes. Each operation is one transaction, which takes the write lock at its start.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use callgate::Mask;
 use sqlx::{Row as _, Sqlite, SqliteConnection, Transaction};
 
 use super::SqliteStore;
+use super::load::{METHODS, method};
 use crate::rows::MethodRow;
 use crate::store::{Edit, Holder, NewToken, Result, StoreError};
 
@@ -24,6 +27,18 @@ impl SqliteStore {
         }
     }
 
+    async fn delete_actions(
+        &self,
+        connection: &mut SqliteConnection,
+        row: &MethodRow,
+    ) -> Result<()> {
+        let (plugin, method) = row.permission_key();
+        let sql = "DELETE FROM {section_actions}
+                   WHERE lower(plugin) = lower(?) AND lower(method) = lower(?)";
+        sqlx::query(self.sql(sql)).bind(plugin).bind(method).execute(connection).await?;
+        Ok(())
+    }
+
     async fn replace_actions(
         &self,
         connection: &mut SqliteConnection,
@@ -31,11 +46,9 @@ impl SqliteStore {
         needs: &[(String, Mask)],
     ) -> Result<()> {
         let (plugin, method) = row.permission_key();
-        sqlx::query(self.sql("DELETE FROM {section_actions} WHERE plugin = ? AND method = ?"))
-            .bind(plugin)
-            .bind(method)
-            .execute(&mut *connection)
-            .await?;
+        let sql = "DELETE FROM {section_actions}
+                   WHERE lower(plugin) = lower(?) AND lower(method) = lower(?)";
+        sqlx::query(self.sql(sql)).bind(plugin).bind(method).execute(&mut *connection).await?;
         for (section, mask) in needs {
             let id = self.section_id(&mut *connection, section).await?;
             let sql = "INSERT INTO {section_actions} (id_section, plugin, method, mask, comment)
@@ -48,6 +61,42 @@ impl SqliteStore {
                 .execute(&mut *connection)
                 .await?;
         }
+        Ok(())
+    }
+}
+
+impl SqliteStore {
+    async fn method_by_number(
+        &self,
+        connection: &mut SqliteConnection,
+        row: &MethodRow,
+    ) -> Result<MethodRow> {
+        let sql = format!("{METHODS} WHERE id = ?");
+        let found = sqlx::query(self.sql(&sql)).bind(row.id).fetch_optional(connection).await?;
+        let missing = || StoreError::NotFound { what: "method", name: row.rpc_method.clone() };
+        method(&found.ok_or_else(missing)?)
+    }
+
+    /// What a method needed under its old key it also needs under its new one.
+    async fn copy_actions(
+        &self,
+        connection: &mut SqliteConnection,
+        old: &MethodRow,
+        new: &MethodRow,
+    ) -> Result<()> {
+        let sql =
+            "INSERT OR IGNORE INTO {section_actions} (id_section, plugin, method, mask, comment)
+            SELECT id_section, ?, ?, mask, comment FROM {section_actions}
+            WHERE lower(plugin) = lower(?) AND lower(method) = lower(?)";
+        let ((plugin, method), (from_plugin, from_method)) =
+            (new.permission_key(), old.permission_key());
+        sqlx::query(self.sql(sql))
+            .bind(plugin)
+            .bind(method)
+            .bind(from_plugin)
+            .bind(from_method)
+            .execute(connection)
+            .await?;
         Ok(())
     }
 }
@@ -74,28 +123,31 @@ impl Edit for SqliteStore {
 
     async fn update_method(&self, row: &MethodRow, needs: Option<&[(String, Mask)]>) -> Result<()> {
         let mut transaction = self.writing().await?;
+        let old = self.method_by_number(&mut transaction, row).await?;
         let sql = "UPDATE {rpc_methods} SET plugin = ?, method = ?, rpc_method = ?, params = ?,
             params_types = ?, description = ?, sections = ?, return_type = ?, title = ?,
             safety = ?, annotations = ?, exposed = ?, upstream = ?, tool_name = ?,
             input_schema = ?, output_schema = ?, defaults = ? WHERE id = ?";
         let query = bind_columns(sqlx::query(self.sql(sql)), row).bind(row.id);
-        if query.execute(&mut *transaction).await?.rows_affected() == 0 {
-            return Err(StoreError::NotFound { what: "method", name: row.rpc_method.clone() });
-        }
+        query.execute(&mut *transaction).await?;
         if let Some(needs) = needs {
             self.replace_actions(&mut transaction, row, needs).await?;
+        } else if old.permission_key() != row.permission_key() {
+            self.copy_actions(&mut transaction, &old, row).await?;
         }
         Ok(transaction.commit().await?)
     }
 
-    async fn remove_method(&self, id: &str) -> Result<()> {
+    async fn remove_method(&self, id: &str) -> Result<u64> {
         let mut transaction = self.writing().await?;
-        // The actions first, by the key of each row: they must not stay for a later namesake.
-        let sql = "DELETE FROM {section_actions} WHERE EXISTS (SELECT 1 FROM {rpc_methods} r
-            WHERE r.rpc_method = ?
-            AND {section_actions}.plugin = COALESCE(r.plugin, r.upstream, 'default')
-            AND {section_actions}.method = COALESCE(r.method, r.rpc_method))";
-        sqlx::query(self.sql(sql)).bind(id).execute(&mut *transaction).await?;
+        // The actions first: they must not stay for a later namesake, nor go while another method
+        // has them.
+        let rows = self.rows(&mut transaction, METHODS, method).await?;
+        let (mine, others): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.rpc_method == id);
+        let kept: HashSet<_> = others.iter().map(|row| lower(row.permission_key())).collect();
+        for row in mine.iter().filter(|row| !kept.contains(&lower(row.permission_key()))) {
+            self.delete_actions(&mut transaction, row).await?;
+        }
         let gone = sqlx::query(self.sql("DELETE FROM {rpc_methods} WHERE rpc_method = ?"))
             .bind(id)
             .execute(&mut *transaction)
@@ -103,19 +155,21 @@ impl Edit for SqliteStore {
         if gone.rows_affected() == 0 {
             return Err(StoreError::NotFound { what: "method", name: id.to_owned() });
         }
-        Ok(transaction.commit().await?)
+        transaction.commit().await?;
+        Ok(gone.rows_affected())
     }
 
     async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<()> {
-        let mut transaction = self.writing().await?;
-        for (id, name) in names {
-            sqlx::query(self.sql("UPDATE {rpc_methods} SET tool_name = ? WHERE id = ?"))
-                .bind(name)
-                .bind(id)
-                .execute(&mut *transaction)
-                .await?;
+        // In parts, so that other writers need not wait for all of them.
+        for part in names.chunks(1_000) {
+            let mut transaction = self.writing().await?;
+            let sql = "UPDATE {rpc_methods} SET tool_name = ? WHERE id = ? AND tool_name IS NULL";
+            for (id, name) in part {
+                sqlx::query(self.sql(sql)).bind(name).bind(id).execute(&mut *transaction).await?;
+            }
+            transaction.commit().await?;
         }
-        Ok(transaction.commit().await?)
+        Ok(())
     }
 
     async fn add_user(&self, login: &str, role: Option<&str>) -> Result<i64> {
@@ -260,6 +314,10 @@ impl Edit for SqliteStore {
         sqlx::query(sql).bind(name).bind(value).execute(&self.pool).await?;
         Ok(())
     }
+}
+
+fn lower((plugin, method): (&str, &str)) -> (String, String) {
+    (plugin.to_ascii_lowercase(), method.to_ascii_lowercase())
 }
 
 type Query<'q> = sqlx::query::Query<'q, Sqlite, sqlx::sqlite::SqliteArguments>;

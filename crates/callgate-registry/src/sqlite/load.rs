@@ -34,7 +34,8 @@ const METHOD_COLUMNS: [&str; 17] = [
 
 /// Cast, since SQLite lets any column hold anything; and as one value, since the driver's cost is
 /// by the value: with 100,000 rows this takes a third of the time.
-const METHODS: &str = "SELECT id, json_array(CAST(rpc_method AS TEXT), CAST(plugin AS TEXT),
+pub(super) const METHODS: &str =
+    "SELECT id, json_array(CAST(rpc_method AS TEXT), CAST(plugin AS TEXT),
     CAST(method AS TEXT), CAST(params AS TEXT), CAST(params_types AS TEXT),
     CAST(description AS TEXT), CAST(sections AS TEXT), CAST(return_type AS TEXT),
     CAST(title AS TEXT), CAST(safety AS TEXT), CAST(annotations AS TEXT), CAST(exposed AS TEXT),
@@ -67,7 +68,7 @@ impl SqliteStore {
         Ok(self.pool.begin().await?)
     }
 
-    async fn rows<T>(
+    pub(super) async fn rows<T>(
         &self,
         connection: &mut SqliteConnection,
         sql: &str,
@@ -81,6 +82,7 @@ impl SqliteStore {
 #[async_trait]
 impl Load for SqliteStore {
     async fn revisions(&self) -> Result<Revisions> {
+        self.check_file()?;
         revisions(&mut *self.pool.acquire().await?).await
     }
 
@@ -211,7 +213,7 @@ async fn revisions(connection: &mut SqliteConnection) -> Result<Revisions> {
     Ok(revisions)
 }
 
-fn method(row: &SqliteRow) -> Result<MethodRow> {
+pub(super) fn method(row: &SqliteRow) -> Result<MethodRow> {
     let bytes: &[u8] = row.try_get_unchecked(1)?;
     let mut unreadable = None;
     let columns = match std::str::from_utf8(bytes) {

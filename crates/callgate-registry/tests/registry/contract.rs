@@ -45,6 +45,36 @@ async fn a_method_is_added_changed_and_removed_with_its_actions() {
 }
 
 #[tokio::test]
+async fn what_protects_a_method_stays_when_its_key_changes_or_a_namesake_goes() {
+    let registry = registry().await;
+    let store = &registry.store;
+    store.add_section("secret", "Secret", Mask::Execute).await.unwrap();
+    let needs = [("secret".to_owned(), Mask::Execute)];
+    store.add_method(&row("x"), &needs).await.unwrap();
+    let x = store.methods_with_id("x").await.unwrap().remove(0);
+    let moved = MethodRow { upstream: Some("legacy".to_owned()), ..x };
+    store.update_method(&moved, None).await.unwrap();
+    let keys = async || {
+        let rows = store.catalog_rows().await.unwrap();
+        rows.actions.into_iter().map(|action| (action.plugin, action.method)).collect::<Vec<_>>()
+    };
+    assert!(keys().await.contains(&("legacy".to_owned(), "x".to_owned())));
+    // Two ids for one method of the application.
+    let alias = |id: &str| MethodRow {
+        plugin: Some("P".to_owned()),
+        method: Some("wipe".to_owned()),
+        ..row(id)
+    };
+    store.add_method(&alias("alias1"), &needs).await.unwrap();
+    store.add_method(&alias("alias2"), &needs).await.unwrap();
+    let wipe = ("P".to_owned(), "wipe".to_owned());
+    assert_eq!(store.remove_method("alias1").await.unwrap(), 1);
+    assert!(keys().await.contains(&wipe));
+    store.remove_method("alias2").await.unwrap();
+    assert!(!keys().await.contains(&wipe));
+}
+
+#[tokio::test]
 async fn names_that_are_taken_and_things_that_are_missing_are_errors_that_change_nothing() {
     let registry = registry().await;
     let store = &registry.store;
@@ -55,7 +85,7 @@ async fn names_that_are_taken_and_things_that_are_missing_are_errors_that_change
     let errors = [
         store.add_method(&row("m"), &[]).await.unwrap_err(),
         store.add_method(&row("n"), &[("gone".to_owned(), Mask::Read)]).await.unwrap_err(),
-        store.remove_method("n").await.unwrap_err(),
+        store.remove_method("n").await.map(|_| ()).unwrap_err(),
         store.update_method(&row("n"), None).await.unwrap_err(),
         store.add_user("ada", Some("newrole")).await.map(|_| ()).unwrap_err(),
         store.add_section("s", "S", Mask::Execute).await.unwrap_err(),
@@ -189,6 +219,9 @@ async fn names_and_sections_are_written_once() {
     store.remember_tool_names(&[(id, "a_b".to_owned())]).await.unwrap();
     let name = store.methods_with_id("a.b").await.unwrap().remove(0).tool_name;
     assert_eq!(name.as_deref(), Some("a_b"));
+    store.remember_tool_names(&[(id, "other".to_owned())]).await.unwrap();
+    let name = store.methods_with_id("a.b").await.unwrap().remove(0).tool_name;
+    assert_eq!(name.as_deref(), Some("a_b"), "what is there stays");
     store.add_section("s", "Mine", Mask::Read).await.unwrap();
     store.ensure_sections(&["s".to_owned(), "t".to_owned()]).await.unwrap();
     let sections = store.sections().await.unwrap();

@@ -209,7 +209,9 @@ async fn a_missing_a_foreign_and_a_newer_file_are_told_apart() {
         "this is not a database, but it is long enough to be looked at".repeat(9),
     )
     .unwrap();
-    assert!(matches!(SqliteStore::open(&text, None).await, Err(StoreError::Database(_))));
+    let error = SqliteStore::open(&text, None).await.unwrap_err();
+    assert_eq!(error.to_string(), "file is not a database");
+    assert!(error.advice().is_some());
     let registry = registry().await;
     registry.sql("INSERT INTO callgate_migrations VALUES (99, 'future', 0)").await;
     let error = SqliteStore::open(&registry.path, None).await.unwrap_err();
@@ -218,4 +220,28 @@ async fn a_missing_a_foreign_and_a_newer_file_are_told_apart() {
         SqliteStore::migrate(&registry.path, None).await,
         Err(StoreError::Newer { .. })
     ));
+}
+
+#[tokio::test]
+async fn a_database_with_tables_of_its_own_is_refused_and_not_touched() {
+    let registry = registry().await;
+    let path = registry.path.with_file_name("other.db");
+    let other = Registry { path: path.clone(), ..registry };
+    std::fs::write(&path, "").unwrap();
+    other.sql("CREATE TABLE Users (name TEXT)").await;
+    let before = std::fs::read(&path).unwrap();
+    let error = SqliteStore::migrate(&path, None).await.unwrap_err();
+    assert_eq!(error.to_string(), "the database has a table `users` of its own");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    assert!(!path.with_extension("db-wal").exists());
+}
+
+#[tokio::test]
+async fn a_file_that_was_replaced_is_noticed() {
+    let registry = registry().await;
+    registry.store.revisions().await.unwrap();
+    std::fs::rename(&registry.path, registry.path.with_extension("away")).unwrap();
+    assert!(matches!(registry.store.revisions().await, Err(StoreError::Replaced(_))));
+    SqliteStore::migrate(&registry.path, None).await.unwrap();
+    assert!(matches!(registry.store.revisions().await, Err(StoreError::Replaced(_))));
 }
