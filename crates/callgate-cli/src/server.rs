@@ -12,11 +12,14 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
 
 /// A client that takes longer to say what it wants, from the first moment on or after a reply, is
 /// let go: silent connections must not take the places of others. HTTP/2 is left to proxies in
 /// front, since finding out which protocol a silent client means has no time limit.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// A client that does not read what it asked for is let go.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 /// After a failed accept, so that a lack of file descriptors is not a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -46,7 +49,10 @@ pub(crate) async fn serve(
         };
         let Some((stream, permit)) = accepted else { continue };
         let service = TowerToHyperService::new(router.clone());
-        let connection = graceful.watch(builder.serve_connection(TokioIo::new(stream), service));
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(WRITE_TIMEOUT));
+        let stream = TokioIo::new(Box::pin(stream));
+        let connection = graceful.watch(builder.serve_connection(stream, service));
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(error = %error, "connection ended");

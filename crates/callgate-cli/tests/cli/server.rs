@@ -162,17 +162,26 @@ fn b48_the_faces_need_no_rows_of_their_own() {
 #[test]
 fn silent_and_half_said_connections_are_let_go() {
     let place = Place::new();
-    place.write("callgate.toml", "max_connections = 3\n");
-    let server = place.serve(&[]);
-    let mut streams: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    place.write("callgate.toml", "max_connections = 4\n");
+    let server = place.serve(&["--demo"]);
+    let mut streams: Vec<_> = (0..4).map(|_| server.connect()).collect();
     streams[1].write_all(b"PRI * HT").unwrap();
     streams[2].write_all(b"GET /hea").unwrap();
+    // One asks and asks, and never reads a reply.
+    streams[3].set_nonblocking(true).unwrap();
+    let asking = b"GET /mcp/tools/list HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1_000);
+    while streams[3].write(&asking).is_ok() {}
     // Every place is taken; this waits until they are given back, or fails.
     assert_eq!(server.get("", "/healthz").status, 200);
-    for stream in &mut streams {
-        let mut rest = Vec::new();
-        let _ = stream.read_to_end(&mut rest);
-    }
+    // And all of them are given back, not one only.
+    server.until("the fourth is let go", |_| {
+        let mut places: Vec<_> = (0..4).map(|_| server.connect()).collect();
+        places.iter_mut().all(|stream| {
+            stream.set_read_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            stream.read_exact(&mut [0; 12]).is_ok()
+        })
+    });
     server.signal("-TERM");
     let (_, log) = server.ended();
     assert!(log.contains("max_connections"), "{log}");
