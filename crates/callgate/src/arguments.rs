@@ -10,7 +10,7 @@ mod tests;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use moka::sync::Cache;
@@ -66,6 +66,8 @@ pub(crate) struct CallPlan {
     validator: jsonschema::Validator,
     schema: Value,
     is_recursive: bool,
+    /// A validator for each parameter, made when first needed.
+    parts: OnceLock<Vec<(String, jsonschema::Validator)>>,
 }
 
 #[derive(Debug)]
@@ -120,6 +122,7 @@ impl CallPlan {
             validator: compile(&schema)?,
             is_recursive: find_reference(&schema).is_some(),
             schema,
+            parts: OnceLock::new(),
         })
     }
 
@@ -199,17 +202,22 @@ impl CallPlan {
         if !missing.is_empty() {
             return ArgumentsError::missing(&missing);
         }
+        let parts = self.parts.get_or_init(|| self.compile_parts());
+        let given = parts.iter().filter_map(|(name, part)| Some((name, part, object.get(name)?)));
+        let wrong = given.filter(|(_, part, value)| !part.is_valid(value));
+        ArgumentsError::wrong(wrong.map(|(name, _, value)| (name, value)))
+    }
+
+    fn compile_parts(&self) -> Vec<(String, jsonschema::Validator)> {
         let properties = self.schema.get("properties").and_then(Value::as_object);
-        let is_wrong = |name: &str, property: &Value| {
-            let Some(value) = object.get(name) else { return false };
+        let parts = properties.into_iter().flatten().filter_map(|(name, property)| {
             let mut schema = property.clone();
-            if let (Value::Object(schema), Some(parts)) = (&mut schema, self.schema.get("$defs")) {
-                schema.insert("$defs".to_owned(), parts.clone());
+            if let (Value::Object(schema), Some(defs)) = (&mut schema, self.schema.get("$defs")) {
+                schema.insert("$defs".to_owned(), defs.clone());
             }
-            compile(&schema).is_ok_and(|validator| !validator.is_valid(value))
-        };
-        let wrong = properties.into_iter().flatten().filter(|(name, p)| is_wrong(name, p));
-        ArgumentsError::wrong(wrong.filter_map(|(name, _)| Some((name, object.get(name)?))))
+            Some((name.clone(), compile(&schema).ok()?))
+        });
+        parts.collect()
     }
 
     fn takes_as_it_is(&self, given: &HashMap<&str, &RawValue>) -> bool {

@@ -334,9 +334,9 @@ impl Param {
 
 pub(crate) fn find_reference(schema: &Value) -> Option<&str> {
     match schema {
-        Value::Object(map) => map
-            .get("$ref")
-            .and_then(Value::as_str)
+        Value::Object(map) => ["$ref", "$dynamicRef"]
+            .iter()
+            .find_map(|keyword| map.get(*keyword)?.as_str())
             .or_else(|| map.values().find_map(find_reference)),
         Value::Array(items) => items.iter().find_map(find_reference),
         _ => None,
