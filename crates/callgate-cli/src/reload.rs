@@ -19,6 +19,8 @@ use tokio::task::JoinHandle;
 
 /// How often the counters are asked for.
 const POLL: Duration = Duration::from_millis(250);
+/// How often they are asked for at most, when callers have tokens that are not known.
+const MIN_PAUSE: Duration = Duration::from_millis(20);
 /// How often the last use of tokens is written.
 const FLUSH_USES: Duration = Duration::from_mins(1);
 /// So many problems are named in the log at once.
@@ -91,9 +93,19 @@ impl Reloader {
         let mut ticks = tokio::time::interval(POLL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut flushed = Instant::now();
+        let mut polled_at = tokio::time::Instant::now();
         loop {
-            ticks.tick().await;
+            tokio::select! {
+                _ = ticks.tick() => {}
+                // A token that is not known may be new: look at once, but not all the time.
+                () = self.authenticator.newer_access_wanted() => {
+                    tokio::time::sleep_until(polled_at + MIN_PAUSE).await;
+                }
+            }
+            let number = self.authenticator.read_begins();
             let polled = self.poll().await.err().map(described);
+            self.authenticator.read_ended(number);
+            polled_at = tokio::time::Instant::now();
             match polled.or_else(|| self.catalog_failure.clone()) {
                 None => self.tell_success(),
                 Some(failure) => self.tell_failure(failure),

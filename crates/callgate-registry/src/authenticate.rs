@@ -1,6 +1,7 @@
 //! Rows to [`Access`], and tokens to callers.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,9 +10,13 @@ use callgate::BoxFuture;
 use callgate::access::{Access, Caller, Grants, KnownToken, Mask, Section, User};
 use callgate::http::{Authenticate, AuthenticateError, bearer_token};
 
+use tokio::sync::{Notify, watch};
+
 use crate::rows::{AccessRows, GrantRow};
 use crate::token::digest_from_hex;
 
+/// How long a token that is not known waits for a newer access.
+const MAX_WAIT: Duration = Duration::from_millis(500);
 /// The role whose grants callers without a credential have.
 const ANONYMOUS: &str = "anonymous";
 
@@ -75,6 +80,16 @@ fn time(seconds: i64) -> SystemTime {
 pub struct TokenAuthenticator {
     access: ArcSwap<Access>,
     used: Mutex<HashMap<i64, SystemTime>>,
+    reads: Reads,
+}
+
+/// How far the reading of the registry is: a token that is not known may be newer than the access in
+/// force, and is looked for again once the registry has been read anew.
+#[derive(Debug, Default)]
+struct Reads {
+    wanted: Notify,
+    begun: AtomicU64,
+    ended: watch::Sender<u64>,
 }
 
 impl TokenAuthenticator {
@@ -98,6 +113,32 @@ impl TokenAuthenticator {
         used.into_iter().map(|(id, time)| (id, seconds(time))).collect()
     }
 
+    /// Waits until somebody has a token that is not known.
+    pub async fn newer_access_wanted(&self) {
+        self.reads.wanted.notified().await;
+    }
+
+    /// To be called before the registry is read; what comes back goes to [`Self::read_ended`].
+    pub fn read_begins(&self) -> u64 {
+        self.reads.begun.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// To be called when the registry has been read, and what changed is in force.
+    pub fn read_ended(&self, number: u64) {
+        self.reads.ended.send_replace(number);
+    }
+
+    /// Waits for a read that begins after this; at once where nobody reads.
+    async fn newer_access(&self) {
+        let begun = self.reads.begun.load(Ordering::SeqCst);
+        if begun == 0 {
+            return;
+        }
+        let mut ended = self.reads.ended.subscribe();
+        self.reads.wanted.notify_one();
+        let _ = tokio::time::timeout(MAX_WAIT, ended.wait_for(|number| *number > begun)).await;
+    }
+
     fn caller(&self, token: Option<&str>) -> Result<Caller, AuthenticateError> {
         let access = self.access.load();
         let Some(token) = token else { return Ok(access.anonymous().clone()) };
@@ -114,6 +155,15 @@ impl Authenticate for TokenAuthenticator {
         &'a self,
         request: &'a callgate::http::Parts,
     ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
-        Box::pin(async move { self.caller(bearer_token(&request.headers)?) })
+        Box::pin(async move {
+            let token = bearer_token(&request.headers)?;
+            match self.caller(token) {
+                Err(AuthenticateError::InvalidToken) => {
+                    self.newer_access().await;
+                    self.caller(token)
+                }
+                known => known,
+            }
+        })
     }
 }

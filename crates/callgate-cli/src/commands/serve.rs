@@ -25,6 +25,10 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     logging::start(&config.log, config.log_format)?;
     check_address(config)?;
+    // First of all: a second demo that finds its port taken must not revoke the tokens of the first.
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", config.listen))?;
     let (store, _) = registry::migrate(config).await?;
     let local = if serve.demo { demo::application()? } else { Local::default() };
     let tokens = if serve.demo {
@@ -54,9 +58,6 @@ pub(crate) async fn run(
     };
     let router =
         http::router(Arc::clone(&gateway), Arc::clone(&authenticator) as _, readiness, options);
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}", config.listen))?;
     announce(config, serve, &listener, &gateway, &tokens, printer)?;
     drop(tokens);
     let watching = tokio::spawn(reloader.run());
@@ -124,7 +125,8 @@ fn announce(
         return Ok(());
     }
     printer.data(format_args!("Callgate {} listens on {url}", env!("CARGO_PKG_VERSION")));
-    printer.data(format_args!("{} tools from {}", catalog.len(), config.database));
+    let plural = if catalog.len() == 1 { "" } else { "s" };
+    printer.data(format_args!("{} tool{plural} from {}", catalog.len(), config.database));
     if let [(_, token), ..] = tokens {
         printer.data("\nTokens, new on each start:");
         for (user, token) in tokens {

@@ -66,6 +66,18 @@ fn d13_grants_tokens_and_masks_are_live() {
 }
 
 #[test]
+fn a_new_token_counts_at_once_and_a_bad_one_is_refused_in_the_end() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    for _ in 0..3 {
+        let token =
+            place.ok(&["token", "create", "reader", "--database", "sqlite:callgate-demo.db"]);
+        assert_eq!(server.tools(token.trim()).len(), 4);
+    }
+    assert_eq!(server.get("cg_unknown", "/mcp/tools/list").status, 401);
+}
+
+#[test]
 fn b40_d14_settings_are_live_and_a_bad_value_changes_nothing() {
     let place = Place::new();
     let server = place.serve(&[]);

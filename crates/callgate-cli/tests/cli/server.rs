@@ -17,11 +17,11 @@ fn it_listens_beyond_this_machine_only_when_told_how() {
 #[test]
 fn a_port_that_is_taken_is_an_error() {
     let place = Place::new();
-    let server = place.serve(&[]);
+    let server = place.serve(&["--demo"]);
     let address = server.start["address"].as_str().unwrap();
-    let (code, talk) =
-        place.run(&["serve", "--listen", address, "--database", "sqlite:other.db"]).failure();
+    let (code, talk) = place.run(&["serve", "--demo", "--listen", address]).failure();
     assert_eq!(code, 1);
+    assert_eq!(server.tools(&server.token("reader")).len(), 4, "its tokens stay good");
     assert!(talk.contains(&format!("cannot listen on {address}")), "{talk}");
 }
 
