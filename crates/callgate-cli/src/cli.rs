@@ -217,7 +217,7 @@ pub(crate) enum Section {
         /// Its name for people
         #[arg(long)]
         caption: Option<String>,
-        /// The highest mask that it knows
+        /// Festi's own mask of the section; what counts is the mask of each action
         #[arg(long, default_value = "execute")]
         mask: Mask,
     },

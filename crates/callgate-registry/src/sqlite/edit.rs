@@ -160,14 +160,13 @@ impl Edit for SqliteStore {
     }
 
     async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<()> {
-        // In parts, so that other writers need not wait for all of them.
-        for part in names.chunks(1_000) {
-            let mut transaction = self.writing().await?;
-            let sql = "UPDATE {rpc_methods} SET tool_name = ? WHERE id = ? AND tool_name IS NULL";
-            for (id, name) in part {
-                sqlx::query(self.sql(sql)).bind(name).bind(id).execute(&mut *transaction).await?;
-            }
-            transaction.commit().await?;
+        // In parts, so that other writers need not wait for all of them; each in one statement.
+        let sql = "UPDATE {rpc_methods} SET tool_name = given.value ->> 1
+                   FROM json_each(?) AS given
+                   WHERE {rpc_methods}.id = given.value ->> 0 AND tool_name IS NULL";
+        for part in names.chunks(2_000) {
+            let part = serde_json::to_string(part).unwrap_or_default();
+            sqlx::query(self.sql(sql)).bind(part).execute(&self.pool).await?;
         }
         Ok(())
     }
