@@ -16,7 +16,7 @@ use crate::rows::{AccessRows, GrantRow};
 use crate::token::digest_from_hex;
 
 /// How long a token that is not known waits for a newer access.
-const MAX_WAIT: Duration = Duration::from_millis(500);
+const MAX_WAIT: Duration = Duration::from_secs(2);
 /// The role whose grants callers without a credential have.
 const ANONYMOUS: &str = "anonymous";
 

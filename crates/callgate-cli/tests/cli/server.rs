@@ -25,6 +25,18 @@ fn a_port_that_is_taken_is_an_error() {
     assert!(talk.contains(&format!("cannot listen on {address}")), "{talk}");
 }
 
+/// Sends a request's head, and waits until the server asks for the body: so it is under way.
+fn begin_invoking(stream: &mut std::net::TcpStream, headers: &str, length: usize) {
+    let head = format!(
+        "POST /mcp/tools/invoke HTTP/1.1\r\nHost: x\r\n{headers}Expect: 100-continue\r\n\
+         Content-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut asked = [0; 25];
+    stream.read_exact(&mut asked).unwrap();
+    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+}
+
 #[test]
 fn a_request_under_way_finishes_when_the_program_is_told_to_stop() {
     let place = Place::new();
@@ -32,16 +44,7 @@ fn a_request_under_way_finishes_when_the_program_is_told_to_stop() {
     let token = server.token("admin");
     let body = r#"{"name":"cache.rebuild","arguments":{}}"#;
     let mut stream = server.connect();
-    let head = format!(
-        "POST /mcp/tools/invoke HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\
-         Expect: 100-continue\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    // The server asks for the body, so the request is under way.
-    let mut asked = [0; 25];
-    stream.read_exact(&mut asked).unwrap();
-    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+    begin_invoking(&mut stream, &format!("Authorization: Bearer {token}\r\n"), body.len());
     server.signal("-TERM");
     // It takes no new connections from now on, which shows that it heard.
     let address = server.start["address"].as_str().unwrap().to_owned();
@@ -60,10 +63,7 @@ fn requests_that_do_not_finish_are_cut_off_within_the_limit() {
     place.write("callgate.toml", "shutdown_timeout_seconds = 1\n");
     let server = place.serve(&[]);
     let mut stream = server.connect();
-    stream
-        .write_all(b"POST /mcp/tools/invoke HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
-        .unwrap();
-    server.until("the request is under way", |server| server.get("", "/healthz").status == 200);
+    begin_invoking(&mut stream, "", 9);
     server.signal("-TERM");
     let (code, log) = server.ended();
     assert_eq!(code, Some(0));
