@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::finding::Finding;
 use crate::method::{DefinitionError, Input, Method, Param, ParamType, Safety};
-use crate::schema::{InputSchema, NamedParam, Purpose, Schema};
+use crate::schema::{InputSchema, NamedParam, Purpose, Schema, WIRE_NAME, normalise};
 use crate::type_expr::TypeExpr;
 use crate::types::{TypeDefinition, Types};
 
@@ -78,12 +78,13 @@ fn write_input(
     let params = match &method.input {
         Input::Params(params) => advertised_names(params)?,
         Input::Schema { check, advertised } => {
-            note_odd_properties(check, findings);
             let Some(advertised) = advertised else {
+                note_odd_properties(check, findings);
                 json(out, check)?;
                 return Ok(None);
             };
-            findings.push(Finding::HiddenRootUnion);
+            note_odd_properties(advertised, findings);
+            note_what_differs(check, findings);
             json(out, advertised)?;
             let mut bytes = Vec::new();
             json(&mut bytes, check)?;
@@ -146,17 +147,34 @@ fn advertised_names(params: &[Param]) -> Result<Vec<NamedParam<'_>>, DefinitionE
         if is_portable(&param.name) {
             return (Cow::Borrowed(param.name()), param);
         }
-        let plain: String = param.name.chars().map(portable).take(60).collect();
-        let mut name = plain.clone();
-        for number in 2.. {
-            if taken.insert(name.clone()) {
-                break;
-            }
-            name = format!("{plain}_{number}");
-        }
-        (Cow::Owned(name), param)
+        (Cow::Owned(portable_name(&param.name, &mut taken)), param)
     });
     Ok(names.collect())
+}
+
+/// A form of `name` that clients take and that is not yet taken.
+pub(crate) fn portable_name(name: &str, taken: &mut HashSet<String>) -> String {
+    let plain: String = name.chars().map(portable).take(60).collect();
+    let mut name = plain.clone();
+    for number in 2.. {
+        if taken.insert(name.clone()) {
+            break;
+        }
+        name = format!("{plain}_{number}");
+    }
+    name
+}
+
+/// Why the advertised schema is not the one that is checked against.
+fn note_what_differs(check: &Value, findings: &mut Vec<Finding>) {
+    let properties = check.get("properties").and_then(Value::as_object).into_iter().flatten();
+    findings.extend(properties.filter_map(|(name, property)| {
+        let from = property.get(WIRE_NAME)?.as_str()?.to_owned();
+        Some(Finding::RenamedParam { from, to: name.clone() })
+    }));
+    if normalise::HIDDEN_AT_ROOT.iter().any(|keyword| check.get(*keyword).is_some()) {
+        findings.push(Finding::HiddenRootUnion);
+    }
 }
 
 fn note_odd_properties(schema: &Value, findings: &mut Vec<Finding>) {

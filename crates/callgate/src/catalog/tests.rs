@@ -128,6 +128,33 @@ fn d3_a_parameter_that_clients_refuse_is_renamed_with_a_finding() {
 }
 
 #[test]
+fn d3_properties_of_a_whole_schema_are_renamed_too() {
+    let schema = json!({
+        "properties": {"Transaction hash": {"type": "string"}, "Transaction_hash": {"type": "integer"}},
+        "required": ["Transaction hash"],
+    });
+    let catalog = build([method("a").input_schema(schema).unwrap()]);
+    assert_eq!(
+        tool(&catalog, "a")["inputSchema"],
+        json!({
+            "type": "object",
+            "properties": {
+                "Transaction_hash_2": {"type": "string"},
+                "Transaction_hash": {"type": "integer"},
+            },
+            "required": ["Transaction_hash_2"],
+        })
+    );
+    assert_eq!(findings(&catalog, "a").len(), 1);
+    let check = catalog.check_schema(catalog.by_id("a").unwrap());
+    let plan = crate::arguments::CallPlan::compile(&check).unwrap();
+    let arguments = r#"{"Transaction_hash_2":"0x1"}"#;
+    let arguments: &serde_json::value::RawValue = serde_json::from_str(arguments).unwrap();
+    let params = plan.params(Some(arguments), crate::ParamStyle::Named).unwrap();
+    assert_eq!(params.get(), r#"{"Transaction hash":"0x1"}"#);
+}
+
+#[test]
 fn findings_are_sentences_with_a_remedy() {
     let long = "x".repeat(62);
     let catalog = build([

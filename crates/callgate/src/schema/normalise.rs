@@ -2,9 +2,13 @@
 //! take: what PHP writes for empty objects is mended, and noise that some model APIs refuse is
 //! dropped. The order of keys stays.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value, json};
 
+use super::WIRE_NAME;
 use crate::method::DefinitionError;
+use crate::tool::{is_portable, portable_name};
 
 /// Deeper schemas are refused.
 const MAX_DEPTH: usize = 64;
@@ -13,6 +17,21 @@ const MAX_DEPTH: usize = 64;
 /// them.
 const WIDTHS: [&str; 10] =
     ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float", "double"];
+
+/// Unions and the like at the root, which make some clients drop every tool.
+pub(crate) const HIDDEN_AT_ROOT: [&str; 5] = ["oneOf", "anyOf", "allOf", "not", "enum"];
+
+/// What a root may hold for its properties to be renamed.
+const PLAIN_AT_ROOT: [&str; 8] = [
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "description",
+    "$defs",
+    "examples",
+    "default",
+];
 
 /// A schema that will stand inside of another.
 pub(crate) fn subschema(schema: Value) -> Result<Value, DefinitionError> {
@@ -48,12 +67,52 @@ pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionE
         root.shift_insert(at, "properties".to_owned(), json!({}));
     }
     root.shift_remove("title");
+    rename_properties(root);
     let mut advertised = root.clone();
-    for keyword in ["oneOf", "anyOf", "allOf", "not", "enum"] {
+    for keyword in HIDDEN_AT_ROOT {
         advertised.shift_remove(keyword);
     }
-    let advertised = (advertised.len() < root.len()).then_some(Value::Object(advertised));
+    if let Some(Value::Object(properties)) = advertised.get_mut("properties") {
+        for property in properties.values_mut().filter_map(Value::as_object_mut) {
+            property.shift_remove(WIRE_NAME);
+        }
+    }
+    let advertised = (advertised != *root).then_some(Value::Object(advertised));
     Ok((schema, advertised))
+}
+
+/// Gives properties whose names clients refuse another one, and keeps their own beside it. Left alone
+/// where the root says more of names than `required`: that would have to be rewritten too.
+fn rename_properties(root: &mut Map<String, Value>) {
+    let is_plain = root.keys().all(|key| PLAIN_AT_ROOT.contains(&key.as_str()));
+    let Some(Value::Object(properties)) = root.get_mut("properties") else { return };
+    if !is_plain || properties.keys().all(|name| is_portable(name)) {
+        return;
+    }
+    let mut taken: HashSet<String> =
+        properties.keys().filter(|name| is_portable(name)).cloned().collect();
+    let mut renamed: HashMap<String, String> = HashMap::new();
+    let old = std::mem::take(properties);
+    for (name, mut property) in old {
+        match &mut property {
+            Value::Object(map) if !name.is_empty() && !is_portable(&name) => {
+                map.insert(WIRE_NAME.to_owned(), Value::String(name.clone()));
+                let new = portable_name(&name, &mut taken);
+                renamed.insert(name, new.clone());
+                properties.insert(new, property);
+            }
+            _ => {
+                properties.insert(name, property);
+            }
+        }
+    }
+    if let Some(Value::Array(required)) = root.get_mut("required") {
+        for name in required {
+            if let Some(new) = name.as_str().and_then(|name| renamed.get(name)) {
+                *name = Value::String(new.clone());
+            }
+        }
+    }
 }
 
 /// A schema for the root of a method's result.
