@@ -109,6 +109,18 @@ fn each_start_revokes_and_reissues_the_tokens_and_keeps_what_people_changed() {
 }
 
 #[test]
+fn d17_sections_that_code_names_are_there_after_each_start() {
+    let place = Place::new();
+    drop(place.serve(&["--demo"]));
+    place.sql("callgate-demo.db", "DELETE FROM sections WHERE ident = 'system'");
+    let server = place.serve(&["--demo"]);
+    let sections = place.ok(&["section", "list", "--database", "sqlite:callgate-demo.db"]);
+    assert!(sections.contains("system"), "{sections}");
+    // The grant was on the section that is gone: a new one of that name begins without.
+    assert!(!server.tools(&server.token("admin")).contains(&"cache.rebuild".to_owned()));
+}
+
+#[test]
 fn the_demo_takes_no_registry_that_it_did_not_make() {
     let place = Place::new();
     place.ok(&["migrate", "--database", "sqlite:mine.db"]);
