@@ -14,7 +14,7 @@ use callgate::{
 };
 
 use crate::definition;
-use crate::rows::{ActionRow, CatalogRows, MethodRow, SettingRow, present};
+use crate::rows::{ActionRow, CatalogRows, MethodRow, SettingRow, action_key, present};
 
 /// Which methods are tools where a row does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -290,12 +290,6 @@ fn actions(rows: &CatalogRows) -> HashMap<(String, String), Vec<&ActionRow>> {
         actions.entry(action_key(&action.plugin, &action.method)).or_default().push(action);
     }
     actions
-}
-
-/// PHP's names of classes and methods ignore case, and so do many databases; where an action
-/// differs from its method in case only, taking them for two would leave the method open.
-fn action_key(plugin: &str, method: &str) -> (String, String) {
-    (plugin.to_ascii_lowercase(), method.to_ascii_lowercase())
 }
 
 /// What every method depends on: where it changes, nothing is taken over.

@@ -19,7 +19,7 @@ pub use assemble::{Assembled, Assembly, Exposure, Inspection, assemble, check, i
 pub use authenticate::{TokenAuthenticator, access};
 pub use rows::{
     AccessRows, ActionRow, CatalogRows, DEFAULT_UPSTREAM, GrantRow, MethodRow, Revisions, RoleRow,
-    SectionRow, SettingRow, TokenRow, TypeRow, UserRow,
+    SectionRow, SettingRow, TokenRow, TypeRow, UserRow, action_key,
 };
 pub use sqlite::SqliteStore;
 pub use store::{Edit, Holder, Load, NewToken, Result, Store, StoreError};

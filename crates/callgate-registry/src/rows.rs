@@ -71,6 +71,12 @@ impl MethodRow {
         (&self.rpc_method, texts)
     }
 
+    /// The key that its actions have too, see [`action_key`].
+    pub fn action_key(&self) -> (String, String) {
+        let (plugin, method) = self.permission_key();
+        action_key(plugin, method)
+    }
+
     /// The sections that the row itself names.
     pub fn section_names(&self) -> Result<Vec<String>, DefinitionError> {
         definition::sections(self)
@@ -83,6 +89,14 @@ impl MethodRow {
             present(self.method.as_deref()).unwrap_or(&self.rpc_method),
         )
     }
+}
+
+/// What an action and its method are matched by.
+///
+/// PHP's names of classes and methods ignore case, and so do many databases; where an action differs from its method in case only, taking them for two
+/// would leave the method open.
+pub fn action_key(plugin: &str, method: &str) -> (String, String) {
+    (plugin.to_ascii_lowercase(), method.to_ascii_lowercase())
 }
 
 /// A text that says something.

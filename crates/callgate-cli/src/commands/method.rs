@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use callgate::{Catalog, LOCAL, Prefix};
 use callgate_registry::{
-    Assembly, CatalogRows, Inspection, MethodRow, Store, StoreError, access, assemble, check,
-    inspect,
+    Assembly, CatalogRows, Inspection, MethodRow, Store, StoreError, access, action_key, assemble,
+    check, inspect,
 };
 use serde_json::{Value, json};
 
@@ -246,7 +246,7 @@ impl Sections {
         let mut by_key: HashMap<(String, String), Vec<String>> = HashMap::new();
         for action in &rows.actions {
             let ident = idents.get(&action.id_section).copied().unwrap_or("?");
-            let key = (action.plugin.to_ascii_lowercase(), action.method.to_ascii_lowercase());
+            let key = action_key(&action.plugin, &action.method);
             by_key.entry(key).or_default().push(format!("{ident}:{}", action.mask));
         }
         Self { by_key }
@@ -254,9 +254,7 @@ impl Sections {
 
     /// With a mask where an action gives one; `closed` where the row names one without.
     fn named_by(&self, row: &MethodRow) -> Vec<String> {
-        let (plugin, method) = row.permission_key();
-        let key = (plugin.to_ascii_lowercase(), method.to_ascii_lowercase());
-        let mut named = self.by_key.get(&key).cloned().unwrap_or_default();
+        let mut named = self.by_key.get(&row.action_key()).cloned().unwrap_or_default();
         for ident in row.section_names().unwrap_or_default() {
             if !named.iter().any(|known| known.starts_with(&format!("{ident}:"))) {
                 named.push(format!("{ident}:closed"));

@@ -144,8 +144,8 @@ impl Edit for SqliteStore {
         // has them.
         let rows = self.rows(&mut transaction, METHODS, method).await?;
         let (mine, others): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.rpc_method == id);
-        let kept: HashSet<_> = others.iter().map(|row| lower(row.permission_key())).collect();
-        for row in mine.iter().filter(|row| !kept.contains(&lower(row.permission_key()))) {
+        let kept: HashSet<_> = others.iter().map(|row| row.action_key()).collect();
+        for row in mine.iter().filter(|row| !kept.contains(&row.action_key())) {
             self.delete_actions(&mut transaction, row).await?;
         }
         let gone = sqlx::query(self.sql("DELETE FROM {rpc_methods} WHERE rpc_method = ?"))
@@ -313,10 +313,6 @@ impl Edit for SqliteStore {
         sqlx::query(sql).bind(name).bind(value).execute(&self.pool).await?;
         Ok(())
     }
-}
-
-fn lower((plugin, method): (&str, &str)) -> (String, String) {
-    (plugin.to_ascii_lowercase(), method.to_ascii_lowercase())
 }
 
 type Query<'q> = sqlx::query::Query<'q, Sqlite, sqlx::sqlite::SqliteArguments>;
