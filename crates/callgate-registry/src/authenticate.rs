@@ -98,11 +98,6 @@ impl TokenAuthenticator {
         self.access.store(Arc::new(access));
     }
 
-    /// The access in force.
-    pub fn access(&self) -> Arc<Access> {
-        self.access.load_full()
-    }
-
     /// Takes the tokens that were used since the last time: number, seconds since 1970.
     pub fn take_uses(&self) -> Vec<(i64, i64)> {
         let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));

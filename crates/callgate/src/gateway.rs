@@ -119,11 +119,6 @@ impl Gateway {
         self.settings.store(settings);
     }
 
-    /// Whether an upstream of this name is there.
-    pub fn has_upstream(&self, name: &str) -> bool {
-        self.upstreams.contains_key(name)
-    }
-
     /// Up to `size` of the caller's tools, from `offset` on.
     pub fn list(&self, caller: &Caller, offset: usize, size: usize) -> Page {
         let catalog = self.catalog.load();

@@ -12,7 +12,7 @@ use crate::finding::Finding;
 use crate::method::{DefinitionError, Input, Method, Param, ParamType, Safety};
 use crate::schema::{InputSchema, NamedParam, Purpose, Schema, WIRE_NAME, normalise};
 use crate::type_expr::TypeExpr;
-use crate::types::{TypeDefinition, Types};
+use crate::types::Types;
 
 /// Names that the REST face's own paths have; a method called so has no URL of its own.
 pub(crate) const RESERVED_IDS: [&str; 3] = ["list", "describe", "invoke"];
@@ -201,7 +201,7 @@ fn write_output(method: &Method, types: &Types, out: &mut Vec<u8>) -> Result<(),
             out.extend_from_slice(b",\"outputSchema\":");
             json(out, schema)
         }
-        Some(ParamType::Type(ty)) if is_telling(ty, types, &mut HashSet::new()) => {
+        Some(ParamType::Type(ty)) if is_telling(ty, types) => {
             out.extend_from_slice(b",\"outputSchema\":");
             json(out, &Schema::of(ty, types))
         }
@@ -211,26 +211,13 @@ fn write_output(method: &Method, types: &Types, out: &mut Vec<u8>) -> Result<(),
 
 /// Whether a result's type can be promised to a client: PHP's `array` may come as `{}` or `[]`,
 /// and of `mixed` and unknown classes nothing is known.
-fn is_telling<'a>(ty: &'a TypeExpr, types: &'a Types, seen: &mut HashSet<&'a str>) -> bool {
-    match ty {
-        TypeExpr::Array | TypeExpr::Mixed | TypeExpr::Null => false,
-        TypeExpr::List(inner) | TypeExpr::Map(inner) | TypeExpr::Nullable(inner) => {
-            is_telling(inner, types, seen)
-        }
-        TypeExpr::Tuple(members) | TypeExpr::Union(members) => {
-            members.iter().all(|member| is_telling(member, types, seen))
-        }
-        TypeExpr::Shape(fields) => fields.iter().all(|field| is_telling(&field.ty, types, seen)),
-        TypeExpr::Class(name) => match types.definition(name) {
-            None => false,
-            Some(TypeDefinition::Schema(_)) => true,
-            Some(TypeDefinition::Fields(fields)) => {
-                !seen.insert(name.as_str())
-                    || fields.iter().all(|field| is_telling(&field.ty, types, seen))
-            }
-        },
-        _ => true,
-    }
+fn is_telling(ty: &TypeExpr, types: &Types) -> bool {
+    let says_nothing = |ty: &TypeExpr| {
+        ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Mixed | TypeExpr::Null))
+    };
+    let mut telling = !says_nothing(ty) && types.undefined_in(ty).is_empty();
+    types.for_each_field(ty, &mut |field| telling &= !says_nothing(&field.ty));
+    telling
 }
 
 /// Both hints are always there, and the method's safety beats what its annotations say.

@@ -204,36 +204,40 @@ impl Types {
         let names: Vec<ClassName> = self.definitions.keys().cloned().collect();
         let mut sizes = HashMap::new();
         for name in names {
-            self.measure(&name, &mut sizes);
+            self.measure(&name, 0, &mut sizes);
         }
     }
 
-    /// How many nodes the inlined form of a class has; too large a class becomes a reference.
-    fn measure(&mut self, name: &ClassName, sizes: &mut HashMap<ClassName, usize>) -> usize {
-        let Some((name, definition)) = self.lookup(name) else { return 1 };
+    /// How many nodes the inlined form of a class has; too large a class becomes a reference, and so
+    /// does one at the end of a chain that would be too large in any case.
+    fn measure(
+        &mut self,
+        name: &ClassName,
+        depth: usize,
+        sizes: &mut HashMap<ClassName, usize>,
+    ) -> usize {
         if self.by_reference.contains(name) {
             return 1;
         }
         if let Some(&size) = sizes.get(name) {
             return size;
         }
-        let name = name.clone();
-        let mut nested = Vec::new();
-        let own = match definition {
-            TypeDefinition::Fields(fields) => {
-                for field in fields {
-                    field.ty.for_each_class(&mut |class| nested.push(class.clone()));
-                }
-                1 + fields.len()
-            }
-            TypeDefinition::Schema(schema) => nodes(schema),
+        let own = match self.definitions.get(name) {
+            Some(TypeDefinition::Fields(fields)) => 1 + fields.len(),
+            Some(TypeDefinition::Schema(schema)) => nodes(schema),
+            None => return 1,
         };
-        let size = own + nested.iter().map(|class| self.measure(class, sizes)).sum::<usize>();
-        if size > MAX_INLINE_NODES {
-            self.by_reference.insert(name);
+        let mut size = own;
+        if depth < MAX_INLINE_NODES {
+            for nested in self.edges.get(name).cloned().unwrap_or_default() {
+                size = size.saturating_add(self.measure(&nested, depth + 1, sizes));
+            }
+        }
+        if size > MAX_INLINE_NODES || depth >= MAX_INLINE_NODES {
+            self.by_reference.insert(name.clone());
             return 1;
         }
-        sizes.insert(name, size);
+        sizes.insert(name.clone(), size);
         size
     }
 
@@ -256,10 +260,6 @@ impl Types {
         self.definitions
             .get_key_value(name)
             .or_else(|| self.definitions.get_key_value(&ClassName::parse(name.short())?))
-    }
-
-    pub(crate) fn definition(&self, name: &ClassName) -> Option<&TypeDefinition> {
-        self.lookup(name).map(|(_, definition)| definition)
     }
 
     pub(crate) fn resolve(&self, name: &ClassName) -> Resolved<'_> {
@@ -294,15 +294,30 @@ impl Types {
             .collect()
     }
 
+    /// Calls `visit` with the fields of all classes that `ty` names, directly or through others.
+    pub(crate) fn for_each_field<'a>(
+        &'a self,
+        ty: &TypeExpr,
+        visit: &mut dyn FnMut(&'a TypeField),
+    ) {
+        ty.for_each_class(&mut |class| {
+            let Some((defined, _)) = self.lookup(class) else { return };
+            let mut reached = self.reachable_from(defined);
+            reached.insert(defined.clone());
+            for name in &reached {
+                if let Some(TypeDefinition::Fields(fields)) = self.definitions.get(name) {
+                    fields.iter().for_each(&mut *visit);
+                }
+            }
+        });
+    }
+
     /// The fields of classes, directly or through others, whose names clients may refuse.
     pub(crate) fn odd_fields_in(&self, ty: &TypeExpr) -> BTreeSet<String> {
         let mut odd = BTreeSet::new();
-        ty.for_each_class(&mut |class| {
-            for reached in self.reachable_from(class).iter().chain([class]) {
-                if let Some((_, TypeDefinition::Fields(fields))) = self.lookup(reached) {
-                    let names = fields.iter().map(|field| &field.name);
-                    odd.extend(names.filter(|name| !is_portable(name)).cloned());
-                }
+        self.for_each_field(ty, &mut |field| {
+            if !is_portable(&field.name) {
+                odd.insert(field.name.clone());
             }
         });
         odd
@@ -316,16 +331,8 @@ impl Types {
                 undefined.insert(class.clone());
             }
         };
-        ty.for_each_class(&mut |class| {
-            note(class);
-            for reached in self.reachable_from(class).iter().chain([class]) {
-                if let Some((_, TypeDefinition::Fields(fields))) = self.lookup(reached) {
-                    for field in fields {
-                        field.ty.for_each_class(&mut note);
-                    }
-                }
-            }
-        });
+        ty.for_each_class(&mut note);
+        self.for_each_field(ty, &mut |field| field.ty.for_each_class(&mut note));
         undefined
     }
 }

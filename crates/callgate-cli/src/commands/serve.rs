@@ -73,14 +73,10 @@ pub(crate) async fn run(
 
 /// Sections that code names must be there before anybody can be granted something on them.
 async fn ensure_sections(store: &dyn Store, local: &Local) -> anyhow::Result<()> {
-    let known: Vec<String> = store.sections().await?.into_iter().map(|row| row.ident).collect();
     let named = local.methods().iter().flat_map(|method| method.requirement().needs());
-    let missing: Vec<String> = named
-        .map(|(section, _)| section.to_string())
-        .filter(|section| !known.contains(section))
-        .collect();
-    if !missing.is_empty() {
-        store.ensure_sections(&missing).await?;
+    let idents: Vec<String> = named.map(|(section, _)| section.to_string()).collect();
+    if !idents.is_empty() {
+        store.ensure_sections(&idents).await?;
     }
     Ok(())
 }

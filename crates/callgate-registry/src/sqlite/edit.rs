@@ -39,20 +39,19 @@ impl SqliteStore {
         Ok(())
     }
 
-    async fn replace_actions(
+    /// Beside the ones that are there: those may protect another id of the same method.
+    async fn add_actions(
         &self,
         connection: &mut SqliteConnection,
         row: &MethodRow,
         needs: &[(String, Mask)],
     ) -> Result<()> {
         let (plugin, method) = row.permission_key();
-        let sql = "DELETE FROM {section_actions}
-                   WHERE lower(plugin) = lower(?) AND lower(method) = lower(?)";
-        sqlx::query(self.sql(sql)).bind(plugin).bind(method).execute(&mut *connection).await?;
         for (section, mask) in needs {
             let id = self.section_id(&mut *connection, section).await?;
             let sql = "INSERT INTO {section_actions} (id_section, plugin, method, mask, comment)
-                       VALUES (?, ?, ?, ?, '')";
+                       VALUES (?, ?, ?, ?, '')
+                       ON CONFLICT (plugin, method, id_section) DO UPDATE SET mask = excluded.mask";
             sqlx::query(self.sql(sql))
                 .bind(id)
                 .bind(plugin)
@@ -63,9 +62,7 @@ impl SqliteStore {
         }
         Ok(())
     }
-}
 
-impl SqliteStore {
     async fn method_by_number(
         &self,
         connection: &mut SqliteConnection,
@@ -117,7 +114,7 @@ impl Edit for SqliteStore {
             tool_name, input_schema, output_schema, defaults)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
         bind_columns(sqlx::query(self.sql(sql)), row).execute(&mut *transaction).await?;
-        self.replace_actions(&mut transaction, row, needs).await?;
+        self.add_actions(&mut transaction, row, needs).await?;
         Ok(transaction.commit().await?)
     }
 
@@ -131,7 +128,8 @@ impl Edit for SqliteStore {
         let query = bind_columns(sqlx::query(self.sql(sql)), row).bind(row.id);
         query.execute(&mut *transaction).await?;
         if let Some(needs) = needs {
-            self.replace_actions(&mut transaction, row, needs).await?;
+            self.delete_actions(&mut transaction, row).await?;
+            self.add_actions(&mut transaction, row, needs).await?;
         } else if old.permission_key() != row.permission_key() {
             self.copy_actions(&mut transaction, &old, row).await?;
         }

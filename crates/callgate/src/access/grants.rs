@@ -181,11 +181,6 @@ impl Grants {
     pub fn mask(&self, section: &Section) -> Mask {
         self.get(section).map_or(Mask::None, |grant| grant.mask)
     }
-
-    /// All grants, sorted by section.
-    pub fn iter(&self) -> impl Iterator<Item = (&Section, &Grant)> {
-        self.by_section.iter()
-    }
 }
 
 impl<S: Into<Section>> FromIterator<(S, Mask)> for Grants {

@@ -56,24 +56,18 @@ enum Form {
 }
 
 async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Form) -> Response {
-    // The tool first: whoever may not use it learns nothing from how payloads fail.
-    if let Err(error) = shared.gateway.describe(caller, id) {
-        let (status, error) = reply::rpc_error_of(error.into());
-        let request = jsonrpc::Request::parse(payload).ok();
-        return rpc_reply(status, request.and_then(|request| request.id), Err(&error));
-    }
     let request = match jsonrpc::Request::parse(payload) {
-        Ok(request) => request,
+        Ok(request) if request.method == id => request,
+        Ok(request) => {
+            let message = format!("the payload's method must be the tool of this URL, `{id}`");
+            let error = RpcError::new(INVALID_REQUEST, message);
+            return refuse(shared, caller, id, request.id, &error);
+        }
         Err(error) => {
             let error = RpcError::new(error.code(), error.to_string());
-            return rpc_reply(StatusCode::BAD_REQUEST, None, Err(&error));
+            return refuse(shared, caller, id, None, &error);
         }
     };
-    if request.method != id {
-        let message = format!("the payload's method must be the tool of this URL, `{id}`");
-        let error = RpcError::new(INVALID_REQUEST, message);
-        return rpc_reply(StatusCode::BAD_REQUEST, request.id, Err(&error));
-    }
     let call = CallRequest { id, arguments: request.params, read_only: form == Form::Get };
     match shared.gateway.call(caller, call).await {
         Ok(_) if request.id.is_none() => StatusCode::NO_CONTENT.into_response(),
@@ -81,6 +75,23 @@ async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Fo
         Err(error) => {
             let (status, error) = reply::rpc_error_of(error);
             rpc_reply(status, request.id, Err(&error))
+        }
+    }
+}
+
+/// A payload that cannot run. Whoever may not use the tool learns nothing from why.
+fn refuse(
+    shared: &Shared,
+    caller: &Caller,
+    id: &str,
+    request_id: Option<&RawValue>,
+    error: &RpcError,
+) -> Response {
+    match shared.gateway.describe(caller, id) {
+        Ok(_) => rpc_reply(StatusCode::BAD_REQUEST, request_id, Err(error)),
+        Err(hidden) => {
+            let (status, hidden) = reply::rpc_error_of(hidden.into());
+            rpc_reply(status, request_id, Err(&hidden))
         }
     }
 }

@@ -225,6 +225,19 @@ fn classes_that_would_grow_without_bound_when_inlined_are_referred_to() {
 }
 
 #[test]
+fn a_long_chain_of_classes_exhausts_no_stack() {
+    let chain = (0..2_000).map(|n| {
+        let next = format!("C{}", n + 1);
+        (class(&format!("C{n}")), TypeDefinition::Fields(vec![field("next", &next)]))
+    });
+    let (types, _) = Types::new(chain);
+    let ty = TypeExpr::Class(class("C1990"));
+    assert!(serde_json::to_string(&Schema::of(&ty, &types)).unwrap().len() < 10_000);
+    let first = TypeExpr::Class(class("C0"));
+    assert_eq!(types.undefined_in(&first), [class("C2000")].into());
+}
+
+#[test]
 fn a_class_may_have_a_schema_of_its_own_with_parts_and_other_classes() {
     let types = types(vec![
         (
