@@ -31,7 +31,7 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve the tools over HTTP
+    /// Serve the tools over HTTP, or over standard input and output
     Serve(Serve),
     /// Add, change, look at and remove methods
     #[command(subcommand)]
@@ -69,6 +69,9 @@ pub(crate) struct Serve {
     /// Serve a small application that is built in, with two users and their tokens
     #[arg(long)]
     pub(crate) demo: bool,
+    /// Speak MCP over standard input and output instead of HTTP, as the user of `CALLGATE_TOKEN`
+    #[arg(long, conflicts_with_all = ["listen", "json", "allow_anonymous"])]
+    pub(crate) stdio: bool,
     /// Say in one line of JSON, on stdout, where it listens
     #[arg(long)]
     pub(crate) json: bool,

@@ -48,6 +48,21 @@ pub(crate) const KEYS: &[Key] = &[
         meaning: "serve callers without a token also beyond this machine",
     },
     Key {
+        name: "allowed_hosts",
+        default: "",
+        meaning: "names of this server in URLs, beside `localhost` and addresses, with commas between; `*` is any",
+    },
+    Key {
+        name: "allowed_origins",
+        default: "",
+        meaning: "pages in browsers that may call, beside those of this machine, with commas between: `https://app.example.com`; `*` is any",
+    },
+    Key {
+        name: "raw_request",
+        default: "",
+        meaning: "answer `GET /?rawRequest=…` for read-only tools: `true` or `false`; `true` in the preset `festi`",
+    },
+    Key {
         name: "exposure",
         default: "",
         meaning: "which methods are tools where a row does not say: `all`, or `marked` (the default of the preset `drupal`)",
@@ -130,6 +145,9 @@ pub(crate) struct Config {
     pub(crate) preset: Option<Preset>,
     pub(crate) require_auth: bool,
     pub(crate) allow_anonymous: bool,
+    pub(crate) allowed_hosts: Vec<String>,
+    pub(crate) allowed_origins: Vec<String>,
+    pub(crate) raw_request: bool,
     pub(crate) exposure: Exposure,
     pub(crate) max_body_bytes: usize,
     pub(crate) max_connections: usize,
@@ -181,6 +199,12 @@ impl Config {
             database,
             require_auth: values.get("require_auth").flag()? || preset == Some(Preset::Festi),
             allow_anonymous: values.get("allow_anonymous").flag()?,
+            allowed_hosts: values.get("allowed_hosts").list(),
+            allowed_origins: values.get("allowed_origins").list(),
+            raw_request: match values.get("raw_request") {
+                Value { text: "", .. } => preset == Some(Preset::Festi),
+                value => value.flag()?,
+            },
             exposure: match values.get("exposure").text {
                 "" if preset == Some(Preset::Drupal) => Exposure::Marked,
                 "" | "all" => Exposure::All,
@@ -316,6 +340,11 @@ impl Value<'_> {
 
     fn flag(self) -> anyhow::Result<bool> {
         self.text.parse().map_err(|_| self.wrong("`true` or `false`"))
+    }
+
+    fn list(self) -> Vec<String> {
+        let items = self.text.split(',').map(str::trim).filter(|item| !item.is_empty());
+        items.map(ToOwned::to_owned).collect()
     }
 
     fn number(self, range: std::ops::RangeInclusive<usize>) -> anyhow::Result<usize> {

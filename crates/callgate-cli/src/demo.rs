@@ -37,13 +37,12 @@ const USERS: [DemoUser; 2] = [
     DemoUser { login: "reader", role: "reader", grants: &[("content", Mask::Read)] },
 ];
 
-/// Fills an empty registry, or takes one that the demo filled before; comes back with each user's
-/// new token.
+/// Fills an empty registry, or takes one that the demo filled before.
 pub(crate) async fn prepare(
     store: &dyn Store,
     local: &Local,
     database: &str,
-) -> anyhow::Result<Vec<(&'static str, Token)>> {
+) -> anyhow::Result<()> {
     if store.meta(MADE_BY_DEMO).await?.is_none() {
         if !is_empty(store).await? {
             return Err(hinted(
@@ -58,6 +57,11 @@ pub(crate) async fn prepare(
         fill(store, local).await.context("cannot fill the demo's registry")?;
         store.set_meta(MADE_BY_DEMO, "1").await?;
     }
+    Ok(())
+}
+
+/// A new token for each user, in place of those of the last start.
+pub(crate) async fn new_tokens(store: &dyn Store) -> anyhow::Result<Vec<(&'static str, Token)>> {
     store.revoke_tokens_named(TOKEN_NAME).await?;
     let mut tokens = Vec::new();
     for DemoUser { login, .. } in USERS {

@@ -39,7 +39,7 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
     let config = Config::load(&cli)?;
     let database = config.database.clone();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime
+    let ran = runtime
         .block_on(async {
             match cli.command {
                 Command::Serve(serve) => commands::serve::run(&config, &serve, printer).await,
@@ -62,5 +62,8 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
                 error.context(format!("registry `{database}`"))
             }
             _ => error,
-        })
+        });
+    // Without waiting for a read of standard input that may never end.
+    runtime.shutdown_background();
+    ran
 }

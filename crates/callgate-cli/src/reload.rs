@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use callgate::http::Readiness;
+use callgate::mcp::Mcp;
 use callgate::{Catalog, Gateway, LOCAL, Method};
 use callgate_registry::{
-    Assembled, Assembly, CatalogRows, Exposure, Result, Revisions, Store, StoreError,
-    TokenAuthenticator, access, assemble, settings,
+    Assembled, Assembly, CatalogRows, Exposure, Result, Revisions, SessionFollower, Store,
+    StoreError, TokenAuthenticator, access, assemble, settings,
 };
 use tokio::task::JoinHandle;
 
@@ -32,6 +33,8 @@ pub(crate) struct Reloader {
     source: CatalogSource,
     authenticator: Arc<TokenAuthenticator>,
     readiness: Readiness,
+    mcp: Arc<Mcp>,
+    sessions: SessionFollower,
     seen: Revisions,
     /// A catalog that is being made.
     making: Option<Making>,
@@ -68,11 +71,14 @@ impl Reloader {
         source: CatalogSource,
         authenticator: Arc<TokenAuthenticator>,
         readiness: Readiness,
+        mcp: Arc<Mcp>,
     ) -> Self {
         Self {
             source,
             authenticator,
             readiness,
+            mcp,
+            sessions: SessionFollower::default(),
             seen: Revisions::default(),
             making: None,
             catalog_failure: None,
@@ -83,6 +89,7 @@ impl Reloader {
     /// Reads everything; called once, before anything is served.
     pub(crate) async fn load(&mut self) -> Result<()> {
         self.load_access().await?;
+        self.sessions.follow(&*self.source.store, self.mcp.sessions()).await?;
         self.seen.catalog = self.source.make().await?;
         self.readiness.set_ready();
         Ok(())
@@ -113,6 +120,9 @@ impl Reloader {
             if flushed.elapsed() >= FLUSH_USES {
                 flushed = Instant::now();
                 flush_uses(&*self.source.store, &self.authenticator).await;
+                if let Err(error) = self.sessions.tidy(&*self.source.store).await {
+                    tracing::warn!(error = described(error), "cannot forget old sessions");
+                }
             }
         }
     }
@@ -122,6 +132,7 @@ impl Reloader {
         if now.access != self.seen.access {
             self.load_access().await?;
         }
+        self.sessions.follow(&*self.source.store, self.mcp.sessions()).await?;
         if let Some(making) = self.making.take_if(|making| making.task.is_finished()) {
             match making.task.await {
                 Ok(Ok(revision)) => {
@@ -149,6 +160,7 @@ impl Reloader {
         let (settings, refused) = settings(&rows.settings, &self.source.gateway.settings());
         self.source.gateway.set_settings(Arc::new(settings));
         self.authenticator.set_access(access(&rows));
+        self.source.gateway.access_changed();
         self.seen.access = rows.revision;
         let refused = refused.iter().map(ToString::to_string).collect();
         tell_new(&self.told.settings, &refused);

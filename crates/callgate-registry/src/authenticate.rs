@@ -134,6 +134,18 @@ impl TokenAuthenticator {
         let _ = tokio::time::timeout(MAX_WAIT, ended.wait_for(|number| *number > begun)).await;
     }
 
+    /// The caller of a token, or the anonymous one. A token that is not known is looked for again in
+    /// the registry before it is refused.
+    pub async fn caller_of(&self, token: Option<&str>) -> Result<Caller, AuthenticateError> {
+        match self.caller(token) {
+            Err(AuthenticateError::InvalidToken) => {
+                self.newer_access().await;
+                self.caller(token)
+            }
+            known => known,
+        }
+    }
+
     fn caller(&self, token: Option<&str>) -> Result<Caller, AuthenticateError> {
         let access = self.access.load();
         let Some(token) = token else { return Ok(access.anonymous().clone()) };
@@ -150,15 +162,6 @@ impl Authenticate for TokenAuthenticator {
         &'a self,
         request: &'a callgate::http::Parts,
     ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
-        Box::pin(async move {
-            let token = bearer_token(&request.headers)?;
-            match self.caller(token) {
-                Err(AuthenticateError::InvalidToken) => {
-                    self.newer_access().await;
-                    self.caller(token)
-                }
-                known => known,
-            }
-        })
+        Box::pin(async move { self.caller_of(bearer_token(&request.headers)?).await })
     }
 }

@@ -8,8 +8,10 @@
 mod assemble;
 mod authenticate;
 mod definition;
+mod hex;
 mod migrate;
 mod rows;
+mod sessions;
 mod sqlite;
 mod store;
 mod tables;
@@ -19,8 +21,9 @@ pub use assemble::{Assembled, Assembly, Exposure, Inspection, assemble, check, i
 pub use authenticate::{TokenAuthenticator, access};
 pub use rows::{
     AccessRows, ActionRow, CatalogRows, DEFAULT_UPSTREAM, GrantRow, MethodRow, Revisions, RoleRow,
-    SectionRow, SettingRow, TokenRow, TypeRow, UserRow, action_key,
+    SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UserRow, action_key,
 };
+pub use sessions::{SessionFollower, StoredSessions, session_keys};
 pub use sqlite::SqliteStore;
 pub use store::{Edit, Holder, Load, NewToken, Result, Store, StoreError};
 pub use tables::{TableNameError, TableNames};

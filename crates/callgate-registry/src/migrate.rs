@@ -9,11 +9,18 @@ pub(crate) struct Migration {
 }
 
 /// The steps for SQLite.
-pub(crate) const SQLITE: &[Migration] = &[Migration {
-    version: 1,
-    name: "registry",
-    sql: include_str!("../migrations/sqlite/0001_registry.sql"),
-}];
+pub(crate) const SQLITE: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "registry",
+        sql: include_str!("../migrations/sqlite/0001_registry.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "sessions",
+        sql: include_str!("../migrations/sqlite/0002_sessions.sql"),
+    },
+];
 
 #[cfg(test)]
 mod tests {

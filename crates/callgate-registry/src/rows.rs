@@ -211,3 +211,18 @@ pub struct AccessRows {
     pub tokens: Vec<TokenRow>,
     pub settings: Vec<SettingRow>,
 }
+
+/// What a session of MCP became.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRow {
+    /// What tells it from the others, in hexadecimal.
+    pub nonce: String,
+    /// Higher than that of any earlier change; given by the registry.
+    pub number: i64,
+    /// The client ended it.
+    pub ended: bool,
+    /// The least severe log messages that the client wants.
+    pub log_level: Option<String>,
+    /// When it ends by itself, in seconds since 1970.
+    pub ends_at: i64,
+}

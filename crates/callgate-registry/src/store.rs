@@ -8,8 +8,8 @@ use callgate::Mask;
 use thiserror::Error;
 
 use crate::rows::{
-    AccessRows, CatalogRows, MethodRow, Revisions, RoleRow, SectionRow, SettingRow, TokenRow,
-    UserRow,
+    AccessRows, CatalogRows, MethodRow, Revisions, RoleRow, SectionRow, SessionRow, SettingRow,
+    TokenRow, UserRow,
 };
 
 /// Why the registry could not do something.
@@ -147,6 +147,11 @@ pub trait Load: Send + Sync {
     async fn tokens(&self) -> Result<Vec<TokenRow>>;
     /// The settings that are there.
     async fn settings(&self) -> Result<Vec<SettingRow>>;
+    /// The secrets for a purpose, newest first, in hexadecimal.
+    async fn keys(&self, purpose: &str) -> Result<Vec<String>>;
+    /// The sessions that changed after the change with this number, in order; some of them, where
+    /// there are many.
+    async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>>;
     /// A fact about the registry.
     async fn meta(&self, name: &str) -> Result<Option<String>>;
 }
@@ -183,6 +188,12 @@ pub trait Edit: Send + Sync {
     async fn set_setting(&self, name: &str, value: &str) -> Result<()>;
     /// Writes the settings that are not there yet.
     async fn insert_absent_settings(&self, settings: &[(&str, &str)]) -> Result<()>;
+    /// Adds a secret, unless there is one for that purpose.
+    async fn add_first_key(&self, purpose: &str, secret: &str) -> Result<()>;
+    /// Writes what a session became, with the next number. Raises no revision.
+    async fn keep_session(&self, row: &SessionRow) -> Result<()>;
+    /// Forgets the sessions that are over, and the oldest of more than `most`.
+    async fn forget_sessions(&self, now: i64, most: i64) -> Result<()>;
     /// Writes a fact about the registry.
     async fn set_meta(&self, name: &str, value: &str) -> Result<()>;
 }

@@ -5,6 +5,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use callgate::access::TokenDigest;
 use thiserror::Error;
 
+use crate::hex::{from_hex, to_hex};
+
 /// A new token, to be shown once.
 pub struct Token(String);
 
@@ -28,12 +30,7 @@ impl Token {
 
     /// The digest in hexadecimal, as it is stored.
     pub fn stored_digest(&self) -> String {
-        use std::fmt::Write as _;
-        let mut hex = String::with_capacity(64);
-        for byte in TokenDigest::of(&self.0).as_bytes() {
-            let _ = write!(hex, "{byte:02x}");
-        }
-        hex
+        to_hex(TokenDigest::of(&self.0).as_bytes())
     }
 }
 
@@ -45,14 +42,7 @@ impl std::fmt::Debug for Token {
 
 /// A stored digest; `None` where the text is not one.
 pub(crate) fn digest_from_hex(text: &str) -> Option<TokenDigest> {
-    let mut bytes = [0_u8; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()?;
-    }
-    Some(TokenDigest::from_bytes(bytes))
+    from_hex(text).map(TokenDigest::from_bytes)
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@
 //! with a comma behind each. A wrong definition is quarantined with its reason and the rest is
 //! served. What did not change since the last catalog is copied from it, by fingerprint.
 
+mod arena;
 mod builder;
 #[cfg(test)]
 mod tests;
 
+use std::hash::{DefaultHasher, Hasher as _};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
@@ -18,8 +20,10 @@ use crate::access::{Grants, Mask, Requirement, Section};
 use crate::finding::Finding;
 use crate::listing::{Listing, Listings};
 use crate::method::{DefinitionError, MethodId, Safety};
+use crate::tool::{HeaderParam, Output, Parts, Shape};
 use crate::tool_name::{Prefix, ToolName};
 
+pub(crate) use arena::Arena;
 pub use builder::CatalogBuilder;
 
 /// Every tool, sorted by method id, found by id and by tool name.
@@ -27,7 +31,8 @@ pub use builder::CatalogBuilder;
 pub struct Catalog {
     entries: Vec<Entry>,
     by_name: Vec<u32>,
-    tools: Bytes,
+    /// The tools in each [`Shape`].
+    arenas: [Arena; Shape::ALL.len()],
     requirements: Vec<Requirement>,
     sections: Vec<Section>,
     quarantined: Vec<Quarantined>,
@@ -41,21 +46,18 @@ pub struct Entry {
     pub(crate) id: MethodId,
     pub(crate) name: ToolName,
     pub(crate) given_name: Option<Box<str>>,
-    pub(crate) tool: Range<usize>,
-    pub(crate) check: CheckSchema,
+    /// The place in the catalog's order.
+    pub(crate) ordinal: u32,
+    pub(crate) parts: Parts,
+    pub(crate) output: Output,
+    /// The schema that arguments are checked against, where it is not the advertised one.
+    pub(crate) own_check: Option<Bytes>,
+    pub(crate) headers: Box<[HeaderParam]>,
     pub(crate) safety: Safety,
     pub(crate) requirement: u32,
     pub(crate) upstream: Arc<str>,
     pub(crate) findings: Box<[Finding]>,
     pub(crate) fingerprint: u64,
-}
-
-/// Where the schema is that arguments are checked against.
-#[derive(Debug, Clone)]
-pub(crate) enum CheckSchema {
-    /// The advertised one: this range of the tool's bytes.
-    Advertised(Range<usize>),
-    Own(Bytes),
 }
 
 /// A definition that is not served.
@@ -131,9 +133,9 @@ impl Catalog {
         &self.prefix
     }
 
-    /// The bytes of all tools together.
+    /// The bytes of all tools together, in every shape.
     pub fn serialised_bytes(&self) -> usize {
-        self.tools.len()
+        self.arenas.iter().map(Arena::len).sum()
     }
 
     /// By method id.
@@ -152,9 +154,19 @@ impl Catalog {
         self.by_name.get(at).and_then(entry)
     }
 
-    /// The tool as JSON.
+    /// The tool as JSON, as the REST face shows it.
     pub fn tool(&self, entry: &Entry) -> Bytes {
-        self.slice(entry.tool.clone())
+        self.arena(Shape::Rest).tool(entry.ordinal)
+    }
+
+    pub(crate) fn arena(&self, shape: Shape) -> &Arena {
+        let [rest, plain, object_output, any_output] = &self.arenas;
+        match shape {
+            Shape::Rest => rest,
+            Shape::Plain => plain,
+            Shape::ObjectOutput => object_output,
+            Shape::AnyOutput => any_output,
+        }
     }
 
     /// What callers need for a method.
@@ -166,14 +178,20 @@ impl Catalog {
 
     /// The schema that arguments are checked against.
     pub(crate) fn check_schema(&self, entry: &Entry) -> Bytes {
-        match &entry.check {
-            CheckSchema::Advertised(range) => self.slice(range.clone()),
-            CheckSchema::Own(bytes) => bytes.clone(),
+        match &entry.own_check {
+            Some(own) => own.clone(),
+            None => self.part(entry, entry.parts.input()),
         }
     }
 
-    pub(crate) fn slice(&self, range: Range<usize>) -> Bytes {
-        if self.tools.get(range.clone()).is_some() { self.tools.slice(range) } else { Bytes::new() }
+    /// The schema that results are checked against, if one is advertised.
+    pub(crate) fn output_schema(&self, entry: &Entry) -> Option<Bytes> {
+        Some(self.part(entry, entry.parts.output()?))
+    }
+
+    fn part(&self, entry: &Entry, range: Range<usize>) -> Bytes {
+        let tool = self.tool(entry);
+        if tool.get(range.clone()).is_some() { tool.slice(range) } else { Bytes::new() }
     }
 
     /// The tools that `grants` may use; made when first asked for and kept.
@@ -190,5 +208,18 @@ impl Catalog {
             |entry: &Entry| allowed.get(entry.requirement as usize).copied().unwrap_or(false);
         let ordinals = (0_u32..).zip(&self.entries).filter(|(_, entry)| is_allowed(entry));
         Listing::new(ordinals.map(|(ordinal, _)| ordinal).collect())
+    }
+
+    /// A number that stands for what a listing shows: another catalog with the same tools has the
+    /// same.
+    pub(crate) fn content_of(&self, listing: &Listing) -> u64 {
+        *listing.content.get_or_init(|| {
+            let mut hasher = DefaultHasher::new();
+            let arena = self.arena(Shape::AnyOutput);
+            for ordinal in &listing.ordinals {
+                hasher.write(&arena.tool(*ordinal));
+            }
+            hasher.finish()
+        })
     }
 }

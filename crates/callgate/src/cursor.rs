@@ -1,9 +1,15 @@
-//! Page cursors of the REST face: base64 of the decimal offset.
+//! Page cursors. Over REST: base64 of the decimal offset. Over MCP: the method that a page ended with,
+//! so that nothing is skipped or repeated when the catalog changes in between.
+
+use std::str::FromStr as _;
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use thiserror::Error;
+
+use crate::method::MethodId;
 
 /// Written with padding, read with and without.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -40,6 +46,32 @@ impl OffsetCursor {
     }
 }
 
+/// What an MCP cursor begins with; another form would have another.
+const AFTER: &[u8] = b"1:";
+
+/// The method that a page ended with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AfterCursor(pub(crate) String);
+
+impl AfterCursor {
+    /// Reads a cursor; an empty one is the start.
+    pub(crate) fn decode(text: &str) -> Result<Option<Self>, CursorError> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| CursorError)?;
+        let id = bytes.strip_prefix(AFTER).ok_or(CursorError)?;
+        let id = std::str::from_utf8(id).map_err(|_| CursorError)?;
+        MethodId::from_str(id).map_err(|_| CursorError)?;
+        Ok(Some(Self(id.to_owned())))
+    }
+
+    /// The text for clients.
+    pub(crate) fn encode(id: &str) -> String {
+        URL_SAFE_NO_PAD.encode([AFTER, id.as_bytes()].concat())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +104,14 @@ mod tests {
         #[test]
         fn any_text_is_read_or_refused(text: String) {
             let _ = OffsetCursor::decode(&text);
+            let _ = AfterCursor::decode(&text);
+        }
+
+        #[test]
+        fn d32_a_method_comes_back(id in "[a-z.é ]{1,20}[a-z]") {
+            prop_assume!(!id.starts_with(' '));
+            let cursor = AfterCursor::decode(&AfterCursor::encode(&id));
+            prop_assert_eq!(cursor, Ok(Some(AfterCursor(id))));
         }
     }
 }

@@ -13,14 +13,16 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use thiserror::Error;
+use tokio::sync::watch;
 
 use crate::access::Caller;
 use crate::arguments::{ArgumentsError, CallPlans, ParamStyle};
 use crate::catalog::{Catalog, Entry};
 use crate::jsonrpc::RpcError;
-use crate::listing::Page;
-use crate::method::Safety;
+use crate::listing::{Page, PageLimit};
+use crate::method::{MethodId, Safety};
 use crate::settings::Settings;
+use crate::tool::Shape;
 use crate::upstream::{Call, Upstream, UpstreamError};
 
 /// How long a call may take unless told otherwise.
@@ -38,6 +40,8 @@ pub struct Gateway {
     plans: CallPlans,
     call_timeout: Duration,
     call_ids: CallIds,
+    /// Raised when the tools of a caller may have changed.
+    changes: watch::Sender<u64>,
 }
 
 /// A tool that is not there for this caller, whether it exists or not.
@@ -68,6 +72,41 @@ pub enum CallError {
     },
 }
 
+/// What a caller names: each face knows tools by one form only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolRef<'a> {
+    /// A method's id, as over REST.
+    Id(&'a str),
+    /// A tool's name, as over MCP.
+    Name(&'a str),
+}
+
+impl<'a> ToolRef<'a> {
+    fn as_str(self) -> &'a str {
+        match self {
+            Self::Id(text) | Self::Name(text) => text,
+        }
+    }
+}
+
+/// A tool that a caller may use, in the catalog that it was found in.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    catalog: Arc<Catalog>,
+    ordinal: u32,
+}
+
+impl Found {
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// There, since it was found.
+    pub(crate) fn entry(&self) -> Option<&Entry> {
+        self.catalog.entries().get(self.ordinal as usize)
+    }
+}
+
 /// What a caller asks to run.
 #[derive(Debug, Clone, Copy)]
 pub struct CallRequest<'a> {
@@ -89,6 +128,7 @@ impl Gateway {
             plans: CallPlans::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
             call_ids: CallIds::default(),
+            changes: watch::Sender::new(0),
         }
     }
 
@@ -107,6 +147,23 @@ impl Gateway {
     /// Puts another catalog in force; requests under way finish with theirs.
     pub fn set_catalog(&self, catalog: Arc<Catalog>) {
         self.catalog.store(catalog);
+        self.access_changed();
+    }
+
+    /// To be called when what callers may do has changed: those who watch their tools look again.
+    pub fn access_changed(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Tells when a caller's tools may have changed.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// A number that stands for the caller's tools: another one, other tools.
+    pub(crate) fn content_for(&self, caller: &Caller) -> u64 {
+        let catalog = self.catalog.load();
+        catalog.content_of(&catalog.listing(&caller.grants))
     }
 
     /// The settings in force.
@@ -122,14 +179,39 @@ impl Gateway {
     /// Up to `size` of the caller's tools, from `offset` on.
     pub fn list(&self, caller: &Caller, offset: usize, size: usize) -> Page {
         let catalog = self.catalog.load();
-        catalog.listing(&caller.grants).page(&catalog, offset, size)
+        let limit = PageLimit { tools: size, bytes: usize::MAX };
+        catalog.listing(&caller.grants).page(&catalog, Shape::Rest, offset, limit)
+    }
+
+    /// The caller's tools in the shape of a revision, after the method `after`; with them, where
+    /// there are more, the method to go on after.
+    pub(crate) fn list_after(
+        &self,
+        caller: &Caller,
+        shape: Shape,
+        after: Option<&str>,
+        limit: PageLimit,
+    ) -> (Vec<Bytes>, Option<MethodId>) {
+        let catalog = self.catalog.load();
+        let listing = catalog.listing(&caller.grants);
+        let offset = after.map_or(0, |id| listing.position_after(&catalog, id));
+        let page = listing.page(&catalog, shape, offset, limit);
+        let last = page.next.and(page.last).and_then(|last| catalog.entries().get(last as usize));
+        (page.tools, last.map(|entry| entry.id().clone()))
     }
 
     /// One tool as JSON.
     pub fn describe(&self, caller: &Caller, id: &str) -> Result<Bytes, NotFound> {
         let catalog = self.catalog.load();
-        let entry = decide(&catalog, caller, id)?;
+        let entry = decide(&catalog, caller, ToolRef::Id(id))?;
         Ok(catalog.tool(entry))
+    }
+
+    /// The tool, if the caller may use it.
+    pub(crate) fn find(&self, caller: &Caller, tool: ToolRef<'_>) -> Result<Found, NotFound> {
+        let catalog = self.catalog.load_full();
+        let ordinal = decide(&catalog, caller, tool)?.ordinal;
+        Ok(Found { catalog, ordinal })
     }
 
     /// Runs a method: decide, check the arguments, call the upstream within the time limit.
@@ -138,13 +220,24 @@ impl Gateway {
         caller: &Caller,
         request: CallRequest<'_>,
     ) -> Result<Box<RawValue>, CallError> {
-        let catalog = self.catalog.load_full();
-        let entry = decide(&catalog, caller, request.id)?;
-        if request.read_only && entry.safety() != Safety::ReadOnly {
-            return Err(CallError::NotReadOnly(request.id.to_owned()));
+        let found = self.find(caller, ToolRef::Id(request.id))?;
+        self.call_found(&found, caller, request.arguments, request.read_only).await
+    }
+
+    /// Runs a method that was found.
+    pub(crate) async fn call_found(
+        &self,
+        found: &Found,
+        caller: &Caller,
+        arguments: Option<&RawValue>,
+        read_only: bool,
+    ) -> Result<Box<RawValue>, CallError> {
+        let Some(entry) = found.entry() else { return Err(NotFound(String::new()).into()) };
+        if read_only && entry.safety() != Safety::ReadOnly {
+            return Err(CallError::NotReadOnly(entry.id().to_string()));
         }
         let call_id = self.call_ids.next();
-        let result = self.run(&catalog, entry, caller, request, &call_id).await;
+        let result = self.run(found.catalog(), entry, caller, arguments, &call_id).await;
         result.map_err(|error| match error {
             RunError::Arguments(error) => CallError::Arguments(error),
             RunError::Upstream(UpstreamError::Rpc(error)) => CallError::Rpc(error),
@@ -152,7 +245,7 @@ impl Gateway {
                 CallError::Arguments(ArgumentsError::from_upstream(problem))
             }
             RunError::Upstream(UpstreamError::Failed(source)) => {
-                log_failure(caller, request.id, &call_id, source.as_ref());
+                log_failure(caller, entry.id().as_str(), &call_id, source.as_ref());
                 CallError::Failed { error_id: call_id }
             }
         })
@@ -163,13 +256,13 @@ impl Gateway {
         catalog: &Catalog,
         entry: &Entry,
         caller: &Caller,
-        request: CallRequest<'_>,
+        arguments: Option<&RawValue>,
         call_id: &str,
     ) -> Result<Box<RawValue>, RunError> {
         let upstream = self.upstreams.get(entry.upstream());
         let style = upstream.map_or(ParamStyle::Named, |upstream| upstream.param_style());
         let plan = self.plans.get(&catalog.check_schema(entry)).map_err(UpstreamError::failed)?;
-        let params = plan.params(request.arguments, style)?;
+        let params = plan.params(arguments, style)?;
         let upstream = upstream.ok_or_else(|| {
             UpstreamError::failed(format!("upstream `{}` is not configured", entry.upstream()))
         })?;
@@ -186,8 +279,15 @@ impl Gateway {
 
 /// Whether the caller may use the method. Denied looks like unknown to the caller, also in how long
 /// it takes, so both are logged; the log says which it was.
-fn decide<'a>(catalog: &'a Catalog, caller: &Caller, id: &str) -> Result<&'a Entry, NotFound> {
-    let entry = catalog.by_id(id);
+fn decide<'a>(
+    catalog: &'a Catalog,
+    caller: &Caller,
+    tool: ToolRef<'_>,
+) -> Result<&'a Entry, NotFound> {
+    let entry = match tool {
+        ToolRef::Id(id) => catalog.by_id(id),
+        ToolRef::Name(name) => catalog.by_name(name),
+    };
     if let Some(entry) = entry
         && catalog.requirement(entry).allows(&caller.grants)
     {
@@ -197,9 +297,9 @@ fn decide<'a>(catalog: &'a Catalog, caller: &Caller, id: &str) -> Result<&'a Ent
         Some(entry) => catalog.requirement(entry).decide(&caller.grants).to_string(),
         None => "denied: there is no such method".to_owned(),
     };
-    let method: String = id.chars().take(MAX_LOGGED_ID).collect();
+    let method: String = tool.as_str().chars().take(MAX_LOGGED_ID).collect();
     tracing::info!(caller = caller.name(), method, decision, "access denied");
-    Err(NotFound(id.to_owned()))
+    Err(NotFound(tool.as_str().to_owned()))
 }
 
 fn log_failure(

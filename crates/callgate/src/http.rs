@@ -1,22 +1,28 @@
-//! The axum router: the REST face, health, and discovery.
+//! The axum router: MCP over Streamable HTTP, the REST face, health, and discovery.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
 //! # use callgate::{Gateway, http::{self, Anonymous, HttpOptions, Readiness}};
-//! # async fn run() -> std::io::Result<()> {
+//! # use callgate::mcp::{Mcp, SessionKey, Sessions};
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let gateway = Arc::new(Gateway::new([]));
-//! let router = http::router(gateway, Arc::new(Anonymous), Readiness::default(), HttpOptions::default());
+//! let mcp = Arc::new(Mcp::new(gateway, Sessions::new([SessionKey::generate()?])));
+//! let router = http::router(mcp, Arc::new(Anonymous), Readiness::default(), HttpOptions::default());
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
-//! axum::serve(listener, router).await
+//! axum::serve(listener, router).await?;
+//! # Ok(())
 //! # }
 //! ```
 
 mod authenticate;
 mod body;
+mod guard;
 mod health;
+mod mcp;
 mod per_tool;
 mod reply;
 mod rest;
+mod sse;
 mod well_known;
 
 use std::sync::Arc;
@@ -26,9 +32,10 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 
 use crate::gateway::Gateway;
+use crate::mcp::Mcp;
 
 pub use axum::http::request::Parts;
 
@@ -44,6 +51,15 @@ pub struct HttpOptions {
     pub max_body_bytes: usize,
     /// How long a request's body may take to arrive.
     pub body_timeout: Duration,
+    /// Names of this server, beside those of this machine and addresses; `*` is any.
+    pub allowed_hosts: Vec<String>,
+    /// Pages that may call, beside those of this machine and this server's own: `https://…`, or `*`
+    /// for any.
+    pub allowed_origins: Vec<String>,
+    /// Whether `GET /mcp?rawRequest=…` is answered, for read-only tools.
+    pub raw_request: bool,
+    /// Whether MCP is also at `/`.
+    pub mcp_at_root: bool,
 }
 
 impl Default for HttpOptions {
@@ -52,31 +68,43 @@ impl Default for HttpOptions {
             require_auth: false,
             max_body_bytes: 1024 * 1024,
             body_timeout: Duration::from_secs(30),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            raw_request: false,
+            mcp_at_root: false,
         }
     }
 }
 
 #[derive(Debug, Clone)]
 struct Shared {
+    mcp: Arc<Mcp>,
     gateway: Arc<Gateway>,
     authenticate: Arc<dyn Authenticate>,
     readiness: Readiness,
-    options: HttpOptions,
+    options: Arc<HttpOptions>,
 }
 
 /// Every route.
 pub fn router(
-    gateway: Arc<Gateway>,
+    mcp: Arc<Mcp>,
     authenticate: Arc<dyn Authenticate>,
     readiness: Readiness,
     options: HttpOptions,
 ) -> Router {
-    let shared = Shared { gateway, authenticate, readiness, options };
-    let guarded = Router::new()
+    let gateway = Arc::clone(mcp.gateway());
+    let options = Arc::new(options);
+    let shared = Shared { mcp, gateway, authenticate, readiness, options };
+    let mut guarded = Router::new()
+        .route("/mcp", any(mcp::endpoint))
         .route("/mcp/tools/list", get(rest::list))
         .route("/mcp/tools/describe", get(rest::describe))
         .route("/mcp/tools/invoke", post(rest::invoke))
-        .route("/mcp/tools/{*id}", get(per_tool::get).post(per_tool::post))
+        .route("/mcp/tools/{*id}", get(per_tool::get).post(per_tool::post));
+    if shared.options.mcp_at_root {
+        guarded = guarded.route("/", any(mcp::endpoint));
+    }
+    let guarded = guarded
         .fallback(async |request: Request| reply::no_such_path(request.uri().path()))
         .method_not_allowed_fallback(async || reply::method_not_allowed())
         .layer(from_fn_with_state(shared.clone(), authenticate::layer));
@@ -87,6 +115,7 @@ pub fn router(
         .route("/.well-known/{*rest}", get(async |uri: Uri| reply::no_such_path(uri.path())))
         .method_not_allowed_fallback(async || reply::method_not_allowed())
         .merge(guarded)
+        .layer(from_fn_with_state(shared.clone(), guard::layer))
         .layer(from_fn(reply::never_stored))
         .with_state(shared)
 }

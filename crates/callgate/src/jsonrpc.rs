@@ -31,7 +31,16 @@ pub struct Request<'a> {
     pub params: Option<&'a RawValue>,
 }
 
-/// A body that is not one request.
+/// A message of any kind.
+#[derive(Debug)]
+pub enum Message<'a> {
+    /// A request or a notification.
+    Request(Request<'a>),
+    /// The answer to a request.
+    Response,
+}
+
+/// A body that is not one message.
 #[derive(Debug, Error)]
 pub enum EnvelopeError {
     /// Not JSON.
@@ -59,17 +68,29 @@ impl EnvelopeError {
 impl<'a> Request<'a> {
     /// Reads one request; a list is not one.
     pub fn parse(body: &'a str) -> Result<Self, EnvelopeError> {
+        match Message::parse(body)? {
+            Message::Request(request) => Ok(request),
+            Message::Response => Err(EnvelopeError::invalid("`method` must be a string")),
+        }
+    }
+}
+
+impl<'a> Message<'a> {
+    /// Reads one message; a list is not one.
+    pub fn parse(body: &'a str) -> Result<Self, EnvelopeError> {
         let members = match strict_json::members(body) {
             Ok(members) => members,
-            Err(error) => return Err(Self::why_not_an_object(body, error)),
+            Err(error) => return Err(why_not_an_object(body, error)),
         };
         let (mut id, mut method, mut params, mut version) = (None, None, None, None);
+        let mut is_answer = false;
         for (name, value) in members {
             match name.as_ref() {
                 "jsonrpc" => version = Some(value),
                 "id" => id = Some(value),
                 "method" => method = Some(value),
                 "params" => params = Some(value),
+                "result" | "error" => is_answer = true,
                 _ => {}
             }
         }
@@ -81,23 +102,26 @@ impl<'a> Request<'a> {
         }) {
             return Err(EnvelopeError::invalid("`id` must be a string or a number"));
         }
+        if is_answer && method.is_none() && id.is_some() {
+            return Ok(Self::Response);
+        }
         let method = method
             .and_then(|method| serde_json::from_str::<Cow<'a, str>>(method.get()).ok())
             .ok_or(EnvelopeError::invalid("`method` must be a string"))?;
         if params.is_some_and(|params| !params.get().starts_with(['{', '['])) {
             return Err(EnvelopeError::invalid("`params` must be an object or a list"));
         }
-        Ok(Self { id, method, params })
+        Ok(Self::Request(Request { id, method, params }))
     }
+}
 
-    fn why_not_an_object(body: &str, error: serde_json::Error) -> EnvelopeError {
-        if error.is_syntax() || error.is_eof() {
-            return EnvelopeError::Parse(error);
-        }
-        match body.trim_start().chars().next() {
-            Some('[') => EnvelopeError::invalid("batches are not taken here; send one request"),
-            _ => EnvelopeError::Invalid(error.to_string().into()),
-        }
+fn why_not_an_object(body: &str, error: serde_json::Error) -> EnvelopeError {
+    if error.is_syntax() || error.is_eof() {
+        return EnvelopeError::Parse(error);
+    }
+    match body.trim_start().chars().next() {
+        Some('[') => EnvelopeError::invalid("batches are not taken here; send one request"),
+        _ => EnvelopeError::Invalid(error.to_string().into()),
     }
 }
 

@@ -40,7 +40,8 @@
 //! # }
 //! ```
 //!
-//! With the feature `http`, [`http::router`] serves all of it.
+//! With the feature `http`, [`http::router`] serves all of it; with `stdio`, [`stdio::serve`] speaks MCP
+//! over lines.
 
 pub mod access;
 mod arguments;
@@ -53,9 +54,13 @@ pub mod http;
 pub mod jsonrpc;
 mod listing;
 pub mod local;
+pub mod mcp;
 mod method;
+mod revision;
 mod schema;
 mod settings;
+#[cfg(feature = "stdio")]
+pub mod stdio;
 mod strict_json;
 mod tool;
 mod tool_name;
@@ -68,12 +73,13 @@ pub use arguments::{ArgumentsError, ParamStyle};
 pub use catalog::{Catalog, CatalogBuilder, Entry, Quarantined};
 pub use cursor::{CursorError, OffsetCursor};
 pub use finding::Finding;
-pub use gateway::{CallError, CallRequest, DEFAULT_CALL_TIMEOUT, Gateway, NotFound};
+pub use gateway::{CallError, CallRequest, DEFAULT_CALL_TIMEOUT, Gateway, NotFound, ToolRef};
 pub use listing::{Listing, Page};
 pub use local::Local;
 pub use method::{DefinitionError, LOCAL, Method, MethodId, Param, Safety};
+pub use revision::{Era, Revision, RevisionError};
 pub use schema::Schema;
-pub use settings::{KEYS as SETTING_KEYS, REVISIONS, SettingError, Settings};
+pub use settings::{KEYS as SETTING_KEYS, SettingError, Settings};
 pub use tool_name::{Prefix, ToolName, Unnamed, tool_names};
 pub use type_expr::{ClassName, Field, Literal, TypeError, TypeExpr};
 pub use types::{TypeDefinition, TypeField, Types};

@@ -1,12 +1,13 @@
 //! The catalog as one set of grants may see it: a list of ordinals, and pages as slices of bytes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use moka::sync::Cache;
 
 use crate::access::Mask;
 use crate::catalog::Catalog;
+use crate::tool::Shape;
 
 /// All listings of one catalog together take no more than this; the least used go first.
 const MAX_CACHE_BYTES: u64 = 64 * 1024 * 1024;
@@ -14,7 +15,9 @@ const MAX_CACHE_BYTES: u64 = 64 * 1024 * 1024;
 /// The tools that one set of grants may use, in the catalog's order.
 #[derive(Debug)]
 pub struct Listing {
-    ordinals: Box<[u32]>,
+    pub(crate) ordinals: Box<[u32]>,
+    /// What it shows, as a number, once somebody watches it.
+    pub(crate) content: OnceLock<u64>,
 }
 
 /// A part of a listing.
@@ -22,13 +25,22 @@ pub struct Listing {
 pub struct Page {
     /// The tools as JSON, commas between them, to be sent one after the other.
     pub tools: Vec<Bytes>,
+    /// The ordinal of the last tool.
+    pub(crate) last: Option<u32>,
     /// Where the next page starts, unless this is the last.
     pub next: Option<usize>,
 }
 
+/// How much a page holds at most.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageLimit {
+    pub(crate) tools: usize,
+    pub(crate) bytes: usize,
+}
+
 impl Listing {
     pub(crate) fn new(ordinals: Box<[u32]>) -> Self {
-        Self { ordinals }
+        Self { ordinals, content: OnceLock::new() }
     }
 
     /// How many tools there are.
@@ -41,25 +53,46 @@ impl Listing {
         self.ordinals.is_empty()
     }
 
-    /// Up to `size` tools from `offset` on; past the end there are none. The catalog must be the
-    /// one that the listing was made from.
-    pub fn page(&self, catalog: &Catalog, offset: usize, size: usize) -> Page {
-        let end = offset.saturating_add(size).min(self.ordinals.len());
-        let ordinals = self.ordinals.get(offset..end).unwrap_or_default();
+    /// Where the tools begin that come after this method, whether it is still there or not.
+    pub(crate) fn position_after(&self, catalog: &Catalog, id: &str) -> usize {
+        let is_before = |ordinal: &u32| {
+            catalog.entries().get(*ordinal as usize).is_some_and(|entry| entry.id.as_str() <= id)
+        };
+        self.ordinals.partition_point(is_before)
+    }
+
+    /// The tools from `offset` on, as many as `limit` allows and at least one; past the end there
+    /// are none. The catalog must be the one that the listing was made from.
+    pub(crate) fn page(
+        &self,
+        catalog: &Catalog,
+        shape: Shape,
+        offset: usize,
+        limit: PageLimit,
+    ) -> Page {
+        let arena = catalog.arena(shape);
+        let rest = self.ordinals.get(offset..).unwrap_or_default();
+        let mut bytes = 0;
+        let fits = |ordinal: &&u32| {
+            bytes += arena.size(**ordinal);
+            bytes <= limit.bytes
+        };
+        let count = rest.iter().take(limit.tools).take_while(fits).count();
+        let ordinals = rest.get(..count.max(1)).unwrap_or_default();
         let mut tools = Vec::new();
         let mut runs = ordinals.chunk_by(|a, b| a + 1 == *b).peekable();
         while let Some(run) = runs.next() {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-            let entries = catalog.entries();
-            let (Some(first), Some(last)) =
-                (entries.get(*first as usize), entries.get(*last as usize))
-            else {
-                continue;
-            };
-            let comma = usize::from(runs.peek().is_some());
-            tools.push(catalog.slice(first.tool.start..last.tool.end + comma));
+            let is_last = runs.peek().is_none();
+            tools.push(if is_last {
+                arena.run(*first, *last)
+            } else {
+                arena.run_and_comma(*first, *last)
+            });
         }
-        Page { tools, next: (end < self.ordinals.len()).then_some(end) }
+        let end = offset.saturating_add(ordinals.len());
+        let next = (end < self.ordinals.len()).then_some(end);
+        Page { tools, last: ordinals.last().copied(), next }
     }
 }
 

@@ -33,7 +33,7 @@ use crate::strict_json;
 use crate::upstream::{BoxFuture, Call, Upstream, UpstreamError};
 
 /// The code of errors made by [`Error::tool`]: outside of the ranges that JSON-RPC and MCP reserve.
-const TOOL_ERROR: i64 = 1;
+pub(crate) const TOOL_ERROR: i64 = 1;
 
 /// What a function knows of its call.
 #[derive(Debug, Clone)]

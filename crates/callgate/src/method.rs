@@ -112,6 +112,12 @@ pub enum DefinitionError {
     /// A schema nested too deeply.
     #[error("the schema is nested more than 64 levels deep")]
     SchemaTooDeep,
+    /// A tool of more than 4 GiB.
+    #[error("the definition is too large")]
+    TooLarge,
+    /// An `x-mcp-header` that would make clients drop the tool.
+    #[error("`x-mcp-header` {0}")]
+    Header(String),
     /// A `$ref` that leads nowhere, or outside.
     #[error(
         "`$ref` to `{0}`, which is neither in the schema's `$defs` nor a class of the registry"

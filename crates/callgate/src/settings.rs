@@ -4,17 +4,14 @@ use std::str::FromStr as _;
 
 use thiserror::Error;
 
+use crate::revision::Revision;
 use crate::tool_name::Prefix;
-
-/// The revisions of MCP, oldest first.
-pub const REVISIONS: [&str; 5] =
-    ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
 /// The settings in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `mcp_protocol_version`: the newest revision of MCP that is offered.
-    pub protocol_version: String,
+    pub protocol_version: Revision,
     /// `mcp_server_name`
     pub server_name: String,
     /// `mcp_server_version`
@@ -30,7 +27,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            protocol_version: REVISIONS.last().copied().unwrap_or_default().to_owned(),
+            protocol_version: Revision::NEWEST,
             server_name: "callgate".to_owned(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
             tools_prefix: Prefix::default(),
@@ -82,11 +79,11 @@ impl Settings {
             if fits { Ok(value.to_owned()) } else { Err(refused("1 to 128 printable characters")) }
         };
         match key {
-            "mcp_protocol_version" if REVISIONS.contains(&value) => {
-                value.clone_into(&mut self.protocol_version);
-            }
             "mcp_protocol_version" => {
-                return Err(refused(&format!("one of {}", REVISIONS.join(", "))));
+                self.protocol_version = Revision::from_str(value).map_err(|_| {
+                    let known = Revision::ALL.map(Revision::as_str).join(", ");
+                    refused(&format!("one of {known}"))
+                })?;
             }
             "mcp_server_name" => self.server_name = text()?,
             "mcp_server_version" => self.server_version = text()?,
@@ -113,7 +110,7 @@ impl Settings {
     /// One by its key.
     pub fn get(&self, key: &str) -> Result<String, SettingError> {
         Ok(match key {
-            "mcp_protocol_version" => self.protocol_version.clone(),
+            "mcp_protocol_version" => self.protocol_version.to_string(),
             "mcp_server_name" => self.server_name.clone(),
             "mcp_server_version" => self.server_version.clone(),
             "mcp_tools_prefix" => self.tools_prefix.as_str().to_owned(),

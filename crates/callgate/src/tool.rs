@@ -1,9 +1,11 @@
 //! What an MCP client sees of a method: [`Method`] to the bytes of a tool.
 
+mod header;
+mod shape;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::Write as _;
-use std::ops::Range;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -14,16 +16,19 @@ use crate::schema::{InputSchema, NamedParam, Purpose, Schema, WIRE_NAME, normali
 use crate::type_expr::TypeExpr;
 use crate::types::Types;
 
+pub(crate) use header::HeaderParam;
+pub(crate) use shape::{Output, Parts, Shape, write as write_shape};
+
 /// Names that the REST face's own paths have; a method called so has no URL of its own.
 pub(crate) const RESERVED_IDS: [&str; 3] = ["list", "describe", "invoke"];
 
-/// Where a tool's bytes are and what else its calls need.
+/// Where the parts of a tool's bytes are and what else its calls need.
 #[derive(Debug)]
 pub(crate) struct WrittenTool {
-    /// The tool, within the buffer that was written to.
-    pub(crate) tool: Range<usize>,
-    /// Its input schema, within the same.
-    pub(crate) input_schema: Range<usize>,
+    pub(crate) parts: Parts,
+    pub(crate) output: Output,
+    /// The arguments that modern clients repeat in headers.
+    pub(crate) headers: Box<[HeaderParam]>,
     /// The schema that arguments are checked against, where it is not the advertised one.
     pub(crate) check: Option<Box<[u8]>>,
     pub(crate) safety: Safety,
@@ -39,28 +44,35 @@ pub(crate) fn write(
     if method.id.as_str().starts_with("rpc.") {
         return Err(DefinitionError::Reserved(method.id.to_string()));
     }
+    let headers = header::params(&method.input)?;
     let mut findings = Vec::new();
     let start = out.len();
+    let mark =
+        |out: &Vec<u8>| u32::try_from(out.len() - start).map_err(|_| DefinitionError::TooLarge);
     out.extend_from_slice(b"{\"name\":");
     json(out, method.id.as_str())?;
+    let name_end = mark(out)?;
     if let Some(title) = &method.title {
         out.extend_from_slice(b",\"title\":");
         json(out, title)?;
     }
+    let title_end = mark(out)?;
     out.extend_from_slice(b",\"description\":");
     json(out, &method.description)?;
     out.extend_from_slice(b",\"inputSchema\":");
-    let schema_start = out.len();
+    let input_start = mark(out)?;
     let check = write_input(method, types, out, &mut findings)?;
-    let input_schema = schema_start..out.len();
-    write_output(method, types, out)?;
+    let input_end = mark(out)?;
+    let output = write_output(method, types, out)?;
+    let output_end = mark(out)?;
     out.extend_from_slice(b",\"annotations\":");
     let safety = write_annotations(method, out, &mut findings)?;
     out.push(b'}');
     if RESERVED_IDS.contains(&method.id.as_str()) {
         findings.push(Finding::NoUrl);
     }
-    Ok(WrittenTool { tool: start..out.len(), input_schema, check, safety, findings })
+    let parts = Parts { name_end, title_end, input_start, input_end, output_end };
+    Ok(WrittenTool { parts, output, headers, check, safety, findings })
 }
 
 fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> Result<(), DefinitionError> {
@@ -195,18 +207,25 @@ pub(crate) fn is_portable(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.chars().all(|c| portable(c) == c)
 }
 
-fn write_output(method: &Method, types: &Types, out: &mut Vec<u8>) -> Result<(), DefinitionError> {
+fn write_output(
+    method: &Method,
+    types: &Types,
+    out: &mut Vec<u8>,
+) -> Result<Output, DefinitionError> {
+    let key = b",\"outputSchema\":";
+    let start = out.len() + key.len();
     match &method.output {
         Some(ParamType::Schema(schema)) => {
-            out.extend_from_slice(b",\"outputSchema\":");
-            json(out, schema)
+            out.extend_from_slice(key);
+            json(out, schema)?;
         }
         Some(ParamType::Type(ty)) if is_telling(ty, types) => {
-            out.extend_from_slice(b",\"outputSchema\":");
-            json(out, &Schema::of(ty, types))
+            out.extend_from_slice(key);
+            json(out, &Schema::of(ty, types))?;
         }
-        _ => Ok(()),
+        _ => return Ok(Output::Unknown),
     }
+    Ok(shape::classify_output(out.get(start..).unwrap_or_default()))
 }
 
 /// Whether a result's type can be promised to a client: PHP's `array` may come as `{}` or `[]`,

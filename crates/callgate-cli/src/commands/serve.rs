@@ -1,12 +1,16 @@
 //! `callgate serve`
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use callgate::http::{self, HttpOptions, Readiness};
-use callgate::{Gateway, LOCAL, Local, Upstream};
-use callgate_registry::{Store, Token, TokenAuthenticator};
+use callgate::mcp::{Identify, Mcp, Sessions};
+use callgate::stdio::{self, StdioError, StdioOptions};
+use callgate::{BoxFuture, Caller, Gateway, LOCAL, Local, Upstream};
+use callgate_registry::{Store, StoredSessions, Token, TokenAuthenticator, session_keys};
 use serde_json::json;
+use tokio::io::BufReader;
 use tokio::net::TcpListener;
 
 use super::json_line;
@@ -24,51 +28,142 @@ pub(crate) async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     logging::start(&config.log, config.log_format)?;
+    if serve.stdio {
+        return run_stdio(config, serve).await;
+    }
     check_address(config)?;
     // First of all: a second demo that finds its port taken must not revoke the tokens of the first.
     let listener = TcpListener::bind(config.listen)
         .await
         .with_context(|| format!("cannot listen on {}", config.listen))?;
-    let (store, _) = registry::migrate(config).await?;
-    let local = if serve.demo { demo::application()? } else { Local::default() };
-    let tokens = if serve.demo {
-        demo::prepare(&*store, &local, &config.database).await?
-    } else {
-        Vec::new()
-    };
-    ensure_sections(&*store, &local).await?;
-    let code = local.methods().to_vec();
-    let local: Arc<dyn Upstream> = Arc::new(local);
-    let gateway = Gateway::new([(Arc::from(LOCAL), local)]).call_timeout(config.call_timeout);
-    let gateway = Arc::new(gateway);
-    let authenticator = Arc::new(TokenAuthenticator::default());
-    let readiness = Readiness::default();
-    let source = CatalogSource {
-        store: Arc::clone(&store),
-        gateway: Arc::clone(&gateway),
-        code: code.into(),
-        exposure: config.exposure,
-    };
-    let mut reloader = Reloader::new(source, Arc::clone(&authenticator), readiness.clone());
-    reloader.load().await.context("cannot read the registry")?;
+    let (serving, local) = Serving::prepare(config, serve).await?;
+    let tokens = if serve.demo { demo::new_tokens(&*serving.store).await? } else { Vec::new() };
+    let Served { mcp, authenticator, readiness, reloader } = serving.start(config, local).await?;
     let options = HttpOptions {
         require_auth: config.require_auth,
         max_body_bytes: config.max_body_bytes,
+        allowed_hosts: config.allowed_hosts.clone(),
+        allowed_origins: config.allowed_origins.clone(),
+        raw_request: config.raw_request,
+        mcp_at_root: true,
         ..HttpOptions::default()
     };
     let router =
-        http::router(Arc::clone(&gateway), Arc::clone(&authenticator) as _, readiness, options);
-    announce(config, serve, &listener, &gateway, &tokens, printer)?;
+        http::router(Arc::clone(&mcp), Arc::clone(&authenticator) as _, readiness, options);
+    announce(config, serve, &listener, mcp.gateway(), &tokens, printer)?;
     drop(tokens);
     let watching = tokio::spawn(reloader.run());
     let limits = Limits {
         max_connections: config.max_connections,
         shutdown_timeout: config.shutdown_timeout,
     };
-    server::serve(listener, router, limits, server::told_to_stop()).await;
+    let stop = async {
+        server::told_to_stop().await;
+        // Clients that listen would hold up the end.
+        mcp.close();
+    };
+    server::serve(listener, router, limits, stop).await;
     watching.abort();
-    reload::flush_uses(&*store, &authenticator).await;
+    reload::flush_uses(&*serving.store, &authenticator).await;
     Ok(())
+}
+
+/// The registry, ready to be served from.
+struct Serving {
+    store: Arc<dyn Store>,
+}
+
+/// Everything that answers, and what keeps it in step with the registry.
+struct Served {
+    mcp: Arc<Mcp>,
+    authenticator: Arc<TokenAuthenticator>,
+    readiness: Readiness,
+    reloader: Reloader,
+}
+
+impl Serving {
+    async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<(Self, Local)> {
+        let (store, _) = registry::migrate(config).await?;
+        let local = if serve.demo { demo::application()? } else { Local::default() };
+        if serve.demo {
+            demo::prepare(&*store, &local, &config.database).await?;
+        }
+        ensure_sections(&*store, &local).await?;
+        Ok((Self { store }, local))
+    }
+
+    async fn start(&self, config: &Config, local: Local) -> anyhow::Result<Served> {
+        let code = local.methods().to_vec();
+        let local: Arc<dyn Upstream> = Arc::new(local);
+        let gateway = Gateway::new([(Arc::from(LOCAL), local)]).call_timeout(config.call_timeout);
+        let gateway = Arc::new(gateway);
+        let keeper = Arc::new(StoredSessions(Arc::clone(&self.store)));
+        let sessions = Sessions::new(session_keys(&*self.store).await?).kept_by(keeper);
+        let mcp = Arc::new(Mcp::new(Arc::clone(&gateway), sessions));
+        let authenticator = Arc::new(TokenAuthenticator::default());
+        let readiness = Readiness::default();
+        let source = CatalogSource {
+            store: Arc::clone(&self.store),
+            gateway,
+            code: code.into(),
+            exposure: config.exposure,
+        };
+        let mut reloader =
+            Reloader::new(source, Arc::clone(&authenticator), readiness.clone(), Arc::clone(&mcp));
+        reloader.load().await.context("cannot read the registry")?;
+        Ok(Served { mcp, authenticator, readiness, reloader })
+    }
+}
+
+/// `callgate serve --stdio`: one client, on standard input and output. Nothing else is printed there.
+async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
+    let (serving, local) = Serving::prepare(config, serve).await?;
+    let Served { mcp, authenticator, reloader, .. } = serving.start(config, local).await?;
+    let who = StdioCaller {
+        authenticator: Arc::clone(&authenticator),
+        token: std::env::var("CALLGATE_TOKEN").ok().filter(|token| !token.is_empty()),
+        require_auth: config.require_auth,
+    };
+    if who.identify().await.is_none() {
+        return Err(hinted(
+            "this server needs a token that it knows".to_owned(),
+            "set `CALLGATE_TOKEN` to one that `callgate token create` made",
+        ));
+    }
+    let watching = tokio::spawn(reloader.run());
+    let options = StdioOptions {
+        max_line_bytes: config.max_body_bytes,
+        end_timeout: config.shutdown_timeout,
+    };
+    let input = BufReader::new(tokio::io::stdin());
+    let served = stdio::serve(mcp, Arc::new(who), input, tokio::io::stdout(), options);
+    let ended = tokio::select! {
+        ended = served => ended,
+        () = server::told_to_stop() => Ok(()),
+    };
+    watching.abort();
+    reload::flush_uses(&*serving.store, &authenticator).await;
+    match ended {
+        // The client is gone, which is how this ends.
+        Err(StdioError::Io(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        ended => Ok(ended?),
+    }
+}
+
+/// The user of `CALLGATE_TOKEN`.
+struct StdioCaller {
+    authenticator: Arc<TokenAuthenticator>,
+    token: Option<String>,
+    require_auth: bool,
+}
+
+impl Identify for StdioCaller {
+    fn identify(&self) -> BoxFuture<'_, Option<Caller>> {
+        Box::pin(async {
+            let caller = self.authenticator.caller_of(self.token.as_deref()).await.ok()?;
+            (caller.user.is_some() || !self.require_auth).then_some(caller)
+        })
+    }
 }
 
 /// Sections that code names must be there before anybody can be granted something on them.

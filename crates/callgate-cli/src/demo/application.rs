@@ -1,6 +1,7 @@
 //! The application that the demo serves: a site with articles, users, a cache and a report.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use callgate::local::{Error, Response};
 use callgate::{DefinitionError, Local, Mask, Method, Param, Safety};
@@ -218,7 +219,31 @@ fn add_system(local: &mut Local) -> Result<(), DefinitionError> {
     Ok(())
 }
 
+/// The longest that the yearly report can be made to take.
+const MAX_REPORT_SECONDS: u64 = 25;
+
 fn add_report(local: &mut Local, site: &SharedSite) -> Result<(), DefinitionError> {
+    #[derive(Deserialize)]
+    struct Patience {
+        seconds: u64,
+    }
+    local.method(
+        Method::new("report.yearly".parse()?)
+            .title("Yearly report")
+            .description("Counts the whole year's visits, which takes a while.")
+            .param(
+                Param::new("seconds", "int<0, 25>".parse()?)
+                    .description("How long it takes.")
+                    .default(json!(5)),
+            )
+            .returns("array{visits: int}".parse()?)
+            .safety(Safety::ReadOnly)
+            .requires("content", Mask::Read),
+        async |_, Patience { seconds }| {
+            tokio::time::sleep(Duration::from_secs(seconds.min(MAX_REPORT_SECONDS))).await;
+            Ok::<_, Error>(json!({"visits": 365 * 412}))
+        },
+    );
     let shared = Arc::clone(site);
     local.display_method(
         Method::new("report.projects".parse()?)

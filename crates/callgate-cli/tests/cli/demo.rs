@@ -19,6 +19,7 @@ fn two_users_see_and_do_different_things() {
             "content.articles.list",
             "content.types.list",
             "report.projects",
+            "report.yearly",
             "user.get",
         ]
     );
@@ -28,7 +29,8 @@ fn two_users_see_and_do_different_things() {
             "content.article.markdown",
             "content.articles.list",
             "content.types.list",
-            "report.projects"
+            "report.projects",
+            "report.yearly",
         ]
     );
     assert_eq!(server.tools(""), ["content.types.list"]);

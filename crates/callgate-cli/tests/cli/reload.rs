@@ -72,7 +72,7 @@ fn a_new_token_counts_at_once_and_a_bad_one_is_refused_in_the_end() {
     for _ in 0..3 {
         let token =
             place.ok(&["token", "create", "reader", "--database", "sqlite:callgate-demo.db"]);
-        assert_eq!(server.tools(token.trim()).len(), 4);
+        assert_eq!(server.tools(token.trim()).len(), 5);
     }
     assert_eq!(server.get("cg_unknown", "/mcp/tools/list").status, 401);
 }
@@ -112,7 +112,7 @@ fn no_request_is_dropped_while_the_catalog_changes() {
         }
         changes.join().unwrap();
     });
-    server.until("all are listed", |server| server.tools(&admin).len() == 18);
+    server.until("all are listed", |server| server.tools(&admin).len() == 19);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_catalog_that_cannot_be_read_is_told_until_it_can_and_grants_stay_live() {
     place.sql("callgate-demo.db", "UPDATE section_actions SET mask = 6");
     server.until("it says so", |server| status(server) == "stale");
     let reader = server.token("reader");
-    assert_eq!(server.tools(&reader).len(), 4, "the last good catalog");
+    assert_eq!(server.tools(&reader).len(), 5, "the last good catalog");
     place.ok(&[
         "grant",
         "--user",

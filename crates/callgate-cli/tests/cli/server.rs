@@ -21,14 +21,14 @@ fn a_port_that_is_taken_is_an_error() {
     let address = server.start["address"].as_str().unwrap();
     let (code, talk) = place.run(&["serve", "--demo", "--listen", address]).failure();
     assert_eq!(code, 1);
-    assert_eq!(server.tools(&server.token("reader")).len(), 4, "its tokens stay good");
+    assert_eq!(server.tools(&server.token("reader")).len(), 5, "its tokens stay good");
     assert!(talk.contains(&format!("cannot listen on {address}")), "{talk}");
 }
 
 /// Sends a request's head, and waits until the server asks for the body: so it is under way.
 fn begin_invoking(stream: &mut std::net::TcpStream, headers: &str, length: usize) {
     let head = format!(
-        "POST /mcp/tools/invoke HTTP/1.1\r\nHost: x\r\n{headers}Expect: 100-continue\r\n\
+        "POST /mcp/tools/invoke HTTP/1.1\r\nHost: localhost\r\n{headers}Expect: 100-continue\r\n\
          Content-Length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
@@ -78,16 +78,18 @@ fn garbage_is_answered_or_closed_and_the_server_goes_on() {
         &b"\x00\x01\x02\x03\r\n\r\n"[..],
         b"GET\r\n\r\n",
         b"GET /mcp/tools/list HTTP/9.9\r\n\r\n",
-        b"GET /mcp/tools/list?cursor=\xff HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-        b"POST /mcp/tools/invoke HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"POST /mcp/tools/invoke HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\nzz\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \xff\xfe\r\nConnection: close\r\n\r\n",
+        b"GET /mcp/tools/list?cursor=\xff HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        b"POST /mcp/tools/invoke HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /mcp/tools/invoke HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\nzz\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \xff\xfe\r\nConnection: close\r\n\r\n",
     ] {
         let text = server.raw(bytes);
         assert!(text.is_empty() || text.starts_with("HTTP/1.1 4"), "{bytes:?}: {text}");
     }
-    let long =
-        format!("GET /{} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "a".repeat(100_000));
+    let long = format!(
+        "GET /{} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        "a".repeat(100_000)
+    );
     assert!(server.raw(long.as_bytes()).starts_with("HTTP/1.1 4"));
     assert_eq!(server.get("", "/healthz").status, 200);
 }
@@ -96,7 +98,7 @@ fn garbage_is_answered_or_closed_and_the_server_goes_on() {
 fn a_body_over_a_mebibyte_is_413() {
     let place = Place::new();
     let server = place.serve(&["--demo"]);
-    let head = "POST /mcp/tools/invoke HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+    let head = "POST /mcp/tools/invoke HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
                 Content-Length: 1048577\r\n\r\n";
     let reply = Reply::parse(&server.raw(head.as_bytes()));
     assert_eq!((reply.status, &reply.json()["error"]["code"]), (413, &json!("body_too_large")));
@@ -169,7 +171,7 @@ fn silent_and_half_said_connections_are_let_go() {
     streams[2].write_all(b"GET /hea").unwrap();
     // One asks and asks, and never reads a reply.
     streams[3].set_nonblocking(true).unwrap();
-    let asking = b"GET /mcp/tools/list HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1_000);
+    let asking = b"GET /mcp/tools/list HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1_000);
     while streams[3].write(&asking).is_ok() {}
     // Every place is taken; this waits until they are given back, or fails.
     assert_eq!(server.get("", "/healthz").status, 200);
@@ -178,7 +180,7 @@ fn silent_and_half_said_connections_are_let_go() {
         let mut places: Vec<_> = (0..4).map(|_| server.connect()).collect();
         places.iter_mut().all(|stream| {
             stream.set_read_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
-            stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
             stream.read_exact(&mut [0; 12]).is_ok()
         })
     });

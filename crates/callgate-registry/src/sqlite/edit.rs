@@ -8,7 +8,7 @@ use sqlx::{Row as _, Sqlite, SqliteConnection, Transaction};
 
 use super::SqliteStore;
 use super::load::{METHODS, method};
-use crate::rows::MethodRow;
+use crate::rows::{MethodRow, SessionRow};
 use crate::store::{Edit, Holder, NewToken, Result, StoreError};
 
 impl SqliteStore {
@@ -303,6 +303,41 @@ impl Edit for SqliteStore {
                 .await?;
         }
         Ok(transaction.commit().await?)
+    }
+
+    async fn add_first_key(&self, purpose: &str, secret: &str) -> Result<()> {
+        let sql = "INSERT INTO callgate_keys (purpose, secret, created_at)
+                   SELECT ?, ?, unixepoch()
+                   WHERE NOT EXISTS (SELECT 1 FROM callgate_keys WHERE purpose = ?)";
+        sqlx::query(sql).bind(purpose).bind(secret).bind(purpose).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    async fn keep_session(&self, row: &SessionRow) -> Result<()> {
+        let mut transaction = self.writing().await?;
+        let next = "UPDATE callgate_revisions SET value = value + 1 WHERE name = 'sessions'
+                    RETURNING value";
+        let number: i64 = sqlx::query(next).fetch_one(&mut *transaction).await?.try_get(0)?;
+        let sql = "INSERT INTO callgate_sessions (nonce, number, ended, log_level, ends_at)
+                   VALUES (?, ?, ?, ?, ?) ON CONFLICT (nonce) DO UPDATE SET
+                   number = excluded.number, ended = excluded.ended,
+                   log_level = excluded.log_level";
+        sqlx::query(sql)
+            .bind(&row.nonce)
+            .bind(number)
+            .bind(row.ended)
+            .bind(&row.log_level)
+            .bind(row.ends_at)
+            .execute(&mut *transaction)
+            .await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn forget_sessions(&self, now: i64, most: i64) -> Result<()> {
+        let sql = "DELETE FROM callgate_sessions WHERE ends_at <= ? OR number IN
+                   (SELECT number FROM callgate_sessions ORDER BY number DESC LIMIT -1 OFFSET ?)";
+        sqlx::query(sql).bind(now).bind(most).execute(&self.pool).await?;
+        Ok(())
     }
 
     async fn set_meta(&self, name: &str, value: &str) -> Result<()> {

@@ -7,7 +7,7 @@ use sqlx::{Row as _, Sqlite, SqliteConnection, Transaction};
 use super::SqliteStore;
 use crate::rows::{
     AccessRows, ActionRow, CatalogRows, GrantRow, MethodRow, Revisions, RoleRow, SectionRow,
-    SettingRow, TokenRow, TypeRow, UserRow,
+    SessionRow, SettingRow, TokenRow, TypeRow, UserRow,
 };
 use crate::store::{Load, Result, StoreError};
 
@@ -188,6 +188,29 @@ impl Load for SqliteStore {
 
     async fn settings(&self) -> Result<Vec<SettingRow>> {
         self.rows(&mut *self.pool.acquire().await?, SETTINGS, setting).await
+    }
+
+    async fn keys(&self, purpose: &str) -> Result<Vec<String>> {
+        let sql =
+            "SELECT CAST(secret AS TEXT) FROM callgate_keys WHERE purpose = ? ORDER BY id DESC";
+        let rows = sqlx::query(sql).bind(purpose).fetch_all(&self.pool).await?;
+        Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+    }
+
+    async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>> {
+        let sql = "SELECT CAST(nonce AS TEXT), number, ended, CAST(log_level AS TEXT), ends_at
+                   FROM callgate_sessions WHERE number > ? ORDER BY number LIMIT 10000";
+        let rows = sqlx::query(sql).bind(number).fetch_all(&self.pool).await?;
+        let read = |row: &SqliteRow| {
+            Ok(SessionRow {
+                nonce: row.try_get(0)?,
+                number: row.try_get(1)?,
+                ended: row.try_get(2)?,
+                log_level: row.try_get(3)?,
+                ends_at: row.try_get(4)?,
+            })
+        };
+        rows.iter().map(read).collect()
     }
 
     async fn meta(&self, name: &str) -> Result<Option<String>> {

@@ -1,16 +1,18 @@
 //! Methods to a [`Catalog`].
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Catalog, CheckSchema, Entry, Quarantined};
+use super::arena::ArenaBuilder;
+use super::{Arena, Catalog, Entry, Quarantined};
 use crate::access::Requirement;
 use crate::finding::Finding;
 use crate::listing::Listings;
 use crate::method::{DefinitionError, Method};
-use crate::tool;
+use crate::tool::{self, Shape};
 use crate::tool_name::{Prefix, ToolName, Unnamed, tool_names};
 use crate::types::Types;
 
@@ -32,9 +34,11 @@ pub struct CatalogBuilder {
 }
 
 /// Where an entry's bytes are until the catalog is laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum Source {
-    Buffer,
+    /// This range of the buffer.
+    Buffer(Range<usize>),
+    /// The previous catalog, under the entry's ordinal there.
     Previous,
 }
 
@@ -104,18 +108,18 @@ impl CatalogBuilder {
             name: ToolName::unassigned(),
             id: method.id,
             given_name: method.tool_name.map(Into::into),
-            tool: written.tool,
-            check: match written.check {
-                Some(own) => CheckSchema::Own(Bytes::from(own)),
-                None => CheckSchema::Advertised(written.input_schema),
-            },
+            ordinal: 0,
+            parts: written.parts,
+            output: written.output,
+            own_check: written.check.map(Bytes::from),
+            headers: written.headers,
             safety: written.safety,
             requirement,
             upstream: method.upstream,
             findings: findings.into_iter().chain(written.findings).collect(),
             fingerprint,
         };
-        self.entries.push((entry, Source::Buffer));
+        self.entries.push((entry, Source::Buffer(start..self.buffer.len())));
     }
 
     /// Leaves a definition out, and says so.
@@ -134,7 +138,7 @@ impl CatalogBuilder {
         self.entries.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
         self.quarantine_duplicates();
         self.name_all();
-        let tools = self.lay_out();
+        let arenas = self.lay_out();
         let mut requirements: Vec<(Requirement, u32)> = self.requirements.into_iter().collect();
         requirements.sort_by_key(|(_, ordinal)| *ordinal);
         let requirements: Vec<_> = requirements.into_iter().map(|(one, _)| one).collect();
@@ -147,7 +151,7 @@ impl CatalogBuilder {
             by_name: by_name.into_iter().map(|(ordinal, _)| ordinal).collect(),
             sections: sections.into_iter().cloned().collect(),
             entries,
-            tools,
+            arenas,
             requirements,
             quarantined: self.quarantined,
             prefix: self.prefix,
@@ -197,24 +201,36 @@ impl CatalogBuilder {
         self.entries = kept;
     }
 
-    /// One run of bytes in the order of the entries, a comma behind each tool: so tools that stand
-    /// next to each other are one slice.
-    fn lay_out(&mut self) -> Bytes {
-        let total: usize = self.entries.iter().map(|(entry, _)| entry.tool.len() + 1).sum();
-        let mut tools: Vec<u8> = Vec::with_capacity(total);
+    /// The bytes of all tools in the order of the entries, once for each shape.
+    fn lay_out(&mut self) -> [Arena; Shape::ALL.len()] {
         let previous = self.previous.take();
-        let old: &[u8] = previous.as_ref().map_or(&[], |catalog| &catalog.tools);
-        for (entry, source) in &mut self.entries {
-            let from = if *source == Source::Buffer { self.buffer.as_slice() } else { old };
-            let (before, after) = (entry.tool.start, tools.len());
-            tools.extend_from_slice(from.get(entry.tool.clone()).unwrap_or_default());
-            entry.tool = after..tools.len();
-            if let CheckSchema::Advertised(range) = &mut entry.check {
-                *range = after + (range.start - before)..after + (range.end - before);
+        let written: Vec<Bytes> = {
+            let buffer = Bytes::from(std::mem::take(&mut self.buffer));
+            let tools = self.entries.iter().map(|(entry, source)| match source {
+                Source::Buffer(range) => buffer.slice(range.clone()),
+                Source::Previous => {
+                    previous.as_ref().map_or_else(Bytes::new, |previous| previous.tool(entry))
+                }
+            });
+            tools.collect()
+        };
+        let total: usize = written.iter().map(|tool| tool.len() + 1).sum();
+        let mut made: Vec<Arena> = Vec::new();
+        let arenas = Shape::ALL.map(|shape| {
+            let mut arena = ArenaBuilder::new(self.entries.len(), total);
+            for ((entry, _), tool) in self.entries.iter().zip(&written) {
+                arena.add(|out| {
+                    let name = entry.name.as_str();
+                    tool::write_shape(shape, name, tool, &entry.parts, entry.output, out);
+                });
             }
-            tools.push(b',');
+            let arena = arena.finish(made.last());
+            made.push(arena.clone());
+            arena
+        });
+        for (ordinal, (entry, _)) in (0..).zip(&mut self.entries) {
+            entry.ordinal = ordinal;
         }
-        self.buffer = Vec::new();
-        Bytes::from(tools)
+        arenas
     }
 }

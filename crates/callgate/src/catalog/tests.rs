@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::listing::PageLimit;
 use crate::method::{Method, Param};
 use crate::types::Types;
 
@@ -245,7 +246,12 @@ fn a_page_is_the_tools_with_commas_between() {
             .map(|id| if id == "b" { method(id).requires("s", Mask::Read) } else { method(id) }),
     );
     let text = |grants: &Grants, offset, size| {
-        let page = catalog.listing(grants).page(&catalog, offset, size);
+        let page = catalog.listing(grants).page(
+            &catalog,
+            Shape::Rest,
+            offset,
+            PageLimit { tools: size, bytes: usize::MAX },
+        );
         let bytes: Vec<u8> = page.tools.concat();
         let tools: Vec<Value> =
             serde_json::from_str(&format!("[{}]", String::from_utf8(bytes).unwrap())).unwrap();
@@ -277,7 +283,7 @@ proptest! {
             .iter()
             .map(|(section, value)| (format!("s{section}"), Mask::granted(*value)))
             .collect();
-        let page = catalog.listing(&grants).page(&catalog, 0, 100);
+        let page = catalog.listing(&grants).page(&catalog, Shape::Rest, 0, PageLimit { tools: 100, bytes: usize::MAX });
         let text = String::from_utf8(page.tools.concat()).unwrap();
         let tools: Vec<Value> = serde_json::from_str(&format!("[{text}]")).unwrap();
         let listed: BTreeSet<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();

@@ -61,7 +61,7 @@ impl From<CallError> for RestError {
 }
 
 impl RestError {
-    fn status_and_code(&self) -> (StatusCode, &'static str) {
+    pub(super) fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
             Self::InvalidJson | Self::AmbiguousJson(_) => (StatusCode::BAD_REQUEST, "invalid_json"),
             Self::MissingParameter(_) => (StatusCode::BAD_REQUEST, "missing_parameter"),
@@ -136,6 +136,10 @@ fn error(status: StatusCode, code: &str, message: &str) -> Response {
 pub(super) fn no_such_path(path: &str) -> Response {
     let path: String = path.chars().take(200).collect();
     error(StatusCode::NOT_FOUND, "not_found", &format!("there is nothing at {path}"))
+}
+
+pub(super) fn forbidden(code: &str, message: &str) -> Response {
+    error(StatusCode::FORBIDDEN, code, message)
 }
 
 /// The `Allow` header is axum's.

@@ -6,9 +6,15 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::{Shared, reply};
+use crate::revision::Revision;
 
 pub(super) async fn mcp(State(shared): State<Shared>) -> Response {
     let settings = shared.gateway.settings();
+    let offered: Vec<&str> = Revision::ALL
+        .iter()
+        .filter(|revision| **revision <= settings.protocol_version)
+        .map(|revision| revision.as_str())
+        .collect();
     let body = json!({
         "name": settings.server_name,
         "version": settings.server_version,
@@ -16,7 +22,9 @@ pub(super) async fn mcp(State(shared): State<Shared>) -> Response {
             "required": shared.options.require_auth,
             "schemes": ["bearer"],
         },
+        "protocol_versions": offered,
         "endpoints": {
+            "mcp": "/mcp",
             "list": "/mcp/tools/list",
             "describe": "/mcp/tools/describe",
             "invoke": "/mcp/tools/invoke",

@@ -26,6 +26,7 @@ use callgate::http::{
     Authenticate, AuthenticateError, HttpOptions, Parts, Readiness, bearer_token, router,
 };
 use callgate::local::Error;
+use callgate::mcp::{Mcp, SessionKey, Sessions};
 use callgate::{
     BoxFuture, Caller, CatalogBuilder, Gateway, Grants, LOCAL, Local, Mask, Method, Param, Prefix,
     Safety, Types, Upstream, User, jsonrpc::RpcError,
@@ -56,6 +57,7 @@ struct App {
     router: Router,
     readiness: Readiness,
     gateway: Arc<Gateway>,
+    mcp: Arc<Mcp>,
 }
 
 /// A reply, read to its end.
@@ -107,8 +109,10 @@ impl App {
         let gateway = Arc::new(gateway);
         let readiness = Readiness::default();
         let authenticate = Arc::new(ByName(callers));
-        let router = router(Arc::clone(&gateway), authenticate, readiness.clone(), options);
-        Self { router, readiness, gateway }
+        let sessions = Sessions::new([SessionKey::new(&[7; 32])]);
+        let mcp = Arc::new(Mcp::new(Arc::clone(&gateway), sessions));
+        let router = router(Arc::clone(&mcp), authenticate, readiness.clone(), options);
+        Self { router, readiness, gateway, mcp }
     }
 
     async fn send(&self, request: Request<Body>) -> Reply {

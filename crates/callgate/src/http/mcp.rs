@@ -1,0 +1,243 @@
+//! Streamable HTTP: one endpoint for every revision. JSON or a stream, by what the client accepts and
+//! by what there is to say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{ACCEPT, ALLOW};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+
+use super::body::{self, Slices};
+use super::{Authenticate, Shared, reply, rest, sse};
+use crate::access::Caller;
+use crate::jsonrpc::{INVALID_REQUEST, PARSE_ERROR};
+use crate::mcp::{
+    Answer, Carrier, Ended, Exchange, Header, Headers, Identify, Inbound, OutMessage, PreparedCall,
+    Reject, Reply, SESSION_ID, Verb, answer_batch,
+};
+use crate::upstream::BoxFuture;
+
+/// A call that takes longer than this is answered with a stream, where the client takes one.
+const STREAM_AFTER: Duration = Duration::from_secs(2);
+
+/// `POST`, `GET` and `DELETE` of `/mcp`, and of `/` where that is wanted too.
+pub(super) async fn endpoint(
+    State(shared): State<Shared>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let raw = (parts.method == Method::GET)
+        .then(|| rest::query_parameter(&parts.uri, "rawRequest"))
+        .flatten();
+    let (verb, carrier, body) = match (&parts.method, raw) {
+        (&Method::GET, Some(raw)) => {
+            if let Err(reject) = check_raw_request(&shared, &parts.headers) {
+                return rejected(&reject);
+            }
+            (Verb::Raw, Carrier::RawRequest, Bytes::from(raw.into_owned()))
+        }
+        (&Method::GET, None) => (Verb::Get, Carrier::Http, Bytes::new()),
+        (&Method::DELETE, _) => (Verb::Delete, Carrier::Http, Bytes::new()),
+        (&Method::POST, _) => match body::read(&parts.headers, body, &shared.options).await {
+            Ok(body) => (Verb::Post, Carrier::Http, body),
+            Err(error) => {
+                let (status, _) = error.status_and_code();
+                let reject =
+                    Reject::with_status(status.as_u16(), INVALID_REQUEST, error.to_string());
+                return rejected(&reject);
+            }
+        },
+        _ => return rejected(&Reject::with_status(405, INVALID_REQUEST, "POST messages here")),
+    };
+    answer(&shared, &caller, &parts, (verb, carrier), &body).await
+}
+
+async fn answer(
+    shared: &Shared,
+    caller: &Caller,
+    parts: &Parts,
+    (verb, carrier): (Verb, Carrier<'_>),
+    body: &Bytes,
+) -> Response {
+    let Ok(text) = std::str::from_utf8(body) else {
+        let reject = Reject::with_status(400, PARSE_ERROR, "not valid JSON: not UTF-8");
+        return rejected(&reject);
+    };
+    let accepted = Accepted::of(&parts.headers);
+    let headers = (verb != Verb::Raw).then_some(&parts.headers as &dyn Headers);
+    let inbound = Inbound { verb, headers, body: text };
+    let who = || Arc::new(Asking { parts: parts.clone(), shared: shared.clone() }) as _;
+    let exchange = Exchange { inbound, body, carrier, caller, who: &who };
+    match shared.mcp.handle(&exchange).await {
+        Err(reject) => rejected(&reject),
+        Ok(Reply::Message(message)) => accepted.reply(message),
+        Ok(Reply::Opened { message, session }) => {
+            let mut response = accepted.reply(message);
+            if let Some(id) = session.and_then(|id| HeaderValue::try_from(id).ok()) {
+                response.headers_mut().insert(SESSION_ID, id);
+            }
+            response
+        }
+        Ok(Reply::Accepted) if verb == Verb::Delete => StatusCode::NO_CONTENT.into_response(),
+        Ok(Reply::Accepted) => StatusCode::ACCEPTED.into_response(),
+        Ok(Reply::Call { call, ends_with_client }) => run(accepted, *call, ends_with_client).await,
+        Ok(Reply::Batch(parts)) => {
+            let spawn = |run| {
+                tokio::spawn(run);
+            };
+            match answer_batch(parts, spawn).await {
+                Some(message) => accepted.reply(message),
+                None => accepted.nothing(),
+            }
+        }
+        Ok(Reply::Listen(listener)) if accepted.stream => sse::of_listener(listener),
+        Ok(Reply::Listen(_)) => {
+            let message = "this is a stream: accept `text/event-stream`, or POST a message";
+            rejected(&Reject::with_status(406, INVALID_REQUEST, message))
+        }
+    }
+}
+
+async fn run(accepted: Accepted, call: PreparedCall, ends_with_client: bool) -> Response {
+    let mut running = call.start();
+    if let Some(ended) = running.ended_at_once().await {
+        return accepted.answer(ended);
+    }
+    if !ends_with_client {
+        tokio::spawn(running.detach());
+    }
+    if !accepted.stream {
+        return accepted.answer(running.ended().await);
+    }
+    if accepted.json && !running.has_progress() {
+        return match running.ended_within(STREAM_AFTER).await {
+            Some(ended) => accepted.answer(ended),
+            None => sse::of_call(running),
+        };
+    }
+    sse::of_call(running)
+}
+
+/// What the client can read.
+#[derive(Debug, Clone, Copy)]
+struct Accepted {
+    json: bool,
+    stream: bool,
+}
+
+impl Accepted {
+    /// A stream must be asked for; who says nothing, or nothing that there is, gets JSON.
+    fn of(headers: &HeaderMap) -> Self {
+        let mut accepted = Self { json: false, stream: false };
+        let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        for range in values.flat_map(|value| value.split(',')) {
+            let mut parts = range.split(';').map(str::trim);
+            let media = parts.next().unwrap_or_default();
+            if parts.any(|parameter| matches!(parameter, "q=0" | "q=0.0" | "q=0.00" | "q=0.000")) {
+                continue;
+            }
+            if media.eq_ignore_ascii_case("text/event-stream") {
+                accepted.stream = true;
+            } else if ["application/json", "application/*", "*/*"]
+                .iter()
+                .any(|json| media.eq_ignore_ascii_case(json))
+            {
+                accepted.json = true;
+            }
+        }
+        Self { json: accepted.json || !accepted.stream, ..accepted }
+    }
+
+    fn reply(self, message: OutMessage) -> Response {
+        if !self.json {
+            return sse::of_messages(vec![message]);
+        }
+        json(StatusCode::OK, message)
+    }
+
+    fn answer(self, ended: Ended) -> Response {
+        match ended {
+            Ended::Cancelled => self.nothing(),
+            Ended::Answered(Answer { mut notes, reply }) if self.stream && !notes.is_empty() => {
+                notes.push(reply);
+                sse::of_messages(notes)
+            }
+            Ended::Answered(Answer { reply, .. }) => self.reply(reply),
+        }
+    }
+
+    /// A request that was cancelled has no answer.
+    fn nothing(self) -> Response {
+        if self.stream {
+            return sse::of_messages(Vec::new());
+        }
+        StatusCode::NO_CONTENT.into_response()
+    }
+}
+
+fn json(status: StatusCode, message: OutMessage) -> Response {
+    reply::bytes_as_json(status, Body::new(Slices::new(message.into_slices())))
+}
+
+/// Errors are JSON always.
+pub(super) fn rejected(reject: &Reject) -> Response {
+    let status = StatusCode::from_u16(reject.status).unwrap_or(StatusCode::BAD_REQUEST);
+    let mut response = json(status, reject.message());
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
+    }
+    response
+}
+
+/// The seed's form for debugging: off unless wanted, and never for a page of another site.
+fn check_raw_request(shared: &Shared, headers: &HeaderMap) -> Result<(), Reject> {
+    if !shared.options.raw_request {
+        let message = "`rawRequest` is off; POST the message, or set `raw_request`";
+        return Err(Reject::with_status(405, INVALID_REQUEST, message));
+    }
+    match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
+        None | Some(b"same-origin" | b"none") => Ok(()),
+        Some(_) => {
+            let message = "`rawRequest` is not for pages of other sites";
+            Err(Reject::with_status(403, INVALID_REQUEST, message))
+        }
+    }
+}
+
+impl Headers for HeaderMap {
+    fn header(&self, name: &str) -> Header<'_> {
+        let mut values = self.get_all(name).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Header::Absent,
+            (Some(value), None) => match value.to_str() {
+                Ok(value) => Header::One(value.trim_matches([' ', '\t'])),
+                Err(_) => Header::Unusable,
+            },
+            (Some(_), Some(_)) => Header::Unusable,
+        }
+    }
+}
+
+/// A request whose credential is looked at again while its stream is open.
+struct Asking {
+    parts: Parts,
+    shared: Shared,
+}
+
+impl Identify for Asking {
+    fn identify(&self) -> BoxFuture<'_, Option<Caller>> {
+        Box::pin(async {
+            let authenticate: &dyn Authenticate = &*self.shared.authenticate;
+            let caller = authenticate.authenticate(&self.parts).await.ok()?;
+            let is_welcome = caller.user.is_some() || !self.shared.options.require_auth;
+            is_welcome.then_some(caller)
+        })
+    }
+}

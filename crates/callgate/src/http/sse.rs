@@ -1,0 +1,49 @@
+//! Streams of server-sent events: never buffered, and with a comment now and then so that nothing
+//! between takes them for dead.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _, stream};
+
+use crate::mcp::{Event, Listener, OutMessage, RunningCall};
+
+const TYPE: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// Messages that are all there.
+pub(super) fn of_messages(messages: Vec<OutMessage>) -> Response {
+    respond(stream::iter(messages.into_iter().map(Event::Message)))
+}
+
+/// What a call brings.
+pub(super) fn of_call(call: RunningCall) -> Response {
+    respond(stream::unfold(call, async |mut call| Some((call.next().await?, call))))
+}
+
+/// What a listening client is told.
+pub(super) fn of_listener(listener: Box<Listener>) -> Response {
+    let events = async |mut listener: Box<Listener>| Some((listener.next().await?, listener));
+    // At once, so that the client knows that it is heard.
+    let opened = stream::iter([Event::KeepAlive]);
+    respond(opened.chain(stream::unfold(listener, events)))
+}
+
+fn respond(events: impl Stream<Item = Event> + Send + 'static) -> Response {
+    let frames = events.map(|event| Ok::<_, Infallible>(frame(event)));
+    let buffering = ("x-accel-buffering", HeaderValue::from_static("no"));
+    let mut response = (StatusCode::OK, [buffering], Body::from_stream(frames)).into_response();
+    response.headers_mut().insert(CONTENT_TYPE, TYPE);
+    response
+}
+
+fn frame(event: Event) -> Bytes {
+    let Event::Message(message) = event else { return Bytes::from_static(b": keep-alive\n\n") };
+    let start = Bytes::from_static(b"event: message\ndata: ");
+    let slices = [start].into_iter().chain(message.into_slices());
+    let slices: Vec<Bytes> = slices.chain([Bytes::from_static(b"\n\n")]).collect();
+    slices.concat().into()
+}

@@ -1,0 +1,355 @@
+//! Which era a message belongs to, and what is wrong with it: a pure function over the HTTP method,
+//! the headers and the body, shared by HTTP and stdio.
+//!
+//! The body decides; the headers are a cross-check. In this order:
+//!
+//! | what comes | outcome |
+//! | --- | --- |
+//! | GET, DELETE | a legacy session's stream or end; 405 under a modern version header |
+//! | not JSON, not JSON-RPC, `id: null` | 400 with -32700 or -32600 |
+//! | a list | a batch of 2025-03-26; 400 -32600 otherwise, or where a member is modern |
+//! | a response | legacy: accepted; under a modern version header 400 -32600 |
+//! | a notification | accepted |
+//! | `initialize` without whole modern `_meta` | the legacy handshake |
+//! | `_meta` names a revision | modern, see [`check_modern`] |
+//! | a modern version header without that | 400 -32602 with the missing keys |
+//! | anything else | legacy; an unknown version in the header is 400 -32600 |
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::str::FromStr as _;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::headers::{self, Header, Headers, decode};
+use super::members::{Members, text};
+use super::reject::Reject;
+use crate::jsonrpc::{INVALID_PARAMS, INVALID_REQUEST, Message, Request};
+use crate::revision::{Era, Revision};
+
+/// The `_meta` key of the revision that a modern request is written in.
+pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// The `_meta` key of what a modern client can do.
+pub(crate) const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// More messages than this are no batch that anybody needs.
+const MAX_BATCH: usize = 100;
+
+/// The header and the body disagree, or a header is missing.
+pub const HEADER_MISMATCH: i64 = -32020;
+/// A revision that is not offered.
+pub const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// How a message came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// A message in the body.
+    Post,
+    /// A client that wants to listen.
+    Get,
+    /// A client that ends its session.
+    Delete,
+    /// A message in the URL, the seed's form for debugging: batches are taken as they come.
+    Raw,
+}
+
+/// A message as it came.
+pub struct Inbound<'a> {
+    /// How.
+    pub verb: Verb,
+    /// `None` over stdio, where there are none and nothing repeats the body.
+    pub headers: Option<&'a dyn Headers>,
+    /// The text.
+    pub body: &'a str,
+}
+
+impl std::fmt::Debug for Inbound<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbound").field("verb", &self.verb).finish_non_exhaustive()
+    }
+}
+
+/// What a message is.
+#[derive(Debug)]
+pub enum Route<'a> {
+    /// A request that carries its own terms.
+    Modern(Asked<'a>),
+    /// One message on the terms of a handshake.
+    Legacy {
+        /// The revision of the version header, where there is one.
+        claimed: Option<Revision>,
+        /// The message.
+        message: Incoming<'a>,
+    },
+    /// Several messages at once.
+    Batch {
+        /// The revision of the version header, where there is one.
+        claimed: Option<Revision>,
+        /// The messages; what is wrong about one is told in its place.
+        messages: Vec<Result<Incoming<'a>, Reject>>,
+    },
+    /// A legacy client listens.
+    Stream {
+        /// The revision of the version header, where there is one.
+        claimed: Option<Revision>,
+    },
+    /// A legacy client ends its session.
+    End,
+}
+
+/// One message.
+#[derive(Debug)]
+pub enum Incoming<'a> {
+    /// It wants an answer.
+    Request(Asked<'a>),
+    /// It wants none.
+    Notification {
+        /// The method.
+        method: Cow<'a, str>,
+        /// Its parameters.
+        params: Members<'a>,
+    },
+    /// It is an answer.
+    Response,
+}
+
+/// A request, taken apart.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    pub(crate) id: &'a RawValue,
+    pub(crate) method: Cow<'a, str>,
+    pub(crate) params: Members<'a>,
+    pub(crate) meta: Members<'a>,
+}
+
+/// Tells what a message is. `newest` is the newest revision that is offered.
+pub fn classify<'a>(inbound: &Inbound<'a>, newest: Revision) -> Result<Route<'a>, Reject> {
+    match inbound.verb {
+        Verb::Post | Verb::Raw => {}
+        Verb::Get | Verb::Delete if is_modern_header(inbound.headers) => {
+            return Err(Reject::method_not_allowed());
+        }
+        Verb::Get => return Ok(Route::Stream { claimed: claimed(inbound.headers, newest)? }),
+        Verb::Delete => return Ok(Route::End),
+    }
+    if inbound.body.trim_start().starts_with('[') {
+        return batch(inbound, newest);
+    }
+    let request = match incoming(inbound.body)? {
+        Incoming::Request(request) => request,
+        Incoming::Response if is_modern_header(inbound.headers) => {
+            let problem = "clients of this revision have nothing to answer";
+            return Err(Reject::bad_request(INVALID_REQUEST, problem));
+        }
+        // Header rules for modern notifications are not defined.
+        message => return Ok(Route::Legacy { claimed: None, message }),
+    };
+    let has_version = request.meta.get(META_VERSION).is_some();
+    let is_whole = has_version && request.meta.get(META_CAPABILITIES).is_some();
+    let is_handshake = request.method == "initialize" && !is_whole;
+    if has_version && !is_handshake {
+        let id = request.id;
+        return check_modern(request, inbound.headers, newest).map_err(|reject| reject.of(id));
+    }
+    if !is_handshake && newest.is_modern() && is_modern_header(inbound.headers) {
+        return Err(missing_meta(&request.meta).of(request.id));
+    }
+    let claimed = match claimed(inbound.headers, newest) {
+        // A handshake is about finding a revision.
+        _ if is_handshake => None,
+        Err(reject) => return Err(reject.of(request.id)),
+        Ok(claimed) => claimed,
+    };
+    Ok(Route::Legacy { claimed, message: Incoming::Request(request) })
+}
+
+/// What a modern request must fulfil, in this order.
+///
+/// | failure | code |
+/// | --- | --- |
+/// | `_meta` lacks the revision or the client's capabilities | 400 -32602 |
+/// | the version header is missing or another | 400 -32020 |
+/// | the revision is not offered | 400 -32022 |
+/// | `Mcp-Method` or `Mcp-Name` is missing or another | 400 -32020 |
+///
+/// `Mcp-Param-*`, unknown methods and the rest are found later, by what answers.
+fn check_modern<'a>(
+    request: Asked<'a>,
+    headers: Option<&dyn Headers>,
+    newest: Revision,
+) -> Result<Route<'a>, Reject> {
+    let version = request.meta.get(META_VERSION).and_then(text);
+    let capabilities = request.meta.get(META_CAPABILITIES).map(RawValue::get);
+    let (Some(version), Some(true)) =
+        (version, capabilities.map(|capabilities| capabilities.starts_with('{')))
+    else {
+        return Err(missing_meta(&request.meta));
+    };
+    if newest.era() == Era::Legacy {
+        return Err(legacy_only(&version, newest));
+    }
+    if let Some(headers) = headers {
+        same_header(headers, headers::PROTOCOL_VERSION, &version)?;
+    }
+    if !Revision::from_str(&version).is_ok_and(Revision::is_modern) {
+        return Err(unsupported(&version, newest));
+    }
+    if let Some(headers) = headers {
+        same_header(headers, headers::METHOD, &request.method)?;
+        check_name(&request, headers)?;
+    }
+    Ok(Route::Modern(request))
+}
+
+/// A server that only knows handshakes would not know the version of the header.
+fn legacy_only(version: &str, newest: Revision) -> Reject {
+    let message = format!(
+        "Unsupported protocol version {version}; this server offers up to {newest}: begin with \
+         `initialize`"
+    );
+    Reject::bad_request(INVALID_REQUEST, message)
+}
+
+fn unsupported(version: &str, newest: Revision) -> Reject {
+    let supported: Vec<&str> = offered(newest).map(Revision::as_str).collect();
+    let message = format!("Unsupported protocol version {version}");
+    let data = json!({"supported": supported, "requested": version});
+    Reject::bad_request(UNSUPPORTED_VERSION, message).with_data(data)
+}
+
+/// The revisions that are offered, oldest first.
+pub(crate) fn offered(newest: Revision) -> impl Iterator<Item = Revision> {
+    Revision::ALL.into_iter().filter(move |revision| *revision <= newest)
+}
+
+fn missing_meta(meta: &Members<'_>) -> Reject {
+    let problem = |key: &str, is_right: bool| (!is_right).then(|| format!("`{key}`"));
+    let version = meta.get(META_VERSION).is_some_and(|raw| raw.get().starts_with('"'));
+    let capabilities = meta.get(META_CAPABILITIES).is_some_and(|raw| raw.get().starts_with('{'));
+    let missing: Vec<String> =
+        [problem(META_VERSION, version), problem(META_CAPABILITIES, capabilities)]
+            .into_iter()
+            .flatten()
+            .collect();
+    let message =
+        format!("`params._meta` lacks {} or has it in a wrong form", missing.join(" and "));
+    Reject::bad_request(INVALID_PARAMS, message)
+}
+
+/// `Mcp-Name` repeats what a request is about.
+fn check_name(request: &Asked<'_>, headers: &dyn Headers) -> Result<(), Reject> {
+    let member = match request.method.as_ref() {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" => "uri",
+        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
+        _ => return Ok(()),
+    };
+    match request.params.get(member).and_then(text) {
+        Some(name) => same_header(headers, headers::NAME, &name),
+        // Nothing to repeat: what answers says that it is missing.
+        None if headers.header(headers::NAME) == Header::Absent => Ok(()),
+        None => Err(mismatch(headers::NAME, "is there, but the body has nothing to compare with")),
+    }
+}
+
+fn same_header(headers: &dyn Headers, name: &str, expected: &str) -> Result<(), Reject> {
+    match headers.header(name) {
+        Header::One(value) if decode(value).is_some_and(|value| value == expected) => Ok(()),
+        Header::One(_) => Err(mismatch(name, "is not what the body says")),
+        Header::Absent => Err(mismatch(name, "is missing")),
+        Header::Unusable => Err(mismatch(name, "is there twice or is not plain text")),
+    }
+}
+
+pub(crate) fn mismatch(header: &str, problem: &str) -> Reject {
+    Reject::bad_request(HEADER_MISMATCH, format!("the header `{header}` {problem}"))
+}
+
+/// Whether the version header names a revision that has no handshake, known or to come.
+fn is_modern_header(headers: Option<&dyn Headers>) -> bool {
+    let Some(Header::One(version)) =
+        headers.map(|headers| headers.header(headers::PROTOCOL_VERSION))
+    else {
+        return false;
+    };
+    let is_date =
+        version.len() == 10 && version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    is_date && version >= Revision::V2026_07_28.as_str()
+}
+
+/// The revision that the version header names, for a client that has had its handshake.
+fn claimed(headers: Option<&dyn Headers>, newest: Revision) -> Result<Option<Revision>, Reject> {
+    let Some(headers) = headers else { return Ok(None) };
+    let version = match headers.header(headers::PROTOCOL_VERSION) {
+        Header::Absent => return Ok(None),
+        Header::One(version) => version,
+        Header::Unusable => "(twice, or not plain text)",
+    };
+    match Revision::from_str(version) {
+        Ok(revision) if !revision.is_modern() && revision <= newest => Ok(Some(revision)),
+        _ => {
+            let offered: Vec<&str> = offered(newest).map(Revision::as_str).collect();
+            let message = format!(
+                "Unsupported protocol version in the header `MCP-Protocol-Version`: {version}; \
+                 supported are {}",
+                offered.join(", ")
+            );
+            Err(Reject::bad_request(INVALID_REQUEST, message))
+        }
+    }
+}
+
+fn incoming(body: &str) -> Result<Incoming<'_>, Reject> {
+    let envelope = Message::parse(body)
+        .map_err(|error| Reject::bad_request(error.code(), error.to_string()))?;
+    let Request { id, method, params } = match envelope {
+        Message::Request(request) => request,
+        Message::Response => return Ok(Incoming::Response),
+    };
+    let (params, meta) = match taken_apart(params) {
+        Ok(parts) => parts,
+        Err(problem) => {
+            let reject = Reject::bad_request(INVALID_PARAMS, problem);
+            return Err(id.map_or(reject.clone(), |id| reject.of(id)));
+        }
+    };
+    Ok(match id {
+        Some(id) => Incoming::Request(Asked { id, method, params, meta }),
+        None => Incoming::Notification { method, params },
+    })
+}
+
+fn taken_apart(raw: Option<&RawValue>) -> Result<(Members<'_>, Members<'_>), String> {
+    let params = Members::parse(raw).map_err(|problem| format!("`params` {problem}"))?;
+    let meta = Members::parse(params.get("_meta"))
+        .map_err(|problem| format!("`params._meta` {problem}"))?;
+    Ok((params, meta))
+}
+
+fn batch<'a>(inbound: &Inbound<'a>, newest: Revision) -> Result<Route<'a>, Reject> {
+    let refused = |problem: &str| Reject::bad_request(INVALID_REQUEST, problem.to_owned());
+    let parsed: Result<Vec<&RawValue>, _> = serde_json::from_str(inbound.body);
+    let raw = parsed.map_err(|error| {
+        Reject::bad_request(crate::jsonrpc::PARSE_ERROR, format!("not valid JSON: {error}"))
+    })?;
+    if raw.is_empty() || raw.len() > MAX_BATCH {
+        return Err(refused(&format!("a batch has 1 to {MAX_BATCH} messages")));
+    }
+    if is_modern_header(inbound.headers) {
+        return Err(refused("this revision has no batches"));
+    }
+    let claimed = claimed(inbound.headers, newest)?;
+    let messages: Vec<_> = raw.into_iter().map(|message| incoming(message.get())).collect();
+    for message in messages.iter().flatten() {
+        let Incoming::Request(request) = message else { continue };
+        if request.meta.get(META_VERSION).is_some() {
+            return Err(refused("a request with its own revision in `_meta` cannot be in a batch"));
+        }
+        if request.method == "initialize" && inbound.verb != Verb::Raw {
+            return Err(refused("`initialize` cannot be in a batch"));
+        }
+    }
+    Ok(Route::Batch { claimed, messages })
+}

@@ -1,0 +1,73 @@
+//! JSON without white space between its parts: a line over stdio, one `data:` over SSE.
+
+use std::borrow::Cow;
+
+/// The same JSON without white space outside of strings.
+pub(crate) fn compact(json: &str) -> Cow<'_, str> {
+    let Some(first) = outer_space(json) else { return Cow::Borrowed(json) };
+    let (head, mut rest) = json.split_at(first);
+    let mut out = String::with_capacity(json.len());
+    out.push_str(head);
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\r', '\n']);
+        match outer_space(rest) {
+            Some(next) => {
+                let (piece, after) = rest.split_at(next);
+                out.push_str(piece);
+                rest = after;
+            }
+            None => {
+                out.push_str(rest);
+                return Cow::Owned(out);
+            }
+        }
+    }
+}
+
+/// Where the first white space outside of a string is.
+fn outer_space(json: &str) -> Option<usize> {
+    let mut bytes = json.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b' ' | b'\t' | b'\r' | b'\n' => return Some(at),
+            b'"' => {
+                while let Some((_, byte)) = bytes.next() {
+                    match byte {
+                        b'"' => break,
+                        b'\\' => {
+                            bytes.next();
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn d28_space_outside_of_strings_goes() {
+        assert_eq!(compact("{ \"a b\" : [ 1 ,\r\n\t2 ] }"), r#"{"a b":[1,2]}"#);
+        assert_eq!(compact(r#"{"a":"x \" y\\"  }"#), r#"{"a":"x \" y\\"}"#);
+        assert!(matches!(compact(r#"{"a":"no space outside"}"#), Cow::Borrowed(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn d28_pretty_and_compact_are_the_same(words in proptest::collection::vec(".*", 0..8)) {
+            let value = json!({"words": words, "nested": [{"a": words.len()}, null, 1.5]});
+            let pretty = serde_json::to_string_pretty(&value).unwrap();
+            prop_assert_eq!(compact(&pretty), value.to_string());
+            let back: Value = serde_json::from_str(&compact(&pretty)).unwrap();
+            prop_assert_eq!(back, value);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The HTTP headers that the protocol knows, whatever carries them.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// `MCP-Protocol-Version`
+pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+/// `Mcp-Session-Id`
+pub const SESSION_ID: &str = "mcp-session-id";
+/// `Mcp-Method`
+pub const METHOD: &str = "mcp-method";
+/// `Mcp-Name`
+pub const NAME: &str = "mcp-name";
+
+/// One header of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Header<'a> {
+    /// Not there.
+    Absent,
+    /// There once; the white space around it does not count.
+    One(&'a str),
+    /// There more than once, or not in visible ASCII.
+    Unusable,
+}
+
+/// The headers of a request.
+pub trait Headers: Sync {
+    /// A header by its name in lower case.
+    fn header(&self, name: &str) -> Header<'_>;
+}
+
+impl Headers for [(&str, &str)] {
+    fn header(&self, name: &str) -> Header<'_> {
+        let mut values = self.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        match (values.next(), values.next()) {
+            (None, _) => Header::Absent,
+            (Some((_, value)), None) => Header::One(value.trim_matches([' ', '\t'])),
+            (Some(_), Some(_)) => Header::Unusable,
+        }
+    }
+}
+
+/// What a header that repeats a part of the body says: `=?base64?…?=` stands for a text that is no
+/// plain ASCII.
+pub(crate) fn decode(value: &str) -> Option<Cow<'_, str>> {
+    let Some(encoded) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="))
+    else {
+        return Some(Cow::Borrowed(value));
+    };
+    let bytes = STANDARD.decode(encoded).ok()?;
+    String::from_utf8(bytes).ok().map(Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_beyond_ascii_are_decoded_strictly() {
+        assert_eq!(decode("plain").as_deref(), Some("plain"));
+        assert_eq!(decode("=?base64?w6k=?=").as_deref(), Some("é"));
+        assert_eq!(decode("=?base64??=").as_deref(), Some(""));
+        // Not the sentinel, so literal.
+        assert_eq!(decode("=?BASE64?w6k=?=").as_deref(), Some("=?BASE64?w6k=?="));
+        for wrong in ["=?base64?w6k?=", "=?base64?%%%?=", "=?base64?/w==?="] {
+            assert_eq!(decode(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_header_counts_once_and_without_the_space_around_it() {
+        let headers: &[(&str, &str)] =
+            &[("Mcp-Name", " a\t"), ("mcp-method", "x"), ("MCP-Method", "x")];
+        assert_eq!(headers.header(NAME), Header::One("a"));
+        assert_eq!(headers.header(METHOD), Header::Unusable);
+        assert_eq!(headers.header(SESSION_ID), Header::Absent);
+    }
+}

@@ -1,0 +1,57 @@
+//! How severe a log message is, in the words of syslog.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// A level, the least severe first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// `debug`
+    Debug,
+    /// `info`
+    Info,
+    /// `notice`
+    Notice,
+    /// `warning`
+    Warning,
+    /// `error`
+    Error,
+    /// `critical`
+    Critical,
+    /// `alert`
+    Alert,
+    /// `emergency`
+    Emergency,
+}
+
+const ALL: [(LogLevel, &str); 8] = [
+    (LogLevel::Debug, "debug"),
+    (LogLevel::Info, "info"),
+    (LogLevel::Notice, "notice"),
+    (LogLevel::Warning, "warning"),
+    (LogLevel::Error, "error"),
+    (LogLevel::Critical, "critical"),
+    (LogLevel::Alert, "alert"),
+    (LogLevel::Emergency, "emergency"),
+];
+
+/// A word that is no level.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the log level must be one of {}", ALL.map(|(_, word)| word).join(", "))]
+pub struct LogLevelError;
+
+impl FromStr for LogLevel {
+    type Err = LogLevelError;
+
+    fn from_str(text: &str) -> Result<Self, LogLevelError> {
+        ALL.iter().find(|(_, word)| *word == text).map(|(level, _)| *level).ok_or(LogLevelError)
+    }
+}
+
+impl fmt::Display for LogLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(ALL.iter().find(|(level, _)| level == self).map_or("", |(_, word)| word))
+    }
+}

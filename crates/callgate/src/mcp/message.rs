@@ -1,0 +1,167 @@
+//! Messages on their way out: whole JSON texts in slices, without line breaks.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::jsonrpc::RpcError;
+use crate::revision::Revision;
+use crate::settings::Settings;
+
+/// A message to a client.
+#[derive(Debug, Clone)]
+pub struct OutMessage {
+    slices: Vec<Bytes>,
+}
+
+impl OutMessage {
+    /// The parts, to be sent one after the other.
+    pub fn into_slices(self) -> Vec<Bytes> {
+        self.slices
+    }
+
+    /// All of it in one piece.
+    pub fn to_bytes(&self) -> Bytes {
+        match self.slices.as_slice() {
+            [one] => one.clone(),
+            slices => slices.concat().into(),
+        }
+    }
+
+    /// An error; without an id where none could be read.
+    pub(crate) fn error(id: Option<&RawValue>, error: &RpcError) -> Self {
+        #[derive(Serialize)]
+        struct Reply<'a> {
+            jsonrpc: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            id: Option<&'a RawValue>,
+            error: &'a RpcError,
+        }
+        Self::of(&Reply { jsonrpc: "2.0", id, error })
+    }
+
+    /// A notification.
+    pub(crate) fn notification(method: &str, params: &impl Serialize) -> Self {
+        #[derive(Serialize)]
+        struct Notification<'a, P> {
+            jsonrpc: &'static str,
+            method: &'a str,
+            params: &'a P,
+        }
+        Self::of(&Notification { jsonrpc: "2.0", method, params })
+    }
+
+    /// Several answers as a list.
+    pub(crate) fn batch(messages: impl IntoIterator<Item = Self>) -> Self {
+        let mut slices = vec![Bytes::from_static(b"[")];
+        for (index, message) in messages.into_iter().enumerate() {
+            if index > 0 {
+                slices.push(Bytes::from_static(b","));
+            }
+            slices.extend(message.slices);
+        }
+        slices.push(Bytes::from_static(b"]"));
+        Self { slices }
+    }
+
+    /// Everything that is written here can be.
+    fn of(message: &impl Serialize) -> Self {
+        Self { slices: vec![serde_json::to_vec(message).unwrap_or_default().into()] }
+    }
+}
+
+/// Writes the result of a request, member by member.
+#[derive(Debug)]
+pub(crate) struct ResultWriter {
+    slices: Vec<Bytes>,
+    buffer: Vec<u8>,
+    revision: Revision,
+    is_empty: bool,
+}
+
+impl ResultWriter {
+    /// `{"jsonrpc":"2.0","id":…,"result":{`
+    pub(crate) fn new(id: &RawValue, revision: Revision, capacity: usize) -> Self {
+        let mut buffer = Vec::with_capacity(capacity + id.get().len() + 200);
+        buffer.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+        buffer.extend_from_slice(id.get().as_bytes());
+        buffer.extend_from_slice(b",\"result\":{");
+        let mut writer = Self { slices: Vec::new(), buffer, revision, is_empty: true };
+        if revision.is_modern() {
+            writer.member("resultType").extend_from_slice(b"\"complete\"");
+        }
+        writer
+    }
+
+    /// Begins a member; its value is to be written next. Names have nothing to escape.
+    pub(crate) fn member(&mut self, name: &str) -> &mut Vec<u8> {
+        if !std::mem::take(&mut self.is_empty) {
+            self.buffer.push(b',');
+        }
+        self.buffer.push(b'"');
+        self.buffer.extend_from_slice(name.as_bytes());
+        self.buffer.extend_from_slice(b"\":");
+        &mut self.buffer
+    }
+
+    /// A member and its value.
+    pub(crate) fn value(&mut self, name: &str, value: &impl Serialize) {
+        write_json(self.member(name), value);
+    }
+
+    /// How long the result may be kept, and by whom: modern lists must say so.
+    pub(crate) fn cache(&mut self, ttl_ms: u32, scope: &str) {
+        if self.revision.is_modern() {
+            self.value("ttlMs", &ttl_ms);
+            self.value("cacheScope", &scope);
+        }
+    }
+
+    /// The value goes on with these.
+    pub(crate) fn slices(&mut self, slices: Vec<Bytes>) {
+        self.slices.push(std::mem::take(&mut self.buffer).into());
+        self.slices.extend(slices);
+        self.buffer.reserve(256);
+    }
+
+    /// The value goes on with these bytes.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Modern results say who gave them.
+    pub(crate) fn finish(mut self, settings: &Settings) -> OutMessage {
+        if self.revision.is_modern() {
+            let out = self.member("_meta");
+            out.extend_from_slice(b"{\"io.modelcontextprotocol/serverInfo\":");
+            write_json(out, &ServerInfo::of(settings));
+            out.push(b'}');
+        }
+        self.end()
+    }
+
+    /// Ends without saying so.
+    pub(crate) fn end(mut self) -> OutMessage {
+        self.buffer.extend_from_slice(b"}}");
+        self.slices.push(self.buffer.into());
+        OutMessage { slices: self.slices }
+    }
+}
+
+/// The server as it presents itself.
+#[derive(Debug, Serialize)]
+pub(crate) struct ServerInfo<'a> {
+    name: &'a str,
+    version: &'a str,
+}
+
+impl<'a> ServerInfo<'a> {
+    pub(crate) fn of(settings: &'a Settings) -> Self {
+        Self { name: &settings.server_name, version: &settings.server_version }
+    }
+}
+
+/// Writing to memory cannot fail, and everything that is written here has a JSON form.
+pub(crate) fn write_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    let _ = serde_json::to_writer(out, value);
+}

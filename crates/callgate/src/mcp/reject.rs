@@ -1,0 +1,74 @@
+//! What a client is told instead of a result, and with which HTTP status.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::message::OutMessage;
+use crate::jsonrpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError};
+
+/// An error of the protocol.
+#[derive(Debug, Clone)]
+pub struct Reject {
+    /// For HTTP.
+    pub status: u16,
+    /// The request's id, where it could be read.
+    pub(crate) id: Option<Box<RawValue>>,
+    /// What is wrong.
+    pub error: Box<RpcError>,
+}
+
+impl Reject {
+    fn new(status: u16, code: i64, message: impl Into<String>) -> Self {
+        Self { status, id: None, error: Box::new(RpcError::new(code, message)) }
+    }
+
+    /// 400
+    pub(crate) fn bad_request(code: i64, message: impl Into<String>) -> Self {
+        Self::new(400, code, message)
+    }
+
+    /// 200: the request was understood, and its parameters are wrong. Another status could make a
+    /// client of both eras fall back.
+    pub(crate) fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(200, INVALID_PARAMS, message)
+    }
+
+    /// Unknown to this revision.
+    pub(crate) fn no_such_method(method: &str, is_modern: bool) -> Self {
+        let method: String = method.chars().take(200).collect();
+        let status = if is_modern { 404 } else { 200 };
+        Self::new(status, METHOD_NOT_FOUND, format!("Method not found: {method}"))
+    }
+
+    /// Also for ids that were never ours.
+    pub(crate) fn no_such_session() -> Self {
+        let message = "the session is unknown, has ended or is another user's; initialize again";
+        Self::new(404, INVALID_REQUEST, message)
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(405, INVALID_REQUEST, "this revision only takes POST here")
+    }
+
+    /// Any status and code.
+    pub fn with_status(status: u16, code: i64, message: impl Into<String>) -> Self {
+        Self::new(status, code, message)
+    }
+
+    pub(crate) fn with_data(mut self, data: Value) -> Self {
+        self.error.data = Some(data);
+        self
+    }
+
+    /// The answer to the request with this id.
+    #[must_use]
+    pub fn of(mut self, id: &RawValue) -> Self {
+        self.id = Some(id.to_owned());
+        self
+    }
+
+    /// The message to send.
+    pub fn message(&self) -> OutMessage {
+        OutMessage::error(self.id.as_deref(), &self.error)
+    }
+}

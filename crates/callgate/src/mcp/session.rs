@@ -1,0 +1,341 @@
+//! Legacy sessions: an id that carries its own signed content, so that any server with the same key
+//! can serve it, also after a restart. Only what changes later is kept, and that can be shared.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use moka::sync::Cache;
+use sha2::Sha256;
+
+use super::log_level::LogLevel;
+use super::members::Members;
+use crate::access::Caller;
+use crate::revision::Revision;
+use crate::upstream::BoxFuture;
+
+/// How long a session lasts: nearly no client starts another when one is over.
+const LIFETIME: Duration = Duration::from_hours(24 * 30);
+/// So many sessions can have a state of their own; beyond, the least used lose it.
+const MAX_STATES: u64 = 100_000;
+/// What the ids of this form begin with.
+const FORM: u8 = 1;
+/// Form, revision, capabilities, user, nonce, end.
+const CONTENT: usize = 1 + 1 + 1 + 9 + 16 + 8;
+/// The whole signature.
+const SIGNATURE: usize = 32;
+
+/// What tells one session from the others.
+pub type Nonce = [u8; 16];
+
+/// A session, as its id says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Session {
+    pub(crate) revision: Revision,
+    /// What the client said that it can do.
+    pub(crate) capabilities: Capabilities,
+    /// The user that it was opened by; nobody else may use it.
+    pub(crate) user: Option<i64>,
+    pub(crate) nonce: Nonce,
+    /// Seconds since 1970.
+    pub(crate) ends_at: u64,
+}
+
+/// What a legacy client can be asked for, as it said when it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Capabilities(u8);
+
+impl Capabilities {
+    const NAMES: [&str; 3] = ["sampling", "elicitation", "roots"];
+
+    /// From the `capabilities` of `initialize`.
+    pub(crate) fn declared(members: &Members<'_>) -> Self {
+        let declared = (0..).zip(Self::NAMES).filter(|(_, name)| members.get(name).is_some());
+        Self(declared.fold(0, |bits, (bit, _)| bits | 1 << bit))
+    }
+}
+
+/// What a session became after it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionState {
+    /// The client ended it.
+    pub ended: bool,
+    /// The least severe messages that the client wants.
+    pub log_level: Option<LogLevel>,
+}
+
+/// A state to be kept: whose it is, and until when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionChange {
+    /// The session.
+    pub nonce: Nonce,
+    /// What it became.
+    pub state: SessionState,
+    /// When the session ends by itself, in seconds since 1970.
+    pub ends_at: u64,
+}
+
+/// Something that keeps the states of sessions for other servers, and for this one after a restart.
+pub trait KeepSessions: Send + Sync + fmt::Debug {
+    /// Keeps a state, in place of an earlier one.
+    fn keep(
+        &self,
+        change: SessionChange,
+    ) -> BoxFuture<'_, Result<(), Box<dyn std::error::Error + Send + Sync>>>;
+}
+
+/// A secret that session ids are signed with.
+#[derive(Clone)]
+pub struct SessionKey(Hmac<Sha256>);
+
+impl SessionKey {
+    /// From 32 bytes.
+    pub fn new(secret: &[u8; 32]) -> Self {
+        // A shorter key is the same with zeros behind it; so no length can be wrong.
+        let mut block = [0; 64];
+        for (to, from) in block.iter_mut().zip(secret) {
+            *to = *from;
+        }
+        Self(Hmac::new(&block.into()))
+    }
+
+    /// A key of this process alone: sessions end with it.
+    pub fn generate() -> Result<Self, getrandom::Error> {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret)?;
+        Ok(Self::new(&secret))
+    }
+}
+
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionKey(…)")
+    }
+}
+
+/// Opens, recognises and ends sessions.
+#[derive(Debug)]
+pub struct Sessions {
+    /// Signed with the first, recognised with any.
+    keys: Vec<SessionKey>,
+    states: Cache<Nonce, SessionState>,
+    keeper: Option<Arc<dyn KeepSessions>>,
+}
+
+/// A state that could not be kept.
+#[derive(Debug, thiserror::Error)]
+#[error("the session's state cannot be kept")]
+pub(crate) struct NotKept(#[source] Box<dyn std::error::Error + Send + Sync>);
+
+impl Sessions {
+    /// Sessions signed with the first key; those signed with others are still good.
+    pub fn new(keys: impl IntoIterator<Item = SessionKey>) -> Self {
+        let keys = keys.into_iter().collect();
+        Self { keys, states: Cache::new(MAX_STATES), keeper: None }
+    }
+
+    /// Has states kept elsewhere too.
+    #[must_use]
+    pub fn kept_by(mut self, keeper: Arc<dyn KeepSessions>) -> Self {
+        self.keeper = Some(keeper);
+        self
+    }
+
+    /// A state that another server, or this one before its restart, kept.
+    pub fn learn(&self, change: SessionChange) {
+        self.states.insert(change.nonce, change.state);
+    }
+
+    /// A new session's id; none without a key or without randomness, and then the client is served
+    /// without a session.
+    pub(crate) fn open(
+        &self,
+        revision: Revision,
+        capabilities: Capabilities,
+        caller: &Caller,
+        now: SystemTime,
+    ) -> Option<String> {
+        let mut nonce = Nonce::default();
+        getrandom::fill(&mut nonce).ok()?;
+        let ends_at = seconds(now + LIFETIME);
+        let user = user_of(caller);
+        let session = Session { revision, capabilities, user, nonce, ends_at };
+        Some(sign(&session, self.keys.first()?))
+    }
+
+    /// The session of an id, unless it is none of ours, is over, or is another caller's.
+    pub(crate) fn find(&self, id: &str, caller: &Caller, now: SystemTime) -> Option<Session> {
+        let bytes = URL_SAFE_NO_PAD.decode(id).ok()?;
+        let (content, signature) = bytes.split_at_checked(CONTENT)?;
+        let is_signed =
+            |key: &SessionKey| key.0.clone().chain_update(content).verify_slice(signature).is_ok();
+        if !self.keys.iter().any(is_signed) {
+            return None;
+        }
+        let session = Session::read(content)?;
+        let is_over = session.ends_at <= seconds(now) || self.state(&session).ended;
+        (!is_over && session.user == user_of(caller)).then_some(session)
+    }
+
+    /// What a session became.
+    pub(crate) fn state(&self, session: &Session) -> SessionState {
+        self.states.get(&session.nonce).unwrap_or_default()
+    }
+
+    /// Changes what a session is.
+    pub(crate) async fn change(
+        &self,
+        session: &Session,
+        change: impl FnOnce(&mut SessionState),
+    ) -> Result<(), NotKept> {
+        let mut state = self.state(session);
+        change(&mut state);
+        let change = SessionChange { nonce: session.nonce, state, ends_at: session.ends_at };
+        if let Some(keeper) = &self.keeper {
+            keeper.keep(change).await.map_err(NotKept)?;
+        }
+        self.learn(change);
+        Ok(())
+    }
+}
+
+fn sign(session: &Session, key: &SessionKey) -> String {
+    let mut bytes = session.write();
+    let signature = key.0.clone().chain_update(&bytes).finalize().into_bytes();
+    bytes.extend_from_slice(&signature);
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn user_of(caller: &Caller) -> Option<i64> {
+    caller.user.as_ref().map(|user| user.id)
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+impl Session {
+    fn write(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(CONTENT + SIGNATURE);
+        bytes.push(FORM);
+        let revision = Revision::ALL.iter().position(|known| *known == self.revision);
+        bytes.push(revision.and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX));
+        bytes.push(self.capabilities.0);
+        bytes.push(self.user.is_some().into());
+        bytes.extend_from_slice(&self.user.unwrap_or_default().to_be_bytes());
+        bytes.extend_from_slice(&self.nonce);
+        bytes.extend_from_slice(&self.ends_at.to_be_bytes());
+        bytes
+    }
+
+    fn read(content: &[u8]) -> Option<Self> {
+        let (form, rest) = content.split_first()?;
+        let (revision, rest) = rest.split_first()?;
+        let (capabilities, rest) = rest.split_first()?;
+        let (has_user, rest) = rest.split_first()?;
+        let (user, rest) = rest.split_first_chunk()?;
+        let (nonce, rest) = rest.split_first_chunk()?;
+        let ends_at = rest.try_into().ok()?;
+        Some(Self {
+            revision: *Revision::ALL.get(usize::from(*revision)).filter(|_| *form == FORM)?,
+            capabilities: Capabilities(*capabilities),
+            user: (*has_user == 1).then(|| i64::from_be_bytes(*user)),
+            nonce: *nonce,
+            ends_at: u64::from_be_bytes(ends_at),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{Grants, User};
+    use proptest::prelude::*;
+
+    fn caller(id: i64) -> Caller {
+        Caller::user(User { id, name: "a".to_owned(), role: None }, Grants::default())
+    }
+
+    fn sessions(secret: u8) -> Sessions {
+        Sessions::new([SessionKey::new(&[secret; 32])])
+    }
+
+    fn opened(sessions: &Sessions, caller: &Caller) -> String {
+        let capabilities = Capabilities(5);
+        sessions.open(Revision::V2025_06_18, capabilities, caller, SystemTime::now()).unwrap()
+    }
+
+    #[test]
+    fn d34_any_server_with_the_key_knows_the_session() {
+        let id = opened(&sessions(1), &caller(7));
+        let session = sessions(1).find(&id, &caller(7), SystemTime::now()).unwrap();
+        assert_eq!((session.revision, session.user), (Revision::V2025_06_18, Some(7)));
+        assert_eq!(session.capabilities, Capabilities(5));
+        assert!(id.bytes().all(|byte| byte.is_ascii_graphic()));
+        let both = Sessions::new([SessionKey::new(&[2; 32]), SessionKey::new(&[1; 32])]);
+        assert!(both.find(&id, &caller(7), SystemTime::now()).is_some(), "an older key");
+    }
+
+    #[test]
+    fn d34_another_users_key_time_or_end_is_no_session() {
+        let now = SystemTime::now();
+        let sessions = sessions(1);
+        let id = opened(&sessions, &caller(7));
+        assert!(sessions.find(&id, &caller(8), now).is_none());
+        assert!(sessions.find(&id, &Caller::anonymous(), now).is_none());
+        assert!(self::sessions(2).find(&id, &caller(7), now).is_none());
+        assert!(sessions.find(&id, &caller(7), now + LIFETIME + LIFETIME).is_none());
+        let anonymous = opened(&sessions, &Caller::anonymous());
+        assert!(sessions.find(&anonymous, &Caller::anonymous(), now).is_some());
+        assert!(sessions.find(&anonymous, &caller(0), now).is_none(), "nobody is not user 0");
+    }
+
+    #[tokio::test]
+    async fn d34_what_changes_is_kept_by_nonce_and_learned_by_others() {
+        #[derive(Debug, Default)]
+        struct Shared(std::sync::Mutex<Vec<SessionChange>>);
+        impl KeepSessions for Shared {
+            fn keep(
+                &self,
+                change: SessionChange,
+            ) -> BoxFuture<'_, Result<(), Box<dyn std::error::Error + Send + Sync>>> {
+                self.0.lock().unwrap().push(change);
+                Box::pin(async { Ok(()) })
+            }
+        }
+        let now = SystemTime::now();
+        let shared = Arc::new(Shared::default());
+        let (one, other) = (sessions(1).kept_by(Arc::clone(&shared) as _), sessions(1));
+        let id = opened(&one, &caller(7));
+        let session = one.find(&id, &caller(7), now).unwrap();
+        one.change(&session, |state| state.log_level = Some(LogLevel::Error)).await.unwrap();
+        one.change(&session, |state| state.ended = true).await.unwrap();
+        assert!(one.find(&id, &caller(7), now).is_none());
+        assert!(other.find(&id, &caller(7), now).is_some(), "not told yet");
+        for change in shared.0.lock().unwrap().iter() {
+            other.learn(*change);
+        }
+        assert!(other.find(&id, &caller(7), now).is_none());
+        let expected = SessionState { ended: true, log_level: Some(LogLevel::Error) };
+        assert_eq!(other.state(&session), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn no_byte_of_an_id_can_be_changed(at in 0_usize..91, to in "[A-Za-z0-9_-]") {
+            let sessions = sessions(1);
+            let mut id = opened(&sessions, &caller(7));
+            prop_assume!(id.get(at..=at) != Some(to.as_str()));
+            id.replace_range(at..=at, &to);
+            prop_assert!(sessions.find(&id, &caller(7), SystemTime::now()).is_none());
+        }
+
+        #[test]
+        fn any_text_is_no_session(id: String) {
+            prop_assert!(sessions(1).find(&id, &caller(7), SystemTime::now()).is_none());
+        }
+    }
+}

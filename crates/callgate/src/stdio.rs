@@ -1,0 +1,238 @@
+//! MCP over lines: one client, on standard input and output or any other pair of streams.
+//!
+//! Nothing but messages is written. At the end of the input, calls under way may still answer.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use thiserror::Error;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR};
+use crate::mcp::{
+    Carrier, Connection, Event, Exchange, Identify, Inbound, Listener, Mcp, OutMessage, Reject,
+    Reply, RunningCall, Verb, answer_batch,
+};
+
+/// So many messages may wait for a client that does not read.
+const MAX_WAITING: usize = 64;
+/// So many calls of one client run at once.
+const MAX_CALLS: usize = 256;
+
+/// What is allowed.
+#[derive(Debug, Clone, Copy)]
+pub struct StdioOptions {
+    /// How long a message may be.
+    pub max_line_bytes: usize,
+    /// How long calls under way may take when the input has ended.
+    pub end_timeout: Duration,
+}
+
+impl Default for StdioOptions {
+    fn default() -> Self {
+        Self { max_line_bytes: 1024 * 1024, end_timeout: Duration::from_secs(10) }
+    }
+}
+
+/// Why a client is no longer served.
+#[derive(Debug, Error)]
+pub enum StdioError {
+    /// The streams broke.
+    #[error("cannot read or write messages")]
+    Io(#[from] io::Error),
+    /// The caller may no longer be here.
+    #[error("the credential is not, or no longer, good")]
+    Credential,
+}
+
+/// Serves one client until the input ends.
+pub async fn serve(
+    mcp: Arc<Mcp>,
+    who: Arc<dyn Identify>,
+    input: impl AsyncBufRead + Unpin,
+    output: impl AsyncWrite + Unpin,
+    options: StdioOptions,
+) -> Result<(), StdioError> {
+    let (sender, messages) = mpsc::channel(MAX_WAITING);
+    let server = Server {
+        mcp,
+        who,
+        connection: Arc::default(),
+        sender,
+        calls: JoinSet::new(),
+        listeners: JoinSet::new(),
+        options,
+    };
+    let write = async { write(output, messages).await.map_err(StdioError::Io) };
+    tokio::try_join!(server.read(input), write)?;
+    Ok(())
+}
+
+async fn write(
+    mut output: impl AsyncWrite + Unpin,
+    mut messages: mpsc::Receiver<OutMessage>,
+) -> io::Result<()> {
+    while let Some(message) = messages.recv().await {
+        for slice in message.into_slices() {
+            output.write_all(&slice).await?;
+        }
+        output.write_all(b"\n").await?;
+        output.flush().await?;
+    }
+    Ok(())
+}
+
+struct Server {
+    mcp: Arc<Mcp>,
+    who: Arc<dyn Identify>,
+    connection: Arc<Connection>,
+    sender: mpsc::Sender<OutMessage>,
+    calls: JoinSet<()>,
+    listeners: JoinSet<()>,
+    options: StdioOptions,
+}
+
+impl Server {
+    async fn read(mut self, mut input: impl AsyncBufRead + Unpin) -> Result<(), StdioError> {
+        loop {
+            match read_line(&mut input, self.options.max_line_bytes).await? {
+                Line::End => break,
+                Line::TooLong => {
+                    let limit = self.options.max_line_bytes;
+                    let message = format!("the message is longer than {limit} bytes");
+                    let reject = Reject::with_status(413, INVALID_REQUEST, message);
+                    self.send(reject.message()).await;
+                }
+                Line::Text(line) if line.iter().all(u8::is_ascii_whitespace) => {}
+                Line::Text(line) => self.answer(&line.into()).await?,
+            }
+            // What has ended need not be remembered.
+            while self.calls.try_join_next().is_some() {}
+        }
+        self.listeners.shutdown().await;
+        let ended = async { while self.calls.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.options.end_timeout, ended).await.is_err() {
+            self.calls.shutdown().await;
+        }
+        Ok(())
+    }
+
+    /// Who does not read is told nothing; the writer says so.
+    async fn send(&self, message: OutMessage) {
+        let _ = self.sender.send(message).await;
+    }
+
+    async fn answer(&mut self, line: &Bytes) -> Result<(), StdioError> {
+        let Some(caller) = self.who.identify().await else { return Err(StdioError::Credential) };
+        let Ok(text) = std::str::from_utf8(line) else {
+            let reject = Reject::with_status(400, PARSE_ERROR, "not valid JSON: not UTF-8");
+            self.send(reject.message()).await;
+            return Ok(());
+        };
+        let (mcp, connection, who) =
+            (Arc::clone(&self.mcp), Arc::clone(&self.connection), Arc::clone(&self.who));
+        let was_initialized = connection.is_initialized();
+        let exchange = Exchange {
+            inbound: Inbound { verb: Verb::Post, headers: None, body: text },
+            body: line,
+            carrier: Carrier::Connection(&connection),
+            caller: &caller,
+            who: &|| Arc::clone(&who),
+        };
+        match mcp.handle(&exchange).await {
+            Err(reject) => self.send(reject.message()).await,
+            Ok(Reply::Message(message)) => self.send(message).await,
+            Ok(Reply::Opened { message, .. }) => {
+                self.send(message).await;
+                if !was_initialized {
+                    self.listen(Listener::legacy(&mcp, &caller, who));
+                }
+            }
+            Ok(Reply::Accepted) => {}
+            Ok(Reply::Call { call, .. }) if self.calls.len() >= MAX_CALLS => {
+                let message = format!("no more than {MAX_CALLS} calls run at once");
+                let reject = Reject::with_status(503, INTERNAL_ERROR, message);
+                self.send(reject.of(call.id()).message()).await;
+            }
+            Ok(Reply::Call { call, .. }) => self.run(call.start()),
+            Ok(Reply::Listen(listener)) => self.listen(*listener),
+            Ok(Reply::Batch(parts)) => {
+                let sender = self.sender.clone();
+                self.calls.spawn(async move {
+                    let spawn = |run| {
+                        tokio::spawn(run);
+                    };
+                    if let Some(message) = answer_batch(parts, spawn).await {
+                        let _ = sender.send(message).await;
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, mut call: RunningCall) {
+        let sender = self.sender.clone();
+        self.calls.spawn(async move {
+            while let Some(event) = call.next().await {
+                if let Event::Message(message) = event
+                    && sender.send(message).await.is_err()
+                {
+                    break;
+                }
+            }
+        });
+    }
+
+    fn listen(&mut self, mut listener: Listener) {
+        let sender = self.sender.clone();
+        self.listeners.spawn(async move {
+            while let Some(event) = listener.next().await {
+                if let Event::Message(message) = event
+                    && sender.send(message).await.is_err()
+                {
+                    break;
+                }
+            }
+        });
+    }
+}
+
+enum Line {
+    Text(Vec<u8>),
+    /// It was read to its end, and let go.
+    TooLong,
+    End,
+}
+
+async fn read_line(input: &mut (impl AsyncBufRead + Unpin), limit: usize) -> io::Result<Line> {
+    let mut line = Vec::new();
+    let mut is_too_long = false;
+    loop {
+        let chunk = input.fill_buf().await?;
+        if chunk.is_empty() {
+            return Ok(match (is_too_long, line.is_empty()) {
+                (true, _) => Line::TooLong,
+                (false, true) => Line::End,
+                (false, false) => Line::Text(line),
+            });
+        }
+        let end = chunk.iter().position(|byte| *byte == b'\n');
+        let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
+        if line.len() + part.len() > limit {
+            is_too_long = true;
+            line.clear();
+        } else if !is_too_long {
+            line.extend_from_slice(part);
+        }
+        let used = end.map_or(chunk.len(), |end| end + 1);
+        input.consume(used);
+        if end.is_some() {
+            return Ok(if is_too_long { Line::TooLong } else { Line::Text(line) });
+        }
+    }
+}
