@@ -130,6 +130,22 @@ impl Preset {
     }
 }
 
+/// A text that is never printed.
+#[derive(Clone)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
@@ -155,6 +171,8 @@ pub(crate) struct Config {
     pub(crate) shutdown_timeout: Duration,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
+    /// `CALLGATE_TOKEN`
+    pub(crate) token: Option<Secret>,
     /// `None` where nothing was said of them: then a registry that is there knows.
     pub(crate) tables: Option<TableNames>,
 }
@@ -179,7 +197,10 @@ impl Config {
         values.read_environment(&environment)?;
         values.read_flags(cli);
         let demo = matches!(&cli.command, Command::Serve(serve) if serve.demo);
-        Self::resolve(&values, demo)
+        let token = environment.iter().find(|(name, _)| name == "CALLGATE_TOKEN");
+        let token = token.map(|(_, token)| token.trim()).filter(|token| !token.is_empty());
+        let token = token.map(|token| Secret(token.to_owned()));
+        Ok(Self { token, ..Self::resolve(&values, demo)? })
     }
 
     fn resolve(values: &Values, demo: bool) -> anyhow::Result<Self> {
@@ -221,6 +242,7 @@ impl Config {
                 "json" => LogFormat::Json,
                 _ => return Err(values.get("log_format").wrong("`human` or `json`")),
             },
+            token: None,
             tables: tables(values, preset)?,
             preset,
         })

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 use super::json_line;
 use crate::cli::Serve;
-use crate::config::Config;
+use crate::config::{Config, Secret};
 use crate::errors::hinted;
 use crate::printer::Printer;
 use crate::reload::{self, CatalogSource, Reloader};
@@ -121,7 +121,7 @@ async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
     let Served { mcp, authenticator, reloader, .. } = serving.start(config, local).await?;
     let who = StdioCaller {
         authenticator: Arc::clone(&authenticator),
-        token: std::env::var("CALLGATE_TOKEN").ok().filter(|token| !token.is_empty()),
+        token: config.token.clone(),
         require_auth: config.require_auth,
     };
     if who.identify().await.is_none() {
@@ -153,14 +153,15 @@ async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
 /// The user of `CALLGATE_TOKEN`.
 struct StdioCaller {
     authenticator: Arc<TokenAuthenticator>,
-    token: Option<String>,
+    token: Option<Secret>,
     require_auth: bool,
 }
 
 impl Identify for StdioCaller {
     fn identify(&self) -> BoxFuture<'_, Option<Caller>> {
         Box::pin(async {
-            let caller = self.authenticator.caller_of(self.token.as_deref()).await.ok()?;
+            let token = self.token.as_ref().map(Secret::expose);
+            let caller = self.authenticator.caller_of(token).await.ok()?;
             (caller.user.is_some() || !self.require_auth).then_some(caller)
         })
     }

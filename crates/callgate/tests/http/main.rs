@@ -12,11 +12,13 @@ mod describe;
 mod invoke;
 mod limits;
 mod list;
+mod mcp;
 mod operations;
 mod per_tool;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -28,8 +30,8 @@ use callgate::http::{
 use callgate::local::Error;
 use callgate::mcp::{Mcp, SessionKey, Sessions};
 use callgate::{
-    BoxFuture, Caller, CatalogBuilder, Gateway, Grants, LOCAL, Local, Mask, Method, Param, Prefix,
-    Safety, Types, Upstream, User, jsonrpc::RpcError,
+    BoxFuture, Caller, Catalog, CatalogBuilder, Gateway, Grants, LOCAL, Local, Mask, Method, Param,
+    Prefix, Safety, Types, Upstream, User, jsonrpc::RpcError,
 };
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -37,7 +39,11 @@ use tower::ServiceExt as _;
 
 /// Tokens are names here: `Bearer admin`, `Bearer reader`.
 #[derive(Debug)]
-struct ByName(HashMap<&'static str, Caller>);
+struct ByName {
+    callers: HashMap<&'static str, Caller>,
+    /// Whether the token `guest` is good.
+    guest: Arc<AtomicBool>,
+}
 
 impl Authenticate for ByName {
     fn authenticate<'a>(
@@ -47,7 +53,12 @@ impl Authenticate for ByName {
         Box::pin(async move {
             match bearer_token(&request.headers)? {
                 None => Ok(Caller::anonymous()),
-                Some(token) => self.0.get(token).cloned().ok_or(AuthenticateError::InvalidToken),
+                Some("guest") if self.guest.load(Ordering::SeqCst) => {
+                    Ok(self.callers["reader"].clone())
+                }
+                Some(token) => {
+                    self.callers.get(token).cloned().ok_or(AuthenticateError::InvalidToken)
+                }
             }
         })
     }
@@ -58,6 +69,7 @@ struct App {
     readiness: Readiness,
     gateway: Arc<Gateway>,
     mcp: Arc<Mcp>,
+    guest: Arc<AtomicBool>,
 }
 
 /// A reply, read to its end.
@@ -100,23 +112,25 @@ impl App {
             ("admin", user(1, "admin", &[("content", Mask::Execute), ("system", Mask::Execute)])),
             ("reader", user(2, "reader", &[("content", Mask::Read)])),
         ]);
-        let mut builder = CatalogBuilder::new(Prefix::default(), None);
-        for method in local.methods() {
-            builder.add(method.clone(), 0, &Types::default(), []);
-        }
+        let catalog = catalog_of(local.methods());
         let gateway = Gateway::new([(Arc::from(LOCAL), Arc::new(local) as Arc<dyn Upstream>)]);
-        gateway.set_catalog(Arc::new(builder.finish()));
+        gateway.set_catalog(Arc::new(catalog));
         let gateway = Arc::new(gateway);
         let readiness = Readiness::default();
-        let authenticate = Arc::new(ByName(callers));
+        let guest = Arc::new(AtomicBool::new(true));
+        let authenticate = Arc::new(ByName { callers, guest: Arc::clone(&guest) });
         let sessions = Sessions::new([SessionKey::new(&[7; 32])]);
         let mcp = Arc::new(Mcp::new(Arc::clone(&gateway), sessions));
         let router = router(Arc::clone(&mcp), authenticate, readiness.clone(), options);
-        Self { router, readiness, gateway, mcp }
+        Self { router, readiness, gateway, mcp, guest }
+    }
+
+    async fn respond(&self, request: Request<Body>) -> axum::response::Response {
+        self.router.clone().oneshot(request).await.unwrap()
     }
 
     async fn send(&self, request: Request<Body>) -> Reply {
-        let response = self.router.clone().oneshot(request).await.unwrap();
+        let response = self.respond(request).await;
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8(bytes.to_vec()).unwrap();
@@ -137,6 +151,14 @@ impl App {
         let body = json!({"name": name, "arguments": arguments}).to_string();
         self.post(caller, "/mcp/tools/invoke", body).await
     }
+}
+
+fn catalog_of(methods: &[Method]) -> Catalog {
+    let mut builder = CatalogBuilder::new(Prefix::default(), None);
+    for method in methods {
+        builder.add(method.clone(), 0, &Types::default(), []);
+    }
+    builder.finish()
 }
 
 fn request(method: &str, caller: &str, path: &str) -> http::request::Builder {

@@ -1,0 +1,188 @@
+//! `tools/call` in each revision.
+
+use super::*;
+
+#[tokio::test]
+async fn d7_results_are_text_and_data_as_the_revision_wants_them() {
+    let (app, _) = app();
+    let mut results = Vec::new();
+    for revision in ["2024-11-05", "2025-06-18", MODERN] {
+        for name in ["shape_object", "shape_list", "shape_text", "outcome_null", "open_echo"] {
+            let arguments =
+                if name == "open_echo" { json!({"value": [1, "é"]}) } else { json!({}) };
+            let mut result = app.client("reader", revision).call(name, arguments).await;
+            result.as_object_mut().unwrap().remove("_meta");
+            results.push(json!({format!("{revision} {name}"): result}));
+        }
+    }
+    insta::assert_json_snapshot!(results);
+}
+
+#[tokio::test]
+async fn d26_d27_b39_what_goes_wrong_in_a_tool_is_told_to_the_agent() {
+    let (app, _) = app();
+    let mut told = Vec::new();
+    for (name, arguments) in [
+        ("content_article_read", json!({"id": "x"})),
+        ("content_article_read", json!({})),
+        ("outcome_rpc_error", json!({})),
+        ("outcome_rpc_error_without_words", json!({})),
+        ("outcome_failure", json!({})),
+        ("outcome_panic", json!({})),
+        ("shape_broken", json!({})),
+    ] {
+        // Before 2025-06-18 nothing is promised of a result.
+        let from = if name == "shape_broken" { 2 } else { 0 };
+        for revision in &REVISIONS[from..] {
+            let result = app.client("reader", revision).call(name, arguments.clone()).await;
+            assert_eq!(result["isError"], true, "{name}");
+            assert!(result.get("structuredContent").is_none());
+            assert_eq!(result.get("resultType").is_some(), *revision == MODERN);
+            let mut text = result["content"][0]["text"].as_str().unwrap().to_owned();
+            if let Some(at) = text.find("mcp_") {
+                text.replace_range(at..at + 28, "mcp_…");
+            }
+            assert!(!text.contains("hunter2"));
+            if *revision == MODERN {
+                told.push(format!("{name}: {text}"));
+            }
+        }
+    }
+    insta::assert_debug_snapshot!(told);
+}
+
+#[tokio::test]
+async fn d27_an_errors_data_is_cut() {
+    let mut local = Local::default();
+    local.method(method("big"), async |_, _: Value| -> Result<(), Error> {
+        let data = Some(json!("é".repeat(5_000)));
+        Err(Error::rpc(RpcError { data, ..RpcError::new(-32020, "mismatch") }))
+    });
+    let app = App::with(local, HttpOptions::default());
+    let result = app.client("", MODERN).call("big", json!({})).await;
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("mismatch (code -32020)\n\"é") && text.ends_with('…'), "{text}");
+    assert!(text.len() < 2_200);
+}
+
+#[tokio::test]
+async fn d21_b38_denied_looks_like_unknown() {
+    let (app, _) = app();
+    for revision in REVISIONS {
+        let client = app.client("reader", revision);
+        let denied = client.ask("tools/call", json!({"name": "content_article_delete"})).await;
+        let unknown = client.ask("tools/call", json!({"name": "content_article_forget"})).await;
+        assert_eq!(code(&denied), (200, -32602));
+        assert_eq!(code(&unknown), (200, -32602));
+        assert_eq!(denied.text.replace("delete", "forget"), unknown.text);
+        assert_eq!(
+            denied.json()["error"]["message"],
+            "Tool 'content_article_delete' not found or access denied"
+        );
+    }
+}
+
+#[tokio::test]
+async fn parameters_that_are_no_call_are_refused() {
+    let (app, _) = app();
+    for revision in REVISIONS {
+        let client = app.client("reader", revision);
+        for params in [
+            json!({}),
+            json!({"name": 7}),
+            json!({"name": "shape_object", "arguments": []}),
+            json!({"name": "shape_object", "arguments": "text"}),
+            json!({"name": "shape_object", "_meta": {"progressToken": {}}}),
+        ] {
+            let reply = client.ask("tools/call", params.clone()).await;
+            assert_eq!(code(&reply), (200, -32602), "{params}");
+            assert_eq!(reply.json()["id"], 1);
+        }
+        // Absent and null arguments are none.
+        client.result("tools/call", json!({"name": "shape_object"})).await;
+        client.result("tools/call", json!({"name": "shape_object", "arguments": null})).await;
+    }
+}
+
+#[tokio::test]
+async fn d25_duplicate_keys_in_arguments_are_refused() {
+    let (app, _) = app();
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"open_echo","arguments":{"value":{"a":1,"a":2}}}}"#;
+    let reply = app.post("reader", "/mcp", body).await;
+    assert_eq!(reply.json()["result"]["isError"], true, "{}", reply.text);
+    assert!(reply.text.contains("twice"));
+}
+
+#[tokio::test]
+async fn ids_come_back_as_they_came() {
+    let (app, _) = app();
+    for id in [r#""x""#, "0", "-7", "1.5", r#""\u00e9\n""#, "9007199254740993", r#""""#] {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+        let reply = app.post("", "/mcp", body).await;
+        assert_eq!(reply.text, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+    }
+}
+
+#[tokio::test]
+async fn x_mcp_headers_must_be_what_the_body_says() {
+    let (app, _) = app();
+    let client = app.client("reader", MODERN);
+    let call = async |arguments: Value, headers: &[(&str, &str)]| {
+        let message =
+            client.message("tools/call", json!({"name": "routed", "arguments": arguments}));
+        let mut request = client.builder(&message);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let reply = app.send(request.body(message.to_string().into()).unwrap()).await;
+        code(&reply)
+    };
+    let fine = (200, 0);
+    let mismatch = (400, -32020);
+    let region = |value: &'static str| [("Mcp-Param-Region", value)];
+    assert_eq!(call(json!({}), &[]).await, fine);
+    assert_eq!(call(json!({"region": null}), &[]).await, fine, "null is checked as an argument");
+    assert_eq!(call(json!({"region": "eu"}), &region("eu")).await, fine);
+    assert_eq!(call(json!({"region": "é"}), &region("=?base64?w6k=?=")).await, fine);
+    assert_eq!(call(json!({"count": 42}), &[("mcp-param-count", "42")]).await, fine);
+    assert_eq!(call(json!({"count": 42.0}), &[("mcp-param-count", "42")]).await, fine);
+    assert_eq!(call(json!({"region": "eu"}), &[]).await, mismatch, "missing");
+    assert_eq!(call(json!({"region": "eu"}), &region("us")).await, mismatch);
+    assert_eq!(call(json!({"region": "eu"}), &region("EU")).await, mismatch);
+    assert_eq!(call(json!({"region": "é"}), &region("=?base64?w6k?=")).await, mismatch);
+    assert_eq!(call(json!({"count": 42}), &[("mcp-param-count", "43")]).await, mismatch);
+    assert_eq!(call(json!({}), &region("eu")).await, mismatch, "nothing to compare with");
+    let twice = [("mcp-param-region", "eu"), ("mcp-param-region", "eu")];
+    assert_eq!(call(json!({"region": "eu"}), &twice).await, mismatch);
+    // Legacy clients know nothing of it.
+    app.client("reader", "2025-11-25").call("routed", json!({"region": "eu"})).await;
+}
+
+#[tokio::test]
+async fn a_failure_is_logged_to_clients_that_ask_for_it() {
+    let (app, _) = app();
+    let client = app.client("reader", MODERN);
+    let params = json!({
+        "name": "outcome_failure", "_meta": {"io.modelcontextprotocol/logLevel": "warning"},
+    });
+    let mut stream = client.stream("tools/call", params).await;
+    let note = stream.next().await.unwrap();
+    assert_eq!(note["method"], "notifications/message");
+    assert_eq!(note["params"]["level"], "error");
+    let reply = stream.next().await.unwrap();
+    assert_eq!(reply["result"]["isError"], true);
+    let error_id = note["params"]["data"]["error_id"].as_str().unwrap();
+    assert!(reply["result"]["content"][0]["text"].as_str().unwrap().contains(error_id));
+    assert!(stream.next().await.is_none());
+    // Less severe than asked for, or not asked for.
+    let params = json!({
+        "name": "outcome_failure", "_meta": {"io.modelcontextprotocol/logLevel": "alert"},
+    });
+    client.result("tools/call", params).await;
+    client.call("outcome_failure", json!({})).await;
+    let mut legacy = app.client("reader", "2025-06-18");
+    legacy.initialize().await;
+    legacy.result("logging/setLevel", json!({"level": "debug"})).await;
+    let mut stream = legacy.stream("tools/call", json!({"name": "outcome_failure"})).await;
+    assert_eq!(stream.next().await.unwrap()["method"], "notifications/message");
+}

@@ -1,0 +1,113 @@
+//! Legacy sessions.
+
+use super::*;
+
+async fn opened<'a>(app: &'a App, caller: &'a str, revision: &'a str) -> Client<'a> {
+    let mut client = app.client(caller, revision);
+    client.initialize().await;
+    client
+}
+
+async fn end(app: &App, client: &Client<'_>) -> Reply {
+    let request = request("DELETE", client.caller, "/mcp")
+        .header("mcp-session-id", client.session.as_deref().unwrap());
+    app.send(request.body(Body::empty()).unwrap()).await
+}
+
+#[tokio::test]
+async fn users_7_9_d34_a_session_survives_a_restart_and_is_good_on_every_server() {
+    let (app, _) = app();
+    let session = opened(&app, "reader", "2025-06-18").await.session;
+    // Another server with the same key: a replica, or this one after a restart.
+    let (other, _) = super::app();
+    let client = Client { session, ..other.client("reader", "2025-06-18") };
+    client.call("shape_object", json!({})).await;
+    client.result("tools/list", json!({})).await;
+}
+
+#[tokio::test]
+async fn users_10_d34_a_client_that_does_not_return_the_session_is_served() {
+    let (app, _) = app();
+    let mut client = opened(&app, "reader", "2025-06-18").await;
+    client.session = None;
+    client.call("shape_object", json!({})).await;
+}
+
+#[tokio::test]
+async fn d34_gap_7_a_session_is_bound_to_its_user() {
+    let (app, _) = app();
+    let session = opened(&app, "reader", "2025-06-18").await.session;
+    for caller in ["admin", ""] {
+        let thief = Client { session: session.clone(), ..app.client(caller, "2025-06-18") };
+        assert_eq!(thief.error("tools/list", json!({})).await, (404, -32600));
+    }
+}
+
+#[tokio::test]
+async fn d34_gap_5_bad_and_ended_sessions_are_404_in_json() {
+    let (app, _) = app();
+    for id in ["bogus", "", "AQIAAQAAAAAAAAACk2x"] {
+        let client = Client { session: Some(id.to_owned()), ..app.client("reader", "2025-06-18") };
+        let reply = client.ask("ping", json!({})).await;
+        assert_eq!(code(&reply), (404, -32600), "{id}");
+        assert_eq!(reply.json()["id"], 1);
+        assert_eq!(reply.header("content-type"), "application/json");
+    }
+    let client = opened(&app, "reader", "2025-06-18").await;
+    assert_eq!(end(&app, &client).await.status, 204);
+    assert_eq!(client.error("ping", json!({})).await, (404, -32600));
+    assert_eq!(end(&app, &client).await.status, 404, "once");
+    let none = app.send(request("DELETE", "reader", "/mcp").body(Body::empty()).unwrap()).await;
+    assert_eq!(code(&none), (400, -32600));
+}
+
+#[tokio::test]
+async fn the_sessions_revision_holds_where_no_header_says_another() {
+    let (app, _) = app();
+    let client = opened(&app, "reader", "2024-11-05").await;
+    let body = client.message("tools/list", json!({})).to_string();
+    let ask = |session: Option<&str>| {
+        let mut request = request("POST", "reader", "/mcp");
+        if let Some(session) = session {
+            request = request.header("mcp-session-id", session);
+        }
+        request.body(Body::from(body.clone())).unwrap()
+    };
+    let has_titles = async |request| app.send(request).await.text.contains("\"title\":");
+    assert!(!has_titles(ask(client.session.as_deref())).await);
+    assert!(!has_titles(ask(None)).await, "2025-03-26 where nothing is said");
+    let newer = opened(&app, "reader", "2025-06-18").await;
+    assert!(has_titles(ask(newer.session.as_deref())).await);
+}
+
+#[tokio::test]
+async fn modern_requests_have_no_session() {
+    let (app, _) = app();
+    let client = Client { session: Some("bogus".to_owned()), ..app.client("reader", MODERN) };
+    client.call("shape_object", json!({})).await;
+}
+
+#[tokio::test]
+async fn d30_a_cancelled_notification_ends_the_call_of_its_session_only() {
+    let (app, slow) = app();
+    let client = opened(&app, "reader", "2025-06-18").await;
+    let other = opened(&app, "reader", "2025-06-18").await;
+    let cancel = async |client: &Client<'_>, id: Value| {
+        let params = json!({"requestId": id, "reason": "enough"});
+        let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+        assert_eq!(client.send(&note).await.status, 202);
+    };
+    let call = client.ask("tools/call", json!({"name": "slow"}));
+    let rest = async {
+        slow.until_started().await;
+        cancel(&other, json!(1)).await;
+        cancel(&client, json!("1")).await;
+        cancel(&client, json!(2)).await;
+        assert_eq!(slow.counts(), (0, 0), "another session's, another type, another id");
+        cancel(&client, json!(1)).await;
+    };
+    let (reply, ()) = tokio::join!(call, rest);
+    assert_eq!((reply.status.as_u16(), reply.text.as_str()), (200, ""), "nothing is sent");
+    assert_eq!(slow.counts(), (0, 1));
+    cancel(&client, json!(1)).await;
+}

@@ -1,0 +1,191 @@
+//! JSON or a stream, progress, cancellation, and clients that listen.
+
+use std::time::Duration;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn d29_a_call_that_takes_long_becomes_a_stream_with_keep_alives() {
+    for revision in ["2025-11-25", MODERN] {
+        let (app, slow) = app();
+        let mut stream =
+            app.client("reader", revision).stream("tools/call", json!({"name": "slow"})).await;
+        assert_eq!(stream.event().await.unwrap(), ": keep-alive");
+        slow.go.add_permits(1);
+        let reply = stream.next().await.unwrap();
+        assert_eq!(reply["result"]["content"][0]["text"], "done");
+        assert!(stream.event().await.is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn d29_a_call_that_is_quick_enough_is_json() {
+    let (app, slow) = app();
+    let client = app.client("reader", MODERN);
+    let quick = async {
+        slow.until_started().await;
+        tokio::time::sleep(Duration::from_millis(1_900)).await;
+        slow.go.add_permits(1);
+    };
+    let (reply, ()) = tokio::join!(client.ask("tools/call", json!({"name": "slow"})), quick);
+    assert_eq!(reply.header("content-type"), "application/json");
+}
+
+#[tokio::test(start_paused = true)]
+async fn d29_progress_is_told_every_five_seconds_to_who_asks() {
+    for revision in REVISIONS {
+        let (app, slow) = app();
+        let params = json!({"name": "slow", "_meta": {"progressToken": "t-1"}});
+        let mut stream = app.client("reader", revision).stream("tools/call", params).await;
+        for seconds in [5, 10, 15] {
+            let note = stream.next().await.unwrap();
+            assert_eq!(note["method"], "notifications/progress");
+            assert_eq!(note["params"]["progressToken"], "t-1");
+            assert_eq!(note["params"]["progress"], seconds);
+            assert_eq!(note["params"].get("message").is_some(), revision != "2024-11-05");
+        }
+        slow.go.add_permits(1);
+        assert_eq!(stream.next().await.unwrap()["id"], 1);
+        assert!(stream.next().await.is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn d29_gap_4_a_client_that_reads_json_only_gets_json() {
+    let (app, slow) = app();
+    for accept in ["application/json", "*/*", "", "text/html", "text/event-stream;q=0, */*"] {
+        let client = Client { accept, ..app.client("reader", MODERN) };
+        let params = json!({"name": "slow", "_meta": {"progressToken": 1}});
+        let later = async {
+            slow.until_started().await;
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            slow.go.add_permits(1);
+        };
+        let (reply, ()) = tokio::join!(client.ask("tools/call", params), later);
+        assert_eq!(reply.header("content-type"), "application/json", "{accept}");
+        assert_eq!(reply.json()["result"]["content"][0]["text"], "done");
+    }
+    let client = Client { accept: "text/event-stream", ..app.client("reader", MODERN) };
+    let mut stream = client.stream("tools/list", json!({})).await;
+    assert!(stream.next().await.unwrap()["result"]["tools"].is_array(), "streams only");
+}
+
+#[tokio::test(start_paused = true)]
+async fn d30_a_modern_client_that_goes_away_cancels_its_call() {
+    let (app, slow) = app();
+    let client = app.client("reader", MODERN);
+    // Before a stream is open, and after.
+    let asking = client.ask("tools/call", json!({"name": "slow"}));
+    tokio::select! {
+        _ = asking => panic!("it waits"),
+        () = slow.until_started() => {}
+    }
+    assert_eq!(slow.counts(), (0, 1));
+    let stream = client.stream("tools/call", json!({"name": "slow"})).await;
+    slow.until_started().await;
+    drop(stream);
+    assert_eq!(slow.counts(), (0, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn d30_a_legacy_client_that_goes_away_does_not() {
+    let (app, slow) = app();
+    let client = app.client("reader", "2025-06-18");
+    let stream = client.stream("tools/call", json!({"name": "slow"})).await;
+    slow.until_started().await;
+    drop(stream);
+    slow.go.add_permits(1);
+    while slow.counts() == (0, 0) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(slow.counts(), (1, 0), "it went on to its end");
+}
+
+fn without(app: &App, slow: &Slow, id: &str) {
+    let local = tools(slow);
+    let methods: Vec<Method> =
+        local.methods().iter().filter(|method| method.id().as_str() != id).cloned().collect();
+    app.gateway.set_catalog(Arc::new(catalog_of(&methods)));
+}
+
+async fn listen(app: &App, caller: &str) -> Stream {
+    let params = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
+    app.client(caller, MODERN).stream("subscriptions/listen", params).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modern_client_listens_and_hears_of_its_own_tools_only() {
+    let (app, slow) = app();
+    let mut stream = listen(&app, "reader").await;
+    let acknowledged = stream.next().await.unwrap();
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(acknowledged["params"]["notifications"], json!({"toolsListChanged": true}));
+    let subscription = json!({"io.modelcontextprotocol/subscriptionId": 1});
+    assert_eq!(acknowledged["params"]["_meta"], subscription);
+    // The same tools again, and then without one that this caller does not see.
+    without(&app, &slow, "none");
+    without(&app, &slow, "content.article.delete");
+    assert_eq!(stream.event().await.unwrap(), ": keep-alive", "nothing to tell");
+    without(&app, &slow, "shape.list");
+    let changed = stream.next().await.unwrap();
+    assert_eq!(changed["method"], "notifications/tools/list_changed");
+    assert_eq!(changed["params"]["_meta"], subscription);
+    app.mcp.close();
+    let cancelled = stream.next().await.unwrap();
+    assert_eq!(cancelled["method"], "notifications/cancelled");
+    assert_eq!(cancelled["params"]["requestId"], 1);
+    let end = stream.next().await.unwrap();
+    assert_eq!(end["id"], 1);
+    assert_eq!(end["result"]["resultType"], "complete");
+    assert_eq!(end["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1);
+    assert!(stream.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_asked_for_is_not_told() {
+    let (app, slow) = app();
+    let params = json!({"notifications": {}});
+    let mut stream = app.client("reader", MODERN).stream("subscriptions/listen", params).await;
+    assert_eq!(stream.next().await.unwrap()["params"]["notifications"], json!({}));
+    without(&app, &slow, "shape.list");
+    assert_eq!(stream.event().await.unwrap(), ": keep-alive");
+    let client = app.client("reader", MODERN);
+    for params in [json!({}), json!({"notifications": 1})] {
+        assert_eq!(client.error("subscriptions/listen", params).await, (200, -32602));
+    }
+    let json_only = Client { accept: "application/json", ..client };
+    let params = json!({"notifications": {}});
+    assert_eq!(json_only.error("subscriptions/listen", params).await, (406, -32600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_legacy_client_listens_on_a_stream_of_its_own() {
+    let (app, slow) = app();
+    let mut client = app.client("reader", "2025-06-18");
+    client.initialize().await;
+    let get = request("GET", "reader", "/mcp")
+        .header("accept", "text/event-stream")
+        .header("mcp-protocol-version", "2025-06-18")
+        .header("mcp-session-id", client.session.as_deref().unwrap());
+    let mut stream = Stream::of(app.respond(get.body(Body::empty()).unwrap()).await);
+    assert_eq!(stream.event().await.unwrap(), ": keep-alive", "at once");
+    without(&app, &slow, "shape.list");
+    let changed = stream.next().await.unwrap();
+    let expected =
+        json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {}});
+    assert_eq!(changed, expected);
+    app.mcp.close();
+    assert!(stream.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_when_its_credential_is_no_longer_good() {
+    let (app, _) = app();
+    let mut stream = listen(&app, "guest").await;
+    stream.next().await.unwrap();
+    app.guest.store(false, Ordering::SeqCst);
+    app.gateway.access_changed();
+    assert_eq!(stream.next().await.unwrap()["method"], "notifications/cancelled");
+    assert_eq!(stream.next().await.unwrap()["id"], 1);
+    assert!(stream.next().await.is_none());
+}

@@ -1,0 +1,212 @@
+//! What is about HTTP: bodies, batches, origins, `rawRequest`.
+
+use super::*;
+
+async fn post(app: &App, headers: &[(&str, &str)], body: &str) -> Reply {
+    let mut builder = request("POST", "reader", "/mcp");
+    for (name, value) in headers {
+        builder = builder.header(*name, *value);
+    }
+    app.send(builder.body(Body::from(body.to_owned())).unwrap()).await
+}
+
+#[tokio::test]
+async fn gap_2_what_is_no_message_is_400_with_a_json_rpc_error() {
+    let (app, _) = app();
+    let too_large = format!("\"{}\"", "x".repeat(1024 * 1024));
+    let mut replies = Vec::new();
+    for body in ["{", "", "1", r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, &too_large] {
+        for content_type in ["application/json", "text/plain"] {
+            let reply = post(&app, &[("content-type", content_type)], body).await;
+            assert_eq!(reply.header("content-type"), "application/json");
+            assert!(reply.json().get("id").is_none(), "never null");
+            replies.push(format!("{} {}", reply.status, reply.text));
+        }
+    }
+    replies.dedup();
+    insta::assert_debug_snapshot!(replies);
+    let bytes = request("POST", "reader", "/mcp").body(Body::from(vec![0xff, 0xfe])).unwrap();
+    assert_eq!(code(&app.send(bytes).await), (400, -32700));
+}
+
+#[tokio::test]
+async fn gap_3_batches_of_2025_03_26_are_answered_as_lists() {
+    let (app, _) = app();
+    let body = json!([
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": "b", "method": "tools/call",
+         "params": {"name": "open_echo", "arguments": {"value": 1}}},
+        {"jsonrpc": "2.0", "id": 3, "method": "nonsense"},
+        {"jsonrpc": "2.0", "id": 9, "result": {}},
+        7,
+    ])
+    .to_string();
+    let reply = post(&app, &[("mcp-protocol-version", "2025-03-26")], &body).await;
+    insta::assert_json_snapshot!(reply.json());
+    assert_eq!(post(&app, &[], &body).await.text, reply.text, "also where nothing is said");
+    for other in ["2024-11-05", "2025-06-18", "2025-11-25", MODERN] {
+        let reply = post(&app, &[("mcp-protocol-version", other)], &body).await;
+        assert_eq!(code(&reply), (400, -32600), "{other}");
+    }
+    let notes = json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]).to_string();
+    let reply = post(&app, &[], &notes).await;
+    assert_eq!((reply.status.as_u16(), reply.text.as_str()), (202, ""));
+}
+
+#[tokio::test]
+async fn b36_notifications_and_answers_are_accepted_without_a_word() {
+    let (app, _) = app();
+    for body in [
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"x"}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/nonsense"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}"#,
+    ] {
+        let reply = post(&app, &[], body).await;
+        assert_eq!((reply.status.as_u16(), reply.text.as_str()), (202, ""), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn d23_gap_1_a_foreign_origin_or_host_is_403_everywhere() {
+    let (app, _) = app();
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let origin =
+        post(&app, &[("host", "localhost"), ("origin", "http://evil.example.com")], ping).await;
+    assert_eq!(origin.status, 403);
+    assert!(origin.text.contains("allowed_origins") && origin.json().get("id").is_none());
+    let host = post(&app, &[("host", "evil.example.com")], ping).await;
+    assert_eq!(host.status, 403);
+    assert!(host.text.contains("allowed_hosts"));
+    let rest = request("GET", "reader", "/mcp/tools/list").header("origin", "null");
+    assert_eq!(app.send(rest.body(Body::empty()).unwrap()).await.status, 403);
+    let probe = request("GET", "", "/healthz").header("host", "10-0-0-7.pods.example.com");
+    assert_eq!(app.send(probe.body(Body::empty()).unwrap()).await.status, 200);
+}
+
+#[tokio::test]
+async fn d23_pages_of_this_machine_may_call_and_read_the_session() {
+    let (app, _) = app();
+    let origin = "http://localhost:6274";
+    let preflight = request("OPTIONS", "", "/mcp")
+        .header("origin", origin)
+        .header("access-control-request-method", "POST")
+        .header(
+            "access-control-request-headers",
+            "authorization,content-type,mcp-method,Mcp-Param-Region,x-other",
+        );
+    let reply = app.send(preflight.body(Body::empty()).unwrap()).await;
+    assert_eq!(reply.status, 204);
+    assert_eq!(reply.header("access-control-allow-origin"), origin);
+    assert_eq!(
+        reply.header("access-control-allow-headers"),
+        "authorization, content-type, mcp-method, Mcp-Param-Region"
+    );
+    assert_eq!(reply.header("access-control-allow-methods"), "GET, POST, DELETE, OPTIONS");
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let reply = post(&app, &[("origin", origin)], ping).await;
+    assert_eq!(reply.status, 200);
+    assert_eq!(reply.header("access-control-allow-origin"), origin);
+    assert!(reply.header("access-control-expose-headers").contains("mcp-session-id"));
+    // Also where the credential is bad: the page must be able to read why.
+    let bad = request("POST", "nobody", "/mcp").header("origin", origin);
+    let reply = app.send(bad.body(Body::from(ping)).unwrap()).await;
+    assert_eq!((reply.status.as_u16(), reply.header("access-control-allow-origin")), (401, origin));
+}
+
+#[tokio::test]
+async fn row_2_get_without_a_stream_and_other_methods_are_refused() {
+    let (app, _) = app();
+    let get = app.get("reader", "/mcp").await;
+    assert_eq!(code(&get), (406, -32600));
+    let modern = request("GET", "reader", "/mcp").header("mcp-protocol-version", MODERN);
+    let modern = app.send(modern.body(Body::empty()).unwrap()).await;
+    assert_eq!(code(&modern), (405, -32600));
+    assert_eq!(modern.header("allow"), "POST, GET, DELETE");
+    let put = app.send(request("PUT", "reader", "/mcp").body(Body::empty()).unwrap()).await;
+    assert_eq!(code(&put), (405, -32600));
+}
+
+#[tokio::test]
+async fn the_root_is_mcp_where_that_is_wanted() {
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let (app, _) = app();
+    assert_eq!(app.post("", "/", ping).await.status, 404);
+    let app = App::with(application(), options(|options| options.mcp_at_root = true));
+    assert_eq!(app.post("", "/", ping).await.json()["result"], json!({}));
+}
+
+#[tokio::test]
+async fn a_credential_is_needed_where_it_is() {
+    let app = App::with(application(), options(|options| options.require_auth = true));
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let reply = app.post("", "/mcp", ping).await;
+    assert_eq!(reply.status, 401);
+    assert!(reply.header("www-authenticate").starts_with("Bearer"));
+    assert_eq!(app.post("reader", "/mcp", ping).await.status, 200);
+}
+
+fn raw(message: &Value) -> String {
+    let query: String = form_urlencoded(&message.to_string());
+    format!("/?rawRequest={query}")
+}
+
+fn form_urlencoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+#[tokio::test]
+async fn b37_d24_raw_request_answers_one_message_or_a_list() {
+    let app = App::with(
+        tools(&Slow::new()),
+        options(|options| {
+            options.raw_request = true;
+            options.mcp_at_root = true;
+        }),
+    );
+    let zero = json!({"jsonrpc": "2.0", "id": 0, "method": "ping"});
+    assert_eq!(
+        app.get("reader", &raw(&zero)).await.text,
+        r#"{"jsonrpc":"2.0","id":0,"result":{}}"#
+    );
+    let path = raw(&zero).replacen('/', "/mcp", 1);
+    assert_eq!(app.get("reader", &path).await.status, 200, "on both paths");
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {}}});
+    let reply = app.get("reader", &raw(&initialize)).await;
+    assert_eq!(reply.json()["result"]["protocolVersion"], "2024-11-05");
+    let list = json!([initialize, zero]);
+    assert_eq!(app.get("reader", &raw(&list)).await.json().as_array().unwrap().len(), 2);
+    let call = |name: &str| {
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": name, "arguments": {"id": 1}}})
+    };
+    let read = app.get("admin", &raw(&call("content_article_read"))).await;
+    assert!(read.json()["result"]["content"].is_array());
+    let mut modern = call("content_article_delete");
+    modern["params"]["_meta"] =
+        app.client("", MODERN).message("x", json!({}))["params"]["_meta"].clone();
+    for destructive in [call("content_article_delete"), modern] {
+        let reply = app.get("admin", &raw(&destructive)).await;
+        assert_eq!(reply.json()["error"]["code"], -32600, "{}", reply.text);
+    }
+    assert_eq!(code(&app.get("reader", "/?rawRequest=%7B").await), (400, -32700));
+}
+
+#[tokio::test]
+async fn d24_raw_request_is_off_by_default_and_never_for_pages_of_other_sites() {
+    let ping = raw(&json!({"jsonrpc": "2.0", "id": 0, "method": "ping"})).replacen('/', "/mcp", 1);
+    let (app, _) = app();
+    let off = app.get("reader", &ping).await;
+    assert_eq!(off.status, 405);
+    assert!(off.text.contains("raw_request"));
+    let app = App::with(application(), options(|options| options.raw_request = true));
+    for (site, status) in
+        [("none", 200), ("same-origin", 200), ("same-site", 403), ("cross-site", 403)]
+    {
+        let get = request("GET", "reader", &ping).header("sec-fetch-site", site);
+        assert_eq!(app.send(get.body(Body::empty()).unwrap()).await.status, status, "{site}");
+    }
+}
