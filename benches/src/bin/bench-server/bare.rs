@@ -1,0 +1,100 @@
+//! The floor: axum, the envelope of JSON-RPC, and replies of the same shape as Callgate's. No token
+//! is checked, no tool is looked up, and no argument is looked at.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use callgate_bench::model::Tool;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::two_parts::TwoParts;
+
+/// What newer clients are told of the server in every result.
+const META: &str = concat!(
+    r#","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"callgate","version":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#""}}"#,
+);
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    method: &'a str,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct CallParams<'a> {
+    #[serde(borrow)]
+    arguments: &'a RawValue,
+}
+
+/// All that follows the id in the replies to `tools/list`.
+#[derive(Debug, Clone)]
+struct Lists {
+    modern: Bytes,
+    legacy: Bytes,
+}
+
+/// The route that answers everything.
+pub(crate) fn router(tools: &[Tool]) -> anyhow::Result<Router> {
+    let tools: Vec<Value> = tools.iter().map(Tool::to_json).collect();
+    let tools = serde_json::to_string(&tools)?;
+    let modern = format!(
+        r#","result":{{"resultType":"complete","tools":{tools},"ttlMs":0,"cacheScope":"private"{META}}}}}"#
+    );
+    let legacy = format!(r#","result":{{"tools":{tools}}}}}"#);
+    let lists = Lists { modern: modern.into(), legacy: legacy.into() };
+    Ok(Router::new().route("/mcp", post(answer)).with_state(Arc::new(lists)))
+}
+
+async fn answer(State(lists): State<Arc<Lists>>, headers: HeaderMap, body: Bytes) -> Response {
+    let modern = headers.get("mcp-protocol-version").is_some_and(|version| version == "2026-07-28");
+    match reply(&lists, modern, &body) {
+        Ok(body) => {
+            ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
+        }
+        Err(error) => (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
+    }
+}
+
+fn reply(lists: &Lists, modern: bool, body: &[u8]) -> anyhow::Result<Body> {
+    let Envelope { id, method, params } = serde_json::from_slice(body)?;
+    let start = format!(r#"{{"jsonrpc":"2.0","id":{}"#, id.get());
+    match (method, params) {
+        ("tools/list", _) => {
+            let rest = if modern { &lists.modern } else { &lists.legacy };
+            Ok(Body::new(TwoParts::new(start, rest.clone())))
+        }
+        ("tools/call", Some(params)) => {
+            let CallParams { arguments } = serde_json::from_str(params.get())?;
+            Ok(echo(start, modern, arguments.get())?.into())
+        }
+        _ => anyhow::bail!("expected tools/list or tools/call, found {method}"),
+    }
+}
+
+fn echo(start: String, modern: bool, arguments: &str) -> anyhow::Result<Vec<u8>> {
+    let mut reply = start.into_bytes();
+    reply.reserve(arguments.len() + 256);
+    reply.extend_from_slice(if modern {
+        br#","result":{"resultType":"complete","content":[{"type":"text","text":"#
+    } else {
+        br#","result":{"content":[{"type":"text","text":"#
+    });
+    serde_json::to_writer(&mut reply, arguments)?;
+    reply.extend_from_slice(b"}]");
+    reply.extend_from_slice(if modern { META.as_bytes() } else { b"" });
+    reply.extend_from_slice(b"}}");
+    Ok(reply)
+}

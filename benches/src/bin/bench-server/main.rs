@@ -1,0 +1,60 @@
+//! A server under measurement: prints its address when it is ready, and serves until it is killed.
+
+mod bare;
+#[cfg(test)]
+mod tests;
+mod two_parts;
+mod with_callgate;
+mod with_rmcp;
+
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::serve::ListenerExt as _;
+use callgate_bench::candidate::Candidate;
+use callgate_bench::model;
+use clap::Parser;
+use tokio::net::TcpListener;
+
+/// The one that the program `callgate` has, for every candidate.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Serves one candidate.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Which server to be.
+    candidate: Candidate,
+    /// How many tools there are, `echo` among them.
+    #[arg(long, default_value_t = 50)]
+    tools: usize,
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: String,
+}
+
+/// One thread, since the server gets one core.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let router = router(arguments.candidate, arguments.tools)?;
+    let listener = TcpListener::bind(&arguments.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", arguments.listen))?;
+    writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    axum::serve(listener, router).await?;
+    Ok(())
+}
+
+fn router(candidate: Candidate, tools: usize) -> anyhow::Result<Router> {
+    let tools = model::tools(tools);
+    match candidate {
+        Candidate::Bare => bare::router(&tools),
+        Candidate::Callgate => with_callgate::router(&tools),
+        Candidate::Rmcp => Ok(with_rmcp::router(&tools)),
+    }
+}

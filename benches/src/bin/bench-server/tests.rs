@@ -1,0 +1,92 @@
+//! Every candidate answers what the load generator asks, and the floor replies in Callgate's bytes.
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use callgate_bench::candidate::Candidate;
+use callgate_bench::case::Case;
+use callgate_bench::model;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+const TOOLS: usize = 50;
+
+async fn send(router: Router, request: Request<Body>) -> (StatusCode, Vec<u8>) {
+    let response = router.oneshot(request).await.unwrap();
+    let status = response.status();
+    (status, response.into_body().collect().await.unwrap().to_bytes().to_vec())
+}
+
+async fn answers_every_case(candidate: Candidate) {
+    let router = super::router(candidate, TOOLS).unwrap();
+    for case in Case::ALL {
+        for request in case.requests(TOOLS).iter().take(3) {
+            let mut sent = Request::post("/mcp").header("host", "127.0.0.1");
+            for (name, value) in &request.headers {
+                sent = sent.header(*name, value);
+            }
+            let sent = sent.body(request.body.clone().into()).unwrap();
+            let (status, body) = send(router.clone(), sent).await;
+            let text = String::from_utf8_lossy(&body);
+            assert_eq!(status, StatusCode::OK, "{case}: {text}");
+            assert_eq!(case.problem(request, TOOLS, &body), None, "{case}: {text}");
+            assert!(text.contains(&request.expected), "{case}: {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn bare_answers_every_case() {
+    answers_every_case(Candidate::Bare).await;
+}
+
+#[tokio::test]
+async fn rmcp_answers_every_case() {
+    answers_every_case(Candidate::Rmcp).await;
+}
+
+async fn rest(path: &str, token: usize, body: Option<Value>) -> (StatusCode, String) {
+    let router = super::router(Candidate::Callgate, TOOLS).unwrap();
+    let method = if body.is_some() { "POST" } else { "GET" };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("authorization", format!("Bearer {}", model::token(token)))
+        .header("content-type", "application/json")
+        .body(body.map_or_else(Body::empty, |body| body.to_string().into()))
+        .unwrap();
+    let (status, body) = send(router, request).await;
+    (status, String::from_utf8(body).unwrap())
+}
+
+#[tokio::test]
+async fn callgate_lists_the_same_tools_in_the_same_bytes() {
+    let right: Vec<Value> = model::tools(TOOLS).iter().map(model::Tool::to_json).collect();
+    let right = format!(r#"{{"tools":{},"nextCursor":null}}"#, Value::from(right));
+    assert_eq!(rest("/mcp/tools/list", 100, None).await, (StatusCode::OK, right));
+}
+
+#[tokio::test]
+async fn callgate_and_the_model_agree_on_what_a_token_sees() {
+    for token in [1, 42, 999] {
+        let (_, listed) = rest("/mcp/tools/list", token, None).await;
+        let listed: Value = serde_json::from_str(&listed).unwrap();
+        let grants = model::grant_set(model::grant_set_of_token(token));
+        let right: Vec<String> = model::tools(TOOLS)
+            .into_iter()
+            .filter(|tool| tool.is_open_to(grants))
+            .map(|tool| tool.name)
+            .collect();
+        let names = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone());
+        assert_eq!(names.collect::<Vec<_>>(), right);
+    }
+}
+
+#[tokio::test]
+async fn callgate_echoes() {
+    let arguments = json!({"text": "hello"});
+    let body = json!({"name": "echo", "arguments": arguments});
+    let reply = rest("/mcp/tools/invoke", 7, Some(body)).await;
+    assert_eq!(reply, (StatusCode::OK, json!({"result": arguments}).to_string()));
+}

@@ -1,0 +1,47 @@
+//! A body of two parts, sent one after the other without copying them together.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+/// What is left of the two parts.
+#[derive(Debug)]
+pub(crate) struct TwoParts {
+    first: Bytes,
+    second: Bytes,
+}
+
+impl TwoParts {
+    /// Both parts, neither of them empty.
+    pub(crate) fn new(first: impl Into<Bytes>, second: Bytes) -> Self {
+        Self { first: first.into(), second }
+    }
+}
+
+impl Body for TwoParts {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let mut part = std::mem::take(&mut self.first);
+        if part.is_empty() {
+            part = std::mem::take(&mut self.second);
+        }
+        Poll::Ready((!part.is_empty()).then(|| Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.first.is_empty() && self.second.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let length = self.first.len() + self.second.len();
+        SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
+    }
+}

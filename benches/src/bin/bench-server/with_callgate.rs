@@ -1,0 +1,100 @@
+//! Callgate as a library: its router over functions in this process.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Router;
+use callgate::access::TokenDigest;
+use callgate::http::{
+    self, Authenticate, AuthenticateError, HttpOptions, Parts, Readiness, bearer_token,
+};
+use callgate::local::Error;
+use callgate::{
+    BoxFuture, Caller, CatalogBuilder, Gateway, Grants, LOCAL, Local, Mask, Method, Param, Prefix,
+    Safety, Types, Upstream, User,
+};
+use callgate_bench::model::{self, Tool};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Echo {
+    text: String,
+}
+
+/// Callers by the digests of their tokens.
+#[derive(Debug)]
+struct Tokens(HashMap<TokenDigest, Caller>);
+
+impl Authenticate for Tokens {
+    fn authenticate<'a>(
+        &'a self,
+        request: &'a Parts,
+    ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
+        Box::pin(async move {
+            let Some(token) = bearer_token(&request.headers)? else {
+                return Ok(Caller::anonymous());
+            };
+            let known = self.0.get(&TokenDigest::of(token));
+            known.cloned().ok_or(AuthenticateError::InvalidToken)
+        })
+    }
+}
+
+/// Callgate's own router; a token is needed, as for the others.
+pub(crate) fn router(tools: &[Tool]) -> anyhow::Result<Router> {
+    let local = local(tools)?;
+    let mut catalog = CatalogBuilder::new(Prefix::default(), None);
+    for method in local.methods() {
+        catalog.add(method.clone(), 0, &Types::default(), []);
+    }
+    let gateway = Gateway::new([(Arc::from(LOCAL), Arc::new(local) as Arc<dyn Upstream>)]);
+    gateway.set_catalog(Arc::new(catalog.finish()));
+    let readiness = Readiness::default();
+    readiness.set_ready();
+    let options = HttpOptions { require_auth: true, ..HttpOptions::default() };
+    Ok(http::router(Arc::new(gateway), Arc::new(tokens()), readiness, options))
+}
+
+fn local(tools: &[Tool]) -> anyhow::Result<Local> {
+    let mut local = Local::default();
+    for tool in tools {
+        let method = method(tool)?;
+        if tool.name == model::ECHO {
+            local.method(method, async |_, arguments: Echo| Ok::<_, Error>(arguments));
+        } else {
+            local.method(method, async |_, arguments: Value| Ok::<_, Error>(arguments));
+        }
+    }
+    Ok(local)
+}
+
+fn method(tool: &Tool) -> anyhow::Result<Method> {
+    let mut method = Method::new(tool.name.parse()?)
+        .description(tool.description.as_str())
+        .safety(Safety::ReadOnly);
+    for param in tool.params {
+        let ty = param.notation.parse()?;
+        method = method.param(Param::new(param.name, ty).description(param.description));
+    }
+    if let Some(section) = tool.section {
+        method = method.requires(model::section_name(section), Mask::Read);
+    }
+    Ok(method)
+}
+
+fn tokens() -> Tokens {
+    let caller = |number: usize| {
+        let user = User {
+            id: i64::try_from(number).unwrap_or_default(),
+            name: format!("user{number}"),
+            role: None,
+        };
+        let granted = model::grant_set(model::grant_set_of_token(number));
+        let sections = (0..model::SECTIONS).filter(|section| granted >> section & 1 == 1);
+        let grants = sections.map(|section| (model::section_name(section), Mask::Read));
+        Caller::user(user, grants.collect::<Grants>())
+    };
+    let tokens = 0..model::TOKENS;
+    Tokens(tokens.map(|number| (TokenDigest::of(&model::token(number)), caller(number))).collect())
+}

@@ -1,0 +1,145 @@
+//! rmcp without sessions and with JSON replies, behind a token check in axum. Where there is a
+//! choice it is the one that is cheaper for rmcp.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use callgate_bench::model::{self, Tool};
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, ToolAnnotations,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use sha2::{Digest as _, Sha256};
+
+/// The grants of tokens, by the tokens' digests.
+type Tokens = HashMap<[u8; 32], Granted>;
+
+/// What a token may do: the number of its grants, and the sections as bits.
+#[derive(Debug, Clone, Copy)]
+struct Granted {
+    set: usize,
+    sections: u32,
+}
+
+/// The tools, and what each set of grants sees of them.
+#[derive(Debug)]
+struct Handler {
+    tools: HashMap<String, Tool>,
+    visible: Vec<Vec<rmcp::model::Tool>>,
+}
+
+/// The token check, then rmcp.
+pub(crate) fn router(tools: &[Tool]) -> Router {
+    let handler = Arc::new(Handler::new(tools));
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true);
+    let service = StreamableHttpService::new(
+        move || Ok(Arc::clone(&handler)),
+        Arc::new(NeverSessionManager::default()),
+        config,
+    );
+    Router::new()
+        .route_service("/mcp", service)
+        .layer(from_fn_with_state(Arc::new(tokens()), check_token))
+}
+
+fn tokens() -> Tokens {
+    let digest = |number| Sha256::digest(model::token(number).as_bytes()).into();
+    let granted = |set| Granted { set, sections: model::grant_set(set) };
+    (0..model::TOKENS)
+        .map(|number| (digest(number), granted(model::grant_set_of_token(number))))
+        .collect()
+}
+
+async fn check_token(
+    State(tokens): State<Arc<Tokens>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let token = request
+        .headers()
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    let digest = token.map(|token| <[u8; 32]>::from(Sha256::digest(token.as_bytes())));
+    let Some(granted) = digest.and_then(|digest| tokens.get(&digest)).copied() else {
+        return StatusCode::UNAUTHORIZED.into_response();
+    };
+    request.extensions_mut().insert(granted);
+    next.run(request).await
+}
+
+impl Handler {
+    fn new(tools: &[Tool]) -> Self {
+        let all: Vec<(&Tool, rmcp::model::Tool)> =
+            tools.iter().map(|tool| (tool, rmcp_tool(tool))).collect();
+        let visible = |set| {
+            let grants = model::grant_set(set);
+            let visible = all.iter().filter(|(tool, _)| tool.is_open_to(grants));
+            visible.map(|(_, tool)| tool.clone()).collect()
+        };
+        Self {
+            visible: (0..model::GRANT_SETS).map(visible).collect(),
+            tools: tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect(),
+        }
+    }
+}
+
+/// The texts are leaked, since rmcp copies a list of tools for each reply and borrowed texts are
+/// cheaper to copy.
+fn rmcp_tool(tool: &Tool) -> rmcp::model::Tool {
+    let name: &'static str = tool.name.clone().leak();
+    let description: &'static str = tool.description.clone().leak();
+    rmcp::model::Tool::new(name, description, tool.input_schema())
+        .with_annotations(ToolAnnotations::new().read_only(true).destructive(false))
+}
+
+fn granted(context: &RequestContext<RoleServer>) -> Result<Granted, ErrorData> {
+    let parts = context.extensions.get::<Parts>();
+    let granted = parts.and_then(|parts| parts.extensions.get::<Granted>()).copied();
+    granted.ok_or_else(|| ErrorData::internal_error("the request has no grants", None))
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let visible = self.visible.get(granted(&context)?.set).cloned().unwrap_or_default();
+        Ok(ListToolsResult::with_all_items(visible))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let grants = granted(&context)?.sections;
+        self.tools
+            .get(request.name.as_ref())
+            .filter(|tool| tool.is_open_to(grants))
+            .ok_or_else(|| ErrorData::invalid_params("no such tool", None))?;
+        let arguments = serde_json::to_string(&request.arguments.unwrap_or_default())
+            .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        let mut result = CallToolResult::success(vec![ContentBlock::text(arguments)]);
+        // As the others reply: left out, it means the same.
+        result.is_error = None;
+        Ok(result.into())
+    }
+}

@@ -1,0 +1,137 @@
+//! The load generator: connections to one server, driven from one thread.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use callgate_bench::case::{Case, Request};
+use memchr::memmem;
+use mio::{Events, Poll, Token};
+
+use crate::connection::Connection;
+
+/// How many connections there are to each server.
+pub(crate) const CONNECTIONS: usize = 32;
+/// A server that says nothing for so long is broken.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// A request as it is sent, and what its reply must have.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    request: Request,
+    bytes: Vec<u8>,
+    expected: memmem::Finder<'static>,
+}
+
+/// Writes the requests of a case for a server.
+pub(crate) fn prepare(case: Case, tools: usize, address: SocketAddr) -> Vec<Prepared> {
+    let prepare = |request: Request| {
+        let mut text = format!("POST /mcp HTTP/1.1\r\nHost: {address}\r\n");
+        for (name, value) in &request.headers {
+            text.extend([name, ": ", value, "\r\n"]);
+        }
+        let length = request.body.len();
+        text.extend([&format!("Content-Length: {length}\r\n\r\n"), request.body.as_str()]);
+        let expected = memmem::Finder::new(request.expected.as_bytes()).into_owned();
+        Prepared { request, bytes: text.into_bytes(), expected }
+    };
+    case.requests(tools).into_iter().map(prepare).collect()
+}
+
+/// Connections to a server, each with the request that is under way on it.
+#[derive(Debug)]
+pub(crate) struct Client {
+    poll: Poll,
+    events: Events,
+    connections: Vec<(Connection, Option<usize>)>,
+}
+
+impl Client {
+    /// Opens the connections.
+    pub(crate) fn connect(address: SocketAddr, connections: usize) -> anyhow::Result<Self> {
+        let poll = Poll::new()?;
+        let connections = (0..connections)
+            .map(|number| Ok((Connection::open(address, &poll, Token(number))?, None)))
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Self { poll, events: Events::with_capacity(CONNECTIONS), connections })
+    }
+
+    /// The numbers of the connections.
+    pub(crate) fn connections(&self) -> std::ops::Range<usize> {
+        0..self.connections.len()
+    }
+
+    /// Sends request number `request` on a connection that has none under way.
+    pub(crate) fn send(
+        &mut self,
+        connection: usize,
+        requests: &[Prepared],
+        request: usize,
+    ) -> anyhow::Result<()> {
+        let prepared = requests.get(request).context("no such request")?;
+        let (connection, under_way) =
+            self.connections.get_mut(connection).context("no such connection")?;
+        *under_way = Some(request);
+        connection.send(&prepared.bytes)
+    }
+
+    /// Waits for replies, checks them, and puts the connections that are free again into `free`.
+    pub(crate) fn receive(
+        &mut self,
+        requests: &[Prepared],
+        wait: Option<Duration>,
+        free: &mut Vec<usize>,
+    ) -> anyhow::Result<()> {
+        let asked = Instant::now();
+        self.poll.poll(&mut self.events, Some(wait.unwrap_or(SILENCE)))?;
+        if wait.is_none() && self.events.is_empty() && asked.elapsed() >= SILENCE {
+            bail!("the server has not answered for {SILENCE:?}");
+        }
+        for event in &self.events {
+            let Token(number) = event.token();
+            let Some((connection, under_way)) = self.connections.get_mut(number) else { continue };
+            let Some(prepared) = under_way.and_then(|request| requests.get(request)) else {
+                continue;
+            };
+            if let Some((status, body)) = connection.receive()? {
+                prepared.check(status, body)?;
+                *under_way = None;
+                free.push(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one request and checks all of its reply; the length of the reply's body.
+    pub(crate) fn ask(
+        &mut self,
+        case: Case,
+        tools: usize,
+        prepared: &Prepared,
+    ) -> anyhow::Result<usize> {
+        let (connection, _) = self.connections.first_mut().context("no connection")?;
+        connection.send(&prepared.bytes)?;
+        loop {
+            self.poll.poll(&mut self.events, Some(SILENCE))?;
+            ensure!(!self.events.is_empty(), "the server has not answered for {SILENCE:?}");
+            if let Some((status, body)) = connection.receive()? {
+                prepared.check(status, body)?;
+                if let Some(problem) = case.problem(&prepared.request, tools, body) {
+                    bail!("{case}: {problem}: {}", String::from_utf8_lossy(body));
+                }
+                return Ok(body.len());
+            }
+        }
+    }
+}
+
+impl Prepared {
+    fn check(&self, status: u16, body: &[u8]) -> anyhow::Result<()> {
+        if status == 200 && self.expected.find(body).is_some() {
+            return Ok(());
+        }
+        let body: String = String::from_utf8_lossy(body).chars().take(300).collect();
+        let Request { id, expected, .. } = &self.request;
+        bail!("request {id}: expected 200 with `{expected}`, found {status} with `{body}`")
+    }
+}

@@ -1,0 +1,67 @@
+//! A connection that is kept, with at most one request under way.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, ensure};
+use mio::net::TcpStream;
+use mio::{Interest, Poll, Token};
+
+use crate::reply::Reply;
+
+/// Larger than any reply.
+const BUFFER: usize = 256 * 1024;
+
+/// A connection to a server.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    filled: usize,
+}
+
+impl Connection {
+    /// Connects, and has `poll` say when something comes.
+    pub(crate) fn open(address: SocketAddr, poll: &Poll, token: Token) -> anyhow::Result<Self> {
+        let stream = std::net::TcpStream::connect(address)
+            .with_context(|| format!("cannot connect to {address}"))?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let mut stream = TcpStream::from_std(stream);
+        poll.registry().register(&mut stream, token, Interest::READABLE)?;
+        Ok(Self { stream, buffer: vec![0; BUFFER], filled: 0 })
+    }
+
+    /// Sends a request. The one before has been answered, so there is room for it.
+    pub(crate) fn send(&mut self, request: &[u8]) -> anyhow::Result<()> {
+        self.filled = 0;
+        let written = self.stream.write(request).context("cannot send a request")?;
+        ensure!(written == request.len(), "{written} of {} bytes were sent", request.len());
+        Ok(())
+    }
+
+    /// Reads what is there; the reply's status and body once it is there as a whole.
+    pub(crate) fn receive(&mut self) -> anyhow::Result<Option<(u16, &[u8])>> {
+        loop {
+            let room = self.buffer.get_mut(self.filled..).unwrap_or_default();
+            let room_length = room.len();
+            let read = match self.stream.read(room) {
+                Ok(read) => read,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error).context("cannot read a reply"),
+            };
+            ensure!(read > 0, "the server closed the connection, or the reply is too large");
+            self.filled += read;
+            let bytes = self.buffer.get(..self.filled).unwrap_or_default();
+            if let Some(Reply { status, body }) = Reply::parse(bytes)? {
+                let body = self.buffer.get(body).unwrap_or_default();
+                return Ok(Some((status, body)));
+            }
+            // Less than there was room for: the rest comes with the next event.
+            if read < room_length {
+                return Ok(None);
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The two kinds of load: as much as the server takes, and a fixed rate.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, Prepared};
+
+/// A server that is behind its schedule by so much at the end cannot keep up.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// What came of a full load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Full {
+    pub(crate) answered: u32,
+    pub(crate) took: Duration,
+}
+
+/// Keeps every connection busy for so long: a reply is followed by the next request. All that was
+/// sent is answered when it ends.
+pub(crate) fn full(
+    client: &mut Client,
+    requests: &[Prepared],
+    length: Duration,
+) -> anyhow::Result<Full> {
+    let mut turn = (0..requests.len()).cycle();
+    let mut free: Vec<usize> = client.connections().collect();
+    let mut under_way = 0_u32;
+    let mut answered = 0_u32;
+    let started = Instant::now();
+    loop {
+        let go_on = started.elapsed() < length;
+        if go_on {
+            for (connection, request) in free.drain(..).zip(&mut turn) {
+                client.send(connection, requests, request)?;
+                under_way += 1;
+            }
+        }
+        free.clear();
+        if under_way == 0 {
+            return Ok(Full { answered, took: started.elapsed() });
+        }
+        client.receive(requests, None, &mut free)?;
+        let replies = u32::try_from(free.len()).unwrap_or(u32::MAX);
+        under_way -= replies;
+        answered += replies;
+    }
+}
+
+/// What came of a fixed rate.
+#[derive(Debug, Clone)]
+pub(crate) struct Paced {
+    /// From the moment at which each request was due to its reply, in order.
+    pub(crate) latencies: Vec<Duration>,
+    /// Requests that were due, and that no connection was free for until the end.
+    pub(crate) left: usize,
+}
+
+/// Sends requests at fixed moments, whatever the server does; one for which no connection is free
+/// waits, and that counts.
+pub(crate) fn paced(
+    client: &mut Client,
+    requests: &[Prepared],
+    per_second: f64,
+    length: Duration,
+) -> anyhow::Result<Paced> {
+    let interval = Duration::from_secs_f64(1.0 / per_second);
+    let mut turn = (0..requests.len()).cycle();
+    let mut idle: Vec<usize> = client.connections().collect();
+    let mut due_of = vec![Instant::now(); idle.len()];
+    let mut waiting = VecDeque::new();
+    let mut latencies = Vec::new();
+    let mut free = Vec::new();
+    let started = Instant::now();
+    let mut next = started;
+    loop {
+        let now = Instant::now();
+        while next <= now && next < started + length {
+            waiting.push_back(next);
+            next += interval;
+        }
+        let is_over = now >= started + length + GRACE;
+        while !is_over && !waiting.is_empty() {
+            let (Some(connection), Some(request)) = (idle.pop(), turn.next()) else { break };
+            if let (Some(due), Some(slot)) = (waiting.pop_front(), due_of.get_mut(connection)) {
+                *slot = due;
+            }
+            client.send(connection, requests, request)?;
+        }
+        let none_under_way = idle.len() == due_of.len();
+        if none_under_way && now >= started + length && (is_over || waiting.is_empty()) {
+            latencies.sort_unstable();
+            return Ok(Paced { latencies, left: waiting.len() });
+        }
+        client.receive(requests, Some(Duration::ZERO), &mut free)?;
+        let now = Instant::now();
+        latencies.extend(free.iter().filter_map(|number| Some(now - *due_of.get(*number)?)));
+        idle.append(&mut free);
+    }
+}

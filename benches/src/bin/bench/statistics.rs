@@ -1,0 +1,41 @@
+//! Medians and their spread.
+
+use std::fmt;
+
+/// The middle of several figures, and how far they go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Spread {
+    /// Of at least one figure; without any it is not a number.
+    pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Self {
+        let mut figures: Vec<f64> = figures.into_iter().collect();
+        figures.sort_by(f64::total_cmp);
+        let at = |index: usize| figures.get(index).copied().unwrap_or(f64::NAN);
+        let last = figures.len().saturating_sub(1);
+        let median = f64::midpoint(at(last / 2), at(last.div_ceil(2)));
+        Self { median, min: at(0), max: at(last) }
+    }
+}
+
+/// As a ratio: the median, and in brackets how far it goes.
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} ({:.2}..{:.2})", self.median, self.min, self.max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_in_the_middle() {
+        assert_eq!(Spread::of([3.0, 1.0, 2.0]).to_string(), "2.00 (1.00..3.00)");
+        assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).to_string(), "2.50 (1.00..4.00)");
+    }
+}

@@ -1,0 +1,5 @@
+//! What the servers under measurement and the load generator agree on.
+
+pub mod candidate;
+pub mod case;
+pub mod model;

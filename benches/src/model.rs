@@ -1,0 +1,166 @@
+//! The tools, sections, grants and tokens that every server has.
+
+use serde_json::{Map, Value, json};
+
+/// How many sections there are.
+pub const SECTIONS: usize = 20;
+/// How many different sets of grants there are.
+pub const GRANT_SETS: usize = 100;
+/// How many tokens there are; token `n` has the grants `n % GRANT_SETS`.
+pub const TOKENS: usize = 1000;
+/// The tool that is called.
+pub const ECHO: &str = "echo";
+
+/// A tool, before a server gives it a form of its own.
+#[derive(Debug, Clone)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// What it takes; all of it is required.
+    pub params: &'static [Param],
+    /// The section on which a caller needs to read, or none where it is open.
+    pub section: Option<usize>,
+}
+
+/// A parameter.
+#[derive(Debug)]
+pub struct Param {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type in Callgate's notation.
+    pub notation: &'static str,
+    /// Its type in JSON Schema.
+    pub json_type: &'static str,
+    /// What it means.
+    pub description: &'static str,
+}
+
+const ECHO_PARAMS: &[Param] = &[Param {
+    name: "text",
+    notation: "string",
+    json_type: "string",
+    description: "What comes back.",
+}];
+
+const TOOL_PARAMS: &[Param] = &[
+    Param {
+        name: "query",
+        notation: "string",
+        json_type: "string",
+        description: "The words to look for.",
+    },
+    Param {
+        name: "limit",
+        notation: "int",
+        json_type: "integer",
+        description: "How many items to return at most.",
+    },
+    Param {
+        name: "archived",
+        notation: "bool",
+        json_type: "boolean",
+        description: "Whether archived items count as well.",
+    },
+];
+
+impl Tool {
+    /// The JSON Schema of its arguments.
+    pub fn input_schema(&self) -> Map<String, Value> {
+        let property =
+            |param: &Param| json!({"type": param.json_type, "description": param.description});
+        let properties: Map<String, Value> =
+            self.params.iter().map(|param| (param.name.to_owned(), property(param))).collect();
+        let required: Vec<&str> = self.params.iter().map(|param| param.name).collect();
+        let mut schema = Map::new();
+        schema.insert("type".to_owned(), "object".into());
+        schema.insert("properties".to_owned(), properties.into());
+        schema.insert("required".to_owned(), required.into());
+        schema
+    }
+
+    /// The tool as MCP writes it.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": self.input_schema(),
+            "annotations": {"readOnlyHint": true, "destructiveHint": false},
+        })
+    }
+
+    /// Whether a caller with these grants may see and call it.
+    pub fn is_open_to(&self, grants: u32) -> bool {
+        self.section.is_none_or(|section| grants >> section & 1 == 1)
+    }
+}
+
+/// As many tools as asked for, `echo` among them, sorted by name. Two in five are open.
+pub fn tools(count: usize) -> Vec<Tool> {
+    let echo = Tool {
+        name: ECHO.to_owned(),
+        description: "Returns its arguments.".to_owned(),
+        params: ECHO_PARAMS,
+        section: None,
+    };
+    let others = (0..count.saturating_sub(1)).map(|number| Tool {
+        name: format!("tool_{number:02}"),
+        description: format!(
+            "Finds the items of collection {number} that match a query, newest first."
+        ),
+        params: TOOL_PARAMS,
+        // Shifted by one in each turn through the sections, so that it is not always the same.
+        section: ((number + number / SECTIONS) % 5 >= 2).then_some(number % SECTIONS),
+    });
+    let mut tools: Vec<Tool> = others.chain([echo]).collect();
+    tools.sort_by(|a, b| a.name.cmp(&b.name));
+    tools
+}
+
+/// The ident of a section.
+pub fn section_name(section: usize) -> String {
+    format!("s{section:02}")
+}
+
+/// A set of grants: bit `s` says whether section `s` may be read. Set 0 is everything.
+pub fn grant_set(number: usize) -> u32 {
+    let everything = (1_u32 << SECTIONS) - 1;
+    if number == 0 {
+        return everything;
+    }
+    let number = u32::try_from(number).unwrap_or(u32::MAX);
+    let mixed = number.wrapping_mul(0x9E37_79B1);
+    (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA77) >> 7 & everything
+}
+
+/// The number of the grants that a token has.
+pub fn grant_set_of_token(token: usize) -> usize {
+    token % GRANT_SETS
+}
+
+/// A token as the client sends it.
+pub fn token(number: usize) -> String {
+    format!("bench-token-{number:04}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_set_of_grants_is_another() {
+        let sets: HashSet<u32> = (0..GRANT_SETS).map(grant_set).collect();
+        assert_eq!(sets.len(), GRANT_SETS);
+    }
+
+    #[test]
+    fn only_the_first_set_sees_everything() {
+        let tools = tools(50);
+        let visible = |set| tools.iter().filter(|tool| tool.is_open_to(grant_set(set))).count();
+        assert_eq!((tools.len(), visible(0)), (50, 50));
+        assert!((1..GRANT_SETS).all(|set| visible(set) < 50));
+    }
+}
