@@ -40,7 +40,7 @@ use crate::revision::Revision;
 use crate::upstream::BoxFuture;
 use members::Members;
 use output::OutputChecks;
-use running::{InFlight, Scope};
+use running::{Entered, InFlight, Scope};
 use session::Session;
 
 pub use classify::{
@@ -91,6 +91,16 @@ pub enum Carrier<'a> {
     Connection(&'a Connection),
     /// A GET with the message in its URL: no session, and nothing that changes anything.
     RawRequest,
+}
+
+impl Carrier<'_> {
+    /// What the ids of modern requests are unique within. Over HTTP, who goes away cancels.
+    fn scope(self) -> Option<Scope> {
+        match self {
+            Self::Connection(connection) => Some(Scope::Connection(connection.number)),
+            Self::Http | Self::RawRequest => None,
+        }
+    }
 }
 
 /// A connection that a client keeps: what legacy messages agreed on.
@@ -286,16 +296,11 @@ impl Mcp {
             "server/discover" => Ok(Reply::Message(handshake::discover(self, asked, terms))),
             "subscriptions/listen" => {
                 let who = (exchange.who)();
-                let listener = Listener::modern(self, exchange.caller, who, asked)?;
+                let entered = self.enter(exchange.carrier.scope(), asked)?;
+                let listener = Listener::modern(self, exchange.caller, who, asked, entered)?;
                 Ok(Reply::Listen(Box::new(listener)))
             }
-            "tools/call" => {
-                let scope = match exchange.carrier {
-                    Carrier::Connection(connection) => Some(Scope::Connection(connection.number)),
-                    Carrier::Http | Carrier::RawRequest => None,
-                };
-                self.call(exchange, asked, terms, scope)
-            }
+            "tools/call" => self.call(exchange, asked, terms, exchange.carrier.scope()),
             _ => self.common(exchange.caller, asked, terms).map(Reply::Message),
         }
     }
@@ -327,9 +332,14 @@ impl Mcp {
     ) -> Result<Reply, Reject> {
         let Exchange { body, caller, inbound, .. } = exchange;
         let call = tools::call(self, caller, asked, terms, body, inbound.headers)?;
-        let entered = scope.map(|scope| self.in_flight.enter(scope, asked.id)).transpose()?;
+        let entered = self.enter(scope, asked)?;
         let call = Box::new(PreparedCall::new(call, entered));
         Ok(Reply::Call { call, ends_with_client: terms.revision.is_modern() })
+    }
+
+    /// Notes a request that its client can take back.
+    fn enter(&self, scope: Option<Scope>, asked: &Asked<'_>) -> Result<Option<Entered>, Reject> {
+        scope.map(|scope| self.in_flight.enter(scope, asked.id)).transpose()
     }
 
     /// The legacy client that sends a message.

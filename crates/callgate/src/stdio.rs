@@ -2,6 +2,9 @@
 //!
 //! Nothing but messages is written. At the end of the input, calls under way may still answer.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;

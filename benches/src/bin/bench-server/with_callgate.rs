@@ -9,6 +9,7 @@ use callgate::http::{
     self, Authenticate, AuthenticateError, HttpOptions, Parts, Readiness, bearer_token,
 };
 use callgate::local::Error;
+use callgate::mcp::{Mcp, SessionKey, Sessions};
 use callgate::{
     BoxFuture, Caller, CatalogBuilder, Gateway, Grants, LOCAL, Local, Mask, Method, Param, Prefix,
     Safety, Types, Upstream, User,
@@ -53,7 +54,9 @@ pub(crate) fn router(tools: &[Tool]) -> anyhow::Result<Router> {
     let readiness = Readiness::default();
     readiness.set_ready();
     let options = HttpOptions { require_auth: true, ..HttpOptions::default() };
-    Ok(http::router(Arc::new(gateway), Arc::new(tokens()), readiness, options))
+    let sessions = Sessions::new([SessionKey::new(&[0; 32])]);
+    let mcp = Arc::new(Mcp::new(Arc::new(gateway), sessions));
+    Ok(http::router(mcp, Arc::new(tokens()), readiness, options))
 }
 
 fn local(tools: &[Tool]) -> anyhow::Result<Local> {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may stop")]
 
 mod admin;
+mod clients;
 mod configuration;
 mod demo;
 mod reload;

@@ -126,6 +126,10 @@ impl Server {
         self.start["tokens"][user].as_str().unwrap().to_owned()
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect_timeout(&self.address, PATIENCE).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

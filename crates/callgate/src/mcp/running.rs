@@ -81,6 +81,16 @@ pub(crate) struct Entered {
     cancelled: oneshot::Receiver<()>,
 }
 
+impl Entered {
+    /// Waits until the client takes its request back.
+    pub(crate) async fn cancelled(&mut self) {
+        if (&mut self.cancelled).await.is_err() {
+            // Another request has taken the id, and with it the place.
+            std::future::pending().await;
+        }
+    }
+}
+
 impl Drop for Entered {
     fn drop(&mut self) {
         let mut calls = self.calls.lock();
@@ -119,7 +129,7 @@ impl PreparedCall {
         let Some(mut entered) = self.entered else { return Some(self.call.run().await) };
         tokio::select! {
             biased;
-            Ok(()) = &mut entered.cancelled => None,
+            () = entered.cancelled() => None,
             answer = self.call.run() => Some(answer),
         }
     }

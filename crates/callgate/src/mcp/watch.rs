@@ -13,6 +13,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use super::classify::Asked;
 use super::message::{OutMessage, ResultWriter, write_json};
 use super::reject::Reject;
+use super::running::Entered;
 use super::{Mcp, Terms};
 use crate::access::Caller;
 use crate::upstream::BoxFuture;
@@ -52,6 +53,8 @@ pub struct Listener {
     closing: watch::Receiver<bool>,
     alive: Interval,
     phase: Phase,
+    /// Where the client can take it back.
+    entered: Option<Entered>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +83,7 @@ impl Listener {
         caller: &Caller,
         who: Arc<dyn Identify>,
         asked: &Asked<'_>,
+        entered: Option<Entered>,
     ) -> Result<Self, Reject> {
         let Some(wanted) = asked.params.get("notifications") else {
             return Err(Reject::invalid_params("`notifications` is missing"));
@@ -89,6 +93,7 @@ impl Listener {
         let wants_tools = wanted.get("toolsListChanged").and_then(Value::as_bool) == Some(true);
         let mut listener = Self::new(mcp, caller, who, Some(asked.id.to_owned()), wants_tools);
         listener.first = Some(listener.acknowledged());
+        listener.entered = entered;
         Ok(listener)
     }
 
@@ -115,6 +120,7 @@ impl Listener {
             closing: mcp.closing(),
             alive,
             phase: Phase::Open,
+            entered: None,
         }
     }
 
@@ -126,6 +132,10 @@ impl Listener {
         while self.phase == Phase::Open {
             let is_tick = tokio::select! {
                 biased;
+                () = taken_back(&mut self.entered) => {
+                    self.phase = Phase::Over;
+                    return None;
+                }
                 _ = self.closing.wait_for(|is_closing| *is_closing) => {
                     self.phase = Phase::Ending;
                     break;
@@ -184,6 +194,13 @@ impl Listener {
     fn params(&self) -> Params<'_> {
         let meta = self.subscription.as_deref().map(|subscription| Meta { subscription });
         Params { meta, notifications: None }
+    }
+}
+
+async fn taken_back(entered: &mut Option<Entered>) {
+    match entered {
+        Some(entered) => entered.cancelled().await,
+        None => std::future::pending().await,
     }
 }
 

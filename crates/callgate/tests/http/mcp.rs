@@ -124,8 +124,8 @@ impl Stream {
     async fn event(&mut self) -> Option<String> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
-                let event = event.to_owned();
-                self.text = rest.to_owned();
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.text = rest;
                 return Some(event);
             }
             let frame = self.body.frame().await?.unwrap().into_data().unwrap();

@@ -149,12 +149,9 @@ async fn a_credential_is_needed_where_it_is() {
 }
 
 fn raw(message: &Value) -> String {
-    let query: String = form_urlencoded(&message.to_string());
+    let message = message.to_string();
+    let query: String = form_urlencoded::byte_serialize(message.as_bytes()).collect();
     format!("/?rawRequest={query}")
-}
-
-fn form_urlencoded(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
 #[tokio::test]

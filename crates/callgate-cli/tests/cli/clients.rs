@@ -1,0 +1,274 @@
+//! Real MCP clients against the program: what they see, and every message that they are sent.
+//!
+//! The JavaScript clients are those of the package.json in `tests/clients`, installed on first use with
+//! the machine's npm. What goes over the wire is recorded between the client and the program, and each
+//! message of the server is checked against its revision's schema.
+
+mod node;
+mod recorder;
+mod schemas;
+mod transcript;
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use self::recorder::Recorder;
+use self::transcript::Transcript;
+use super::support::{Place, Server};
+
+const DATABASE: &str = "sqlite:callgate-demo.db";
+const LEGACY: &str = "2025-11-25";
+const MODERN: &str = "2026-07-28";
+
+/// The demo with small pages, a server of it, and a token that outlives the server.
+struct Demo {
+    place: Place,
+    server: Server,
+    token: String,
+}
+
+impl Demo {
+    /// Which offers no newer revision than this.
+    fn up_to(newest: &str) -> Self {
+        let demo = Self::new();
+        let cap = ["settings", "set", "mcp_protocol_version", newest];
+        demo.place.ok(&[&cap[..], &["--database", DATABASE]].concat());
+        demo.server.until("the cap counts", |server| {
+            let found = server.get("", "/.well-known/mcp.json").json();
+            found["protocol_versions"].as_array().unwrap().last().unwrap() == newest
+        });
+        demo
+    }
+
+    fn new() -> Self {
+        let place = Place::new();
+        let server = place.serve(&["--demo"]);
+        place.ok(&["settings", "set", "mcp_page_size", "2", "--database", DATABASE]);
+        let token = place.ok(&["token", "create", "reader", "--database", DATABASE]);
+        server.until("the setting counts", |server| {
+            let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+            let reply = server.request("POST /mcp", token.trim(), body).json();
+            reply["result"]["tools"].as_array().is_some_and(|tools| tools.len() == 2)
+        });
+        Self { token: token.trim().to_owned(), place, server }
+    }
+
+    fn grant_more(&self) {
+        let grant = ["grant", "--role", "reader", "user_management", "read"];
+        self.place.ok(&[&grant[..], &["--database", DATABASE]].concat());
+    }
+}
+
+/// A client's run: what it says about each step.
+struct Run(Vec<Value>);
+
+impl Run {
+    fn step(&self, name: &str) -> &Value {
+        let step = self.0.iter().find(|step| step["step"] == name);
+        step.unwrap_or_else(|| panic!("no step {name}: {:?}", self.0))
+    }
+}
+
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the client; when it waits for a change, makes one.
+fn run(mut command: Command, demo: &Demo) -> Run {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = Killed(command.spawn().unwrap());
+    let mut talk = child.0.stderr.take().unwrap();
+    let talk = std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = talk.read_to_string(&mut text);
+        text
+    });
+    let mut steps = Vec::new();
+    for line in BufReader::new(child.0.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        let step: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
+        if step["step"] == "ready_for_change" {
+            demo.grant_more();
+        }
+        steps.push(step);
+    }
+    let status = child.0.wait().unwrap();
+    assert!(status.success(), "{status}: {}\n{steps:?}", talk.join().unwrap());
+    Run(steps)
+}
+
+/// What every client must see.
+fn check(run: &Run, protocol: &str) {
+    let names = [
+        "content_article_markdown",
+        "content_articles_list",
+        "content_types_list",
+        "report_projects",
+        "report_yearly",
+    ];
+    let connect = run.step("connect");
+    assert_eq!(connect["protocol"], protocol);
+    assert_eq!(connect["server"]["name"], "callgate");
+    assert_eq!(run.step("list")["tools"], json!(names));
+    assert_eq!(run.step("list")["pages"], 3);
+    assert!(run.step("list").get("dropped").is_none());
+    let text = |step: &str| run.step(step)["result"]["content"][0]["text"].clone();
+    assert!(text("works").as_str().unwrap().starts_with("# Welcome"));
+    let types =
+        json!([{"id": "article", "label": "Article"}, {"id": "page", "label": "Basic page"}]);
+    let expected = match protocol {
+        MODERN => types,
+        "2025-11-25" | "2025-06-18" => json!({"result": types}),
+        _ => Value::Null,
+    };
+    assert_eq!(run.step("structured")["outputSchema"], !expected.is_null());
+    assert_eq!(run.step("structured")["result"]["structuredContent"], expected);
+    assert_eq!(text("fails"), "there is no article 999");
+    assert_eq!(run.step("fails")["result"]["isError"], true);
+    assert_eq!(text("bad_argument"), "argument `id`: expected integer, found string \"x\"");
+    for (step, tool) in [("forbidden", "content_article_delete"), ("unknown", "nothing_here")] {
+        let error = &run.step(step)["error"];
+        assert_eq!(error["code"], -32602);
+        let message = error["message"].as_str().unwrap();
+        assert!(
+            message.ends_with(&format!("Tool '{tool}' not found or access denied")),
+            "{message}"
+        );
+    }
+    let cancel = run.step("cancel");
+    assert_eq!((&cancel["rejected"], &cancel["alive"]), (&json!(true), &json!(true)));
+    assert!(cancel["ms"].as_i64().unwrap() < 15_000, "it did not wait for the end: {cancel}");
+    assert_eq!(run.step("progress")["notifications"][0]["progress"], 5);
+    assert_eq!(run.step("resources")["resources"][0]["name"], "tools");
+    assert_eq!(run.step("resources")["prompts"], json!([]));
+    let after = run.step("changed")["tools"].as_array().unwrap();
+    assert_eq!(after.last().unwrap(), "user_get");
+    run.step("closed");
+}
+
+fn over_http(client: &str, protocol: &str, demo: Demo) {
+    let recorder = Recorder::start(demo.server.address());
+    let mut command = node::client(client);
+    command.args(["--http", &format!("http://{}/mcp", recorder.address())]);
+    command.env("CALLGATE_TOKEN", &demo.token);
+    check(&run(command, &demo), protocol);
+    drop(demo);
+    let transcript = Transcript::of_http(&recorder.finish());
+    schemas::check(&transcript, protocol);
+}
+
+fn over_stdio(client: &str, protocol: &str, demo: &Demo) {
+    let (input, output) = (demo.place.path("in.jsonl"), demo.place.path("out.jsonl"));
+    let program = demo.place.command(&[]);
+    // Both directions are written down on their way.
+    let pipeline = format!(
+        "cd '{}' && tee -a '{}' | '{}' serve --demo --stdio | tee -a '{}'",
+        demo.place.path("").display(),
+        input.display(),
+        program.get_program().display(),
+        output.display()
+    );
+    let mut command = node::client(client);
+    command.args(["--stdio", "sh", "-c", &pipeline]).env("CALLGATE_TOKEN", &demo.token);
+    check(&run(command, demo), protocol);
+    let read = |path| std::fs::read_to_string(path).unwrap();
+    let transcript = Transcript::of_lines(&read(input), &read(output));
+    schemas::check(&transcript, protocol);
+}
+
+#[test]
+fn typescript_sdk_1_over_http() {
+    over_http("sdk1", LEGACY, Demo::new());
+}
+
+#[test]
+fn typescript_sdk_1_over_stdio() {
+    over_stdio("sdk1", LEGACY, &Demo::new());
+}
+
+#[test]
+fn typescript_client_2_default_over_http() {
+    over_http("client2-default", LEGACY, Demo::new());
+}
+
+#[test]
+fn typescript_client_2_default_over_stdio() {
+    over_stdio("client2-default", LEGACY, &Demo::new());
+}
+
+#[test]
+fn typescript_client_2_auto_over_http() {
+    over_http("client2-auto", MODERN, Demo::new());
+}
+
+#[test]
+fn typescript_client_2_auto_over_stdio() {
+    over_stdio("client2-auto", MODERN, &Demo::new());
+}
+
+#[test]
+fn typescript_client_2_pinned_over_http() {
+    over_http("client2-pinned", MODERN, Demo::new());
+}
+
+#[test]
+fn typescript_client_2_pinned_over_stdio() {
+    over_stdio("client2-pinned", MODERN, &Demo::new());
+}
+
+#[test]
+fn d15_a_client_of_both_eras_falls_back_below_the_cap() {
+    over_http("client2-auto", "2025-06-18", Demo::up_to("2025-06-18"));
+    over_stdio("client2-auto", "2025-06-18", &Demo::up_to("2025-06-18"));
+}
+
+#[test]
+fn older_revisions_over_http() {
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18"] {
+        over_http("sdk1", revision, Demo::up_to(revision));
+    }
+}
+
+#[test]
+fn older_revisions_over_stdio() {
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18"] {
+        over_stdio("sdk1", revision, &Demo::up_to(revision));
+    }
+}
+
+/// What the Inspector prints about a request.
+fn inspect(demo: &Demo, era: &str, arguments: &[&str]) -> Value {
+    let url = format!("http://{}/mcp", demo.server.address());
+    let authorization = format!("Authorization: Bearer {}", demo.token);
+    let mut command = node::inspector();
+    command
+        .args(["--cli", &url, "--transport", "http", "--protocol-era", era, "--header"])
+        .args([&authorization, "--stored-auth-only", "--format", "json"])
+        .args(arguments)
+        .env("HOME", demo.place.path(""));
+    let output = command.output().unwrap();
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{talk}");
+    serde_json::from_slice::<Value>(&output.stdout).unwrap()["result"].clone()
+}
+
+#[test]
+fn b69_the_inspector_lists_and_calls_in_both_eras() {
+    let demo = Demo::new();
+    for era in ["legacy", "modern"] {
+        let list = inspect(&demo, era, &["--method", "tools/list"]);
+        let tools = list["tools"].as_array().unwrap();
+        assert_eq!(tools[0]["name"], "content_article_markdown");
+        let call = ["--method", "tools/call", "--tool-name", "content_article_markdown"];
+        let call = inspect(&demo, era, &[&call[..], &["--tool-arg", "id=1"]].concat());
+        let text = call["content"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with("# Welcome"), "{era}: {text}");
+    }
+}

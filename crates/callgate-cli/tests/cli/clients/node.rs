@@ -1,0 +1,52 @@
+//! The JavaScript clients, installed where the build's files are.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+const FILES: [&str; 3] = ["package.json", "package-lock.json", "client.mjs"];
+
+/// The script that drives a client.
+pub(crate) fn client(name: &str) -> Command {
+    let mut command = node();
+    command.arg(directory().join("client.mjs")).args(["--client", name]);
+    command
+}
+
+/// The MCP Inspector's command line.
+pub(crate) fn inspector() -> Command {
+    let mut command = node();
+    let script = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js";
+    command.arg(directory().join(script));
+    command
+}
+
+/// The Node that the packages bring, since the Inspector needs a newer one than many machines have.
+fn node() -> Command {
+    Command::new(directory().join("node_modules/node/bin/node"))
+}
+
+/// Installed once, by whichever test comes first.
+fn directory() -> &'static Path {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clients");
+        std::fs::create_dir_all(&target).unwrap();
+        let wanted = std::fs::read_to_string(source.join("package-lock.json")).unwrap();
+        let marker = target.join("installed.json");
+        for file in FILES {
+            std::fs::copy(source.join(file), target.join(file)).unwrap();
+        }
+        if std::fs::read_to_string(&marker).is_ok_and(|installed| installed == wanted) {
+            return target;
+        }
+        let install = ["install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"];
+        let output = Command::new("npm").args(install).current_dir(&target).output();
+        let output = output.expect("the real clients need npm, which is not there");
+        let talk = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "npm cannot install the real clients: {talk}");
+        std::fs::write(marker, wanted).unwrap();
+        target
+    })
+}
