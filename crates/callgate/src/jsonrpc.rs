@@ -60,7 +60,7 @@ impl EnvelopeError {
         }
     }
 
-    fn invalid(problem: &'static str) -> Self {
+    pub(crate) fn invalid(problem: &'static str) -> Self {
         Self::Invalid(Cow::Borrowed(problem))
     }
 }
@@ -82,32 +82,16 @@ impl<'a> Message<'a> {
             Ok(members) => members,
             Err(error) => return Err(why_not_an_object(body, error)),
         };
-        let (mut id, mut method, mut params, mut version) = (None, None, None, None);
-        let mut is_answer = false;
+        let mut head = Head::default();
+        let mut params = None;
         for (name, value) in members {
-            match name.as_ref() {
-                "jsonrpc" => version = Some(value),
-                "id" => id = Some(value),
-                "method" => method = Some(value),
-                "params" => params = Some(value),
-                "result" | "error" => is_answer = true,
-                _ => {}
+            if name == "params" {
+                params = Some(value);
+            } else {
+                head.member(&name, value);
             }
         }
-        if version.map(RawValue::get) != Some("\"2.0\"") {
-            return Err(EnvelopeError::invalid("`jsonrpc` must be \"2.0\""));
-        }
-        if id.is_some_and(|id| {
-            !id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
-        }) {
-            return Err(EnvelopeError::invalid("`id` must be a string or a number"));
-        }
-        if is_answer && method.is_none() && id.is_some() {
-            return Ok(Self::Response);
-        }
-        let method = method
-            .and_then(|method| serde_json::from_str::<Cow<'a, str>>(method.get()).ok())
-            .ok_or(EnvelopeError::invalid("`method` must be a string"))?;
+        let Some((id, method)) = head.check()? else { return Ok(Self::Response) };
         if params.is_some_and(|params| !params.get().starts_with(['{', '['])) {
             return Err(EnvelopeError::invalid("`params` must be an object or a list"));
         }
@@ -115,7 +99,53 @@ impl<'a> Message<'a> {
     }
 }
 
-fn why_not_an_object(body: &str, error: serde_json::Error) -> EnvelopeError {
+/// The members of a message beside `params`.
+#[derive(Debug, Default)]
+pub(crate) struct Head<'a> {
+    version: Option<&'a RawValue>,
+    id: Option<&'a RawValue>,
+    method: Option<&'a RawValue>,
+    is_answer: bool,
+}
+
+impl<'a> Head<'a> {
+    pub(crate) fn member(&mut self, name: &str, value: &'a RawValue) {
+        match name {
+            "jsonrpc" => self.version = Some(value),
+            "id" => self.id = Some(value),
+            "method" => self.method = Some(value),
+            "result" | "error" => self.is_answer = true,
+            _ => {}
+        }
+    }
+
+    pub(crate) fn id(&self) -> Option<&'a RawValue> {
+        self.id
+    }
+
+    /// The id and the method; `None` for an answer.
+    #[expect(clippy::type_complexity, reason = "two parts of a request")]
+    pub(crate) fn check(
+        self,
+    ) -> Result<Option<(Option<&'a RawValue>, Cow<'a, str>)>, EnvelopeError> {
+        if self.version.map(RawValue::get) != Some("\"2.0\"") {
+            return Err(EnvelopeError::invalid("`jsonrpc` must be \"2.0\""));
+        }
+        if self.id.is_some_and(|id| {
+            !id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
+        }) {
+            return Err(EnvelopeError::invalid("`id` must be a string or a number"));
+        }
+        if self.is_answer && self.method.is_none() && self.id.is_some() {
+            return Ok(None);
+        }
+        let method = self.method.and_then(strict_json::text);
+        let method = method.ok_or(EnvelopeError::invalid("`method` must be a string"))?;
+        Ok(Some((self.id, method)))
+    }
+}
+
+pub(crate) fn why_not_an_object(body: &str, error: serde_json::Error) -> EnvelopeError {
     if error.is_syntax() || error.is_eof() {
         return EnvelopeError::Parse(error);
     }

@@ -8,6 +8,7 @@
 
 mod classify;
 mod compact;
+mod envelope;
 mod handshake;
 mod headers;
 mod log_level;
@@ -56,6 +57,19 @@ pub use tools::{Answer, ToolCall};
 pub use watch::{Event, Identify, Listener};
 
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
+/// What modern clients can ask for.
+const MODERN_METHODS: [&str; 9] = [
+    "server/discover",
+    "subscriptions/listen",
+    "tools/list",
+    "tools/call",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "prompts/list",
+    "prompts/get",
+];
 
 /// The protocol over a gateway, shared by every transport.
 #[derive(Debug)]
@@ -262,7 +276,7 @@ impl Mcp {
                 self.modern(exchange, &asked).map_err(|reject| reject.of(asked.id))
             }
             Route::Legacy { claimed, message } => {
-                let client = match self.client(exchange, claimed) {
+                let client = match self.client_of(exchange, claimed, &message) {
                     Ok(client) => client,
                     Err(reject) => return Err(about(&message, reject)),
                 };
@@ -287,6 +301,9 @@ impl Mcp {
         exchange: &Exchange<'_>,
         asked: &Asked<'_>,
     ) -> Result<Reply, Reject> {
+        if !MODERN_METHODS.contains(&asked.method.as_ref()) {
+            return Err(Reject::no_such_method(&asked.method, true));
+        }
         let log_level = asked.meta.text(META_LOG_LEVEL).map_err(Reject::invalid_params)?;
         let log_level = log_level.map(|level| LogLevel::from_str(&level)).transpose();
         let log_level = log_level.map_err(|error| Reject::invalid_params(error.to_string()))?;
@@ -340,6 +357,22 @@ impl Mcp {
     /// Notes a request that its client can take back.
     fn enter(&self, scope: Option<Scope>, asked: &Asked<'_>) -> Result<Option<Entered>, Reject> {
         scope.map(|scope| self.in_flight.enter(scope, asked.id)).transpose()
+    }
+
+    /// A handshake begins anew, whatever session the client still names.
+    fn client_of(
+        &self,
+        exchange: &Exchange<'_>,
+        claimed: Option<Revision>,
+        message: &Incoming<'_>,
+    ) -> Result<LegacyClient, Reject> {
+        match (message, exchange.carrier) {
+            (Incoming::Request(asked), Carrier::Http) if asked.method == "initialize" => {
+                let terms = Terms { revision: Revision::NEWEST_LEGACY, ..Terms::MODERN };
+                Ok(LegacyClient { terms, scope: None, session: None })
+            }
+            _ => self.client(exchange, claimed),
+        }
     }
 
     /// The legacy client that sends a message.

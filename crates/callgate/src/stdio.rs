@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
@@ -25,6 +26,9 @@ use crate::mcp::{
 const MAX_WAITING: usize = 64;
 /// So many calls of one client run at once.
 const MAX_CALLS: usize = 256;
+
+/// So many subscriptions of one client are open at once.
+const MAX_LISTENERS: usize = 64;
 
 /// What is allowed.
 #[derive(Debug, Clone, Copy)]
@@ -115,6 +119,7 @@ impl Server {
             }
             // What has ended need not be remembered.
             while self.calls.try_join_next().is_some() {}
+            while self.listeners.try_join_next().is_some() {}
         }
         self.listeners.shutdown().await;
         let ended = async { while self.calls.join_next().await.is_some() {} };
@@ -147,6 +152,7 @@ impl Server {
             who: &|| Arc::clone(&who),
         };
         match mcp.handle(&exchange).await {
+            Err(reject) if reject.is_unasked => {}
             Err(reject) => self.send(reject.message()).await,
             Ok(Reply::Message(message)) => self.send(message).await,
             Ok(Reply::Opened { message, .. }) => {
@@ -158,10 +164,13 @@ impl Server {
             Ok(Reply::Accepted) => {}
             Ok(Reply::Call { call, .. }) if self.calls.len() >= MAX_CALLS => {
                 let message = format!("no more than {MAX_CALLS} calls run at once");
-                let reject = Reject::with_status(503, INTERNAL_ERROR, message);
-                self.send(reject.of(call.id()).message()).await;
+                self.refuse(call.id(), message).await;
             }
             Ok(Reply::Call { call, .. }) => self.run(call.start()),
+            Ok(Reply::Listen(listener)) if self.listeners.len() >= MAX_LISTENERS => {
+                let message = format!("no more than {MAX_LISTENERS} subscriptions at once");
+                self.refuse(listener.id(), message).await;
+            }
             Ok(Reply::Listen(listener)) => self.listen(*listener),
             Ok(Reply::Batch(parts)) => {
                 let sender = self.sender.clone();
@@ -176,6 +185,11 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    async fn refuse(&self, id: &RawValue, message: String) {
+        let reject = Reject::with_status(503, INTERNAL_ERROR, message);
+        self.send(reject.of(id).message()).await;
     }
 
     fn run(&mut self, mut call: RunningCall) {

@@ -33,6 +33,16 @@ pub(crate) fn problem(error: &serde_json::Error) -> String {
     text.strip_suffix(&place).unwrap_or(&text).to_owned()
 }
 
+/// A JSON string's text.
+pub(crate) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
+    let text = raw.get();
+    let inner = text.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        return serde_json::from_str(text).ok().map(Cow::Owned);
+    }
+    Some(Cow::Borrowed(inner))
+}
+
 fn duplicate<E: Error>(key: &str) -> E {
     E::custom(format_args!("the key `{key}` is there twice"))
 }
@@ -129,7 +139,8 @@ impl<'de> Visitor<'de> for Members {
     }
 }
 
-struct Key<'a>(Cow<'a, str>);
+/// A key as it stands, borrowed where it can be.
+pub(crate) struct Key<'a>(pub(crate) Cow<'a, str>);
 
 impl<'de> serde::Deserialize<'de> for Key<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -58,16 +58,26 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AuthenticateErr
     Ok(Some(token))
 }
 
-pub(super) async fn layer(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
-    let caller = match shared.authenticate.authenticate(&parts).await {
+/// Who sends a request, or what they are told instead.
+#[expect(clippy::result_large_err, reason = "a response is large, and is sent at once")]
+pub(super) async fn caller(shared: &Shared, parts: &Parts) -> Result<Caller, Response> {
+    let caller = match shared.authenticate.authenticate(parts).await {
         Ok(caller) => caller,
-        Err(error) => return reply::bad_credential(&error),
+        Err(error) => return Err(reply::bad_credential(&error)),
     };
     let is_open = parts.method == Method::OPTIONS || caller.user.is_some();
     if shared.options.require_auth && !is_open {
-        return reply::credential_required();
+        return Err(reply::credential_required());
     }
+    Ok(caller)
+}
+
+pub(super) async fn layer(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let caller = match caller(&shared, &parts).await {
+        Ok(caller) => caller,
+        Err(response) => return response,
+    };
     parts.extensions.insert(caller);
     next.run(Request::from_parts(parts, body)).await
 }

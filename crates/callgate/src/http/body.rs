@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use axum::body::Body;
@@ -26,7 +27,14 @@ pub(super) async fn read(
     if announced.is_some_and(|length: u64| length > limit as u64) {
         return Err(RestError::BodyTooLarge { limit });
     }
-    match tokio::time::timeout(options.body_timeout, axum::body::to_bytes(body, limit)).await {
+    let mut read = pin!(axum::body::to_bytes(body, limit));
+    // Most bodies are there already, and need no clock.
+    let there = poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await;
+    let read = match there {
+        Poll::Ready(read) => Ok(read),
+        Poll::Pending => tokio::time::timeout(options.body_timeout, read).await,
+    };
+    match read {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) if is_length_limit(&error) => Err(RestError::BodyTooLarge { limit }),
         Ok(Err(_)) => Err(RestError::BodyBroken),

@@ -4,6 +4,7 @@
 //! this machine it can even read the replies. So the `Origin` of a page and the `Host` that it thinks
 //! it talks to must be known ones; pages of this machine are, such as the MCP Inspector.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use axum::extract::{Request, State};
@@ -12,6 +13,7 @@ use axum::http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
     ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY,
 };
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -40,31 +42,34 @@ pub(super) async fn layer(State(shared): State<Shared>, request: Request, next: 
         Ok(origin) => origin,
         Err(refused) => return refused.into_response(),
     };
-    let Some(origin) = origin else { return next.run(request).await };
-    let mut response = if request.method() == Method::OPTIONS
-        && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
-    {
-        preflight(request.headers())
-    } else {
-        next.run(request).await
+    let mut response = match preflight(request.method(), request.headers()) {
+        Some(response) if origin.is_some() => response,
+        _ => next.run(request).await,
     };
+    if let Some(origin) = origin {
+        allow(&mut response, origin);
+    }
+    response
+}
+
+/// Lets the page read the reply.
+pub(super) fn allow(response: &mut Response, origin: HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.append(VARY, HeaderValue::from_static("origin"));
     let exposed = HeaderValue::from_static("mcp-session-id, www-authenticate");
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
-    response
 }
 
 /// Something that is not known.
 #[derive(Debug, PartialEq, Eq)]
-enum Refused {
+pub(super) enum Refused {
     Host(String),
     Origin(String),
 }
 
 impl Refused {
-    fn into_response(self) -> Response {
+    pub(super) fn into_response(self) -> Response {
         let (code, message) = match self {
             Self::Host(host) => (
                 "forbidden_host",
@@ -80,21 +85,22 @@ impl Refused {
 }
 
 /// The page's origin, where there is a page.
-fn check(
+pub(super) fn check(
     headers: &HeaderMap,
     uri: &Uri,
     options: &HttpOptions,
 ) -> Result<Option<HeaderValue>, Refused> {
-    let host = headers.get(HOST).map(text).or_else(|| uri.authority().map(ToString::to_string));
+    let host = headers.get(HOST).map(text);
+    let host = host.as_deref().or_else(|| uri.authority().map(Authority::as_str));
     let is_known = |host: &str| is_local_or_address(host) || lists(&options.allowed_hosts, host);
-    if let Some(host) = host.as_deref().filter(|host| !is_known(name_of(host))) {
+    if let Some(host) = host.filter(|host| !is_known(name_of(host))) {
         return Err(Refused::Host(host.chars().take(200).collect()));
     }
     let mut origins = headers.get_all(ORIGIN).iter();
     let Some(origin) = origins.next() else { return Ok(None) };
     let value = text(origin);
     let page = value.split_once("://").map(|(_, authority)| authority);
-    let is_same = page.is_some() && page == host.as_deref();
+    let is_same = page.is_some() && page == host;
     let is_welcome = page.is_some_and(|page| is_loopback(name_of(page)))
         || lists(&options.allowed_origins, &value);
     if origins.next().is_none() && (is_same || is_welcome) {
@@ -103,8 +109,8 @@ fn check(
     Err(Refused::Origin(value.chars().take(200).collect()))
 }
 
-fn text(value: &HeaderValue) -> String {
-    String::from_utf8_lossy(value.as_bytes()).into_owned()
+fn text(value: &HeaderValue) -> Cow<'_, str> {
+    String::from_utf8_lossy(value.as_bytes())
 }
 
 fn lists(list: &[String], value: &str) -> bool {
@@ -133,7 +139,11 @@ fn address(name: &str) -> Option<IpAddr> {
     name.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
-fn preflight(headers: &HeaderMap) -> Response {
+/// The answer to a browser that asks before it sends.
+pub(super) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response> {
+    if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+        return None;
+    }
     let wanted = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).map(text).unwrap_or_default();
     let is_known = |name: &&str| {
         REQUEST_HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name))
@@ -148,7 +158,7 @@ fn preflight(headers: &HeaderMap) -> Response {
     if let Ok(allowed) = HeaderValue::try_from(allowed.join(", ")) {
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed);
     }
-    response
+    Some(response)
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, ALLOW};
@@ -14,7 +13,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 
 use super::body::{self, Slices};
-use super::{Authenticate, Shared, reply, rest, sse};
+use super::{Authenticate, Shared, authenticate, guard, reply, rest, sse};
 use crate::access::Caller;
 use crate::jsonrpc::{INVALID_REQUEST, PARSE_ERROR};
 use crate::mcp::{
@@ -27,18 +26,35 @@ use crate::upstream::BoxFuture;
 const STREAM_AFTER: Duration = Duration::from_secs(2);
 
 /// `POST`, `GET` and `DELETE` of `/mcp`, and of `/` where that is wanted too.
-pub(super) async fn endpoint(
-    State(shared): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
-) -> Response {
+pub(super) async fn endpoint(State(shared): State<Shared>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
+    let mut response = match guard::check(&parts.headers, &parts.uri, &shared.options) {
+        Err(refused) => refused.into_response(),
+        Ok(None) => respond(&shared, parts, body).await,
+        Ok(Some(origin)) => {
+            let mut response = match guard::preflight(&parts.method, &parts.headers) {
+                Some(response) => response,
+                None => respond(&shared, parts, body).await,
+            };
+            guard::allow(&mut response, origin);
+            response
+        }
+    };
+    reply::never_store(&mut response);
+    response
+}
+
+async fn respond(shared: &Shared, parts: Parts, body: Body) -> Response {
+    let caller = match authenticate::caller(shared, &parts).await {
+        Ok(caller) => caller,
+        Err(response) => return response,
+    };
     let raw = (parts.method == Method::GET)
         .then(|| rest::query_parameter(&parts.uri, "rawRequest"))
         .flatten();
     let (verb, carrier, body) = match (&parts.method, raw) {
         (&Method::GET, Some(raw)) => {
-            if let Err(reject) = check_raw_request(&shared, &parts.headers) {
+            if let Err(reject) = check_raw_request(shared, &parts.headers) {
                 return rejected(&reject);
             }
             (Verb::Raw, Carrier::RawRequest, Bytes::from(raw.into_owned()))
@@ -56,7 +72,7 @@ pub(super) async fn endpoint(
         },
         _ => return rejected(&Reject::with_status(405, INVALID_REQUEST, "POST messages here")),
     };
-    answer(&shared, &caller, &parts, (verb, carrier), &body).await
+    answer(shared, &caller, &parts, (verb, carrier), &body).await
 }
 
 async fn answer(
@@ -135,6 +151,10 @@ struct Accepted {
 impl Accepted {
     /// A stream must be asked for; who says nothing, or nothing that there is, gets JSON.
     fn of(headers: &HeaderMap) -> Self {
+        // What nearly all clients say.
+        if headers.get(ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
+            return Self { json: true, stream: true };
+        }
         let mut accepted = Self { json: false, stream: false };
         let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         for range in values.flat_map(|value| value.split(',')) {

@@ -174,8 +174,12 @@ fn challenged(challenge: &'static str, code: &str, message: &str) -> Response {
 /// Every answer depends on who asks and on grants that may change any moment.
 pub(super) async fn never_stored(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    never_store(&mut response);
     response
+}
+
+pub(super) fn never_store(response: &mut Response) {
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
 /// For JSON-RPC replies.

@@ -24,11 +24,13 @@ use std::str::FromStr as _;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::envelope::incoming;
 use super::headers::{self, Header, Headers, decode};
-use super::members::{Members, text};
+use super::members::Members;
 use super::reject::Reject;
-use crate::jsonrpc::{INVALID_PARAMS, INVALID_REQUEST, Message, Request};
+use crate::jsonrpc::{INVALID_PARAMS, INVALID_REQUEST};
 use crate::revision::{Era, Revision};
+use crate::strict_json::text;
 
 /// The `_meta` key of the revision that a modern request is written in.
 pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -213,7 +215,9 @@ fn legacy_only(version: &str, newest: Revision) -> Reject {
 }
 
 fn unsupported(version: &str, newest: Revision) -> Reject {
-    let supported: Vec<&str> = offered(newest).map(Revision::as_str).collect();
+    // Only those that can be asked for in this way: a client would try again with the others.
+    let modern = offered(newest).filter(|revision| revision.is_modern());
+    let supported: Vec<&str> = modern.map(Revision::as_str).collect();
     let message = format!("Unsupported protocol version {version}");
     let data = json!({"supported": supported, "requested": version});
     Reject::bad_request(UNSUPPORTED_VERSION, message).with_data(data)
@@ -299,33 +303,6 @@ fn claimed(headers: Option<&dyn Headers>, newest: Revision) -> Result<Option<Rev
             Err(Reject::bad_request(INVALID_REQUEST, message))
         }
     }
-}
-
-fn incoming(body: &str) -> Result<Incoming<'_>, Reject> {
-    let envelope = Message::parse(body)
-        .map_err(|error| Reject::bad_request(error.code(), error.to_string()))?;
-    let Request { id, method, params } = match envelope {
-        Message::Request(request) => request,
-        Message::Response => return Ok(Incoming::Response),
-    };
-    let (params, meta) = match taken_apart(params) {
-        Ok(parts) => parts,
-        Err(problem) => {
-            let reject = Reject::bad_request(INVALID_PARAMS, problem);
-            return Err(id.map_or(reject.clone(), |id| reject.of(id)));
-        }
-    };
-    Ok(match id {
-        Some(id) => Incoming::Request(Asked { id, method, params, meta }),
-        None => Incoming::Notification { method, params },
-    })
-}
-
-fn taken_apart(raw: Option<&RawValue>) -> Result<(Members<'_>, Members<'_>), String> {
-    let params = Members::parse(raw).map_err(|problem| format!("`params` {problem}"))?;
-    let meta = Members::parse(params.get("_meta"))
-        .map_err(|problem| format!("`params._meta` {problem}"))?;
-    Ok((params, meta))
 }
 
 fn batch<'a>(inbound: &Inbound<'a>, newest: Revision) -> Result<Route<'a>, Reject> {

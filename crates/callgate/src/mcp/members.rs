@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::strict_json;
+use crate::strict_json::{self, text};
 
 /// An object's members, none of them twice.
 #[derive(Debug, Default)]
@@ -23,6 +23,23 @@ impl<'a> Members<'a> {
         }
     }
 
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
+        Self(Vec::with_capacity(capacity))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds a member, unless it is there.
+    pub(crate) fn add(&mut self, name: Cow<'a, str>, value: &'a RawValue) -> bool {
+        let is_new = !self.0.iter().any(|(known, _)| *known == name);
+        if is_new {
+            self.0.push((name, value));
+        }
+        is_new
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
@@ -37,14 +54,4 @@ impl<'a> Members<'a> {
     pub(crate) fn required_text(&self, name: &str) -> Result<Cow<'a, str>, String> {
         self.text(name)?.ok_or_else(|| format!("`{name}` is missing"))
     }
-}
-
-/// A JSON string's text.
-pub(crate) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
-    let text = raw.get();
-    let inner = text.strip_prefix('"')?.strip_suffix('"')?;
-    if inner.contains('\\') {
-        return serde_json::from_str(text).ok().map(Cow::Owned);
-    }
-    Some(Cow::Borrowed(inner))
 }

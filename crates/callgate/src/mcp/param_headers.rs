@@ -5,8 +5,9 @@ use serde_json::value::RawValue;
 
 use super::classify::mismatch;
 use super::headers::{Header, Headers, decode};
-use super::members::{Members, text};
+use super::members::Members;
 use super::reject::Reject;
+use crate::strict_json::text;
 use crate::tool::HeaderParam;
 
 /// Compares each annotated argument with its header.

@@ -15,11 +15,13 @@ pub struct Reject {
     pub(crate) id: Option<Box<RawValue>>,
     /// What is wrong.
     pub error: Box<RpcError>,
+    /// Whether it is about a message that wants no answer, and over lines gets none.
+    pub(crate) is_unasked: bool,
 }
 
 impl Reject {
     fn new(status: u16, code: i64, message: impl Into<String>) -> Self {
-        Self { status, id: None, error: Box::new(RpcError::new(code, message)) }
+        Self { status, id: None, error: Box::new(RpcError::new(code, message)), is_unasked: false }
     }
 
     /// 400
@@ -64,6 +66,12 @@ impl Reject {
     #[must_use]
     pub fn of(mut self, id: &RawValue) -> Self {
         self.id = Some(id.to_owned());
+        self
+    }
+
+    /// About a notification.
+    pub(crate) fn of_notification(mut self) -> Self {
+        self.is_unasked = true;
         self
     }
 

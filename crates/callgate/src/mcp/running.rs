@@ -86,7 +86,7 @@ impl Entered {
     pub(crate) async fn cancelled(&mut self) {
         if (&mut self.cancelled).await.is_err() {
             // Another request has taken the id, and with it the place.
-            std::future::pending().await;
+            std::future::pending::<()>().await;
         }
     }
 }

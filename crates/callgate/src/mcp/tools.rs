@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::classify::Asked;
 use super::compact::compact;
+use super::envelope::is_id;
 use super::headers::Headers;
 use super::log_level::LogLevel;
 use super::message::{OutMessage, ResultWriter, write_json};
@@ -91,8 +92,8 @@ pub(super) fn call(
         return Err(Reject::invalid_params("`arguments` must be an object"));
     }
     let progress_token = asked.meta.get("progressToken");
-    if progress_token.is_some_and(|token| !is_token(token.get())) {
-        return Err(Reject::invalid_params("`progressToken` must be a string or a number"));
+    if progress_token.is_some_and(|token| !is_id(token.get())) {
+        return Err(Reject::invalid_params("`progressToken` must be a string or an integer"));
     }
     let found = mcp
         .gateway
@@ -112,10 +113,6 @@ pub(super) fn call(
         progress_token: progress_token.map(ToOwned::to_owned),
         log_level: terms.log_level,
     })
-}
-
-fn is_token(raw: &str) -> bool {
-    raw.starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
 }
 
 impl ToolCall {

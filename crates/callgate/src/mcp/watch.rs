@@ -124,6 +124,11 @@ impl Listener {
         }
     }
 
+    /// The id of the request that opened it; null for a legacy stream, which has none.
+    pub fn id(&self) -> &RawValue {
+        self.subscription.as_deref().unwrap_or(RawValue::NULL)
+    }
+
     /// What to send next; `None` at the end.
     pub async fn next(&mut self) -> Option<Event> {
         if let Some(first) = self.first.take() {

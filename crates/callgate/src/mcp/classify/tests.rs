@@ -83,15 +83,23 @@ fn row_3_what_is_no_message_is_refused_without_an_id() {
         r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
         r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#,
         r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#,
-        r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#,
-        r#"{"id":1,"method":"ping"}"#,
-        r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
+        r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":1e2,"method":"ping"}"#,
         r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
-        r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":1}"#,
     ];
     for body in invalid {
         assert!(post(&[], body).starts_with("400 -32600, no id"), "{body}: {}", post(&[], body));
     }
+    for body in [
+        r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#,
+        r#"{"id":1,"method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":1}"#,
+    ] {
+        assert!(post(&[], body).starts_with("400 -32600:"), "{body}: {}", post(&[], body));
+    }
+    let null = r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#;
+    assert_eq!(post(&[], null), "legacy ping (none)", "null is nothing");
     // These can be answered by id.
     for body in [
         r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#,

@@ -224,6 +224,8 @@ async fn what_a_revision_does_not_have_is_not_found() {
     assert_eq!(legacy.result("logging/setLevel", json!({"level": "info"})).await, json!({}));
     assert_eq!(legacy.error("logging/setLevel", json!({"level": "loud"})).await, (200, -32602));
     let level = json!({"_meta": {"io.modelcontextprotocol/logLevel": "loud"}});
+    let unknown = app.client("", MODERN).error("nonsense", level.clone()).await;
+    assert_eq!(unknown, (404, -32601), "before the level");
     assert_eq!(app.client("", MODERN).error("tools/list", level).await, (200, -32602));
 }
 

@@ -81,6 +81,15 @@ async fn the_sessions_revision_holds_where_no_header_says_another() {
 }
 
 #[tokio::test]
+async fn a_handshake_begins_anew_whatever_session_is_named() {
+    let (app, _) = app();
+    let mut client =
+        Client { session: Some("bogus".to_owned()), ..app.client("reader", "2025-06-18") };
+    client.initialize().await;
+    client.result("ping", json!({})).await;
+}
+
+#[tokio::test]
 async fn modern_requests_have_no_session() {
     let (app, _) = app();
     let client = Client { session: Some("bogus".to_owned()), ..app.client("reader", MODERN) };
