@@ -1,0 +1,139 @@
+//! Hundreds of requests, to Callgate and to an rmcp server with the same tools. Where the two differ,
+//! the table here says why.
+
+mod application;
+mod exchange;
+mod known;
+mod mutations;
+mod questions;
+mod random;
+mod request;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use axum::Router;
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+use exchange::{Outcome, send};
+use known::DIFFERENCES;
+use mutations::mutations;
+use questions::questions;
+use random::Random;
+use request::{Era, Question, Request};
+
+/// So many questions are asked with each mutation in each era.
+const PER_MUTATION: usize = 3;
+
+/// A request, and what is tried with it.
+struct Case {
+    era: Era,
+    question: Question,
+    mutation: &'static str,
+    request: Request,
+}
+
+/// A request that the two answer differently.
+struct Difference<'a> {
+    case: &'a Case,
+    callgate: Outcome,
+    rmcp: Outcome,
+}
+
+impl std::fmt::Display for Difference<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { case: Case { era, question, mutation, request }, callgate, rmcp } = self;
+        writeln!(f, "{} {} ({}), {mutation}", era.0, question.method, question.what)?;
+        writeln!(f, "  {} {:?}\n  {}", request.verb, request.headers, request.body())?;
+        writeln!(f, "  callgate {callgate}: {}", callgate.text)?;
+        write!(f, "  rmcp     {rmcp}: {}", rmcp.text)
+    }
+}
+
+/// Everything that is asked, the same in every run.
+fn cases() -> Vec<Case> {
+    let mut random = Random::new(2026);
+    let questions = questions(&mut random);
+    let mut cases = Vec::new();
+    for era in Era::ALL {
+        for question in &questions {
+            let request = Request::right(era, question);
+            cases.push(Case { era, question: question.clone(), mutation: "", request });
+        }
+        for mutation in mutations() {
+            let suited = questions.iter().filter(|question| (mutation.suits)(era, question));
+            for question in random.some(suited.collect(), PER_MUTATION) {
+                let mut request = Request::right(era, question);
+                (mutation.apply)(&mut request);
+                let question = question.clone();
+                cases.push(Case { era, question, mutation: mutation.name, request });
+            }
+        }
+    }
+    cases
+}
+
+async fn start(router: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async { axum::serve(listener, router).await.unwrap() });
+    address
+}
+
+/// The tools as Callgate lists them to a modern client.
+async fn tools(callgate: SocketAddr) -> Vec<Value> {
+    let question =
+        Question { what: String::new(), method: "tools/list", params: serde_json::json!({}) };
+    let listed = send(callgate, &Request::right(Era::ALL[0], &question)).await;
+    let listed: Value = serde_json::from_str(&listed.text).unwrap();
+    listed["result"]["tools"].as_array().unwrap().clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callgate_answers_as_rmcp_does_or_the_table_says_why_not() {
+    let callgate = start(application::callgate()).await;
+    let tools = tools(callgate).await;
+    assert_eq!(tools.len(), 8);
+    let rmcp = start(application::rmcp(tools)).await;
+    let cases = cases();
+    assert!(cases.len() >= 300, "{}", cases.len());
+
+    let mut hits: Vec<BTreeMap<String, usize>> = vec![BTreeMap::new(); DIFFERENCES.len()];
+    let mut unexplained = Vec::new();
+    let mut alike = 0;
+    for case in &cases {
+        let (ours, theirs) = (send(callgate, &case.request).await, send(rmcp, &case.request).await);
+        if ours.is_like(&theirs) {
+            alike += 1;
+            continue;
+        }
+        let difference = Difference { case, callgate: ours, rmcp: theirs };
+        match DIFFERENCES.iter().position(|(_, is_it, _)| is_it(&difference)) {
+            Some(index) => {
+                let pair = format!("{} | {}", difference.callgate, difference.rmcp);
+                *hits[index].entry(pair).or_default() += 1;
+            }
+            None => unexplained.push(difference.to_string()),
+        }
+    }
+    let count = unexplained.len();
+    assert!(unexplained.is_empty(), "{count} are not explained:\n{}", unexplained.join("\n"));
+    for ((name, ..), pairs) in DIFFERENCES.iter().zip(&hits) {
+        assert!(!pairs.is_empty(), "nothing differs by `{name}`");
+    }
+    insta::assert_snapshot!(table(cases.len(), alike, &hits));
+}
+
+fn table(asked: usize, alike: usize, hits: &[BTreeMap<String, usize>]) -> String {
+    let mut text = format!("{asked} requests, {alike} answered alike\n");
+    for ((name, _, why), pairs) in DIFFERENCES.iter().zip(hits) {
+        let count: usize = pairs.values().sum();
+        writeln!(text, "\n{name}: {count}\n  {why}").unwrap();
+        for (pair, count) in pairs {
+            writeln!(text, "  {count:>4}  callgate {}", pair.replace(" | ", ", rmcp ")).unwrap();
+        }
+    }
+    text
+}

@@ -1,0 +1,179 @@
+//! Sending a request, and what is compared of its reply.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+use super::request::Request;
+
+/// Longer than any reply takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a reply comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Outcome {
+    pub(crate) status: u16,
+    pub(crate) kind: Kind,
+    /// The id that the reply is for.
+    pub(crate) id: Option<Value>,
+    /// What must be the same in a result.
+    pub(crate) details: Value,
+    /// All of it, to be shown.
+    pub(crate) text: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Kind {
+    Result,
+    Error(i64),
+    /// No message: nothing, or words that are no JSON-RPC.
+    Nothing,
+    /// A stream that stays open, with its first message's method where one came.
+    Stream(String),
+    /// The answers to a batch.
+    Batch(Vec<Self>),
+}
+
+impl Outcome {
+    /// Whether two replies say the same.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        (self.status, &self.kind, &self.id, &self.details)
+            == (other.status, &other.kind, &other.id, &other.details)
+    }
+
+    pub(crate) fn is_error(&self, status: u16, code: i64) -> bool {
+        (self.status, &self.kind) == (status, &Kind::Error(code))
+    }
+
+    pub(crate) fn is_nothing(&self, status: u16) -> bool {
+        (self.status, &self.kind) == (status, &Kind::Nothing)
+    }
+
+    pub(crate) fn is_result(&self) -> bool {
+        (self.status, &self.kind) == (200, &Kind::Result)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.status, self.kind)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Result => f.write_str("result"),
+            Self::Error(code) => write!(f, "{code}"),
+            Self::Nothing => f.write_str("no message"),
+            Self::Stream(first) if first.is_empty() => f.write_str("stream"),
+            Self::Stream(first) => write!(f, "stream with {first}"),
+            Self::Batch(parts) => write!(f, "batch of {}", parts.len()),
+        }
+    }
+}
+
+/// Sends a request on a connection of its own.
+pub(crate) async fn send(address: SocketAddr, request: &Request) -> Outcome {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let mut built = http::Request::builder().method(request.verb).uri("/mcp");
+    if request.header("host").is_none() {
+        built = built.header("host", address.to_string());
+    }
+    for (name, value) in &request.headers {
+        built = built.header(*name, value);
+    }
+    let built = built.body(Full::new(Bytes::from(request.body()))).unwrap();
+    let outcome = async { read(sender.send_request(built).await.unwrap(), request).await };
+    let outcome = tokio::time::timeout(PATIENCE, outcome).await;
+    connection.abort();
+    outcome.unwrap_or_else(|_| panic!("no reply to {request:?}"))
+}
+
+async fn read(response: http::Response<Incoming>, request: &Request) -> Outcome {
+    let status = response.status().as_u16();
+    let content_type = response.headers().get("content-type");
+    let is_stream = content_type.is_some_and(|value| value == "text/event-stream");
+    if !is_stream {
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        return outcome(status, &serde_json::from_str(&text).unwrap_or_default(), text);
+    }
+    if request.verb == "GET" {
+        let kind = Kind::Stream(String::new());
+        return Outcome { status, kind, id: None, details: Value::Null, text: String::new() };
+    }
+    let text = first_event(response.into_body()).await;
+    outcome(status, &serde_json::from_str(&text).unwrap_or_default(), text)
+}
+
+/// The first message of a stream, or nothing where it ends without.
+async fn first_event(mut body: Incoming) -> String {
+    let mut text = String::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.unwrap().into_data() else { continue };
+        text.push_str(std::str::from_utf8(&data).unwrap());
+        let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let data = lines.find_map(|line| {
+            line.strip_prefix("data:").map(str::trim).filter(|data| !data.is_empty())
+        });
+        if let Some(data) = data {
+            return data.to_owned();
+        }
+    }
+    String::new()
+}
+
+fn outcome(status: u16, message: &Value, text: String) -> Outcome {
+    let id = message.get("id").cloned();
+    Outcome { status, kind: kind(message), id, details: details(&message["result"]), text }
+}
+
+fn kind(message: &Value) -> Kind {
+    if let Some(parts) = message.as_array() {
+        return Kind::Batch(parts.iter().map(kind).collect());
+    }
+    if message["jsonrpc"] != "2.0" {
+        return Kind::Nothing;
+    }
+    if message.get("result").is_some() {
+        return Kind::Result;
+    }
+    match message["error"]["code"].as_i64() {
+        Some(code) => Kind::Error(code),
+        None => Kind::Stream(message["method"].as_str().unwrap_or_default().to_owned()),
+    }
+}
+
+/// Of a listing the names and input schemas, of a call what the tool said, of a handshake the
+/// version.
+fn details(result: &Value) -> Value {
+    if let Some(tools) = result["tools"].as_array() {
+        let schemas = tools.iter().map(|tool| (tool["name"].to_string(), &tool["inputSchema"]));
+        return json!(schemas.collect::<BTreeMap<_, _>>());
+    }
+    if let Some(content) = result["content"].as_array() {
+        let texts: Vec<&Value> = content.iter().map(|part| &part["text"]).collect();
+        return json!({
+            "isError": result["isError"].as_bool().unwrap_or_default(),
+            "texts": texts,
+            "structuredContent": result.get("structuredContent").map(|value| json!([value])),
+        });
+    }
+    json!({
+        "protocolVersion": result["protocolVersion"],
+        "supportedVersions": result["supportedVersions"],
+        "resultType": result["resultType"],
+    })
+}

@@ -1,0 +1,123 @@
+//! The program `callgate` with its demo, in a directory of its own.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const DATABASE: &str = "sqlite:callgate-demo.db";
+
+/// The program: the one that `CALLGATE_BIN` names, else the one beside this test, made if it must be.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| std::env::var_os("CALLGATE_BIN").map_or_else(build, PathBuf::from))
+}
+
+fn build() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.ancestors().nth(2).unwrap();
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "--package", "callgate-cli", "--target-dir"]);
+    cargo.arg(profile.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().unwrap().success(), "the program cannot be built");
+    profile.join(format!("callgate{}", std::env::consts::EXE_SUFFIX))
+}
+
+/// A directory with the demo's registry; gone at the end.
+pub(crate) struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    /// A registry as the demo's first start leaves it, with pages of two tools.
+    pub(crate) fn with_demo() -> Self {
+        let place = Self { directory: tempfile::tempdir().unwrap() };
+        drop(place.serve());
+        place.ok(&["settings", "set", "mcp_page_size", "2"]);
+        place
+    }
+
+    /// The program, here and without the environment's own settings.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command.args(arguments).current_dir(self.directory.path());
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("CALLGATE_") {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+
+    /// Runs an administrator's command; what it prints comes back.
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
+        let all = [arguments, &["--database", DATABASE]].concat();
+        let ran = self.command(&all).output().unwrap();
+        let talk = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{arguments:?}: {talk}");
+        String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Says what readers may do about users.
+    pub(crate) fn grant_readers(&self, mask: &str) {
+        self.ok(&["grant", "--role", "reader", "user_management", mask]);
+    }
+
+    /// Starts the demo over HTTP, and waits until it says where.
+    pub(crate) fn serve(&self) -> Server {
+        let mut command = self.command(&["serve", "--demo", "--json", "--listen", "127.0.0.1:0"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut server = Server { child, start: Value::Null };
+        match serde_json::from_str(&line) {
+            Ok(start) => server.start = start,
+            Err(error) => panic!("did not start, {error}: {line}{}", server.log()),
+        }
+        server
+    }
+}
+
+/// The program while it serves; gone at the end, whatever happens.
+pub(crate) struct Server {
+    child: Child,
+    start: Value,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/mcp", self.start["address"].as_str().unwrap())
+    }
+
+    pub(crate) fn token(&self, user: &str) -> &str {
+        self.start["tokens"][user].as_str().unwrap()
+    }
+
+    /// Asks it to stop, and waits until it has; what it logged comes back.
+    pub(crate) fn stop(mut self) -> String {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        let log = self.log();
+        assert!(self.child.wait().unwrap().success(), "{log}");
+        log
+    }
+
+    fn log(&mut self) -> String {
+        let mut log = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        log
+    }
+}
