@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwapWeak;
 use bytes::Bytes;
 use moka::sync::Cache;
 use serde_json::value::RawValue;
@@ -29,6 +30,9 @@ const MAX_PLANS: u64 = 10_000;
 /// validator gathers all of them at once, for every branch of a union: with more, a small call could
 /// cost minutes and gigabytes. That arguments are wrong is found quickly in any case.
 const MAX_EXPLAINED: usize = 16 * 1024;
+
+/// Up to so many arguments are looked through one by one.
+const FEW: usize = 16;
 
 /// How an upstream takes its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +63,27 @@ impl<'a> Arguments<'a> {
     }
 }
 
+/// The arguments by name: a few are found by looking, many need an index.
+#[derive(Debug)]
+struct Given<'a> {
+    all: &'a [(Cow<'a, str>, &'a RawValue)],
+    index: Option<HashMap<&'a str, &'a RawValue>>,
+}
+
+impl<'a> Given<'a> {
+    fn new(all: &'a [(Cow<'a, str>, &'a RawValue)]) -> Self {
+        let index = || all.iter().map(|(name, value)| (name.as_ref(), *value)).collect();
+        Self { all, index: (all.len() > FEW).then(index) }
+    }
+
+    fn get(&self, name: &str) -> Option<&'a RawValue> {
+        match &self.index {
+            Some(index) => index.get(name).copied(),
+            None => self.all.iter().find(|(known, _)| known == name).map(|(_, value)| *value),
+        }
+    }
+}
+
 /// What a method takes, ready for use.
 #[derive(Debug)]
 pub(crate) struct CallPlan {
@@ -80,6 +105,16 @@ struct PlannedParam {
     accepts_null: bool,
 }
 
+/// The plan that a method last had: to look for it among all costs more than a whole small call.
+#[derive(Debug, Default)]
+pub(crate) struct SeenPlan(ArcSwapWeak<CallPlan>);
+
+impl Clone for SeenPlan {
+    fn clone(&self) -> Self {
+        Self(ArcSwapWeak::new(self.0.load_full()))
+    }
+}
+
 /// Plans by check schema.
 #[derive(Debug)]
 pub(crate) struct CallPlans {
@@ -93,13 +128,26 @@ impl Default for CallPlans {
 }
 
 impl CallPlans {
-    pub(crate) fn get(&self, check_schema: &Bytes) -> Result<Arc<CallPlan>, DefinitionError> {
-        if let Some(plan) = self.cache.get(check_schema) {
+    /// The plan of a check schema; `seen` is where the method keeps the last one.
+    pub(crate) fn get(
+        &self,
+        seen: &SeenPlan,
+        check_schema: impl FnOnce() -> Bytes,
+    ) -> Result<Arc<CallPlan>, DefinitionError> {
+        if let Some(plan) = seen.0.load().upgrade() {
             return Ok(plan);
         }
-        let plan = Arc::new(CallPlan::compile(check_schema)?);
-        // A copy, so that the cache does not keep a whole catalog alive.
-        self.cache.insert(Bytes::copy_from_slice(check_schema), Arc::clone(&plan));
+        let check_schema = check_schema();
+        let plan = match self.cache.get(&check_schema) {
+            Some(plan) => plan,
+            None => {
+                let plan = Arc::new(CallPlan::compile(&check_schema)?);
+                // A copy, so that the cache does not keep a whole catalog alive.
+                self.cache.insert(Bytes::copy_from_slice(&check_schema), Arc::clone(&plan));
+                plan
+            }
+        };
+        seen.0.store(Arc::downgrade(&plan));
         Ok(plan)
     }
 }
@@ -133,19 +181,35 @@ impl CallPlan {
         raw: Option<&'a RawValue>,
         style: ParamStyle,
     ) -> Result<Cow<'a, RawValue>, ArgumentsError> {
+        if let Some(raw) = raw.filter(|raw| style == ParamStyle::Named && self.passes(raw)) {
+            return Ok(Cow::Borrowed(raw));
+        }
         let (named, as_it_is) = match raw.map(Arguments::parse).transpose()? {
             None => (Vec::new(), None),
             Some(Arguments::Named(named)) => (named, raw),
             Some(Arguments::Positional(items)) => (self.name_all(items)?, None),
         };
         self.check(&named, raw.map_or(0, |raw| raw.get().len()))?;
-        let given: HashMap<&str, &RawValue> =
-            named.iter().map(|(name, value)| (name.as_ref(), *value)).collect();
+        let given = Given::new(&named);
         match (style, as_it_is) {
             (ParamStyle::Positional, _) => self.positional(&given).map(Cow::Owned),
             (ParamStyle::Named, Some(raw)) if self.takes_as_it_is(&given) => Ok(Cow::Borrowed(raw)),
             (ParamStyle::Named, _) => self.named(&named, &given).map(Cow::Owned),
         }
+    }
+
+    /// Whether arguments are right and go on as they are: most do, and are read only once.
+    fn passes(&self, raw: &RawValue) -> bool {
+        let Ok(Value::Object(given)) = strict_json::value(raw.get()) else { return false };
+        let is_plain = self.params.iter().all(|param| {
+            let is_given = given.contains_key(&param.name);
+            if is_given { param.name == param.wire } else { param.default.is_none() }
+        });
+        let has_foreign = self
+            .params
+            .iter()
+            .any(|param| param.name != param.wire && given.contains_key(&param.wire));
+        is_plain && !has_foreign && self.validator.is_valid(&Value::Object(given))
     }
 
     fn name_all<'a>(
@@ -220,9 +284,9 @@ impl CallPlan {
         parts.collect()
     }
 
-    fn takes_as_it_is(&self, given: &HashMap<&str, &RawValue>) -> bool {
+    fn takes_as_it_is(&self, given: &Given<'_>) -> bool {
         self.params.iter().all(|param| {
-            let is_given = given.contains_key(param.name.as_str());
+            let is_given = given.get(&param.name).is_some();
             if is_given { param.name == param.wire } else { param.default.is_none() }
         })
     }
@@ -230,7 +294,7 @@ impl CallPlan {
     fn named(
         &self,
         named: &[(Cow<'_, str>, &RawValue)],
-        given: &HashMap<&str, &RawValue>,
+        given: &Given<'_>,
     ) -> Result<Box<RawValue>, ArgumentsError> {
         let wire: HashMap<&str, &str> =
             self.params.iter().map(|param| (param.name.as_str(), param.wire.as_str())).collect();
@@ -239,7 +303,7 @@ impl CallPlan {
             .map(|(name, value)| (*wire.get(name.as_ref()).unwrap_or(&name.as_ref()), *value));
         let defaulted = self.params.iter().filter_map(|param| {
             let default = param.default.as_deref()?;
-            (!given.contains_key(param.name.as_str())).then_some((param.wire.as_str(), default))
+            given.get(&param.name).is_none().then_some((param.wire.as_str(), default))
         });
         let mut text = String::from("{");
         for (index, (name, value)) in kept.chain(defaulted).enumerate() {
@@ -256,20 +320,17 @@ impl CallPlan {
 
     /// In the order of the signature. Trailing absent ones are left out; a gap takes its default,
     /// else null where that is allowed.
-    fn positional(
-        &self,
-        given: &HashMap<&str, &RawValue>,
-    ) -> Result<Box<RawValue>, ArgumentsError> {
-        if let Some(unknown) =
-            given.keys().find(|name| !self.params.iter().any(|param| param.name == **name))
+    fn positional(&self, given: &Given<'_>) -> Result<Box<RawValue>, ArgumentsError> {
+        if let Some((unknown, _)) =
+            given.all.iter().find(|(name, _)| !self.params.iter().any(|param| param.name == *name))
         {
             return Err(ArgumentsError::unknown(unknown));
         }
-        let is_given = |param: &PlannedParam| given.contains_key(param.name.as_str());
+        let is_given = |param: &PlannedParam| given.get(&param.name).is_some();
         let last = self.params.iter().rposition(is_given).map_or(0, |last| last + 1);
         let mut text = String::from("[");
         for (index, param) in self.params.iter().take(last).enumerate() {
-            let value = match (given.get(param.name.as_str()), &param.default) {
+            let value = match (given.get(&param.name), &param.default) {
                 (Some(value), _) => value.get(),
                 (None, Some(default)) => default.get(),
                 (None, None) if param.accepts_null => "null",

@@ -17,6 +17,7 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 
 use crate::access::{Grants, Mask, Requirement, Section};
+use crate::arguments::SeenPlan;
 use crate::finding::Finding;
 use crate::listing::{Listing, Listings};
 use crate::method::{DefinitionError, MethodId, Safety};
@@ -38,6 +39,8 @@ pub struct Catalog {
     quarantined: Vec<Quarantined>,
     prefix: Prefix,
     listings: Listings,
+    /// Which catalog it is, of all that this process made.
+    number: u64,
 }
 
 /// A method in the catalog.
@@ -52,6 +55,7 @@ pub struct Entry {
     pub(crate) output: Output,
     /// The schema that arguments are checked against, where it is not the advertised one.
     pub(crate) own_check: Option<Bytes>,
+    pub(crate) plan: SeenPlan,
     pub(crate) headers: Box<[HeaderParam]>,
     pub(crate) safety: Safety,
     pub(crate) requirement: u32,
@@ -196,8 +200,13 @@ impl Catalog {
 
     /// The tools that `grants` may use; made when first asked for and kept.
     pub fn listing(&self, grants: &Grants) -> Arc<Listing> {
+        if let Some(listing) = grants.seen_listing(self.number) {
+            return listing;
+        }
         let key: Arc<[Mask]> = self.sections.iter().map(|section| grants.mask(section)).collect();
-        self.listings.get_or_make(key, || self.make_listing(grants))
+        let listing = self.listings.get_or_make(key, || self.make_listing(grants));
+        grants.remember_listing(self.number, &listing);
+        listing
     }
 
     /// Decides once per distinct requirement, not once per tool.

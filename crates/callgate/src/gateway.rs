@@ -5,8 +5,10 @@ mod tests;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -261,13 +263,22 @@ impl Gateway {
     ) -> Result<Box<RawValue>, RunError> {
         let upstream = self.upstreams.get(entry.upstream());
         let style = upstream.map_or(ParamStyle::Named, |upstream| upstream.param_style());
-        let plan = self.plans.get(&catalog.check_schema(entry)).map_err(UpstreamError::failed)?;
+        let plan = self
+            .plans
+            .get(&entry.plan, || catalog.check_schema(entry))
+            .map_err(UpstreamError::failed)?;
         let params = plan.params(arguments, style)?;
         let upstream = upstream.ok_or_else(|| {
             UpstreamError::failed(format!("upstream `{}` is not configured", entry.upstream()))
         })?;
         let call = Call { id: call_id, method: entry.id().as_str(), params: &params, caller };
-        match tokio::time::timeout(self.call_timeout, upstream.call(call)).await {
+        let mut running = upstream.call(call);
+        // What needs not wait needs no clock.
+        let at_once = poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await;
+        if let Poll::Ready(result) = at_once {
+            return Ok(result?);
+        }
+        match tokio::time::timeout(self.call_timeout, running).await {
             Ok(result) => Ok(result?),
             Err(_) => {
                 Err(UpstreamError::failed(format!("no answer within {:?}", self.call_timeout))
@@ -328,20 +339,25 @@ enum RunError {
 /// `mcp_` and what no other call, of this process or another, has.
 #[derive(Debug)]
 struct CallIds {
-    process: u64,
+    /// `mcp_` and the process's own number.
+    start: Box<str>,
     count: AtomicU64,
 }
 
 impl Default for CallIds {
     fn default() -> Self {
         // Without randomness ids are unique to this process only, which the logs survive.
-        Self { process: getrandom::u64().unwrap_or_default(), count: AtomicU64::new(0) }
+        let process = getrandom::u64().unwrap_or_default();
+        Self { start: format!("mcp_{process:016x}").into(), count: AtomicU64::new(0) }
     }
 }
 
 impl CallIds {
     fn next(&self) -> String {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
-        format!("mcp_{:016x}{count:08x}", self.process)
+        let mut id = String::with_capacity(self.start.len() + 16);
+        id.push_str(&self.start);
+        let _ = write!(id, "{count:08x}");
+        id
     }
 }

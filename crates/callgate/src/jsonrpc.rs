@@ -105,18 +105,22 @@ pub(crate) struct Head<'a> {
     version: Option<&'a RawValue>,
     id: Option<&'a RawValue>,
     method: Option<&'a RawValue>,
-    is_answer: bool,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
 }
 
 impl<'a> Head<'a> {
-    pub(crate) fn member(&mut self, name: &str, value: &'a RawValue) {
-        match name {
-            "jsonrpc" => self.version = Some(value),
-            "id" => self.id = Some(value),
-            "method" => self.method = Some(value),
-            "result" | "error" => self.is_answer = true,
-            _ => {}
-        }
+    /// Takes a member, if it is one of these and is new: `None` where it is another.
+    pub(crate) fn member(&mut self, name: &str, value: &'a RawValue) -> Option<bool> {
+        let place = match name {
+            "jsonrpc" => &mut self.version,
+            "id" => &mut self.id,
+            "method" => &mut self.method,
+            "result" => &mut self.result,
+            "error" => &mut self.error,
+            _ => return None,
+        };
+        Some(place.replace(value).is_none())
     }
 
     pub(crate) fn id(&self) -> Option<&'a RawValue> {
@@ -136,7 +140,8 @@ impl<'a> Head<'a> {
         }) {
             return Err(EnvelopeError::invalid("`id` must be a string or a number"));
         }
-        if self.is_answer && self.method.is_none() && self.id.is_some() {
+        let is_answer = self.result.is_some() || self.error.is_some();
+        if is_answer && self.method.is_none() && self.id.is_some() {
             return Ok(None);
         }
         let method = self.method.and_then(strict_json::text);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use moka::sync::Cache;
 
 use crate::access::Mask;
-use crate::catalog::Catalog;
+use crate::catalog::{Arena, Catalog};
 use crate::tool::Shape;
 
 /// All listings of one catalog together take no more than this; the least used go first.
@@ -72,13 +72,8 @@ impl Listing {
     ) -> Page {
         let arena = catalog.arena(shape);
         let rest = self.ordinals.get(offset..).unwrap_or_default();
-        let mut bytes = 0;
-        let fits = |ordinal: &&u32| {
-            bytes += arena.size(**ordinal);
-            bytes <= limit.bytes
-        };
-        let count = rest.iter().take(limit.tools).take_while(fits).count();
-        let ordinals = rest.get(..count.max(1)).unwrap_or_default();
+        let rest = rest.get(..limit.tools).unwrap_or(rest);
+        let ordinals = if arena.len() <= limit.bytes { rest } else { fitting(rest, arena, limit) };
         let mut tools = Vec::new();
         let mut runs = ordinals.chunk_by(|a, b| a + 1 == *b).peekable();
         while let Some(run) = runs.next() {
@@ -94,6 +89,17 @@ impl Listing {
         let next = (end < self.ordinals.len()).then_some(end);
         Page { tools, last: ordinals.last().copied(), next }
     }
+}
+
+/// As many of the first tools as fit, and one at least.
+fn fitting<'a>(ordinals: &'a [u32], arena: &Arena, limit: PageLimit) -> &'a [u32] {
+    let mut bytes = 0;
+    let fits = |ordinal: &&u32| {
+        bytes += arena.size(**ordinal);
+        bytes <= limit.bytes
+    };
+    let count = ordinals.iter().take_while(fits).count();
+    ordinals.get(..count.max(1)).unwrap_or_default()
 }
 
 /// The listings of one catalog, by the whole set of grants on the sections in use.

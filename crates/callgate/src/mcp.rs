@@ -30,7 +30,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use bytes::Bytes;
 use futures_util::future::join_all;
 use tokio::sync::watch as tokio_watch;
 
@@ -156,8 +155,6 @@ impl Connection {
 pub struct Exchange<'a> {
     /// The message.
     pub inbound: Inbound<'a>,
-    /// The bytes that its text is of.
-    pub body: &'a Bytes,
     /// How it came.
     pub carrier: Carrier<'a>,
     /// Who sends it.
@@ -347,8 +344,8 @@ impl Mcp {
         terms: Terms,
         scope: Option<Scope>,
     ) -> Result<Reply, Reject> {
-        let Exchange { body, caller, inbound, .. } = exchange;
-        let call = tools::call(self, caller, asked, terms, body, inbound.headers)?;
+        let Exchange { caller, inbound, .. } = exchange;
+        let call = tools::call(self, caller, asked, terms, inbound.headers)?;
         let entered = self.enter(scope, asked)?;
         let call = Box::new(PreparedCall::new(call, entered));
         Ok(Reply::Call { call, ends_with_client: terms.revision.is_modern() })

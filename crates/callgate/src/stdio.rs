@@ -9,7 +9,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -115,7 +114,7 @@ impl Server {
                     self.send(reject.message()).await;
                 }
                 Line::Text(line) if line.iter().all(u8::is_ascii_whitespace) => {}
-                Line::Text(line) => self.answer(&line.into()).await?,
+                Line::Text(line) => self.answer(&line).await?,
             }
             // What has ended need not be remembered.
             while self.calls.try_join_next().is_some() {}
@@ -134,7 +133,7 @@ impl Server {
         let _ = self.sender.send(message).await;
     }
 
-    async fn answer(&mut self, line: &Bytes) -> Result<(), StdioError> {
+    async fn answer(&mut self, line: &[u8]) -> Result<(), StdioError> {
         let Some(caller) = self.who.identify().await else { return Err(StdioError::Credential) };
         let Ok(text) = std::str::from_utf8(line) else {
             let reject = Reject::with_status(400, PARSE_ERROR, "not valid JSON: not UTF-8");
@@ -146,7 +145,6 @@ impl Server {
         let was_initialized = connection.is_initialized();
         let exchange = Exchange {
             inbound: Inbound { verb: Verb::Post, headers: None, body: text },
-            body: line,
             carrier: Carrier::Connection(&connection),
             caller: &caller,
             who: &|| Arc::clone(&who),

@@ -44,6 +44,8 @@ pub(crate) struct Client {
     poll: Poll,
     events: Events,
     connections: Vec<(Connection, Option<usize>)>,
+    /// When the last replies came.
+    heard: Instant,
 }
 
 impl Client {
@@ -53,7 +55,8 @@ impl Client {
         let connections = (0..connections)
             .map(|number| Ok((Connection::open(address, &poll, Token(number))?, None)))
             .collect::<anyhow::Result<_>>()?;
-        Ok(Self { poll, events: Events::with_capacity(CONNECTIONS), connections })
+        let events = Events::with_capacity(CONNECTIONS);
+        Ok(Self { poll, events, connections, heard: Instant::now() })
     }
 
     /// The numbers of the connections.
@@ -75,16 +78,18 @@ impl Client {
         connection.send(&prepared.bytes)
     }
 
-    /// Waits for replies, checks them, and puts the connections that are free again into `free`.
+    /// Takes the replies that are there, checks them, and puts the connections that are free again
+    /// into `free`. Without sleeping: to wake the load generator would be work for the server's core.
     pub(crate) fn receive(
         &mut self,
         requests: &[Prepared],
-        wait: Option<Duration>,
         free: &mut Vec<usize>,
     ) -> anyhow::Result<()> {
-        let asked = Instant::now();
-        self.poll.poll(&mut self.events, Some(wait.unwrap_or(SILENCE)))?;
-        if wait.is_none() && self.events.is_empty() && asked.elapsed() >= SILENCE {
+        self.poll.poll(&mut self.events, Some(Duration::ZERO))?;
+        let is_waiting = self.connections.iter().any(|(_, under_way)| under_way.is_some());
+        if !self.events.is_empty() || !is_waiting {
+            self.heard = Instant::now();
+        } else if self.heard.elapsed() >= SILENCE {
             bail!("the server has not answered for {SILENCE:?}");
         }
         for event in &self.events {

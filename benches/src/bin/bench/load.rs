@@ -39,7 +39,7 @@ pub(crate) fn full(
         if under_way == 0 {
             return Ok(Full { answered, took: started.elapsed() });
         }
-        client.receive(requests, None, &mut free)?;
+        client.receive(requests, &mut free)?;
         let replies = u32::try_from(free.len()).unwrap_or(u32::MAX);
         under_way -= replies;
         answered += replies;
@@ -91,7 +91,7 @@ pub(crate) fn paced(
             latencies.sort_unstable();
             return Ok(Paced { latencies, left: waiting.len() });
         }
-        client.receive(requests, Some(Duration::ZERO), &mut free)?;
+        client.receive(requests, &mut free)?;
         let now = Instant::now();
         latencies.extend(free.iter().filter_map(|number| Some(now - *due_of.get(*number)?)));
         idle.append(&mut free);

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use arc_swap::ArcSwapOption;
 use thiserror::Error;
+
+use crate::listing::Listing;
 
 /// The ident of a section of the application, such as `content`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -148,7 +151,28 @@ impl fmt::Display for GrantSource {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grants {
     by_section: BTreeMap<Section, Grant>,
+    seen: SeenListing,
 }
+
+/// The listing that these grants last had, and the number of its catalog: most requests need no other,
+/// and to look for it by all the grants costs as much as the rest of the request.
+#[derive(Debug, Default)]
+struct SeenListing(ArcSwapOption<(u64, Weak<Listing>)>);
+
+/// A memory is no part of what is granted.
+impl Clone for SeenListing {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for SeenListing {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for SeenListing {}
 
 impl Grants {
     /// Takes a row of the user's role in; of several for one section, the lowest counts.
@@ -161,7 +185,19 @@ impl Grants {
         self.add(section, Grant { mask, source: GrantSource::User });
     }
 
+    /// The listing of the catalog with this number, if it was the last.
+    pub(crate) fn seen_listing(&self, catalog: u64) -> Option<Arc<Listing>> {
+        let seen = self.seen.0.load();
+        let (number, listing) = &**seen.as_ref()?;
+        if *number == catalog { listing.upgrade() } else { None }
+    }
+
+    pub(crate) fn remember_listing(&self, catalog: u64, listing: &Arc<Listing>) {
+        self.seen.0.store(Some(Arc::new((catalog, Arc::downgrade(listing)))));
+    }
+
     fn add(&mut self, section: Section, new: Grant) {
+        self.seen = SeenListing::default();
         self.by_section
             .entry(section)
             .and_modify(|old| match (old.source, new.source) {

@@ -3,18 +3,23 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
 use super::arena::ArenaBuilder;
 use super::{Arena, Catalog, Entry, Quarantined};
 use crate::access::Requirement;
+use crate::arguments::SeenPlan;
 use crate::finding::Finding;
 use crate::listing::Listings;
 use crate::method::{DefinitionError, Method};
 use crate::tool::{self, Shape};
 use crate::tool_name::{Prefix, ToolName, Unnamed, tool_names};
 use crate::types::Types;
+
+/// The next catalog's number; 0 is none.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 /// Some clients drop a server's tools when server and tool name together pass 60 characters.
 const LONG_NAME: usize = 60;
@@ -112,6 +117,7 @@ impl CatalogBuilder {
             parts: written.parts,
             output: written.output,
             own_check: written.check.map(Bytes::from),
+            plan: SeenPlan::default(),
             headers: written.headers,
             safety: written.safety,
             requirement,
@@ -156,6 +162,7 @@ impl CatalogBuilder {
             quarantined: self.quarantined,
             prefix: self.prefix,
             listings: Listings::default(),
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
         }
     }
 

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, ALLOW};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 
@@ -17,8 +17,8 @@ use super::{Authenticate, Shared, authenticate, guard, reply, rest, sse};
 use crate::access::Caller;
 use crate::jsonrpc::{INVALID_REQUEST, PARSE_ERROR};
 use crate::mcp::{
-    Answer, Carrier, Ended, Exchange, Header, Headers, Identify, Inbound, OutMessage, PreparedCall,
-    Reject, Reply, SESSION_ID, Verb, answer_batch,
+    Answer, Carrier, Ended, Exchange, Header, Headers, Identify, Inbound, METHOD, NAME, OutMessage,
+    PROTOCOL_VERSION, PreparedCall, Reject, Reply, SESSION_ID, Verb, answer_batch,
 };
 use crate::upstream::BoxFuture;
 
@@ -90,7 +90,7 @@ async fn answer(
     let headers = (verb != Verb::Raw).then_some(&parts.headers as &dyn Headers);
     let inbound = Inbound { verb, headers, body: text };
     let who = || Arc::new(Asking { parts: parts.clone(), shared: shared.clone() }) as _;
-    let exchange = Exchange { inbound, body, carrier, caller, who: &who };
+    let exchange = Exchange { inbound, carrier, caller, who: &who };
     match shared.mcp.handle(&exchange).await {
         Err(reject) => rejected(&reject),
         Ok(Reply::Message(message)) => accepted.reply(message),
@@ -203,7 +203,11 @@ impl Accepted {
 }
 
 fn json(status: StatusCode, message: OutMessage) -> Response {
-    reply::bytes_as_json(status, Body::new(Slices::new(message.into_slices())))
+    let body = match message.into_whole() {
+        Ok(bytes) => Body::from(bytes),
+        Err(slices) => Body::new(Slices::new(slices)),
+    };
+    reply::bytes_as_json(status, body)
 }
 
 /// Errors are JSON always.
@@ -231,9 +235,21 @@ fn check_raw_request(shared: &Shared, headers: &HeaderMap) -> Result<(), Reject>
     }
 }
 
+static KNOWN: [HeaderName; 4] = [
+    HeaderName::from_static(PROTOCOL_VERSION),
+    HeaderName::from_static(METHOD),
+    HeaderName::from_static(NAME),
+    HeaderName::from_static(SESSION_ID),
+];
+
 impl Headers for HeaderMap {
     fn header(&self, name: &str) -> Header<'_> {
-        let mut values = self.get_all(name).iter();
+        // Those of each request need not be read as names each time.
+        let known = KNOWN.iter().find(|known| known.as_str() == name);
+        let mut values = match known {
+            Some(known) => self.get_all(known).iter(),
+            None => self.get_all(name).iter(),
+        };
         match (values.next(), values.next()) {
             (None, _) => Header::Absent,
             (Some(value), None) => match value.to_str() {

@@ -4,6 +4,10 @@ use std::borrow::Cow;
 
 /// The same JSON without white space outside of strings.
 pub(crate) fn compact(json: &str) -> Cow<'_, str> {
+    // Most results have no white space at all, and that is seen quickly.
+    if !json.bytes().any(|byte| byte <= b' ') {
+        return Cow::Borrowed(json);
+    }
     let Some(first) = outer_space(json) else { return Cow::Borrowed(json) };
     let (head, mut rest) = json.split_at(first);
     let mut out = String::with_capacity(json.len());

@@ -89,14 +89,14 @@ impl<'de> Visitor<'de> for Envelope {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut head = Head::default();
         let mut params = None;
-        let mut others = Members::with_capacity(4);
+        let mut others = Members::default();
         while let Some(Key(key)) = map.next_key()? {
             let is_new = if key == "params" {
                 params.replace(map.next_value_seed(ParamsSeed)?).is_none()
             } else {
                 let value = map.next_value()?;
-                head.member(&key, value);
-                others.len() < MAX_MEMBERS && others.add(key.clone(), value)
+                head.member(&key, value)
+                    .unwrap_or_else(|| others.len() < MAX_MEMBERS && others.add(key.clone(), value))
             };
             if !is_new {
                 return Err(serde::de::Error::custom(format_args!(
@@ -120,14 +120,10 @@ impl<'de> DeserializeSeed<'de> for ParamsSeed {
             Some(Wrong::NotStructured) => Some(Problem::NotStructured),
             Some(wrong) => Some(Problem::Wrong(format!("`params` {wrong}"))),
         };
-        let (meta, meta_problem) = match object.meta {
-            None => (Members::default(), None),
-            Some(meta) => {
-                let wrong = meta.problem.map(|wrong| format!("`params._meta` {wrong}"));
-                (meta.members, wrong.map(Problem::Wrong))
-            }
-        };
-        Ok(Params { members: object.members, meta, problem: problem.or(meta_problem) })
+        let meta_problem = object.meta_problem.map(|wrong| format!("`params._meta` {wrong}"));
+        let problem = problem.or(meta_problem.map(Problem::Wrong));
+        let meta = object.meta.unwrap_or_default();
+        Ok(Params { members: object.members, meta, problem })
     }
 }
 
@@ -135,8 +131,10 @@ impl<'de> DeserializeSeed<'de> for ParamsSeed {
 #[derive(Default)]
 struct Object<'a> {
     members: Members<'a>,
-    meta: Option<Box<Object<'a>>>,
     problem: Option<Wrong>,
+    /// The members of its `_meta`.
+    meta: Option<Members<'a>>,
+    meta_problem: Option<Wrong>,
 }
 
 impl Object<'_> {
@@ -188,7 +186,8 @@ impl<'de> Visitor<'de> for ObjectVisitor {
         while let Some(Key(key)) = map.next_key()? {
             if self.with_meta && key == "_meta" {
                 let meta = map.next_value_seed(ObjectVisitor { with_meta: false })?;
-                if object.meta.replace(Box::new(meta)).is_some() {
+                object.meta_problem = meta.problem;
+                if object.meta.replace(meta.members).is_some() {
                     object.problem = Some(Wrong::Twice(key.into_owned()));
                 }
                 continue;

@@ -10,21 +10,28 @@ use crate::settings::Settings;
 
 /// A message to a client.
 #[derive(Debug, Clone)]
-pub struct OutMessage {
-    slices: Vec<Bytes>,
+pub struct OutMessage(Parts);
+
+#[derive(Debug, Clone)]
+enum Parts {
+    One(Bytes),
+    Many(Vec<Bytes>),
 }
 
 impl OutMessage {
     /// The parts, to be sent one after the other.
     pub fn into_slices(self) -> Vec<Bytes> {
-        self.slices
+        match self.0 {
+            Parts::One(bytes) => vec![bytes],
+            Parts::Many(slices) => slices,
+        }
     }
 
-    /// All of it in one piece.
-    pub fn to_bytes(&self) -> Bytes {
-        match self.slices.as_slice() {
-            [one] => one.clone(),
-            slices => slices.concat().into(),
+    /// The whole, where it is in one piece.
+    pub(crate) fn into_whole(self) -> Result<Bytes, Vec<Bytes>> {
+        match self.0 {
+            Parts::One(bytes) => Ok(bytes),
+            Parts::Many(slices) => Err(slices),
         }
     }
 
@@ -58,15 +65,15 @@ impl OutMessage {
             if index > 0 {
                 slices.push(Bytes::from_static(b","));
             }
-            slices.extend(message.slices);
+            slices.extend(message.into_slices());
         }
         slices.push(Bytes::from_static(b"]"));
-        Self { slices }
+        Self(Parts::Many(slices))
     }
 
     /// Everything that is written here can be.
     fn of(message: &impl Serialize) -> Self {
-        Self { slices: vec![serde_json::to_vec(message).unwrap_or_default().into()] }
+        Self(Parts::One(serde_json::to_vec(message).unwrap_or_default().into()))
     }
 }
 
@@ -133,9 +140,11 @@ impl ResultWriter {
     pub(crate) fn finish(mut self, settings: &Settings) -> OutMessage {
         if self.revision.is_modern() {
             let out = self.member("_meta");
-            out.extend_from_slice(b"{\"io.modelcontextprotocol/serverInfo\":");
-            write_json(out, &ServerInfo::of(settings));
-            out.push(b'}');
+            out.extend_from_slice(b"{\"io.modelcontextprotocol/serverInfo\":{\"name\":");
+            write_json(out, &settings.server_name);
+            out.extend_from_slice(b",\"version\":");
+            write_json(out, &settings.server_version);
+            out.extend_from_slice(b"}}");
         }
         self.end()
     }
@@ -143,8 +152,12 @@ impl ResultWriter {
     /// Ends without saying so.
     pub(crate) fn end(mut self) -> OutMessage {
         self.buffer.extend_from_slice(b"}}");
-        self.slices.push(self.buffer.into());
-        OutMessage { slices: self.slices }
+        let last = self.buffer.into();
+        if self.slices.is_empty() {
+            return OutMessage(Parts::One(last));
+        }
+        self.slices.push(last);
+        OutMessage(Parts::Many(self.slices))
     }
 }
 

@@ -139,7 +139,8 @@ impl PreparedCall {
 pub struct RunningCall {
     answer: BoxFuture<'static, Option<Answer>>,
     progress: Option<Progress>,
-    started: Instant,
+    /// Since when it is waited for.
+    started: Option<Instant>,
     ticks: Option<Ticks>,
     waiting: VecDeque<OutMessage>,
     is_over: bool,
@@ -170,7 +171,7 @@ impl RunningCall {
         Self {
             answer,
             progress,
-            started: Instant::now(),
+            started: None,
             ticks: None,
             waiting: VecDeque::new(),
             is_over: false,
@@ -195,7 +196,10 @@ impl RunningCall {
     /// The end, if the call needs not wait for anything.
     pub async fn ended_at_once(&mut self) -> Option<Ended> {
         let polled = poll_fn(|context| Poll::Ready(self.answer.as_mut().poll(context))).await;
-        let Poll::Ready(answer) = polled else { return None };
+        let Poll::Ready(answer) = polled else {
+            self.started = Some(Instant::now());
+            return None;
+        };
         self.is_over = true;
         Some(answer.map_or(Ended::Cancelled, Ended::Answered))
     }
@@ -222,9 +226,10 @@ impl RunningCall {
         if self.is_over {
             return None;
         }
+        let started = *self.started.get_or_insert_with(Instant::now);
         let ticks = self.ticks.get_or_insert_with(|| Ticks {
-            progress: every(PROGRESS, self.started),
-            alive: every(KEEP_ALIVE, self.started),
+            progress: every(PROGRESS, started),
+            alive: every(KEEP_ALIVE, started),
         });
         tokio::select! {
             biased;
@@ -237,7 +242,7 @@ impl RunningCall {
             }
             _ = ticks.progress.tick(), if self.progress.is_some() => {
                 let progress = self.progress.as_ref()?;
-                Some(Event::Message(progress.message(self.started.elapsed())))
+                Some(Event::Message(progress.message(started.elapsed())))
             }
             _ = ticks.alive.tick() => Some(Event::KeepAlive),
         }

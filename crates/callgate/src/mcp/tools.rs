@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -62,7 +61,7 @@ pub struct ToolCall {
     caller: Caller,
     found: Found,
     id: Box<RawValue>,
-    arguments: Option<Bytes>,
+    arguments: Option<Box<RawValue>>,
     terms: Terms,
     progress_token: Option<Box<RawValue>>,
     log_level: Option<LogLevel>,
@@ -77,13 +76,12 @@ pub struct Answer {
     pub reply: OutMessage,
 }
 
-/// `tools/call`: finds the tool and takes the arguments out of the body.
+/// `tools/call`: finds the tool and takes the arguments along.
 pub(super) fn call(
     mcp: &Arc<Mcp>,
     caller: &Caller,
     asked: &Asked<'_>,
     terms: Terms,
-    body: &Bytes,
     headers: Option<&dyn Headers>,
 ) -> Result<ToolCall, Reject> {
     let name = asked.params.required_text("name").map_err(Reject::invalid_params)?;
@@ -108,7 +106,7 @@ pub(super) fn call(
         caller: caller.clone(),
         found,
         id: asked.id.to_owned(),
-        arguments: arguments.map(|arguments| body.slice_ref(arguments.get().as_bytes())),
+        arguments: arguments.map(ToOwned::to_owned),
         terms,
         progress_token: progress_token.map(ToOwned::to_owned),
         log_level: terms.log_level,
@@ -129,8 +127,7 @@ impl ToolCall {
 
     /// Runs it. To drop the future is to cancel the call.
     pub async fn run(self) -> Answer {
-        // Valid, since it was a part of a valid body.
-        let arguments = self.arguments.as_deref().and_then(|raw| serde_json::from_slice(raw).ok());
+        let arguments = self.arguments.as_deref();
         let gateway = &self.mcp.gateway;
         let outcome =
             gateway.call_found(&self.found, &self.caller, arguments, self.terms.read_only).await;
