@@ -56,11 +56,33 @@ const TEST: &[Step] = &[
     },
 ];
 
-const BENCH: &[Step] = &[Step {
-    what: "the benchmarks run",
-    arguments: &["bench", "--package", "callgate", "--bench", "catalog"],
-    variables: &[],
-}];
+const BENCH: &[Step] = &[
+    Step {
+        what: "the catalog as it grows",
+        arguments: &["bench", "--package", "callgate", "--bench", "catalog"],
+        variables: &[],
+    },
+    Step {
+        what: "the servers are built",
+        arguments: &["build", "--release", "--package", "callgate-bench"],
+        variables: &[],
+    },
+    Step {
+        what: "the server beside bare axum and rmcp, to docs/benchmarks.md",
+        arguments: &[
+            "run",
+            "--release",
+            "--package",
+            "callgate-bench",
+            "--bin",
+            "bench",
+            "--",
+            "--out",
+            "docs/benchmarks.md",
+        ],
+        variables: &[],
+    },
+];
 
 /// What passed and what did not.
 #[derive(Debug, Default, Clone, Copy)]

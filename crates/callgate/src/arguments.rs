@@ -105,7 +105,7 @@ struct PlannedParam {
     accepts_null: bool,
 }
 
-/// The plan that a method last had: to look for it among all costs more than a whole small call.
+/// The plan that a method last had, so that it need not be looked for by its whole schema.
 #[derive(Debug, Default)]
 pub(crate) struct SeenPlan(ArcSwapWeak<CallPlan>);
 

@@ -34,6 +34,7 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any, get, post};
+use tokio::sync::Semaphore;
 
 use crate::gateway::Gateway;
 use crate::mcp::Mcp;
@@ -61,6 +62,10 @@ pub struct HttpOptions {
     pub raw_request: bool,
     /// Whether MCP is also at `/`.
     pub mcp_at_root: bool,
+    /// How many clients may listen at once, each on a connection of its own.
+    pub max_streams: usize,
+    /// How many legacy calls may run at once: they go on when their clients go away.
+    pub max_legacy_calls: usize,
 }
 
 impl Default for HttpOptions {
@@ -73,6 +78,8 @@ impl Default for HttpOptions {
             allowed_origins: Vec::new(),
             raw_request: false,
             mcp_at_root: false,
+            max_streams: 512,
+            max_legacy_calls: 1024,
         }
     }
 }
@@ -88,6 +95,8 @@ struct Faces {
     authenticate: Arc<dyn Authenticate>,
     readiness: Readiness,
     options: HttpOptions,
+    streams: Arc<Semaphore>,
+    legacy_calls: Arc<Semaphore>,
 }
 
 impl Deref for Shared {
@@ -106,8 +115,16 @@ pub fn router(
     options: HttpOptions,
 ) -> Router {
     let gateway = Arc::clone(mcp.gateway());
-    let shared = Shared(Arc::new(Faces { mcp, gateway, authenticate, readiness, options }));
-    // Does by itself what the layers do for the others, at half of the cost.
+    let shared = Shared(Arc::new(Faces {
+        mcp,
+        gateway,
+        authenticate,
+        readiness,
+        streams: Arc::new(Semaphore::new(options.max_streams)),
+        legacy_calls: Arc::new(Semaphore::new(options.max_legacy_calls)),
+        options,
+    }));
+    // Does by itself what the layers do for the others: each of them costs a little on every call.
     let mut mcp = Router::new().route("/mcp", any(mcp::endpoint));
     if shared.options.mcp_at_root {
         mcp = mcp.route("/", any(mcp::endpoint));

@@ -31,16 +31,7 @@ pub struct Request<'a> {
     pub params: Option<&'a RawValue>,
 }
 
-/// A message of any kind.
-#[derive(Debug)]
-pub enum Message<'a> {
-    /// A request or a notification.
-    Request(Request<'a>),
-    /// The answer to a request.
-    Response,
-}
-
-/// A body that is not one message.
+/// A body that is not one request.
 #[derive(Debug, Error)]
 pub enum EnvelopeError {
     /// Not JSON.
@@ -68,16 +59,6 @@ impl EnvelopeError {
 impl<'a> Request<'a> {
     /// Reads one request; a list is not one.
     pub fn parse(body: &'a str) -> Result<Self, EnvelopeError> {
-        match Message::parse(body)? {
-            Message::Request(request) => Ok(request),
-            Message::Response => Err(EnvelopeError::invalid("`method` must be a string")),
-        }
-    }
-}
-
-impl<'a> Message<'a> {
-    /// Reads one message; a list is not one.
-    pub fn parse(body: &'a str) -> Result<Self, EnvelopeError> {
         let members = match strict_json::members(body) {
             Ok(members) => members,
             Err(error) => return Err(why_not_an_object(body, error)),
@@ -88,14 +69,16 @@ impl<'a> Message<'a> {
             if name == "params" {
                 params = Some(value);
             } else {
-                head.member(&name, value);
+                let _ = head.member(&name, value);
             }
         }
-        let Some((id, method)) = head.check()? else { return Ok(Self::Response) };
+        let Some((id, method)) = head.check()? else {
+            return Err(EnvelopeError::invalid("`method` must be a string"));
+        };
         if params.is_some_and(|params| !params.get().starts_with(['{', '['])) {
             return Err(EnvelopeError::invalid("`params` must be an object or a list"));
         }
-        Ok(Self::Request(Request { id, method, params }))
+        Ok(Self { id, method, params })
     }
 }
 

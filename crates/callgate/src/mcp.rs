@@ -20,8 +20,6 @@ mod reject;
 mod resources;
 mod running;
 mod session;
-#[cfg(test)]
-mod tests;
 mod tools;
 mod watch;
 
@@ -30,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use futures_util::future::join_all;
+use serde_json::value::RawValue;
 use tokio::sync::watch as tokio_watch;
 
 use crate::access::Caller;
@@ -205,33 +203,37 @@ pub enum BatchPart {
     Call(Box<PreparedCall>),
 }
 
-/// The answers of a batch; its calls run side by side, each given to `spawn`. `None` where all were
-/// cancelled.
-pub async fn answer_batch(
+/// The answers of a batch. Its calls run side by side, each given to `spawn` at once; `None` comes
+/// where all were cancelled.
+pub fn answer_batch(
     parts: Vec<BatchPart>,
-    spawn: impl Fn(BoxFuture<'static, ()>),
-) -> Option<OutMessage> {
-    let answers = parts.into_iter().map(|part| {
-        let running = match part {
+    mut spawn: impl FnMut(BoxFuture<'static, ()>),
+) -> impl Future<Output = Option<OutMessage>> + Send + 'static {
+    let mut answers = Vec::with_capacity(parts.len());
+    for part in parts {
+        answers.push(match part {
             BatchPart::Message(message) => Err(message),
             BatchPart::Call(call) => {
                 let mut running = call.start();
                 spawn(running.detach());
                 Ok(running)
             }
-        };
-        async move {
-            match running {
-                Err(message) => Some(message),
-                Ok(mut running) => match running.ended().await {
-                    Ended::Answered(answer) => Some(answer.reply),
-                    Ended::Cancelled => None,
-                },
+        });
+    }
+    async move {
+        let mut messages = Vec::with_capacity(answers.len());
+        for answer in answers {
+            match answer {
+                Err(message) => messages.push(message),
+                Ok(mut running) => {
+                    if let Ended::Answered(answer) = running.ended().await {
+                        messages.push(answer.reply);
+                    }
+                }
             }
         }
-    });
-    let answers: Vec<OutMessage> = join_all(answers).await.into_iter().flatten().collect();
-    (!answers.is_empty()).then(|| OutMessage::batch(answers))
+        (!messages.is_empty()).then(|| OutMessage::batch(messages))
+    }
 }
 
 impl Mcp {
@@ -284,9 +286,12 @@ impl Mcp {
                 self.batch(exchange, &client, messages).await
             }
             Route::Stream { claimed } => {
-                self.client(exchange, claimed)?;
+                let client = self.client(exchange, claimed)?;
                 let who = (exchange.who)();
-                let listener = Listener::legacy(self, exchange.caller, who);
+                let mut listener = Listener::legacy(self, exchange.caller, who);
+                if let Some(session) = client.session {
+                    listener.belongs_to(session, self.enter_stream(client.scope));
+                }
                 Ok(Reply::Listen(Box::new(listener)))
             }
             Route::End => self.end(exchange).await,
@@ -310,7 +315,7 @@ impl Mcp {
             "server/discover" => Ok(Reply::Message(handshake::discover(self, asked, terms))),
             "subscriptions/listen" => {
                 let who = (exchange.who)();
-                let entered = self.enter(exchange.carrier.scope(), asked)?;
+                let entered = self.enter(exchange.carrier.scope(), asked);
                 let listener = Listener::modern(self, exchange.caller, who, asked, entered)?;
                 Ok(Reply::Listen(Box::new(listener)))
             }
@@ -346,14 +351,22 @@ impl Mcp {
     ) -> Result<Reply, Reject> {
         let Exchange { caller, inbound, .. } = exchange;
         let call = tools::call(self, caller, asked, terms, inbound.headers)?;
-        let entered = self.enter(scope, asked)?;
+        let entered = self.enter(scope, asked);
         let call = Box::new(PreparedCall::new(call, entered));
         Ok(Reply::Call { call, ends_with_client: terms.revision.is_modern() })
     }
 
     /// Notes a request that its client can take back.
-    fn enter(&self, scope: Option<Scope>, asked: &Asked<'_>) -> Result<Option<Entered>, Reject> {
-        scope.map(|scope| self.in_flight.enter(scope, asked.id)).transpose()
+    fn enter(&self, scope: Option<Scope>, asked: &Asked<'_>) -> Option<Entered> {
+        scope.map(|scope| self.in_flight.enter(scope, asked.id))
+    }
+
+    /// A session has one stream: another takes its place, so that nothing is told twice.
+    fn enter_stream(&self, scope: Option<Scope>) -> Option<Entered> {
+        let scope = scope?;
+        // No request can have this id.
+        self.in_flight.cancel(scope, RawValue::NULL);
+        Some(self.in_flight.enter(scope, RawValue::NULL))
     }
 
     /// A handshake begins anew, whatever session the client still names.
@@ -365,7 +378,8 @@ impl Mcp {
     ) -> Result<LegacyClient, Reject> {
         match (message, exchange.carrier) {
             (Incoming::Request(asked), Carrier::Http) if asked.method == "initialize" => {
-                let terms = Terms { revision: Revision::NEWEST_LEGACY, ..Terms::MODERN };
+                let terms =
+                    Terms { revision: Revision::NEWEST_LEGACY, read_only: false, log_level: None };
                 Ok(LegacyClient { terms, scope: None, session: None })
             }
             _ => self.client(exchange, claimed),
@@ -457,6 +471,7 @@ impl Mcp {
                 if let Carrier::Connection(connection) = exchange.carrier {
                     connection.agree(|agreed| agreed.revision = Some(revision));
                 }
+                let session = session.filter(|_| matches!(exchange.carrier, Carrier::Http));
                 Ok(Reply::Opened { message, session })
             }
             "ping" => Ok(Reply::Message(self.empty(asked, terms))),
@@ -499,6 +514,7 @@ impl Mcp {
             return Err(Reject::bad_request(crate::jsonrpc::INVALID_REQUEST, message));
         };
         self.change(&session, |state| state.ended = true).await?;
+        self.in_flight.cancel(Scope::Session(session.nonce), RawValue::NULL);
         Ok(Reply::Accepted)
     }
 
@@ -538,6 +554,7 @@ impl Mcp {
                 }
                 Ok(Reply::Call { call, .. }) => parts.push(BatchPart::Call(call)),
                 Ok(_) => {}
+                Err(reject) if reject.is_unasked => {}
                 Err(reject) => parts.push(BatchPart::Message(reject.message())),
             }
         }

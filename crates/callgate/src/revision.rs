@@ -61,6 +61,11 @@ impl Revision {
         }
     }
 
+    /// Those up to this one, oldest first.
+    pub fn and_older(self) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |revision| *revision <= self)
+    }
+
     /// The era that it belongs to.
     pub const fn era(self) -> Era {
         match self {

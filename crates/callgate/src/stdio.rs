@@ -6,6 +6,7 @@
 mod tests;
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,9 +74,16 @@ pub async fn serve(
         listeners: JoinSet::new(),
         options,
     };
-    let write = async { write(output, messages).await.map_err(StdioError::Io) };
-    tokio::try_join!(server.read(input), write)?;
-    Ok(())
+    let mut write = pin!(write(output, messages));
+    tokio::select! {
+        read = server.read(input) => read?,
+        written = &mut write => return Ok(written?),
+    }
+    // A client that does not read holds up no end.
+    match tokio::time::timeout(options.end_timeout, write).await {
+        Ok(written) => Ok(written?),
+        Err(_) => Ok(()),
+    }
 }
 
 async fn write(
@@ -105,7 +113,11 @@ struct Server {
 impl Server {
     async fn read(mut self, mut input: impl AsyncBufRead + Unpin) -> Result<(), StdioError> {
         loop {
-            match read_line(&mut input, self.options.max_line_bytes).await? {
+            let line = read_line(&mut input, self.options.max_line_bytes).await?;
+            // What has ended takes no place.
+            while self.calls.try_join_next().is_some() {}
+            while self.listeners.try_join_next().is_some() {}
+            match line {
                 Line::End => break,
                 Line::TooLong => {
                     let limit = self.options.max_line_bytes;
@@ -116,9 +128,6 @@ impl Server {
                 Line::Text(line) if line.iter().all(u8::is_ascii_whitespace) => {}
                 Line::Text(line) => self.answer(&line).await?,
             }
-            // What has ended need not be remembered.
-            while self.calls.try_join_next().is_some() {}
-            while self.listeners.try_join_next().is_some() {}
         }
         self.listeners.shutdown().await;
         let ended = async { while self.calls.join_next().await.is_some() {} };
@@ -167,16 +176,24 @@ impl Server {
             Ok(Reply::Call { call, .. }) => self.run(call.start()),
             Ok(Reply::Listen(listener)) if self.listeners.len() >= MAX_LISTENERS => {
                 let message = format!("no more than {MAX_LISTENERS} subscriptions at once");
-                self.refuse(listener.id(), message).await;
+                let reject = Reject::with_status(503, INTERNAL_ERROR, message);
+                self.send(listener.refused(reject).message()).await;
             }
             Ok(Reply::Listen(listener)) => self.listen(*listener),
+            Ok(Reply::Batch(parts)) if self.calls.len() + parts.len() > MAX_CALLS => {
+                let message = format!("no more than {MAX_CALLS} calls run at once");
+                let reject = Reject::with_status(503, INTERNAL_ERROR, message);
+                self.send(reject.message()).await;
+            }
             Ok(Reply::Batch(parts)) => {
                 let sender = self.sender.clone();
+                let mut runs = Vec::new();
+                let answer = answer_batch(parts, |run| runs.push(run));
+                for run in runs {
+                    self.calls.spawn(run);
+                }
                 self.calls.spawn(async move {
-                    let spawn = |run| {
-                        tokio::spawn(run);
-                    };
-                    if let Some(message) = answer_batch(parts, spawn).await {
+                    if let Some(message) = answer.await {
                         let _ = sender.send(message).await;
                     }
                 });
@@ -194,11 +211,7 @@ impl Server {
         let sender = self.sender.clone();
         self.calls.spawn(async move {
             while let Some(event) = call.next().await {
-                if let Event::Message(message) = event
-                    && sender.send(message).await.is_err()
-                {
-                    break;
-                }
+                pass_on(&sender, event).await;
             }
         });
     }
@@ -207,13 +220,16 @@ impl Server {
         let sender = self.sender.clone();
         self.listeners.spawn(async move {
             while let Some(event) = listener.next().await {
-                if let Event::Message(message) = event
-                    && sender.send(message).await.is_err()
-                {
-                    break;
-                }
+                pass_on(&sender, event).await;
             }
         });
+    }
+}
+
+/// Lines need no sign of life; and where nobody reads, the end is near.
+async fn pass_on(sender: &mpsc::Sender<OutMessage>, event: Event) {
+    if let Event::Message(message) = event {
+        let _ = sender.send(message).await;
     }
 }
 

@@ -46,6 +46,29 @@ async fn rmcp_answers_every_case() {
     answers_every_case(Candidate::Rmcp).await;
 }
 
+#[tokio::test]
+async fn callgate_answers_every_case() {
+    answers_every_case(Candidate::Callgate).await;
+}
+
+#[tokio::test]
+async fn bare_replies_in_callgates_bytes() {
+    for case in Case::ALL {
+        let request = case.requests(TOOLS).into_iter().next().unwrap();
+        let mut replies = Vec::new();
+        for candidate in [Candidate::Bare, Candidate::Callgate] {
+            let mut sent = Request::post("/mcp").header("host", "127.0.0.1");
+            for (name, value) in &request.headers {
+                sent = sent.header(*name, value);
+            }
+            let sent = sent.body(request.body.clone().into()).unwrap();
+            let (_, body) = send(super::router(candidate, TOOLS).unwrap(), sent).await;
+            replies.push(String::from_utf8(body).unwrap());
+        }
+        assert_eq!(replies[0], replies[1], "{case}");
+    }
+}
+
 async fn rest(path: &str, token: usize, body: Option<Value>) -> (StatusCode, String) {
     let router = super::router(Candidate::Callgate, TOOLS).unwrap();
     let method = if body.is_some() { "POST" } else { "GET" };

@@ -75,6 +75,7 @@ impl Client {
         let (connection, under_way) =
             self.connections.get_mut(connection).context("no such connection")?;
         *under_way = Some(request);
+        self.heard = Instant::now();
         connection.send(&prepared.bytes)
     }
 

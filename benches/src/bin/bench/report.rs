@@ -43,7 +43,7 @@ fn method(plan: &Plan) -> String {
         "## Method\n\n\
          - **bare** is an axum handler that reads the envelope of JSON-RPC and writes a reply of the \
          same shape as Callgate's. It checks no token, knows no tools and looks at no arguments: \
-         nothing in axum can cost less.\n\
+         it is the floor.\n\
          - **callgate** is the library's router. It checks the token, decides what the caller may, \
          and checks the arguments against the tool's schema.\n\
          - **rmcp** is rmcp 3.8.0 without sessions and with JSON replies, behind a token check in \

@@ -46,6 +46,8 @@ pub(crate) async fn run(
         allowed_origins: config.allowed_origins.clone(),
         raw_request: config.raw_request,
         mcp_at_root: true,
+        // Those who only listen leave half of the connections to the others.
+        max_streams: (config.max_connections / 2).max(1),
         ..HttpOptions::default()
     };
     let router =
@@ -207,6 +209,7 @@ fn announce(
         let line = json!({
             "address": address.to_string(),
             "url": url,
+            "mcp": format!("{url}/mcp"),
             "database": config.database,
             "require_auth": config.require_auth,
             "tools": catalog.len(),
@@ -219,6 +222,7 @@ fn announce(
     printer.data(format_args!("Callgate {} listens on {url}", env!("CARGO_PKG_VERSION")));
     let plural = if catalog.len() == 1 { "" } else { "s" };
     printer.data(format_args!("{} tool{plural} from {}", catalog.len(), config.database));
+    printer.data(format_args!("MCP is at {url}/mcp"));
     if let [(_, token), ..] = tokens {
         printer.data("\nTokens, new on each start:");
         for (user, token) in tokens {

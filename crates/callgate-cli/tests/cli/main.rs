@@ -5,6 +5,7 @@ mod admin;
 mod clients;
 mod configuration;
 mod demo;
+mod mcp;
 mod reload;
 mod server;
 mod support;

@@ -144,12 +144,17 @@ impl Server {
     }
 
     pub(crate) fn request(&self, head: &str, token: &str, body: &str) -> Reply {
+        self.request_with(head, "", token, body)
+    }
+
+    /// With further headers, each ending its line.
+    pub(crate) fn request_with(&self, head: &str, more: &str, token: &str, body: &str) -> Reply {
         let authorization = match token {
             "" => String::new(),
             token => format!("Authorization: Bearer {token}\r\n"),
         };
         let text = format!(
-            "{head} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{authorization}\
+            "{head} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{authorization}{more}\
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
@@ -204,6 +209,7 @@ fn read_all(stream: &mut TcpStream) -> String {
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
+    head: String,
     pub(crate) body: String,
 }
 
@@ -211,7 +217,12 @@ impl Reply {
     pub(crate) fn parse(text: &str) -> Self {
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Self { status, body: body.to_owned() }
+        Self { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let headers = self.head.lines().filter_map(|line| line.split_once(": "));
+        headers.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, v)| v).next()
     }
 
     pub(crate) fn json(&self) -> Value {

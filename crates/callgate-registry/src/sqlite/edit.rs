@@ -320,7 +320,7 @@ impl Edit for SqliteStore {
         let number: i64 = sqlx::query(next).fetch_one(&mut *transaction).await?.try_get(0)?;
         let sql = "INSERT INTO callgate_sessions (nonce, number, ended, log_level, ends_at)
                    VALUES (?, ?, ?, ?, ?) ON CONFLICT (nonce) DO UPDATE SET
-                   number = excluded.number, ended = excluded.ended,
+                   number = excluded.number, ended = MAX(ended, excluded.ended),
                    log_level = excluded.log_level";
         sqlx::query(sql)
             .bind(&row.nonce)

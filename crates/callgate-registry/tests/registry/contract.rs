@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use callgate::Mask;
 use callgate_registry::{
-    Edit as _, Holder, Load as _, MethodRow, NewToken, StoreError, Token, access,
+    Edit as _, Holder, Load as _, MethodRow, NewToken, SessionRow, StoreError, Token, access,
 };
 
 use super::registry;
@@ -234,4 +234,46 @@ async fn names_and_sections_are_written_once() {
 async fn a_store_error_has_a_cause_and_a_message_of_its_own() {
     let error = StoreError::Missing("x".to_owned());
     assert_eq!(error.to_string(), "there is no registry at `x`");
+}
+
+#[tokio::test]
+async fn the_first_key_stays_the_first() {
+    let registry = registry().await;
+    let store = &registry.store;
+    assert!(store.keys("session").await.unwrap().is_empty());
+    for (purpose, secret) in [("session", "aa"), ("session", "bb"), ("other", "cc")] {
+        store.add_first_key(purpose, secret).await.unwrap();
+    }
+    assert_eq!(store.keys("session").await.unwrap(), ["aa"]);
+}
+
+#[tokio::test]
+async fn d34_sessions_are_read_in_the_order_of_their_changes() {
+    let registry = registry().await;
+    let store = &registry.store;
+    let row = |nonce: &str, ended, ends_at| SessionRow {
+        nonce: nonce.to_owned(),
+        number: 0,
+        ended,
+        log_level: Some("error".to_owned()),
+        ends_at,
+    };
+    let before = store.revisions().await.unwrap();
+    for change in [row("a", false, 10), row("b", true, 20), row("a", true, 10), row("a", false, 10)]
+    {
+        store.keep_session(&change).await.unwrap();
+    }
+    assert_eq!(store.revisions().await.unwrap(), before, "no reload");
+    let rows = store.sessions_after(0).await.unwrap();
+    let seen: Vec<(&str, bool)> = rows.iter().map(|row| (row.nonce.as_str(), row.ended)).collect();
+    assert_eq!(seen, [("b", true), ("a", true)], "what has ended stays so");
+    let (older, newer) = rows.split_first().unwrap();
+    assert_eq!(store.sessions_after(older.number).await.unwrap(), newer);
+    store.forget_sessions(10, 10).await.unwrap();
+    assert_eq!(store.sessions_after(0).await.unwrap(), std::slice::from_ref(older), "a is over");
+    store.keep_session(&row("c", true, 20)).await.unwrap();
+    store.forget_sessions(10, 1).await.unwrap();
+    let left = store.sessions_after(0).await.unwrap();
+    assert_eq!(left.iter().map(|row| row.nonce.as_str()).collect::<Vec<_>>(), ["c"], "the newest");
+    assert!(left.iter().all(|row| newer.iter().all(|old| row.number > old.number)), "new numbers");
 }

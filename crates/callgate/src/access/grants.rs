@@ -155,7 +155,7 @@ pub struct Grants {
 }
 
 /// The listing that these grants last had, and the number of its catalog: most requests need no other,
-/// and to look for it by all the grants costs as much as the rest of the request.
+/// and need not look for it by all the grants.
 #[derive(Debug, Default)]
 struct SeenListing(ArcSwapOption<(u64, Weak<Listing>)>);
 

@@ -59,7 +59,6 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AuthenticateErr
 }
 
 /// Who sends a request, or what they are told instead.
-#[expect(clippy::result_large_err, reason = "a response is large, and is sent at once")]
 pub(super) async fn caller(shared: &Shared, parts: &Parts) -> Result<Caller, Response> {
     let caller = match shared.authenticate.authenticate(parts).await {
         Ok(caller) => caller,

@@ -93,8 +93,8 @@ pub(super) fn check(
     let host = headers.get(HOST).map(text);
     let host = host.as_deref().or_else(|| uri.authority().map(Authority::as_str));
     let is_known = |host: &str| is_local_or_address(host) || lists(&options.allowed_hosts, host);
-    if let Some(host) = host.filter(|host| !is_known(name_of(host))) {
-        return Err(Refused::Host(host.chars().take(200).collect()));
+    if let Some(name) = host.map(name_of).filter(|name| !is_known(name)) {
+        return Err(Refused::Host(name.chars().take(200).collect()));
     }
     let mut origins = headers.get_all(ORIGIN).iter();
     let Some(origin) = origins.next() else { return Ok(None) };

@@ -11,14 +11,15 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::body::{self, Slices};
 use super::{Authenticate, Shared, authenticate, guard, reply, rest, sse};
 use crate::access::Caller;
-use crate::jsonrpc::{INVALID_REQUEST, PARSE_ERROR};
+use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR};
 use crate::mcp::{
-    Answer, Carrier, Ended, Exchange, Header, Headers, Identify, Inbound, METHOD, NAME, OutMessage,
-    PROTOCOL_VERSION, PreparedCall, Reject, Reply, SESSION_ID, Verb, answer_batch,
+    Answer, BatchPart, Carrier, Ended, Exchange, Header, Headers, Identify, Inbound, METHOD, NAME,
+    OutMessage, PROTOCOL_VERSION, PreparedCall, Reject, Reply, SESSION_ID, Verb, answer_batch,
 };
 use crate::upstream::BoxFuture;
 
@@ -103,31 +104,69 @@ async fn answer(
         }
         Ok(Reply::Accepted) if verb == Verb::Delete => StatusCode::NO_CONTENT.into_response(),
         Ok(Reply::Accepted) => StatusCode::ACCEPTED.into_response(),
-        Ok(Reply::Call { call, ends_with_client }) => run(accepted, *call, ends_with_client).await,
-        Ok(Reply::Batch(parts)) => {
-            let spawn = |run| {
-                tokio::spawn(run);
-            };
-            match answer_batch(parts, spawn).await {
-                Some(message) => accepted.reply(message),
-                None => accepted.nothing(),
+        Ok(Reply::Call { call, ends_with_client: true }) => run(accepted, *call, None).await,
+        Ok(Reply::Call { call, ends_with_client: false }) => {
+            match Arc::clone(&shared.legacy_calls).try_acquire_owned() {
+                Ok(place) => run(accepted, *call, Some(place)).await,
+                Err(_) => rejected(&too_many("calls run").of(call.id())),
             }
         }
-        Ok(Reply::Listen(listener)) if accepted.stream => sse::of_listener(listener),
-        Ok(Reply::Listen(_)) => {
+        Ok(Reply::Batch(parts)) => batch(shared, accepted, parts).await,
+        Ok(Reply::Listen(listener)) if accepted.stream => {
+            match Arc::clone(&shared.streams).try_acquire_owned() {
+                Ok(place) => sse::of_listener(listener, place),
+                Err(_) => rejected(&listener.refused(too_many("clients listen"))),
+            }
+        }
+        Ok(Reply::Listen(listener)) => {
             let message = "this is a stream: accept `text/event-stream`, or POST a message";
-            rejected(&Reject::with_status(406, INVALID_REQUEST, message))
+            let reject = Reject::with_status(406, INVALID_REQUEST, message);
+            rejected(&listener.refused(reject))
         }
     }
 }
 
-async fn run(accepted: Accepted, call: PreparedCall, ends_with_client: bool) -> Response {
+fn too_many(what: &str) -> Reject {
+    Reject::with_status(503, INTERNAL_ERROR, format!("too many {what} already; try again later"))
+}
+
+/// The calls of a batch take their places together, and give them back together.
+async fn batch(shared: &Shared, accepted: Accepted, parts: Vec<BatchPart>) -> Response {
+    let calls = parts.iter().filter(|part| matches!(part, BatchPart::Call(_))).count();
+    let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+    let Ok(places) = Arc::clone(&shared.legacy_calls).try_acquire_many_owned(calls) else {
+        return rejected(&too_many("calls run"));
+    };
+    let places = Arc::new(places);
+    let spawn = |run: BoxFuture<'static, ()>| {
+        let places = Arc::clone(&places);
+        tokio::spawn(async move {
+            run.await;
+            drop(places);
+        });
+    };
+    match answer_batch(parts, spawn).await {
+        Some(message) => accepted.reply(message),
+        None => accepted.nothing(),
+    }
+}
+
+/// Runs a call; one that has a `place` of its own goes on when its client goes away.
+async fn run(
+    accepted: Accepted,
+    call: PreparedCall,
+    place: Option<OwnedSemaphorePermit>,
+) -> Response {
     let mut running = call.start();
     if let Some(ended) = running.ended_at_once().await {
         return accepted.answer(ended);
     }
-    if !ends_with_client {
-        tokio::spawn(running.detach());
+    if let Some(place) = place {
+        let run = running.detach();
+        tokio::spawn(async move {
+            run.await;
+            drop(place);
+        });
     }
     if !accepted.stream {
         return accepted.answer(running.ended().await);

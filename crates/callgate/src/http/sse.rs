@@ -9,6 +9,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::mcp::{Event, Listener, OutMessage, RunningCall};
 
@@ -25,11 +26,13 @@ pub(super) fn of_call(call: RunningCall) -> Response {
 }
 
 /// What a listening client is told.
-pub(super) fn of_listener(listener: Box<Listener>) -> Response {
-    let events = async |mut listener: Box<Listener>| Some((listener.next().await?, listener));
+pub(super) fn of_listener(listener: Box<Listener>, place: OwnedSemaphorePermit) -> Response {
+    let events = async |(mut listener, place): (Box<Listener>, OwnedSemaphorePermit)| {
+        Some((listener.next().await?, (listener, place)))
+    };
     // At once, so that the client knows that it is heard.
     let opened = stream::iter([Event::KeepAlive]);
-    respond(opened.chain(stream::unfold(listener, events)))
+    respond(opened.chain(stream::unfold((listener, place), events)))
 }
 
 fn respond(events: impl Stream<Item = Event> + Send + 'static) -> Response {

@@ -10,11 +10,7 @@ use crate::revision::Revision;
 
 pub(super) async fn mcp(State(shared): State<Shared>) -> Response {
     let settings = shared.gateway.settings();
-    let offered: Vec<&str> = Revision::ALL
-        .iter()
-        .filter(|revision| **revision <= settings.protocol_version)
-        .map(|revision| revision.as_str())
-        .collect();
+    let offered: Vec<&str> = settings.protocol_version.and_older().map(Revision::as_str).collect();
     let body = json!({
         "name": settings.server_name,
         "version": settings.server_version,

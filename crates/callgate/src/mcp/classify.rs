@@ -216,16 +216,11 @@ fn legacy_only(version: &str, newest: Revision) -> Reject {
 
 fn unsupported(version: &str, newest: Revision) -> Reject {
     // Only those that can be asked for in this way: a client would try again with the others.
-    let modern = offered(newest).filter(|revision| revision.is_modern());
+    let modern = newest.and_older().filter(|revision| revision.is_modern());
     let supported: Vec<&str> = modern.map(Revision::as_str).collect();
     let message = format!("Unsupported protocol version {version}");
     let data = json!({"supported": supported, "requested": version});
     Reject::bad_request(UNSUPPORTED_VERSION, message).with_data(data)
-}
-
-/// The revisions that are offered, oldest first.
-pub(crate) fn offered(newest: Revision) -> impl Iterator<Item = Revision> {
-    Revision::ALL.into_iter().filter(move |revision| *revision <= newest)
 }
 
 fn missing_meta(meta: &Members<'_>) -> Reject {
@@ -294,7 +289,7 @@ fn claimed(headers: Option<&dyn Headers>, newest: Revision) -> Result<Option<Rev
     match Revision::from_str(version) {
         Ok(revision) if !revision.is_modern() && revision <= newest => Ok(Some(revision)),
         _ => {
-            let offered: Vec<&str> = offered(newest).map(Revision::as_str).collect();
+            let offered: Vec<&str> = newest.and_older().map(Revision::as_str).collect();
             let message = format!(
                 "Unsupported protocol version in the header `MCP-Protocol-Version`: {version}; \
                  supported are {}",

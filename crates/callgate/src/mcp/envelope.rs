@@ -95,8 +95,10 @@ impl<'de> Visitor<'de> for Envelope {
                 params.replace(map.next_value_seed(ParamsSeed)?).is_none()
             } else {
                 let value = map.next_value()?;
-                head.member(&key, value)
-                    .unwrap_or_else(|| others.len() < MAX_MEMBERS && others.add(key.clone(), value))
+                if others.len() >= MAX_MEMBERS {
+                    return Err(serde::de::Error::custom("the message has too many members"));
+                }
+                head.member(&key, value).unwrap_or_else(|| others.add(key.clone(), value))
             };
             if !is_new {
                 return Err(serde::de::Error::custom(format_args!(

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde_json::json;
 
-use super::classify::{Asked, offered};
+use super::classify::Asked;
 use super::members::Members;
 use super::message::{OutMessage, ResultWriter, ServerInfo};
 use super::reject::Reject;
@@ -21,7 +21,7 @@ const DISCOVER_TTL_MS: u32 = 60_000;
 /// `server/discover`
 pub(super) fn discover(mcp: &Mcp, asked: &Asked<'_>, terms: Terms) -> OutMessage {
     let settings = mcp.gateway.settings();
-    let versions: Vec<&str> = offered(settings.protocol_version).map(Revision::as_str).collect();
+    let versions: Vec<&str> = settings.protocol_version.and_older().map(Revision::as_str).collect();
     let mut result = ResultWriter::new(asked.id, terms.revision, 300);
     result.value("supportedVersions", &versions);
     result.value("capabilities", &capabilities());

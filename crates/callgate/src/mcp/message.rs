@@ -140,11 +140,9 @@ impl ResultWriter {
     pub(crate) fn finish(mut self, settings: &Settings) -> OutMessage {
         if self.revision.is_modern() {
             let out = self.member("_meta");
-            out.extend_from_slice(b"{\"io.modelcontextprotocol/serverInfo\":{\"name\":");
-            write_json(out, &settings.server_name);
-            out.extend_from_slice(b",\"version\":");
-            write_json(out, &settings.server_version);
-            out.extend_from_slice(b"}}");
+            out.extend_from_slice(b"{\"io.modelcontextprotocol/serverInfo\":");
+            write_json(out, &ServerInfo::of(settings));
+            out.push(b'}');
         }
         self.end()
     }

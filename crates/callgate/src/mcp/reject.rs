@@ -20,41 +20,38 @@ pub struct Reject {
 }
 
 impl Reject {
-    fn new(status: u16, code: i64, message: impl Into<String>) -> Self {
-        Self { status, id: None, error: Box::new(RpcError::new(code, message)), is_unasked: false }
-    }
-
     /// 400
     pub(crate) fn bad_request(code: i64, message: impl Into<String>) -> Self {
-        Self::new(400, code, message)
+        Self::with_status(400, code, message)
     }
 
     /// 200: the request was understood, and its parameters are wrong. Another status could make a
     /// client of both eras fall back.
     pub(crate) fn invalid_params(message: impl Into<String>) -> Self {
-        Self::new(200, INVALID_PARAMS, message)
+        Self::with_status(200, INVALID_PARAMS, message)
     }
 
     /// Unknown to this revision.
     pub(crate) fn no_such_method(method: &str, is_modern: bool) -> Self {
         let method: String = method.chars().take(200).collect();
         let status = if is_modern { 404 } else { 200 };
-        Self::new(status, METHOD_NOT_FOUND, format!("Method not found: {method}"))
+        Self::with_status(status, METHOD_NOT_FOUND, format!("Method not found: {method}"))
     }
 
     /// Also for ids that were never ours.
     pub(crate) fn no_such_session() -> Self {
         let message = "the session is unknown, has ended or is another user's; initialize again";
-        Self::new(404, INVALID_REQUEST, message)
+        Self::with_status(404, INVALID_REQUEST, message)
     }
 
     pub(crate) fn method_not_allowed() -> Self {
-        Self::new(405, INVALID_REQUEST, "this revision only takes POST here")
+        Self::with_status(405, INVALID_REQUEST, "this revision only takes POST here")
     }
 
     /// Any status and code.
     pub fn with_status(status: u16, code: i64, message: impl Into<String>) -> Self {
-        Self::new(status, code, message)
+        let error = Box::new(RpcError::new(code, message));
+        Self { status, id: None, error, is_unasked: false }
     }
 
     pub(crate) fn with_data(mut self, data: Value) -> Self {

@@ -11,17 +11,13 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::message::OutMessage;
-use super::reject::Reject;
 use super::session::Nonce;
 use super::tools::{Answer, Progress, ToolCall};
 use super::watch::{Event, KEEP_ALIVE};
-use crate::jsonrpc::INTERNAL_ERROR;
 use crate::upstream::BoxFuture;
 
 /// How often a client that asked for it hears that a call is still running.
 const PROGRESS: Duration = Duration::from_secs(5);
-/// A client that goes away does not end a legacy call, so their number is bounded.
-const MAX_CALLS: usize = 4096;
 
 /// Whose calls an id belongs to: ids are unique within a session or a connection only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,20 +43,17 @@ impl InFlight {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a call, until what comes back is dropped.
-    pub(crate) fn enter(self: &Arc<Self>, scope: Scope, id: &RawValue) -> Result<Entered, Reject> {
+    /// Notes a call, until what comes back is dropped. How many there are is for the transport to
+    /// bound.
+    pub(crate) fn enter(self: &Arc<Self>, scope: Scope, id: &RawValue) -> Entered {
         let (cancel, cancelled) = oneshot::channel();
         let key = (scope, id.get().to_owned());
         let mut calls = self.lock();
-        if calls.cancel.len() >= MAX_CALLS {
-            let message = "too many calls are under way; try again later";
-            return Err(Reject::with_status(503, INTERNAL_ERROR, message));
-        }
         calls.count += 1;
         let number = calls.count;
         calls.cancel.insert(key.clone(), (number, cancel));
         drop(calls);
-        Ok(Entered { calls: Arc::clone(self), key, number, cancelled })
+        Entered { calls: Arc::clone(self), key, number, cancelled }
     }
 
     /// Cancels a call; one that is over or unknown is none of ours.
@@ -249,7 +242,7 @@ impl RunningCall {
     }
 }
 
-fn every(period: Duration, since: Instant) -> Interval {
+pub(super) fn every(period: Duration, since: Instant) -> Interval {
     let mut interval = tokio::time::interval_at(since + period, period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval

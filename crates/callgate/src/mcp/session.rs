@@ -19,7 +19,7 @@ use crate::upstream::BoxFuture;
 
 /// How long a session lasts: nearly no client starts another when one is over.
 const LIFETIME: Duration = Duration::from_hours(24 * 30);
-/// So many sessions can have a state of their own; beyond, the least used lose it.
+/// So many sessions can have a state of their own; beyond, some lose it.
 const MAX_STATES: u64 = 100_000;
 /// What the ids of this form begin with.
 const FORM: u8 = 1;
@@ -35,7 +35,7 @@ pub type Nonce = [u8; 16];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) revision: Revision,
-    /// What the client said that it can do.
+    /// What the client said that it can do; for when it is asked something.
     pub(crate) capabilities: Capabilities,
     /// The user that it was opened by; nobody else may use it.
     pub(crate) user: Option<i64>,
@@ -146,7 +146,11 @@ impl Sessions {
 
     /// A state that another server, or this one before its restart, kept.
     pub fn learn(&self, change: SessionChange) {
-        self.states.insert(change.nonce, change.state);
+        // What has ended stays so, in whatever order it is heard.
+        self.states.entry(change.nonce).and_upsert_with(|known| {
+            let ended = known.is_some_and(|known| known.into_value().ended);
+            SessionState { ended: ended || change.state.ended, ..change.state }
+        });
     }
 
     /// A new session's id; none without a key or without randomness, and then the client is served
@@ -321,6 +325,10 @@ mod tests {
         assert!(other.find(&id, &caller(7), now).is_none());
         let expected = SessionState { ended: true, log_level: Some(LogLevel::Error) };
         assert_eq!(other.state(&session), expected);
+        // A server that has not heard of the end must not undo it.
+        let late = SessionState { ended: false, log_level: Some(LogLevel::Debug) };
+        other.learn(SessionChange { nonce: session.nonce, state: late, ends_at: session.ends_at });
+        assert!(other.find(&id, &caller(7), now).is_none());
     }
 
     proptest! {

@@ -21,6 +21,7 @@ use crate::gateway::{CallError, Found, ToolRef};
 use crate::jsonrpc::{INVALID_REQUEST, RpcError};
 use crate::listing::PageLimit;
 use crate::local::TOOL_ERROR;
+use crate::method::Safety;
 use crate::revision::Revision;
 use crate::tool::{Output, Shape};
 
@@ -64,7 +65,6 @@ pub struct ToolCall {
     arguments: Option<Box<RawValue>>,
     terms: Terms,
     progress_token: Option<Box<RawValue>>,
-    log_level: Option<LogLevel>,
 }
 
 /// How a call ended.
@@ -97,6 +97,10 @@ pub(super) fn call(
         .gateway
         .find(caller, ToolRef::Name(&name))
         .map_err(|error| Reject::invalid_params(error.to_string()))?;
+    if terms.read_only && found.entry().is_none_or(|entry| entry.safety() != Safety::ReadOnly) {
+        let message = format!("Tool '{name}' is not read-only; use POST");
+        return Err(Reject::with_status(405, INVALID_REQUEST, message));
+    }
     if let (true, Some(headers), Some(entry)) = (terms.revision.is_modern(), headers, found.entry())
     {
         param_headers::check(&entry.headers, arguments, headers)?;
@@ -109,7 +113,6 @@ pub(super) fn call(
         arguments: arguments.map(ToOwned::to_owned),
         terms,
         progress_token: progress_token.map(ToOwned::to_owned),
-        log_level: terms.log_level,
     })
 }
 
@@ -182,14 +185,12 @@ impl ToolCall {
         let mut notes = Vec::new();
         let reply = match error {
             CallError::NotFound(error) => self.reject(Reject::invalid_params(error.to_string())),
-            CallError::NotReadOnly(_) => {
-                let message = format!("{error}; use POST");
-                self.reject(Reject::with_status(405, INVALID_REQUEST, message))
-            }
+            // Was looked at before.
+            CallError::NotReadOnly(_) => self.told(&error.to_string(), None),
             CallError::Arguments(error) => self.told(&error.to_string(), None),
             CallError::Rpc(error) => self.told(&described(&error), None),
             CallError::Failed { error_id } => {
-                if self.log_level.is_some_and(|level| level <= LogLevel::Error) {
+                if self.terms.log_level.is_some_and(|level| level <= LogLevel::Error) {
                     notes.push(failure_note(&error_id));
                 }
                 self.told(&format!("Tool execution failed (error id {error_id})"), None)

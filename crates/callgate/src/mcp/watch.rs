@@ -8,12 +8,13 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::time::{Instant, Interval};
 
 use super::classify::Asked;
 use super::message::{OutMessage, ResultWriter, write_json};
 use super::reject::Reject;
-use super::running::Entered;
+use super::running::{Entered, every};
+use super::session::Session;
 use super::{Mcp, Terms};
 use crate::access::Caller;
 use crate::upstream::BoxFuture;
@@ -55,6 +56,8 @@ pub struct Listener {
     phase: Phase,
     /// Where the client can take it back.
     entered: Option<Entered>,
+    /// The legacy session that it belongs to.
+    session: Option<Session>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +78,12 @@ impl Listener {
     /// A legacy client's own stream.
     pub fn legacy(mcp: &Arc<Mcp>, caller: &Caller, who: Arc<dyn Identify>) -> Self {
         Self::new(mcp, caller, who, None, true)
+    }
+
+    /// Ends with its session, or when another stream takes its place.
+    pub(super) fn belongs_to(&mut self, session: Session, entered: Option<Entered>) {
+        self.session = Some(session);
+        self.entered = entered;
     }
 
     /// `subscriptions/listen`
@@ -107,8 +116,7 @@ impl Listener {
         // In this order, so that no change is between the two.
         let changes = mcp.gateway.changes();
         let content = mcp.gateway.content_for(caller);
-        let mut alive = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
-        alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let alive = every(KEEP_ALIVE, Instant::now());
         Self {
             mcp: Arc::clone(mcp),
             who,
@@ -121,12 +129,17 @@ impl Listener {
             alive,
             phase: Phase::Open,
             entered: None,
+            session: None,
         }
     }
 
-    /// The id of the request that opened it; null for a legacy stream, which has none.
-    pub fn id(&self) -> &RawValue {
-        self.subscription.as_deref().unwrap_or(RawValue::NULL)
+    /// What is told where there is no place for it: with the id of the request that opened it, which
+    /// a legacy stream does not have.
+    pub fn refused(&self, reject: Reject) -> Reject {
+        match self.subscription.as_deref() {
+            Some(id) => reject.of(id),
+            None => reject,
+        }
     }
 
     /// What to send next; `None` at the end.
@@ -154,7 +167,9 @@ impl Listener {
                 }
                 _ = self.alive.tick() => true,
             };
-            let Some(caller) = self.who.identify().await else {
+            let has_ended =
+                self.session.as_ref().is_some_and(|session| self.mcp.sessions.state(session).ended);
+            let Some(caller) = self.who.identify().await.filter(|_| !has_ended) else {
                 self.phase = Phase::Ending;
                 break;
             };

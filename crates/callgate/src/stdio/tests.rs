@@ -1,4 +1,5 @@
 //! Lines in, lines out, over a pipe in memory.
+#![expect(clippy::needless_pass_by_value, reason = "calls read better with `json!` in place")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -233,4 +234,55 @@ async fn a_credential_that_is_no_longer_good_ends_the_service() {
     client.known.0.store(false, Ordering::SeqCst);
     client.send(request(2, "ping", json!({}))).await;
     assert!(matches!(client.server.await.unwrap(), Err(StdioError::Credential)));
+}
+
+#[tokio::test]
+async fn there_is_room_for_so_many_calls_and_what_has_ended_takes_none() {
+    let mut client = Client::new(StdioOptions::default());
+    let limit = i64::try_from(MAX_CALLS).unwrap();
+    for round in 0..2 {
+        for id in 0..limit {
+            client.send(request(id, "tools/call", json!({"name": "slow"}))).await;
+        }
+        let refused = client.ask(request(limit, "tools/call", json!({"name": "slow"}))).await;
+        assert_eq!(refused["error"]["code"], -32603, "{round}");
+        assert_eq!(refused["id"], limit);
+        client.go.add_permits(MAX_CALLS);
+        for _ in 0..limit {
+            assert!(client.next().await["result"].is_object());
+        }
+    }
+    let calls: Vec<Value> =
+        (0..90).map(|id| request(id, "tools/call", json!({"name": "slow"}))).collect();
+    for _ in 0..2 {
+        client.send(json!(calls)).await;
+    }
+    assert_eq!(client.ask(json!(calls)).await["error"]["code"], -32603, "calls of batches count");
+    client.go.add_permits(180);
+    for _ in 0..2 {
+        assert_eq!(client.next().await.as_array().unwrap().len(), 90);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_holds_up_no_end() {
+    let go = StdioOptions::default();
+    let mut client = Client::new(go);
+    let names: Vec<String> = (0..2_000).map(|number| format!("tool{number}")).collect();
+    set_tools(&client.gateway, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    // Larger than the pipe, and nobody reads it.
+    client.send(request(1, "tools/list", json!({}))).await;
+    client.input.take().unwrap().shutdown().await.unwrap();
+    let ended = tokio::time::timeout(go.end_timeout * 3, client.server).await;
+    assert!(ended.unwrap().unwrap().is_ok());
+    drop(client.lines);
+}
+
+#[tokio::test]
+async fn a_notification_that_is_wrong_has_no_answer() {
+    let mut client = Client::new(StdioOptions::default());
+    for params in [json!([1]), json!(7), json!(null), json!({"_meta": 1})] {
+        client.send(json!({"jsonrpc": "2.0", "method": "notifications/x", "params": params})).await;
+    }
+    assert_eq!(client.ask(request(1, "ping", json!({}))).await["id"], 1);
 }

@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 pub(crate) enum Shape {
     /// REST: everything, with the method's id as the name.
     Rest,
-    /// MCP up to 2025-03-26: neither title nor output schema.
+    /// MCP up to 2025-03-26: neither title nor output schema. The annotations of 2025-03-26 are in
+    /// 2024-11-05 too, where clients do not mind them.
     Plain,
     /// MCP from 2025-06-18 on: the output is an object, anything else is wrapped as `result`.
     ObjectOutput,

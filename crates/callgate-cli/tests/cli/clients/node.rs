@@ -43,7 +43,7 @@ fn directory() -> &'static Path {
         }
         let install = ["install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"];
         let output = Command::new("npm").args(install).current_dir(&target).output();
-        let output = output.expect("the real clients need npm, which is not there");
+        let output = output.unwrap_or_else(|error| panic!("the real clients need npm: {error}"));
         let talk = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "npm cannot install the real clients: {talk}");
         std::fs::write(marker, wanted).unwrap();

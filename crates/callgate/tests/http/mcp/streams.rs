@@ -154,8 +154,8 @@ async fn what_was_not_asked_for_is_not_told() {
         assert_eq!(client.error("subscriptions/listen", params).await, (200, -32602));
     }
     let json_only = Client { accept: "application/json", ..client };
-    let params = json!({"notifications": {}});
-    assert_eq!(json_only.error("subscriptions/listen", params).await, (406, -32600));
+    let refused = json_only.ask("subscriptions/listen", json!({"notifications": {}})).await;
+    assert_eq!((code(&refused), &refused.json()["id"]), ((406, -32600), &json!(1)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,6 +176,62 @@ async fn a_legacy_client_listens_on_a_stream_of_its_own() {
     assert_eq!(changed, expected);
     app.mcp.close();
     assert!(stream.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_has_one_stream_which_ends_with_it() {
+    let (app, slow) = app();
+    let mut client = app.client("reader", "2025-06-18");
+    client.initialize().await;
+    let session = client.session.clone().unwrap();
+    let open = async || {
+        let get = request("GET", "reader", "/mcp")
+            .header("accept", "text/event-stream")
+            .header("mcp-session-id", &session);
+        Stream::of(app.respond(get.body(Body::empty()).unwrap()).await)
+    };
+    let mut first = open().await;
+    let mut second = open().await;
+    assert!(first.next().await.is_none(), "another took its place");
+    without(&app, &slow, "shape.list");
+    assert_eq!(second.next().await.unwrap()["method"], "notifications/tools/list_changed");
+    let end = request("DELETE", "reader", "/mcp").header("mcp-session-id", &session);
+    assert_eq!(app.send(end.body(Body::empty()).unwrap()).await.status, 204);
+    assert!(second.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_room_for_so_many_listeners_and_legacy_calls() {
+    let slow = Slow::new();
+    let app = App::with(
+        tools(&slow),
+        options(|options| {
+            options.max_streams = 1;
+            options.max_legacy_calls = 1;
+        }),
+    );
+    let first = listen(&app, "reader").await;
+    let params = json!({"notifications": {"toolsListChanged": true}});
+    let client = app.client("reader", MODERN);
+    let second = client.ask("subscriptions/listen", params).await;
+    assert_eq!((code(&second), &second.json()["id"]), ((503, -32603), &json!(1)));
+    drop(first);
+    listen(&app, "reader").await;
+    let legacy = app.client("reader", "2025-03-26");
+    // It goes on without its client, and keeps its place.
+    drop(legacy.stream("tools/call", json!({"name": "slow"})).await);
+    slow.until_started().await;
+    let refused = legacy.ask("tools/call", json!({"name": "shape_object"})).await;
+    assert_eq!((code(&refused), &refused.json()["id"]), ((503, -32603), &json!(1)));
+    let call = legacy.message("tools/call", json!({"name": "shape_object"}));
+    assert_eq!(code(&legacy.send(&json!([call])).await), (503, -32603));
+    client.call("shape_object", json!({})).await;
+    slow.go.add_permits(1);
+    while slow.counts() == (0, 0) {
+        tokio::task::yield_now().await;
+    }
+    tokio::task::yield_now().await;
+    legacy.call("shape_object", json!({})).await;
 }
 
 #[tokio::test(start_paused = true)]

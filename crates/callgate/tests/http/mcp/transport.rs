@@ -50,8 +50,11 @@ async fn gap_3_batches_of_2025_03_26_are_answered_as_lists() {
         assert_eq!(code(&reply), (400, -32600), "{other}");
     }
     let notes = json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]).to_string();
-    let reply = post(&app, &[], &notes).await;
-    assert_eq!((reply.status.as_u16(), reply.text.as_str()), (202, ""));
+    let wrong = json!([{"jsonrpc": "2.0", "method": "notifications/x", "params": [1]}]).to_string();
+    for body in [notes, wrong] {
+        let reply = post(&app, &[], &body).await;
+        assert_eq!((reply.status.as_u16(), reply.text.as_str()), (202, ""));
+    }
 }
 
 #[tokio::test]
@@ -77,9 +80,9 @@ async fn d23_gap_1_a_foreign_origin_or_host_is_403_everywhere() {
         post(&app, &[("host", "localhost"), ("origin", "http://evil.example.com")], ping).await;
     assert_eq!(origin.status, 403);
     assert!(origin.text.contains("allowed_origins") && origin.json().get("id").is_none());
-    let host = post(&app, &[("host", "evil.example.com")], ping).await;
+    let host = post(&app, &[("host", "evil.example.com:8443")], ping).await;
     assert_eq!(host.status, 403);
-    assert!(host.text.contains("allowed_hosts"));
+    assert!(host.text.contains("`evil.example.com` is not known; add it to `allowed_hosts`"));
     let rest = request("GET", "reader", "/mcp/tools/list").header("origin", "null");
     assert_eq!(app.send(rest.body(Body::empty()).unwrap()).await.status, 403);
     let probe = request("GET", "", "/healthz").header("host", "10-0-0-7.pods.example.com");
@@ -174,6 +177,7 @@ async fn b37_d24_raw_request_answers_one_message_or_a_list() {
         "params": {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {}}});
     let reply = app.get("reader", &raw(&initialize)).await;
     assert_eq!(reply.json()["result"]["protocolVersion"], "2024-11-05");
+    assert_eq!(reply.header("mcp-session-id"), "", "without a session");
     let list = json!([initialize, zero]);
     assert_eq!(app.get("reader", &raw(&list)).await.json().as_array().unwrap().len(), 2);
     let call = |name: &str| {
@@ -187,7 +191,8 @@ async fn b37_d24_raw_request_answers_one_message_or_a_list() {
         app.client("", MODERN).message("x", json!({}))["params"]["_meta"].clone();
     for destructive in [call("content_article_delete"), modern] {
         let reply = app.get("admin", &raw(&destructive)).await;
-        assert_eq!(reply.json()["error"]["code"], -32600, "{}", reply.text);
+        assert_eq!(code(&reply), (405, -32600), "{}", reply.text);
+        assert!(reply.text.contains("Tool 'content_article_delete' is not read-only"));
     }
     assert_eq!(code(&app.get("reader", "/?rawRequest=%7B").await), (400, -32700));
 }

@@ -1,0 +1,141 @@
+//! MCP as the program serves it: sessions that outlive it, streams that end, lines.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::support::{Place, Reply, Server};
+
+const DATABASE: &str = "sqlite:callgate-demo.db";
+const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+
+fn initialize(server: &Server, token: &str) -> String {
+    let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {}});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    let reply = server.request("POST /mcp", token, &body.to_string());
+    reply.header("mcp-session-id").unwrap().to_owned()
+}
+
+fn in_session(server: &Server, method: &str, session: &str, token: &str, body: &str) -> Reply {
+    let header = format!("Mcp-Session-Id: {session}\r\n");
+    server.request_with(&format!("{method} /mcp"), &header, token, body)
+}
+
+/// A token that a new start of the demo does not revoke.
+fn lasting_token(place: &Place) -> String {
+    place.ok(&["token", "create", "reader", "--database", DATABASE]).trim().to_owned()
+}
+
+#[test]
+fn users_7_9_d34_a_session_outlives_its_server_and_is_good_on_a_second_one() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let token = lasting_token(&place);
+    let session = initialize(&server, &token);
+    server.signal("-KILL");
+    drop(server);
+    let one = place.serve(&["--demo"]);
+    let other = place.serve(&["--database", DATABASE]);
+    for server in [&one, &other] {
+        assert_eq!(in_session(server, "POST", &session, &token, PING).status, 200);
+        assert_eq!(in_session(server, "POST", &session, "", PING).status, 404, "another caller");
+    }
+    assert_eq!(in_session(&one, "DELETE", &session, &token, "").status, 204);
+    assert_eq!(in_session(&one, "POST", &session, &token, PING).status, 404);
+    other.until("it has ended here too", |server| {
+        in_session(server, "POST", &session, &token, PING).status == 404
+    });
+    drop(one);
+    let again = place.serve(&["--demo"]);
+    assert_eq!(in_session(&again, "POST", &session, &token, PING).status, 404, "and stays so");
+}
+
+#[test]
+fn a_stream_ends_when_its_token_is_revoked_and_holds_up_no_stop() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let token = lasting_token(&place);
+    let open = |token: &str| {
+        let mut stream = server.connect();
+        let head = format!(
+            "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\
+             Connection: close\r\nAuthorization: Bearer {token}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut stream = BufReader::new(stream);
+        let mut line = String::new();
+        while !line.contains("keep-alive") {
+            line.clear();
+            assert_ne!(stream.read_line(&mut line).unwrap(), 0);
+        }
+        stream
+    };
+    let (mut revoked, mut kept) = (open(&token), open(&server.token("reader")));
+    place.sql("callgate-demo.db", "DELETE FROM callgate_tokens WHERE name <> 'demo'");
+    let mut rest = String::new();
+    revoked.read_to_string(&mut rest).unwrap();
+    server.signal("-TERM");
+    kept.read_to_string(&mut rest).unwrap();
+    let (code, talk) = server.ended();
+    assert_eq!(code, Some(0));
+    assert!(!talk.contains("cut off"), "{talk}");
+}
+
+/// What `serve --stdio` says to these lines, and how it ends.
+fn lines(place: &Place, token: Option<&str>, input: &str) -> (Vec<Value>, i32, String) {
+    let mut command = place.command(&["serve", "--demo", "--stdio"]);
+    if let Some(token) = token {
+        command.env("CALLGATE_TOKEN", token);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let messages = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (messages, output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn stdio_is_the_user_of_the_token_and_says_nothing_but_messages() {
+    let place = Place::new();
+    drop(place.serve(&["--demo"]));
+    let token = lasting_token(&place);
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    let (messages, code, _) = lines(&place, Some(&token), list);
+    assert_eq!((messages.len(), code), (1, 0), "answered at the end of the input, and gone");
+    assert_eq!(messages[0]["result"]["tools"].as_array().unwrap().len(), 5);
+    let (messages, _, _) = lines(&place, None, list);
+    assert_eq!(messages[0]["result"]["tools"].as_array().unwrap().len(), 1, "anonymous");
+    let (messages, code, _) = lines(&place, None, "nonsense\n\n{}\n");
+    assert_eq!((messages.len(), code), (2, 0));
+    let (messages, code, talk) = lines(&place, Some("cg_wrong"), list);
+    assert_eq!((messages.len(), code), (0, 1));
+    assert!(talk.contains("CALLGATE_TOKEN") && !talk.contains("cg_wrong"), "{talk}");
+}
+
+#[test]
+fn stdio_does_not_revoke_the_tokens_of_a_demo_that_runs() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let reader = server.token("reader");
+    lines(&place, None, PING);
+    assert_eq!(server.get(&reader, "/mcp/tools/list").status, 200);
+}
+
+#[test]
+fn stdio_stops_when_it_is_told_to() {
+    let place = Place::new();
+    let mut command = place.command(&["serve", "--demo", "--stdio"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "{PING}").unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut String::new()).unwrap();
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    // The input is still open.
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
