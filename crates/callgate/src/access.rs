@@ -92,9 +92,11 @@ impl PartialEq for TokenDigest {
 
 impl Eq for TokenDigest {}
 
+/// A digest is as good as random already, so a part of it is enough; equality compares all.
 impl Hash for TokenDigest {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
+        let (start, _) = self.0.split_first_chunk().unwrap_or((&[0; 8], &[]));
+        state.write_u64(u64::from_ne_bytes(*start));
     }
 }
 

@@ -137,9 +137,10 @@ impl Catalog {
         &self.prefix
     }
 
-    /// The bytes of all tools together, in every shape.
+    /// The bytes of all tools together, in every shape; shapes that are the same are kept once.
     pub fn serialised_bytes(&self) -> usize {
-        self.arenas.iter().map(Arena::len).sum()
+        let distinct = self.arenas.chunk_by(Arena::is_same);
+        distinct.filter_map(<[Arena]>::first).map(Arena::len).sum()
     }
 
     /// By method id.

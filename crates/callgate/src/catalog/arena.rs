@@ -15,6 +15,11 @@ impl Arena {
         self.bytes.len()
     }
 
+    /// Whether both are the same memory.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.bytes.as_ptr() == other.bytes.as_ptr()
+    }
+
     /// The tool with this ordinal.
     pub(crate) fn tool(&self, ordinal: u32) -> Bytes {
         self.run(ordinal, ordinal)

@@ -296,3 +296,56 @@ proptest! {
         prop_assert_eq!(listed, allowed);
     }
 }
+
+#[test]
+fn a_wrong_x_mcp_header_quarantines_the_method_and_not_the_others() {
+    let with_header = |id: &str, ty: Value| {
+        let schema = json!({"type": ty, "x-mcp-header": "Region"});
+        method(id).param(Param::with_schema("region", schema).unwrap())
+    };
+    let catalog = build([
+        with_header("right", json!("string")),
+        with_header("wrong", json!(["string", "null"])),
+    ]);
+    assert_eq!(catalog.len(), 1);
+    let headers = &catalog.by_id("right").unwrap().headers;
+    assert_eq!(&*headers[0].header, "mcp-param-region");
+    let reason = catalog.quarantined()[0].reason.to_string();
+    assert!(reason.contains("`x-mcp-header` of `region` needs exactly one type"), "{reason}");
+}
+
+#[test]
+fn shapes_that_are_the_same_are_kept_once() {
+    let plain = build([method("a"), method("b")]);
+    let tools = plain.tool(plain.by_id("a").unwrap()).len() + 1;
+    assert_eq!(plain.serialised_bytes(), tools * 2);
+    let titled = build([method("a.b").title("A")]);
+    let start = |shape| titled.arena(shape).tool(0).as_ptr();
+    assert_ne!(start(Shape::Rest), start(Shape::Plain));
+    assert_ne!(start(Shape::Plain), start(Shape::ObjectOutput));
+    assert_eq!(start(Shape::ObjectOutput), start(Shape::AnyOutput));
+}
+
+#[test]
+fn d7_an_output_that_is_no_object_is_wrapped_with_its_definitions() {
+    let wrapped = |schema: Value| {
+        let catalog = build([method("a").output_schema(schema).unwrap()]);
+        let tool = catalog.arena(Shape::ObjectOutput).tool(0);
+        let tool: Value = serde_json::from_slice(&tool).unwrap();
+        tool.get("outputSchema").cloned()
+    };
+    assert_eq!(
+        wrapped(json!({"type": "array", "items": {"$ref": "#/$defs/Item"},
+            "$defs": {"Item": {"type": "string"}}})),
+        Some(json!({
+            "type": "object",
+            "properties": {"result": {"type": "array", "items": {"$ref": "#/$defs/Item"}}},
+            "required": ["result"],
+            "$defs": {"Item": {"type": "string"}},
+        }))
+    );
+    let object = json!({"properties": {}, "type": "object"});
+    assert_eq!(wrapped(object.clone()), Some(object));
+    // A reference to the root cannot be moved, so nothing is promised there.
+    assert_eq!(wrapped(json!({"type": "array", "items": {"$ref": "#"}})), None);
+}

@@ -62,7 +62,7 @@ pub(super) struct Slices {
 
 impl Slices {
     pub(super) fn new(slices: impl IntoIterator<Item = Bytes>) -> Self {
-        let waiting: VecDeque<Bytes> = slices.into_iter().collect();
+        let waiting: VecDeque<Bytes> = slices.into_iter().collect::<Vec<_>>().into();
         let length = waiting.iter().map(|slice| slice.len() as u64).sum();
         Self { waiting, length }
     }

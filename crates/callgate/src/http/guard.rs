@@ -127,7 +127,7 @@ fn name_of(host: &str) -> &str {
 
 /// An address cannot be made to mean another machine, as a name can.
 fn is_local_or_address(name: &str) -> bool {
-    is_loopback(name) || address(name).is_some()
+    name.eq_ignore_ascii_case("localhost") || address(name).is_some()
 }
 
 fn is_loopback(name: &str) -> bool {

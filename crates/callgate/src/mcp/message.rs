@@ -27,8 +27,8 @@ impl OutMessage {
         }
     }
 
-    /// The whole, where it is in one piece.
-    pub(crate) fn into_whole(self) -> Result<Bytes, Vec<Bytes>> {
+    /// The whole where it is in one piece, else its parts.
+    pub fn into_whole(self) -> Result<Bytes, Vec<Bytes>> {
         match self.0 {
             Parts::One(bytes) => Ok(bytes),
             Parts::Many(slices) => Err(slices),
