@@ -20,6 +20,7 @@ mod reject;
 mod resources;
 mod running;
 mod session;
+mod session_streams;
 mod tools;
 mod watch;
 
@@ -28,7 +29,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use serde_json::value::RawValue;
 use tokio::sync::watch as tokio_watch;
 
 use crate::access::Caller;
@@ -40,6 +40,7 @@ use members::Members;
 use output::OutputChecks;
 use running::{Entered, InFlight, Scope};
 use session::Session;
+use session_streams::SessionStreams;
 
 pub use classify::{
     Asked, HEADER_MISMATCH, Inbound, Incoming, Route, UNSUPPORTED_VERSION, Verb, classify,
@@ -75,6 +76,7 @@ pub struct Mcp {
     sessions: Sessions,
     outputs: OutputChecks,
     in_flight: Arc<InFlight>,
+    streams: Arc<SessionStreams>,
     closing: tokio_watch::Sender<bool>,
 }
 
@@ -244,6 +246,7 @@ impl Mcp {
             sessions,
             outputs: OutputChecks::default(),
             in_flight: Arc::default(),
+            streams: Arc::default(),
             closing: tokio_watch::Sender::new(false),
         }
     }
@@ -290,7 +293,8 @@ impl Mcp {
                 let who = (exchange.who)();
                 let mut listener = Listener::legacy(self, exchange.caller, who);
                 if let Some(session) = client.session {
-                    listener.belongs_to(session, self.enter_stream(client.scope));
+                    let place = self.streams.open(session.nonce);
+                    listener.belongs_to(session, place);
                 }
                 Ok(Reply::Listen(Box::new(listener)))
             }
@@ -361,14 +365,6 @@ impl Mcp {
         scope.map(|scope| self.in_flight.enter(scope, asked.id))
     }
 
-    /// A session has one stream: another takes its place, so that nothing is told twice.
-    fn enter_stream(&self, scope: Option<Scope>) -> Option<Entered> {
-        let scope = scope?;
-        // No request can have this id.
-        self.in_flight.cancel(scope, RawValue::NULL);
-        Some(self.in_flight.enter(scope, RawValue::NULL))
-    }
-
     /// A handshake begins anew, whatever session the client still names.
     fn client_of(
         &self,
@@ -401,7 +397,7 @@ impl Mcp {
             }
             Carrier::Connection(connection) => {
                 let Agreed { revision, log_level } = connection.agreed();
-                let revision = revision.unwrap_or(fallback).min(newest);
+                let revision = revision.unwrap_or(fallback);
                 let terms = Terms { revision, read_only: false, log_level };
                 let scope = Some(Scope::Connection(connection.number));
                 Ok(LegacyClient { terms, scope, session: None })
@@ -409,7 +405,11 @@ impl Mcp {
             Carrier::Http => {
                 let session = self.session(exchange)?;
                 let agreed = session.as_ref().map(|session| session.revision);
-                let revision = claimed.or(agreed).unwrap_or(fallback).min(newest);
+                // What was agreed on stays, also when less is offered since.
+                if let Some(claimed) = claimed.filter(|it| *it > newest && agreed != Some(*it)) {
+                    return Err(classify::unsupported_header(claimed.as_str(), newest));
+                }
+                let revision = claimed.or(agreed).unwrap_or(fallback);
                 let log_level =
                     session.as_ref().and_then(|session| self.sessions.state(session).log_level);
                 let terms = Terms { revision, read_only: false, log_level };
@@ -514,7 +514,7 @@ impl Mcp {
             return Err(Reject::bad_request(crate::jsonrpc::INVALID_REQUEST, message));
         };
         self.change(&session, |state| state.ended = true).await?;
-        self.in_flight.cancel(Scope::Session(session.nonce), RawValue::NULL);
+        self.streams.end(session.nonce);
         Ok(Reply::Accepted)
     }
 

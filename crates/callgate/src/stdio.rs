@@ -1,6 +1,7 @@
 //! MCP over lines: one client, on standard input and output or any other pair of streams.
 //!
-//! Nothing but messages is written. At the end of the input, calls under way may still answer.
+//! Nothing but messages is written. At the end of the input, and when the protocol is closed, calls
+//! under way may still answer.
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,9 @@ const MAX_CALLS: usize = 256;
 
 /// So many subscriptions of one client are open at once.
 const MAX_LISTENERS: usize = 64;
+
+/// A client that does not read for so long is let go; its input may have ended long ago.
+const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What is allowed.
 #[derive(Debug, Clone, Copy)]
@@ -91,11 +95,15 @@ async fn write(
     mut messages: mpsc::Receiver<OutMessage>,
 ) -> io::Result<()> {
     while let Some(message) = messages.recv().await {
-        for slice in message.into_slices() {
-            output.write_all(&slice).await?;
-        }
-        output.write_all(b"\n").await?;
-        output.flush().await?;
+        let line = async {
+            for slice in message.into_slices() {
+                output.write_all(&slice).await?;
+            }
+            output.write_all(b"\n").await?;
+            output.flush().await
+        };
+        let stuck = || io::Error::new(io::ErrorKind::TimedOut, "the client does not read");
+        tokio::time::timeout(WRITE_TIMEOUT, line).await.map_err(|_| stuck())??;
     }
     Ok(())
 }
@@ -112,8 +120,12 @@ struct Server {
 
 impl Server {
     async fn read(mut self, mut input: impl AsyncBufRead + Unpin) -> Result<(), StdioError> {
+        let mut closing = self.mcp.closing();
         loop {
-            let line = read_line(&mut input, self.options.max_line_bytes).await?;
+            let line = tokio::select! {
+                line = read_line(&mut input, self.options.max_line_bytes) => line?,
+                _ = closing.wait_for(|is_closing| *is_closing) => Line::End,
+            };
             // What has ended takes no place.
             while self.calls.try_join_next().is_some() {}
             while self.listeners.try_join_next().is_some() {}
@@ -132,6 +144,7 @@ impl Server {
         self.listeners.shutdown().await;
         let ended = async { while self.calls.join_next().await.is_some() {} };
         if tokio::time::timeout(self.options.end_timeout, ended).await.is_err() {
+            tracing::warn!(limit = ?self.options.end_timeout, "calls were cut off");
             self.calls.shutdown().await;
         }
         Ok(())

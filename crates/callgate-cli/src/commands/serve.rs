@@ -1,6 +1,7 @@
 //! `callgate serve`
 
 use std::io::ErrorKind;
+use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -85,7 +86,10 @@ struct Served {
 
 impl Serving {
     async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<(Self, Local)> {
-        let (store, _) = registry::migrate(config).await?;
+        let (store, applied) = registry::migrate(config).await?;
+        if applied.contains(&"registry") {
+            tracing::info!(database = config.database, "made a new registry");
+        }
         let local = if serve.demo { demo::application()? } else { Local::default() };
         if serve.demo {
             demo::prepare(&*store, &local, &config.database).await?;
@@ -127,10 +131,13 @@ async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
         require_auth: config.require_auth,
     };
     if who.identify().await.is_none() {
-        return Err(hinted(
-            "this server needs a token that it knows".to_owned(),
-            "set `CALLGATE_TOKEN` to one that `callgate token create` made",
-        ));
+        let problem = match who.token {
+            Some(_) => "the token in `CALLGATE_TOKEN` is unknown, revoked or expired",
+            None => "callers need a token here, and `CALLGATE_TOKEN` is not set",
+        };
+        let hint =
+            format!("make one with `callgate token create USER --database {}`", config.database);
+        return Err(hinted(problem.to_owned(), hint));
     }
     let watching = tokio::spawn(reloader.run());
     let options = StdioOptions {
@@ -138,10 +145,14 @@ async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
         end_timeout: config.shutdown_timeout,
     };
     let input = BufReader::new(tokio::io::stdin());
-    let served = stdio::serve(mcp, Arc::new(who), input, tokio::io::stdout(), options);
+    let mut served =
+        pin!(stdio::serve(Arc::clone(&mcp), Arc::new(who), input, tokio::io::stdout(), options));
     let ended = tokio::select! {
-        ended = served => ended,
-        () = server::told_to_stop() => Ok(()),
+        ended = &mut served => ended,
+        () = server::told_to_stop() => {
+            mcp.close();
+            served.await
+        }
     };
     watching.abort();
     reload::flush_uses(&*serving.store, &authenticator).await;

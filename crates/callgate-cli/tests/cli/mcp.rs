@@ -125,6 +125,31 @@ fn stdio_does_not_revoke_the_tokens_of_a_demo_that_runs() {
 }
 
 #[test]
+fn stdio_lets_calls_finish_when_it_is_told_to_stop() {
+    let place = Place::new();
+    drop(place.serve(&["--demo"]));
+    let token = lasting_token(&place);
+    let mut command = place.command(&["serve", "--demo", "--stdio"]);
+    command.env("CALLGATE_TOKEN", token);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let params = json!({"name": "report_yearly", "arguments": {"seconds": 1}});
+    let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+    writeln!(input, "{call}\n{PING}").unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert!(line.contains("\"id\":1,"), "the ping was answered, so the call is under way: {line}");
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    line.clear();
+    output.read_line(&mut line).unwrap();
+    assert!(line.contains("visits"), "{line}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn stdio_stops_when_it_is_told_to() {
     let place = Place::new();
     let mut command = place.command(&["serve", "--demo", "--stdio"]);

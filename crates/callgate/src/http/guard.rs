@@ -90,12 +90,17 @@ pub(super) fn check(
     uri: &Uri,
     options: &HttpOptions,
 ) -> Result<Option<HeaderValue>, Refused> {
-    let host = headers.get(HOST).map(text);
-    let host = host.as_deref().or_else(|| uri.authority().map(Authority::as_str));
+    let authority = uri.authority().map(Authority::as_str);
+    let mut hosts = headers.get_all(HOST).iter().map(text);
+    let host = hosts.next();
     let is_known = |host: &str| is_local_or_address(host) || lists(&options.allowed_hosts, host);
-    if let Some(name) = host.map(name_of).filter(|name| !is_known(name)) {
+    // All of them, whichever somebody in between took.
+    let others: Vec<Cow<'_, str>> = hosts.collect();
+    let named = host.iter().chain(&others).map(AsRef::as_ref).chain(authority);
+    if let Some(name) = named.map(name_of).find(|name| !is_known(name)) {
         return Err(Refused::Host(name.chars().take(200).collect()));
     }
+    let host = host.as_deref().or(authority);
     let mut origins = headers.get_all(ORIGIN).iter();
     let Some(origin) = origins.next() else { return Ok(None) };
     let value = text(origin);

@@ -133,11 +133,11 @@ pub fn classify<'a>(inbound: &Inbound<'a>, newest: Revision) -> Result<Route<'a>
         Verb::Get | Verb::Delete if is_modern_header(inbound.headers) => {
             return Err(Reject::method_not_allowed());
         }
-        Verb::Get => return Ok(Route::Stream { claimed: claimed(inbound.headers, newest)? }),
+        Verb::Get => return Ok(Route::Stream { claimed: claimed(inbound.headers)? }),
         Verb::Delete => return Ok(Route::End),
     }
     if inbound.body.trim_start().starts_with('[') {
-        return batch(inbound, newest);
+        return batch(inbound);
     }
     let request = match incoming(inbound.body)? {
         Incoming::Request(request) => request,
@@ -158,7 +158,7 @@ pub fn classify<'a>(inbound: &Inbound<'a>, newest: Revision) -> Result<Route<'a>
     if !is_handshake && newest.is_modern() && is_modern_header(inbound.headers) {
         return Err(missing_meta(&request.meta).of(request.id));
     }
-    let claimed = match claimed(inbound.headers, newest) {
+    let claimed = match claimed(inbound.headers) {
         // A handshake is about finding a revision.
         _ if is_handshake => None,
         Err(reject) => return Err(reject.of(request.id)),
@@ -224,16 +224,14 @@ fn unsupported(version: &str, newest: Revision) -> Reject {
 }
 
 fn missing_meta(meta: &Members<'_>) -> Reject {
-    let problem = |key: &str, is_right: bool| (!is_right).then(|| format!("`{key}`"));
-    let version = meta.get(META_VERSION).is_some_and(|raw| raw.get().starts_with('"'));
-    let capabilities = meta.get(META_CAPABILITIES).is_some_and(|raw| raw.get().starts_with('{'));
+    let is = |key: &str, start: char| meta.get(key).is_some_and(|raw| raw.get().starts_with(start));
     let missing: Vec<String> =
-        [problem(META_VERSION, version), problem(META_CAPABILITIES, capabilities)]
+        [(META_VERSION, '"', "a string"), (META_CAPABILITIES, '{', "an object")]
             .into_iter()
-            .flatten()
+            .filter(|(key, start, _)| !is(key, *start))
+            .map(|(key, _, form)| format!("`{key}`, {form}"))
             .collect();
-    let message =
-        format!("`params._meta` lacks {} or has it in a wrong form", missing.join(" and "));
+    let message = format!("`params._meta` must have {}", missing.join(", and "));
     Reject::bad_request(INVALID_PARAMS, message)
 }
 
@@ -279,7 +277,7 @@ fn is_modern_header(headers: Option<&dyn Headers>) -> bool {
 }
 
 /// The revision that the version header names, for a client that has had its handshake.
-fn claimed(headers: Option<&dyn Headers>, newest: Revision) -> Result<Option<Revision>, Reject> {
+fn claimed(headers: Option<&dyn Headers>) -> Result<Option<Revision>, Reject> {
     let Some(headers) = headers else { return Ok(None) };
     let version = match headers.header(headers::PROTOCOL_VERSION) {
         Header::Absent => return Ok(None),
@@ -287,20 +285,23 @@ fn claimed(headers: Option<&dyn Headers>, newest: Revision) -> Result<Option<Rev
         Header::Unusable => "(twice, or not plain text)",
     };
     match Revision::from_str(version) {
-        Ok(revision) if !revision.is_modern() && revision <= newest => Ok(Some(revision)),
-        _ => {
-            let offered: Vec<&str> = newest.and_older().map(Revision::as_str).collect();
-            let message = format!(
-                "Unsupported protocol version in the header `MCP-Protocol-Version`: {version}; \
-                 supported are {}",
-                offered.join(", ")
-            );
-            Err(Reject::bad_request(INVALID_REQUEST, message))
-        }
+        Ok(revision) if !revision.is_modern() => Ok(Some(revision)),
+        _ => Err(unsupported_header(version, Revision::NEWEST_LEGACY)),
     }
 }
 
-fn batch<'a>(inbound: &Inbound<'a>, newest: Revision) -> Result<Route<'a>, Reject> {
+/// A version header that a legacy request cannot have.
+pub(crate) fn unsupported_header(version: &str, newest: Revision) -> Reject {
+    let offered: Vec<&str> = newest.and_older().map(Revision::as_str).collect();
+    let message = format!(
+        "Unsupported protocol version in the header `MCP-Protocol-Version`: {version}; supported \
+         are {}",
+        offered.join(", ")
+    );
+    Reject::bad_request(INVALID_REQUEST, message)
+}
+
+fn batch<'a>(inbound: &Inbound<'a>) -> Result<Route<'a>, Reject> {
     let refused = |problem: &str| Reject::bad_request(INVALID_REQUEST, problem.to_owned());
     let parsed: Result<Vec<&RawValue>, _> = serde_json::from_str(inbound.body);
     let raw = parsed.map_err(|error| {
@@ -312,7 +313,7 @@ fn batch<'a>(inbound: &Inbound<'a>, newest: Revision) -> Result<Route<'a>, Rejec
     if is_modern_header(inbound.headers) {
         return Err(refused("this revision has no batches"));
     }
-    let claimed = claimed(inbound.headers, newest)?;
+    let claimed = claimed(inbound.headers)?;
     let messages: Vec<_> = raw.into_iter().map(|message| incoming(message.get())).collect();
     for message in messages.iter().flatten() {
         let Incoming::Request(request) = message else { continue };

@@ -15,6 +15,7 @@ use super::message::{OutMessage, ResultWriter, write_json};
 use super::reject::Reject;
 use super::running::{Entered, every};
 use super::session::Session;
+use super::session_streams::StreamPlace;
 use super::{Mcp, Terms};
 use crate::access::Caller;
 use crate::upstream::BoxFuture;
@@ -57,7 +58,7 @@ pub struct Listener {
     /// Where the client can take it back.
     entered: Option<Entered>,
     /// The legacy session that it belongs to.
-    session: Option<Session>,
+    session: Option<(Session, StreamPlace)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,10 +81,9 @@ impl Listener {
         Self::new(mcp, caller, who, None, true)
     }
 
-    /// Ends with its session, or when another stream takes its place.
-    pub(super) fn belongs_to(&mut self, session: Session, entered: Option<Entered>) {
-        self.session = Some(session);
-        self.entered = entered;
+    /// Ends with its session, and speaks while it is the session's newest.
+    pub(super) fn belongs_to(&mut self, session: Session, place: StreamPlace) {
+        self.session = Some((session, place));
     }
 
     /// `subscriptions/listen`
@@ -154,6 +154,10 @@ impl Listener {
                     self.phase = Phase::Over;
                     return None;
                 }
+                () = session_ended(&mut self.session) => {
+                    self.phase = Phase::Ending;
+                    break;
+                }
                 _ = self.closing.wait_for(|is_closing| *is_closing) => {
                     self.phase = Phase::Ending;
                     break;
@@ -167,14 +171,18 @@ impl Listener {
                 }
                 _ = self.alive.tick() => true,
             };
-            let has_ended =
-                self.session.as_ref().is_some_and(|session| self.mcp.sessions.state(session).ended);
+            let has_ended = self
+                .session
+                .as_ref()
+                .is_some_and(|(session, _)| self.mcp.sessions.state(session).ended);
             let Some(caller) = self.who.identify().await.filter(|_| !has_ended) else {
                 self.phase = Phase::Ending;
                 break;
             };
             let content = self.mcp.gateway.content_for(&caller);
-            if std::mem::replace(&mut self.content, content) != content && self.wants_tools {
+            let is_told_elsewhere = self.session.as_ref().is_some_and(|(_, place)| !place.speaks());
+            let is_new = std::mem::replace(&mut self.content, content) != content;
+            if is_new && self.wants_tools && !is_told_elsewhere {
                 return Some(Event::Message(self.list_changed()));
             }
             if is_tick {
@@ -214,6 +222,13 @@ impl Listener {
     fn params(&self) -> Params<'_> {
         let meta = self.subscription.as_deref().map(|subscription| Meta { subscription });
         Params { meta, notifications: None }
+    }
+}
+
+async fn session_ended(session: &mut Option<(Session, StreamPlace)>) {
+    match session {
+        Some((_, place)) => place.ended().await,
+        None => std::future::pending().await,
     }
 }
 

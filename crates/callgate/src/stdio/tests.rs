@@ -286,3 +286,18 @@ async fn a_notification_that_is_wrong_has_no_answer() {
     }
     assert_eq!(client.ask(request(1, "ping", json!({}))).await["id"], 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_nothing_at_all_is_let_go() {
+    let mut client = Client::new(StdioOptions::default());
+    let names: Vec<String> = (0..2_000).map(|number| format!("tool{number}")).collect();
+    set_tools(&client.gateway, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    // So many that the end of the input is never read.
+    for id in 0..200 {
+        client.send(request(id, "tools/list", json!({}))).await;
+    }
+    client.input.take().unwrap().shutdown().await.unwrap();
+    let ended = tokio::time::timeout(WRITE_TIMEOUT * 2, client.server).await.unwrap().unwrap();
+    assert!(matches!(ended, Err(StdioError::Io(error)) if error.kind() == io::ErrorKind::TimedOut));
+    drop(client.lines);
+}

@@ -230,6 +230,18 @@ async fn what_a_revision_does_not_have_is_not_found() {
 }
 
 #[tokio::test]
+async fn d15_what_was_agreed_on_stays_when_less_is_offered() {
+    let (app, _) = app();
+    let mut client = app.client("reader", "2025-11-25");
+    client.initialize().await;
+    set(&app, "mcp_protocol_version", "2025-03-26");
+    let tools = client.result("tools/list", json!({})).await;
+    assert!(tools["tools"].as_array().unwrap().iter().any(|tool| tool.get("title").is_some()));
+    client.session = None;
+    assert_eq!(client.error("tools/list", json!({})).await, (400, -32600), "without a session");
+}
+
+#[tokio::test]
 async fn d15_the_cap_holds_in_both_eras() {
     let (app, _) = app();
     set(&app, "mcp_protocol_version", "2025-03-26");

@@ -179,7 +179,7 @@ async fn a_legacy_client_listens_on_a_stream_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_has_one_stream_which_ends_with_it() {
+async fn each_message_goes_to_one_stream_of_a_session_and_all_end_with_it() {
     let (app, slow) = app();
     let mut client = app.client("reader", "2025-06-18");
     client.initialize().await;
@@ -192,12 +192,19 @@ async fn a_session_has_one_stream_which_ends_with_it() {
     };
     let mut first = open().await;
     let mut second = open().await;
-    assert!(first.next().await.is_none(), "another took its place");
     without(&app, &slow, "shape.list");
-    assert_eq!(second.next().await.unwrap()["method"], "notifications/tools/list_changed");
+    let changed = "notifications/tools/list_changed";
+    assert_eq!(second.next().await.unwrap()["method"], changed);
+    for _ in 0..2 {
+        assert_eq!(first.event().await.unwrap(), ": keep-alive", "told elsewhere");
+    }
+    drop(second);
+    without(&app, &slow, "none");
+    assert_eq!(first.next().await.unwrap()["method"], changed, "the only one left");
+    let mut second = open().await;
     let end = request("DELETE", "reader", "/mcp").header("mcp-session-id", &session);
     assert_eq!(app.send(end.body(Body::empty()).unwrap()).await.status, 204);
-    assert!(second.next().await.is_none());
+    assert!(second.next().await.is_none() && first.next().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
