@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use callgate::http::HttpService;
 use hyper::server::conn::http1::Builder;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -33,7 +33,7 @@ pub(crate) struct Limits {
 /// Serves until `stop`, then lets requests under way finish.
 pub(crate) async fn serve(
     listener: TcpListener,
-    router: Router,
+    service: HttpService,
     limits: Limits,
     stop: impl Future<Output = ()>,
 ) {
@@ -48,11 +48,11 @@ pub(crate) async fn serve(
             accepted = accept(&listener, &connections) => accepted,
         };
         let Some((stream, permit)) = accepted else { continue };
-        let service = TowerToHyperService::new(router.clone());
+        let each = TowerToHyperService::new(service.clone());
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(WRITE_TIMEOUT));
         let stream = TokioIo::new(Box::pin(stream));
-        let connection = graceful.watch(builder.serve_connection(stream, service));
+        let connection = graceful.watch(builder.serve_connection(stream, each));
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(error = %error, "connection ended");

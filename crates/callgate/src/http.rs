@@ -25,19 +25,25 @@ mod rest;
 mod sse;
 mod well_known;
 
+use std::convert::Infallible;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::body::Body;
+use axum::extract::{Request, State};
 use axum::http::Uri;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::{any, get, post};
+use bytes::Bytes;
 use tokio::sync::Semaphore;
 
 use crate::gateway::Gateway;
 use crate::mcp::Mcp;
+use crate::upstream::BoxFuture;
 
 pub use axum::http::request::Parts;
 
@@ -107,13 +113,24 @@ impl Deref for Shared {
     }
 }
 
-/// Every route.
+/// Every route, to be served as it is or merged into a router of one's own.
 pub fn router(
     mcp: Arc<Mcp>,
     authenticate: Arc<dyn Authenticate>,
     readiness: Readiness,
     options: HttpOptions,
 ) -> Router {
+    service(mcp, authenticate, readiness, options).router
+}
+
+/// Every route as one service, for a server of its own: messages of MCP, which nearly all requests
+/// are, do not go through the router.
+pub fn service(
+    mcp: Arc<Mcp>,
+    authenticate: Arc<dyn Authenticate>,
+    readiness: Readiness,
+    options: HttpOptions,
+) -> HttpService {
     let gateway = Arc::clone(mcp.gateway());
     let shared = Shared(Arc::new(Faces {
         mcp,
@@ -137,7 +154,7 @@ pub fn router(
         .fallback(async |request: Request| reply::no_such_path(request.uri().path()))
         .method_not_allowed_fallback(async || reply::method_not_allowed())
         .layer(from_fn_with_state(shared.clone(), authenticate::layer));
-    Router::new()
+    let router = Router::new()
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/.well-known/mcp.json", get(well_known::mcp))
@@ -147,5 +164,46 @@ pub fn router(
         .layer(from_fn_with_state(shared.clone(), guard::layer))
         .layer(from_fn(reply::never_stored))
         .merge(mcp)
-        .with_state(shared)
+        .with_state(shared.clone());
+    HttpService { shared, router }
+}
+
+/// What [`service`] makes.
+#[derive(Debug, Clone)]
+pub struct HttpService {
+    shared: Shared,
+    router: Router,
+}
+
+impl<B> tower_service::Service<Request<B>> for HttpService
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let request = request.map(Body::new);
+        match request.uri().path() {
+            "/mcp" => Box::pin(self.mcp(request)),
+            "/" if self.shared.options.mcp_at_root => Box::pin(self.mcp(request)),
+            _ => Box::pin(self.router.call(request)),
+        }
+    }
+}
+
+impl HttpService {
+    fn mcp(
+        &self,
+        request: Request,
+    ) -> impl Future<Output = Result<Response, Infallible>> + Send + 'static {
+        let shared = self.shared.clone();
+        async move { Ok(mcp::endpoint(State(shared), request).await) }
+    }
 }

@@ -10,12 +10,12 @@ mod with_rmcp;
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use axum::Router;
 use axum::serve::ListenerExt as _;
 use callgate_bench::candidate::Candidate;
 use callgate_bench::model;
 use clap::Parser;
 use tokio::net::TcpListener;
+use tower::make::Shared;
 
 /// The one that the program `callgate` has, for every candidate.
 #[global_allocator]
@@ -38,7 +38,7 @@ struct Arguments {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let router = router(arguments.candidate, arguments.tools)?;
+    let tools = model::tools(arguments.tools);
     let listener = TcpListener::bind(&arguments.listen)
         .await
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
@@ -46,15 +46,12 @@ async fn main() -> anyhow::Result<()> {
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
     });
-    axum::serve(listener, router).await?;
-    Ok(())
-}
-
-fn router(candidate: Candidate, tools: usize) -> anyhow::Result<Router> {
-    let tools = model::tools(tools);
-    match candidate {
-        Candidate::Bare => bare::router(&tools),
-        Candidate::Callgate => with_callgate::router(&tools),
-        Candidate::Rmcp => Ok(with_rmcp::router(&tools)),
+    match arguments.candidate {
+        Candidate::Bare => axum::serve(listener, bare::router(&tools)?).await?,
+        Candidate::Callgate => {
+            axum::serve(listener, Shared::new(with_callgate::service(&tools)?)).await?;
+        }
+        Candidate::Rmcp => axum::serve(listener, with_rmcp::router(&tools)).await?,
     }
+    Ok(())
 }

@@ -1,6 +1,5 @@
 //! Every candidate answers what the load generator asks, and the floor replies in Callgate's bytes.
 
-use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use callgate_bench::candidate::Candidate;
@@ -12,14 +11,21 @@ use tower::ServiceExt as _;
 
 const TOOLS: usize = 50;
 
-async fn send(router: Router, request: Request<Body>) -> (StatusCode, Vec<u8>) {
-    let response = router.oneshot(request).await.unwrap();
+async fn send(candidate: Candidate, request: Request<Body>) -> (StatusCode, Vec<u8>) {
+    let tools = model::tools(TOOLS);
+    let response = match candidate {
+        Candidate::Bare => crate::bare::router(&tools).unwrap().oneshot(request).await,
+        Candidate::Callgate => {
+            crate::with_callgate::service(&tools).unwrap().oneshot(request).await
+        }
+        Candidate::Rmcp => crate::with_rmcp::router(&tools).oneshot(request).await,
+    };
+    let response = response.unwrap();
     let status = response.status();
     (status, response.into_body().collect().await.unwrap().to_bytes().to_vec())
 }
 
 async fn answers_every_case(candidate: Candidate) {
-    let router = super::router(candidate, TOOLS).unwrap();
     for case in Case::ALL {
         for request in case.requests(TOOLS).iter().take(3) {
             let mut sent = Request::post("/mcp").header("host", "127.0.0.1");
@@ -27,7 +33,7 @@ async fn answers_every_case(candidate: Candidate) {
                 sent = sent.header(*name, value);
             }
             let sent = sent.body(request.body.clone().into()).unwrap();
-            let (status, body) = send(router.clone(), sent).await;
+            let (status, body) = send(candidate, sent).await;
             let text = String::from_utf8_lossy(&body);
             assert_eq!(status, StatusCode::OK, "{case}: {text}");
             assert_eq!(case.problem(request, TOOLS, &body), None, "{case}: {text}");
@@ -62,7 +68,7 @@ async fn bare_replies_in_callgates_bytes() {
                 sent = sent.header(*name, value);
             }
             let sent = sent.body(request.body.clone().into()).unwrap();
-            let (_, body) = send(super::router(candidate, TOOLS).unwrap(), sent).await;
+            let (_, body) = send(candidate, sent).await;
             replies.push(String::from_utf8(body).unwrap());
         }
         assert_eq!(replies[0], replies[1], "{case}");
@@ -70,7 +76,6 @@ async fn bare_replies_in_callgates_bytes() {
 }
 
 async fn rest(path: &str, token: usize, body: Option<Value>) -> (StatusCode, String) {
-    let router = super::router(Candidate::Callgate, TOOLS).unwrap();
     let method = if body.is_some() { "POST" } else { "GET" };
     let request = Request::builder()
         .method(method)
@@ -79,7 +84,7 @@ async fn rest(path: &str, token: usize, body: Option<Value>) -> (StatusCode, Str
         .header("content-type", "application/json")
         .body(body.map_or_else(Body::empty, |body| body.to_string().into()))
         .unwrap();
-    let (status, body) = send(router, request).await;
+    let (status, body) = send(Candidate::Callgate, request).await;
     (status, String::from_utf8(body).unwrap())
 }
 

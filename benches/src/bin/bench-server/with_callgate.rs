@@ -1,12 +1,11 @@
-//! Callgate as a library: its router over functions in this process.
+//! Callgate as a library: its service over functions in this process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::Router;
 use callgate::access::TokenDigest;
 use callgate::http::{
-    self, Authenticate, AuthenticateError, HttpOptions, Parts, Readiness, bearer_token,
+    self, Authenticate, AuthenticateError, HttpOptions, HttpService, Parts, Readiness, bearer_token,
 };
 use callgate::local::Error;
 use callgate::mcp::{Mcp, SessionKey, Sessions};
@@ -42,8 +41,8 @@ impl Authenticate for Tokens {
     }
 }
 
-/// Callgate's own router; a token is needed, as for the others.
-pub(crate) fn router(tools: &[Tool]) -> anyhow::Result<Router> {
+/// Callgate's own service; a token is needed, as for the others.
+pub(crate) fn service(tools: &[Tool]) -> anyhow::Result<HttpService> {
     let local = local(tools)?;
     let mut catalog = CatalogBuilder::new(Prefix::default(), None);
     for method in local.methods() {
@@ -56,7 +55,7 @@ pub(crate) fn router(tools: &[Tool]) -> anyhow::Result<Router> {
     let options = HttpOptions { require_auth: true, ..HttpOptions::default() };
     let sessions = Sessions::new([SessionKey::new(&[0; 32])]);
     let mcp = Arc::new(Mcp::new(Arc::new(gateway), sessions));
-    Ok(http::router(mcp, Arc::new(tokens()), readiness, options))
+    Ok(http::service(mcp, Arc::new(tokens()), readiness, options))
 }
 
 fn local(tools: &[Tool]) -> anyhow::Result<Local> {

@@ -51,8 +51,8 @@ pub(crate) async fn run(
         max_streams: (config.max_connections / 2).max(1),
         ..HttpOptions::default()
     };
-    let router =
-        http::router(Arc::clone(&mcp), Arc::clone(&authenticator) as _, readiness, options);
+    let service =
+        http::service(Arc::clone(&mcp), Arc::clone(&authenticator) as _, readiness, options);
     announce(config, serve, &listener, mcp.gateway(), &tokens, printer)?;
     drop(tokens);
     let watching = tokio::spawn(reloader.run());
@@ -65,7 +65,7 @@ pub(crate) async fn run(
         // Clients that listen would hold up the end.
         mcp.close();
     };
-    server::serve(listener, router, limits, stop).await;
+    server::serve(listener, service, limits, stop).await;
     watching.abort();
     reload::flush_uses(&*serving.store, &authenticator).await;
     Ok(())

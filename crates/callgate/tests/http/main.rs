@@ -21,11 +21,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use callgate::http::{
-    Authenticate, AuthenticateError, HttpOptions, Parts, Readiness, bearer_token, router,
+    Authenticate, AuthenticateError, HttpOptions, HttpService, Parts, Readiness, bearer_token,
+    service,
 };
 use callgate::local::Error;
 use callgate::mcp::{Mcp, SessionKey, Sessions};
@@ -65,7 +65,7 @@ impl Authenticate for ByName {
 }
 
 struct App {
-    router: Router,
+    service: HttpService,
     readiness: Readiness,
     gateway: Arc<Gateway>,
     mcp: Arc<Mcp>,
@@ -121,12 +121,12 @@ impl App {
         let authenticate = Arc::new(ByName { callers, guest: Arc::clone(&guest) });
         let sessions = Sessions::new([SessionKey::new(&[7; 32])]);
         let mcp = Arc::new(Mcp::new(Arc::clone(&gateway), sessions));
-        let router = router(Arc::clone(&mcp), authenticate, readiness.clone(), options);
-        Self { router, readiness, gateway, mcp, guest }
+        let service = service(Arc::clone(&mcp), authenticate, readiness.clone(), options);
+        Self { service, readiness, gateway, mcp, guest }
     }
 
     async fn respond(&self, request: Request<Body>) -> axum::response::Response {
-        self.router.clone().oneshot(request).await.unwrap()
+        self.service.clone().oneshot(request).await.unwrap()
     }
 
     async fn send(&self, request: Request<Body>) -> Reply {
