@@ -209,10 +209,19 @@ impl Gateway {
         Ok(catalog.tool(entry))
     }
 
-    /// The tool, if the caller may use it.
-    pub(crate) fn find(&self, caller: &Caller, tool: ToolRef<'_>) -> Result<Found, NotFound> {
+    /// The tool, if the caller may use it, and in this way.
+    pub(crate) fn find(
+        &self,
+        caller: &Caller,
+        tool: ToolRef<'_>,
+        read_only: bool,
+    ) -> Result<Found, CallError> {
         let catalog = self.catalog.load_full();
-        let ordinal = decide(&catalog, caller, tool)?.ordinal;
+        let entry = decide(&catalog, caller, tool)?;
+        if read_only && entry.safety() != Safety::ReadOnly {
+            return Err(CallError::NotReadOnly(tool.as_str().to_owned()));
+        }
+        let ordinal = entry.ordinal;
         Ok(Found { catalog, ordinal })
     }
 
@@ -222,8 +231,8 @@ impl Gateway {
         caller: &Caller,
         request: CallRequest<'_>,
     ) -> Result<Box<RawValue>, CallError> {
-        let found = self.find(caller, ToolRef::Id(request.id))?;
-        self.call_found(&found, caller, request.arguments, request.read_only).await
+        let found = self.find(caller, ToolRef::Id(request.id), request.read_only)?;
+        self.call_found(&found, caller, request.arguments).await
     }
 
     /// Runs a method that was found.
@@ -232,12 +241,8 @@ impl Gateway {
         found: &Found,
         caller: &Caller,
         arguments: Option<&RawValue>,
-        read_only: bool,
     ) -> Result<Box<RawValue>, CallError> {
         let Some(entry) = found.entry() else { return Err(NotFound(String::new()).into()) };
-        if read_only && entry.safety() != Safety::ReadOnly {
-            return Err(CallError::NotReadOnly(entry.id().to_string()));
-        }
         let call_id = self.call_ids.next();
         let result = self.run(found.catalog(), entry, caller, arguments, &call_id).await;
         result.map_err(|error| match error {

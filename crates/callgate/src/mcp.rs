@@ -56,19 +56,6 @@ pub use watch::{Event, Identify, Listener};
 
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
-/// What modern clients can ask for.
-const MODERN_METHODS: [&str; 9] = [
-    "server/discover",
-    "subscriptions/listen",
-    "tools/list",
-    "tools/call",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-    "prompts/list",
-    "prompts/get",
-];
-
 /// The protocol over a gateway, shared by every transport.
 #[derive(Debug)]
 pub struct Mcp {
@@ -307,25 +294,26 @@ impl Mcp {
         exchange: &Exchange<'_>,
         asked: &Asked<'_>,
     ) -> Result<Reply, Reject> {
-        if !MODERN_METHODS.contains(&asked.method.as_ref()) {
-            return Err(Reject::no_such_method(&asked.method, true));
-        }
-        let log_level = asked.meta.text(META_LOG_LEVEL).map_err(Reject::invalid_params)?;
-        let log_level = log_level.map(|level| LogLevel::from_str(&level)).transpose();
-        let log_level = log_level.map_err(|error| Reject::invalid_params(error.to_string()))?;
+        let log_level = asked.meta.text(META_LOG_LEVEL).and_then(|level| {
+            level.map(|level| LogLevel::from_str(&level)).transpose().map_err(|e| e.to_string())
+        });
         let read_only = matches!(exchange.carrier, Carrier::RawRequest);
-        let terms = Terms { read_only, log_level, ..Terms::MODERN };
-        match asked.method.as_ref() {
-            "server/discover" => Ok(Reply::Message(handshake::discover(self, asked, terms))),
+        let wanted = log_level.as_ref().ok().copied().flatten();
+        let terms = Terms { read_only, log_level: wanted, ..Terms::MODERN };
+        let reply = match asked.method.as_ref() {
+            "server/discover" => Reply::Message(handshake::discover(self, asked, terms)),
             "subscriptions/listen" => {
                 let who = (exchange.who)();
                 let entered = self.enter(exchange.carrier.scope(), asked);
                 let listener = Listener::modern(self, exchange.caller, who, asked, entered)?;
-                Ok(Reply::Listen(Box::new(listener)))
+                Reply::Listen(Box::new(listener))
             }
-            "tools/call" => self.call(exchange, asked, terms, exchange.carrier.scope()),
-            _ => self.common(exchange.caller, asked, terms).map(Reply::Message),
-        }
+            "tools/call" => self.call(exchange, asked, terms, exchange.carrier.scope())?,
+            _ => Reply::Message(self.common(exchange.caller, asked, terms)?),
+        };
+        // An unknown method comes before a bad level; nothing has run yet.
+        log_level.map_err(Reject::invalid_params)?;
+        Ok(reply)
     }
 
     /// What both eras have.

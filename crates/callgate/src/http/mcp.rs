@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::body::{self, Slices};
-use super::{Authenticate, Shared, authenticate, guard, reply, rest, sse};
+use super::{Shared, authenticate, guard, reply, rest, sse};
 use crate::access::Caller;
 use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR};
 use crate::mcp::{
@@ -308,11 +308,6 @@ struct Asking {
 
 impl Identify for Asking {
     fn identify(&self) -> BoxFuture<'_, Option<Caller>> {
-        Box::pin(async {
-            let authenticate: &dyn Authenticate = &*self.shared.authenticate;
-            let caller = authenticate.authenticate(&self.parts).await.ok()?;
-            let is_welcome = caller.user.is_some() || !self.shared.options.require_auth;
-            is_welcome.then_some(caller)
-        })
+        Box::pin(async { authenticate::caller(&self.shared, &self.parts).await.ok() })
     }
 }

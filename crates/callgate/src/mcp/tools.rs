@@ -21,7 +21,6 @@ use crate::gateway::{CallError, Found, ToolRef};
 use crate::jsonrpc::{INVALID_REQUEST, RpcError};
 use crate::listing::PageLimit;
 use crate::local::TOOL_ERROR;
-use crate::method::Safety;
 use crate::revision::Revision;
 use crate::tool::{Output, Shape};
 
@@ -93,14 +92,13 @@ pub(super) fn call(
     if progress_token.is_some_and(|token| !is_id(token.get())) {
         return Err(Reject::invalid_params("`progressToken` must be a string or an integer"));
     }
-    let found = mcp
-        .gateway
-        .find(caller, ToolRef::Name(&name))
-        .map_err(|error| Reject::invalid_params(error.to_string()))?;
-    if terms.read_only && found.entry().is_none_or(|entry| entry.safety() != Safety::ReadOnly) {
-        let message = format!("Tool '{name}' is not read-only; use POST");
-        return Err(Reject::with_status(405, INVALID_REQUEST, message));
-    }
+    let found = mcp.gateway.find(caller, ToolRef::Name(&name), terms.read_only);
+    let found = found.map_err(|error| match error {
+        CallError::NotReadOnly(_) => {
+            Reject::with_status(405, INVALID_REQUEST, format!("{error}; use POST"))
+        }
+        error => Reject::invalid_params(error.to_string()),
+    })?;
     if let (true, Some(headers), Some(entry)) = (terms.revision.is_modern(), headers, found.entry())
     {
         param_headers::check(&entry.headers, arguments, headers)?;
@@ -132,9 +130,7 @@ impl ToolCall {
     pub async fn run(self) -> Answer {
         let arguments = self.arguments.as_deref();
         let gateway = &self.mcp.gateway;
-        let outcome =
-            gateway.call_found(&self.found, &self.caller, arguments, self.terms.read_only).await;
-        match outcome {
+        match gateway.call_found(&self.found, &self.caller, arguments).await {
             Ok(result) => Answer { notes: Vec::new(), reply: self.success(&result) },
             Err(error) => self.failure(error),
         }
@@ -184,9 +180,10 @@ impl ToolCall {
     fn failure(&self, error: CallError) -> Answer {
         let mut notes = Vec::new();
         let reply = match error {
-            CallError::NotFound(error) => self.reject(Reject::invalid_params(error.to_string())),
-            // Was looked at before.
-            CallError::NotReadOnly(_) => self.told(&error.to_string(), None),
+            // Were looked at when the tool was found.
+            CallError::NotFound(_) | CallError::NotReadOnly(_) => {
+                self.told(&error.to_string(), None)
+            }
             CallError::Arguments(error) => self.told(&error.to_string(), None),
             CallError::Rpc(error) => self.told(&described(&error), None),
             CallError::Failed { error_id } => {
@@ -197,10 +194,6 @@ impl ToolCall {
             }
         };
         Answer { notes, reply }
-    }
-
-    fn reject(&self, reject: Reject) -> OutMessage {
-        reject.of(&self.id).message()
     }
 
     /// A result that says what went wrong, in words for the agent.

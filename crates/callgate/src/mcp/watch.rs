@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Interval};
 
 use super::classify::Asked;
-use super::message::{OutMessage, ResultWriter, write_json};
+use super::message::{OutMessage, ResultWriter, ServerInfo};
 use super::reject::Reject;
 use super::running::{Entered, every};
 use super::session::Session;
@@ -22,8 +22,6 @@ use crate::upstream::BoxFuture;
 
 /// How often a stream says that it is alive, and looks whether its caller still is.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
-const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Who is asking, as of now: a token may be revoked, and grants may change, while a client listens.
 pub trait Identify: Send + Sync {
@@ -268,14 +266,16 @@ fn cancelled(id: &RawValue) -> OutMessage {
 }
 
 fn ended(id: &RawValue, mcp: &Mcp) -> OutMessage {
+    #[derive(Serialize)]
+    struct EndMeta<'a> {
+        #[serde(flatten)]
+        meta: Meta<'a>,
+        #[serde(rename = "io.modelcontextprotocol/serverInfo")]
+        server: ServerInfo<'a>,
+    }
+    let settings = mcp.gateway.settings();
     let mut result = ResultWriter::new(id, Terms::MODERN.revision, 100);
-    let out = result.member("_meta");
-    out.extend_from_slice(b"{\"");
-    out.extend_from_slice(SUBSCRIPTION_ID.as_bytes());
-    out.extend_from_slice(b"\":");
-    out.extend_from_slice(id.get().as_bytes());
-    out.extend_from_slice(b",\"io.modelcontextprotocol/serverInfo\":");
-    write_json(out, &super::message::ServerInfo::of(&mcp.gateway.settings()));
-    out.push(b'}');
+    let meta = Meta { subscription: id };
+    result.value("_meta", &EndMeta { meta, server: ServerInfo::of(&settings) });
     result.end()
 }
