@@ -38,13 +38,22 @@ pub(super) async fn layer(State(shared): State<Shared>, request: Request, next: 
     if matches!(request.uri().path(), "/healthz" | "/readyz") {
         return next.run(request).await;
     }
-    let origin = match check(request.headers(), request.uri(), &shared.options) {
+    guarded(&shared.options, request, |request| next.run(request)).await
+}
+
+/// Answers a request, if what it comes from is known.
+pub(super) async fn guarded<F: Future<Output = Response>>(
+    options: &HttpOptions,
+    request: Request,
+    answer: impl FnOnce(Request) -> F,
+) -> Response {
+    let origin = match check(request.headers(), request.uri(), options) {
         Ok(origin) => origin,
         Err(refused) => return refused.into_response(),
     };
     let mut response = match preflight(request.method(), request.headers()) {
         Some(response) if origin.is_some() => response,
-        _ => next.run(request).await,
+        _ => answer(request).await,
     };
     if let Some(origin) = origin {
         allow(&mut response, origin);
@@ -53,7 +62,7 @@ pub(super) async fn layer(State(shared): State<Shared>, request: Request, next: 
 }
 
 /// Lets the page read the reply.
-pub(super) fn allow(response: &mut Response, origin: HeaderValue) {
+fn allow(response: &mut Response, origin: HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.append(VARY, HeaderValue::from_static("origin"));
@@ -63,13 +72,13 @@ pub(super) fn allow(response: &mut Response, origin: HeaderValue) {
 
 /// Something that is not known.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+enum Refused {
     Host(String),
     Origin(String),
 }
 
 impl Refused {
-    pub(super) fn into_response(self) -> Response {
+    fn into_response(self) -> Response {
         let (code, message) = match self {
             Self::Host(host) => (
                 "forbidden_host",
@@ -85,7 +94,7 @@ impl Refused {
 }
 
 /// The page's origin, where there is a page.
-pub(super) fn check(
+fn check(
     headers: &HeaderMap,
     uri: &Uri,
     options: &HttpOptions,
@@ -145,7 +154,7 @@ fn address(name: &str) -> Option<IpAddr> {
 }
 
 /// The answer to a browser that asks before it sends.
-pub(super) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response> {
+fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response> {
     if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
     }

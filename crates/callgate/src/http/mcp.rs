@@ -28,24 +28,14 @@ const STREAM_AFTER: Duration = Duration::from_secs(2);
 
 /// `POST`, `GET` and `DELETE` of `/mcp`, and of `/` where that is wanted too.
 pub(super) async fn endpoint(State(shared): State<Shared>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let mut response = match guard::check(&parts.headers, &parts.uri, &shared.options) {
-        Err(refused) => refused.into_response(),
-        Ok(None) => respond(&shared, parts, body).await,
-        Ok(Some(origin)) => {
-            let mut response = match guard::preflight(&parts.method, &parts.headers) {
-                Some(response) => response,
-                None => respond(&shared, parts, body).await,
-            };
-            guard::allow(&mut response, origin);
-            response
-        }
-    };
+    let answer = |request| respond(&shared, request);
+    let mut response = guard::guarded(&shared.options, request, answer).await;
     reply::never_store(&mut response);
     response
 }
 
-async fn respond(shared: &Shared, parts: Parts, body: Body) -> Response {
+async fn respond(shared: &Shared, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
     let caller = match authenticate::caller(shared, &parts).await {
         Ok(caller) => caller,
         Err(response) => return response,
