@@ -170,6 +170,7 @@ impl Server {
             carrier: Carrier::Connection(&connection),
             caller: &caller,
             who: &|| Arc::clone(&who),
+            hears: true,
         };
         match mcp.handle(&exchange).await {
             Err(reject) if reject.is_unasked => {}
@@ -178,7 +179,7 @@ impl Server {
             Ok(Reply::Opened { message, .. }) => {
                 self.send(message).await;
                 if !was_initialized {
-                    self.listen(Listener::legacy(&mcp, &caller, who));
+                    self.listen(Listener::legacy(&mcp, &caller, who).over(&connection));
                 }
             }
             Ok(Reply::Accepted) => {}

@@ -81,7 +81,7 @@ async fn answer(
     let headers = (verb != Verb::Raw).then_some(&parts.headers as &dyn Headers);
     let inbound = Inbound { verb, headers, body: text };
     let who = || Arc::new(Asking { parts: parts.clone(), shared: shared.clone() }) as _;
-    let exchange = Exchange { inbound, carrier, caller, who: &who };
+    let exchange = Exchange { inbound, carrier, caller, who: &who, hears: accepted.stream };
     match shared.mcp.handle(&exchange).await {
         Err(reject) => rejected(&reject),
         Ok(Reply::Message(message)) => accepted.reply(message),
@@ -161,7 +161,7 @@ async fn run(
     if !accepted.stream {
         return accepted.answer(running.ended().await);
     }
-    if accepted.json && !running.has_progress() {
+    if !accepted.stream_first && !running.has_progress() {
         return match running.ended_within(STREAM_AFTER).await {
             Some(ended) => accepted.answer(ended),
             None => sse::of_call(running),
@@ -175,16 +175,19 @@ async fn run(
 struct Accepted {
     json: bool,
     stream: bool,
+    /// Whether it would rather have a stream.
+    stream_first: bool,
 }
 
 impl Accepted {
-    /// A stream must be asked for; who says nothing, or nothing that there is, gets JSON.
+    /// A stream must be asked for; who says nothing, or nothing that there is, gets JSON. Who names
+    /// the stream first gets one, also where there is only one message.
     fn of(headers: &HeaderMap) -> Self {
         // What nearly all clients say.
         if headers.get(ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
-            return Self { json: true, stream: true };
+            return Self { json: true, stream: true, stream_first: false };
         }
-        let mut accepted = Self { json: false, stream: false };
+        let mut accepted = Self { json: false, stream: false, stream_first: false };
         let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         for range in values.flat_map(|value| value.split(',')) {
             let mut parts = range.split(';').map(str::trim);
@@ -194,6 +197,7 @@ impl Accepted {
             }
             if media.eq_ignore_ascii_case("text/event-stream") {
                 accepted.stream = true;
+                accepted.stream_first = !accepted.json;
             } else if ["application/json", "application/*", "*/*"]
                 .iter()
                 .any(|json| media.eq_ignore_ascii_case(json))
@@ -205,7 +209,7 @@ impl Accepted {
     }
 
     fn reply(self, message: OutMessage) -> Response {
-        if !self.json {
+        if self.stream_first {
             return sse::of_messages(vec![message]);
         }
         json(StatusCode::OK, message)
@@ -214,7 +218,13 @@ impl Accepted {
     fn answer(self, ended: Ended) -> Response {
         match ended {
             Ended::Cancelled => self.nothing(),
-            Ended::Answered(Answer { mut notes, reply }) if self.stream && !notes.is_empty() => {
+            Ended::Answered(Answer { reply, status, .. }) if status != 200 => {
+                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+                json(status, reply)
+            }
+            Ended::Answered(Answer { mut notes, reply, .. })
+                if self.stream && !notes.is_empty() =>
+            {
                 notes.push(reply);
                 sse::of_messages(notes)
             }

@@ -44,7 +44,12 @@ fn respond(events: impl Stream<Item = Event> + Send + 'static) -> Response {
 }
 
 fn frame(event: Event) -> Bytes {
-    let Event::Message(message) = event else { return Bytes::from_static(b": keep-alive\n\n") };
+    let message = match event {
+        Event::Message(message) => message,
+        Event::KeepAlive => return Bytes::from_static(b": keep-alive\n\n"),
+        // Nothing is kept for a client that leaves, so it had better stay.
+        Event::ComeBack(_) => return Bytes::new(),
+    };
     let start = Bytes::from_static(b"event: message\ndata: ");
     let slices = [start].into_iter().chain(message.into_slices());
     let slices: Vec<Bytes> = slices.chain([Bytes::from_static(b"\n\n")]).collect();
