@@ -25,6 +25,7 @@ mod page;
 mod param_headers;
 mod prompts;
 mod reject;
+mod replay;
 mod requested;
 mod resources;
 mod running;
@@ -61,6 +62,7 @@ pub use headers::{Header, Headers, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
 pub use message::OutMessage;
 pub use prompts::{Filled, Prompt, Prompts};
 pub use reject::{MISSING_CAPABILITY, Reject};
+pub use replay::{Kept, KeptReader, KeptStream, Read, Replay};
 pub use resources::{Resource, ResourceTemplate, Resources};
 pub use running::{Answer, Ended, PreparedCall, RunningCall};
 pub use session::{KeepSessions, Nonce, SessionChange, SessionKey, SessionState, Sessions};
@@ -81,6 +83,7 @@ pub struct Mcp {
     resources: Option<Arc<dyn Resources>>,
     completion: Option<Arc<dyn Complete>>,
     tasks: Option<Tasks>,
+    replay: Option<Arc<dyn Replay>>,
     closing: tokio_watch::Sender<bool>,
 }
 
@@ -160,9 +163,13 @@ pub enum Reply {
         call: Box<PreparedCall>,
         /// Whether it ends with its client.
         ends_with_client: bool,
+        /// Where what it brings is kept, if it is streamed.
+        kept: Option<KeptStream>,
     },
     /// What happens from now on.
     Listen(Box<Listener>),
+    /// What happened on a stream since its client lost it.
+    Replay(KeptReader),
     /// The answers to several messages, as one list.
     Batch(Vec<BatchPart>),
 }
@@ -224,6 +231,7 @@ impl Mcp {
             resources: None,
             completion: None,
             tasks: None,
+            replay: None,
             closing: tokio_watch::Sender::new(false),
         }
     }
@@ -254,6 +262,14 @@ impl Mcp {
     #[must_use]
     pub fn tasks(mut self, store: Arc<dyn TaskStore>) -> Self {
         self.tasks = Some(Tasks::new(store));
+        self
+    }
+
+    /// Keeps what is said on the streams of legacy clients, so that they can lose them and come back
+    /// ([`Client::let_go`](crate::Client::let_go)).
+    #[must_use]
+    pub fn replay(mut self, replay: Arc<dyn Replay>) -> Self {
+        self.replay = Some(replay);
         self
     }
 

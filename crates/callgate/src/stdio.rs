@@ -182,7 +182,8 @@ impl Server {
                     self.listen(Listener::legacy(&mcp, &caller, who).over(&connection));
                 }
             }
-            Ok(Reply::Accepted) => {}
+            // Lines are never lost, so nothing is kept.
+            Ok(Reply::Accepted | Reply::Replay(_)) => {}
             Ok(Reply::Call { call, .. }) if self.calls.len() >= MAX_CALLS => {
                 let message = format!("no more than {MAX_CALLS} calls run at once");
                 self.refuse(call.id(), message).await;

@@ -12,6 +12,7 @@ mod asking;
 mod changes;
 mod forms;
 mod prompts;
+mod replay;
 
 mod resources;
 mod tasks;
@@ -50,7 +51,8 @@ async fn main() -> anyhow::Result<()> {
         .prompts(Arc::new(prompts::AllPrompts))
         .completion(Arc::new(prompts::Cities))
         .resources(Arc::new(resources::AllResources))
-        .tasks(Arc::new(tasks::MemoryTasks::default()));
+        .tasks(Arc::new(tasks::MemoryTasks::default()))
+        .replay(Arc::new(replay::MemoryReplay::default()));
     let mcp = Arc::new(mcp);
     changes.begin(methods, &mcp);
 

@@ -4,7 +4,7 @@
 //! the machine's npm. What goes over the wire is recorded between the client and the program, and each
 //! message of the server is checked against its revision's schema.
 
-mod node;
+pub(crate) mod node;
 mod recorder;
 mod schemas;
 mod transcript;

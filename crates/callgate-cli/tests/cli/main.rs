@@ -4,6 +4,7 @@
 mod admin;
 mod clients;
 mod configuration;
+mod conformance;
 mod demo;
 mod mcp;
 mod reload;

@@ -18,8 +18,9 @@ use super::{Shared, authenticate, guard, reply, rest, sse};
 use crate::access::Caller;
 use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR};
 use crate::mcp::{
-    Answer, BatchPart, Carrier, Ended, Exchange, Header, Headers, Identify, Inbound, METHOD, NAME,
-    OutMessage, PROTOCOL_VERSION, PreparedCall, Reject, Reply, SESSION_ID, Verb, answer_batch,
+    Answer, BatchPart, Carrier, Ended, Exchange, Header, Headers, Identify, Inbound, KeptStream,
+    METHOD, NAME, OutMessage, PROTOCOL_VERSION, PreparedCall, Reject, Reply, SESSION_ID, Verb,
+    answer_batch,
 };
 use crate::upstream::BoxFuture;
 
@@ -94,13 +95,19 @@ async fn answer(
         }
         Ok(Reply::Accepted) if verb == Verb::Delete => StatusCode::NO_CONTENT.into_response(),
         Ok(Reply::Accepted) => StatusCode::ACCEPTED.into_response(),
-        Ok(Reply::Call { call, ends_with_client: true }) => run(accepted, *call, None).await,
-        Ok(Reply::Call { call, ends_with_client: false }) => {
+        Ok(Reply::Call { call, ends_with_client: true, .. }) => {
+            run(accepted, *call, None, None).await
+        }
+        Ok(Reply::Call { call, ends_with_client: false, kept }) => {
             match Arc::clone(&shared.legacy_calls).try_acquire_owned() {
-                Ok(place) => run(accepted, *call, Some(place)).await,
+                Ok(place) => run(accepted, *call, Some(place), kept).await,
                 Err(_) => rejected(&too_many("calls run").of(call.id())),
             }
         }
+        Ok(Reply::Replay(reader)) => match Arc::clone(&shared.streams).try_acquire_owned() {
+            Ok(place) => sse::of_kept(reader, Some(place)),
+            Err(_) => rejected(&too_many("clients listen")),
+        },
         Ok(Reply::Batch(parts)) => batch(shared, accepted, parts).await,
         Ok(Reply::Listen(listener)) if accepted.stream => {
             match Arc::clone(&shared.streams).try_acquire_owned() {
@@ -146,6 +153,7 @@ async fn run(
     accepted: Accepted,
     call: PreparedCall,
     place: Option<OwnedSemaphorePermit>,
+    kept: Option<KeptStream>,
 ) -> Response {
     let mut running = call.start();
     if let Some(ended) = running.ended_at_once().await {
@@ -161,13 +169,16 @@ async fn run(
     if !accepted.stream {
         return accepted.answer(running.ended().await);
     }
-    if !accepted.stream_first && !running.has_progress() {
-        return match running.ended_within(STREAM_AFTER).await {
-            Some(ended) => accepted.answer(ended),
-            None => sse::of_call(running),
-        };
+    if !accepted.stream_first
+        && !running.has_progress()
+        && let Some(ended) = running.ended_within(STREAM_AFTER).await
+    {
+        return accepted.answer(ended);
     }
-    sse::of_call(running)
+    let Some(kept) = kept else { return sse::of_call(running) };
+    let reader = kept.read();
+    tokio::spawn(kept.keep(running));
+    sse::of_kept(reader, None)
 }
 
 /// What the client can read.

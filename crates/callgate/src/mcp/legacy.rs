@@ -10,6 +10,7 @@ use super::headers::{Header, SESSION_ID};
 use super::members::Members;
 use super::message::{OutMessage, ResultWriter};
 use super::reject::Reject;
+use super::replay::KeptStream;
 use super::requested::Requested;
 use super::running::Scope;
 use super::session::{Session, SessionState};
@@ -24,6 +25,9 @@ use crate::revision::Revision;
 pub(super) const MAX_SUBSCRIPTIONS: usize = 1000;
 /// And so long may the address of one be.
 const MAX_URI: usize = 2048;
+
+/// The header of the last event that a client has of a stream that it lost.
+const LAST_EVENT: &str = "last-event-id";
 
 /// A client that begins with a handshake, as far as its message tells.
 pub(super) struct LegacyClient {
@@ -59,6 +63,13 @@ impl Mcp {
         claimed: Option<Revision>,
     ) -> Result<Reply, Reject> {
         let client = self.client(exchange, claimed)?;
+        if let (Some(session), Some(replay)) = (&client.session, &self.replay)
+            && let Some(Header::One(last)) =
+                exchange.inbound.headers.map(|it| it.header(LAST_EVENT))
+            && let Some(reader) = KeptStream::resume(last, session.nonce, replay)
+        {
+            return Ok(Reply::Replay(reader));
+        }
         let who = (exchange.who)();
         let mut listener = Listener::legacy(self, exchange.caller, who);
         if let Some(session) = client.session {

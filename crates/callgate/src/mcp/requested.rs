@@ -10,6 +10,7 @@ use super::converse::{Conversed, Way, converse};
 use super::input_required::{self, Subject};
 use super::message::OutMessage;
 use super::reject::Reject;
+use super::replay::KeptStream;
 use super::running::{Answer, PreparedCall, Scope, Work};
 use super::voice::Voice;
 use super::{Mcp, Reply, Terms};
@@ -18,6 +19,7 @@ use crate::client::Capabilities;
 use crate::gateway::{log_failure, within};
 use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
 use crate::local::{Context, Error, TOOL_ERROR, guarded};
+use crate::revision::Revision;
 use crate::upstream::{BoxFuture, UpstreamError};
 
 /// A request, and on which terms it is answered.
@@ -58,7 +60,16 @@ impl Requested<'_> {
     pub(crate) fn call(&self, work: Work, voice: Voice) -> Reply {
         let entered = self.scope.map(|scope| self.mcp.in_flight.enter(scope, self.asked.id));
         let call = Box::new(PreparedCall::new(self.asked.id, work, voice, entered));
-        Reply::Call { call, ends_with_client: self.terms.revision.is_modern() }
+        let kept = match (self.scope, &self.mcp.replay) {
+            // Older clients crash on events without data.
+            (Some(Scope::Session(session)), Some(replay))
+                if self.terms.revision == Revision::V2025_11_25 =>
+            {
+                KeptStream::of(session, replay)
+            }
+            _ => None,
+        };
+        Reply::Call { call, ends_with_client: self.terms.revision.is_modern(), kept }
     }
 
     /// Has something of the embedder's run that may ask the client, and its result written.
