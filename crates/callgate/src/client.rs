@@ -144,7 +144,7 @@ impl Client {
 
     /// Tells how far the call is, where the client wants to know. Each must be more than the last.
     pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
-        if let Some(line) = self.0.as_ref().filter(|line| line.wants_progress) {
+        if let Some(line) = self.0.as_ref().filter(|line| line.wants_progress()) {
             let message = message.map(ToOwned::to_owned);
             line.say(Said::Progress { progress, total, message });
         }
@@ -332,6 +332,11 @@ impl Line {
     /// Whether the method waits for its client.
     fn is_waiting(&self) -> bool {
         self.open.load(Ordering::Relaxed) > 0
+    }
+
+    /// Of a task it is kept, for whoever looks.
+    fn wants_progress(&self) -> bool {
+        self.wants_progress || self.is_task.load(Ordering::Relaxed)
     }
 
     /// From now on the client comes back for the result.
