@@ -51,6 +51,9 @@ mod client;
 mod content;
 mod cursor;
 mod finding;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 #[cfg(feature = "http")]
 pub mod http;

@@ -58,6 +58,8 @@ pub use classify::{
 };
 pub use completion::{Complete, CompletionOf, Completions, ToComplete};
 pub use connection::Connection;
+#[cfg(any(test, fuzzing))]
+pub(crate) use envelope::incoming;
 pub use headers::{Header, Headers, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
 pub use message::OutMessage;
 pub use prompts::{Filled, Prompt, Prompts};
@@ -261,7 +263,7 @@ impl Mcp {
     /// kept here.
     #[must_use]
     pub fn tasks(mut self, store: Arc<dyn TaskStore>) -> Self {
-        self.tasks = Some(Tasks::new(store));
+        self.tasks = Some(Tasks::new(store, self.news.clone()));
         self
     }
 

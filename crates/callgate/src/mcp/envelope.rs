@@ -17,7 +17,7 @@ use crate::strict_json::Key;
 const MAX_MEMBERS: usize = 64;
 
 /// Reads a message.
-pub(super) fn incoming(body: &str) -> Result<Incoming<'_>, Reject> {
+pub(crate) fn incoming(body: &str) -> Result<Incoming<'_>, Reject> {
     let refused = |error: EnvelopeError| Reject::bad_request(error.code(), error.to_string());
     let mut deserializer = serde_json::Deserializer::from_str(body);
     let read = deserializer.deserialize_map(Envelope).and_then(|envelope| {

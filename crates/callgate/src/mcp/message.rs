@@ -155,6 +155,13 @@ impl ResultWriter {
         write_json(self.member(name), value);
     }
 
+    /// Members and their values.
+    pub(crate) fn members(&mut self, members: serde_json::Map<String, serde_json::Value>) {
+        for (name, value) in members {
+            self.value(&name, &value);
+        }
+    }
+
     /// How long the result may be kept, and by whom: modern lists must say so.
     pub(crate) fn cache(&mut self, ttl_ms: u32, scope: &str) {
         if self.revision.is_modern() {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::broadcast;
 
+use super::tasks::Task;
+
 /// Who listens slower than this hears that everything may have changed.
 const MAX_WAITING: usize = 256;
 
@@ -16,10 +18,12 @@ pub(crate) enum News {
     Resources,
     /// The contents of a resource are others.
     Resource(Arc<str>),
+    /// A task stands otherwise.
+    Task(Arc<Task>),
 }
 
 /// Spreads what happens.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Newsroom(broadcast::Sender<News>);
 
 impl Default for Newsroom {

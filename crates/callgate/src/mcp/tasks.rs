@@ -14,11 +14,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
 use super::input_required::Subject;
 use super::message::{OutMessage, ResultWriter};
+use super::news::{News, Newsroom};
 use super::reject::Reject;
 use super::requested::Requested;
 use super::running::Answer;
@@ -33,7 +34,7 @@ use crate::upstream::BoxFuture;
 /// How long a task and its result are there.
 const TTL: Duration = Duration::from_hours(1);
 /// How often a client had better look.
-const POLL: Duration = Duration::from_secs(1);
+const POLL_MS: u64 = 1000;
 /// So many run at once.
 const MAX_RUNNING: usize = 1024;
 
@@ -102,27 +103,27 @@ impl Task {
         self.created_at.saturating_add(self.ttl) > now()
     }
 
-    /// Its members, in a result.
-    fn write(&self, result: &mut ResultWriter) {
-        result.value("taskId", &self.id);
-        result.value("status", &self.status.word());
+    /// Its members, as clients see them; `whole` with what it came to.
+    pub(super) fn members(&self, whole: bool) -> Map<String, Value> {
+        let mut members = Map::new();
+        let mut add = |name: &str, value: Value| members.insert(name.to_owned(), value);
+        add("taskId", json!(self.id));
+        add("status", json!(self.status.word()));
         if let Some(message) = &self.message {
-            result.value("statusMessage", message);
+            add("statusMessage", json!(message));
         }
-        result.value("createdAt", &time(self.created_at));
-        result.value("lastUpdatedAt", &time(self.updated_at));
-        result.value("ttlMs", &self.ttl);
-        result.value("pollIntervalMs", &POLL.as_millis());
-    }
-
-    /// What it came to, beside them.
-    fn write_outcome(&self, result: &mut ResultWriter) {
+        add("createdAt", json!(time(self.created_at)));
+        add("lastUpdatedAt", json!(time(self.updated_at)));
+        add("ttlMs", json!(self.ttl));
+        add("pollIntervalMs", json!(POLL_MS));
         match &self.status {
-            TaskStatus::InputRequired(requests) => result.value("inputRequests", requests),
-            TaskStatus::Completed(value) => result.value("result", value),
-            TaskStatus::Failed(error) => result.value("error", error),
+            _ if !whole => {}
+            TaskStatus::InputRequired(requests) => drop(add("inputRequests", json!(requests))),
+            TaskStatus::Completed(result) => drop(add("result", result.clone())),
+            TaskStatus::Failed(error) => drop(add("error", json!(error))),
             TaskStatus::Working | TaskStatus::Cancelled => {}
         }
+        members
     }
 }
 
@@ -140,6 +141,7 @@ fn time(milliseconds: u64) -> String {
 #[derive(Debug)]
 pub(crate) struct Tasks {
     store: Arc<dyn TaskStore>,
+    news: Newsroom,
     running: Mutex<HashMap<String, Arc<RunningTask>>>,
 }
 
@@ -172,8 +174,8 @@ impl State {
 }
 
 impl Tasks {
-    pub(super) fn new(store: Arc<dyn TaskStore>) -> Self {
-        Self { store, running: Mutex::default() }
+    pub(super) fn new(store: Arc<dyn TaskStore>, news: Newsroom) -> Self {
+        Self { store, news, running: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<RunningTask>>> {
@@ -184,10 +186,12 @@ impl Tasks {
         self.lock().get(id).cloned()
     }
 
-    /// Keeps what a task became.
+    /// Keeps what a task became, and tells who listens.
     async fn keep(&self, state: &mut State) -> Result<(), Error> {
         state.task.updated_at = now();
-        self.store.put(state.task.clone()).await
+        self.store.put(state.task.clone()).await?;
+        self.news.tell(News::Task(Arc::new(state.task.clone())));
+        Ok(())
     }
 
     /// Changes a task, unless it is over.
@@ -238,7 +242,7 @@ async fn created(call: &ToolCall) -> Result<(Arc<RunningTask>, Answer), Reject> 
         failed("the task cannot be kept")
     })?;
     let mut result = ResultWriter::of_type(&call.id, Terms::MODERN.revision, "task");
-    task.write(&mut result);
+    result.members(task.members(false));
     let answer = result.finish(&call.mcp.gateway.settings()).into();
     let id = task.id.clone();
     let state = tokio::sync::Mutex::new(State { task, open: BTreeMap::new() });
@@ -419,10 +423,7 @@ impl Done {
         match self {
             Self::Unknown => return Err(Reject::invalid_params("there is no such task")),
             Self::Acknowledged => {}
-            Self::Seen(task) => {
-                task.write(&mut result);
-                task.write_outcome(&mut result);
-            }
+            Self::Seen(task) => result.members(task.members(true)),
         }
         Ok(result.finish(&mcp.gateway.settings()))
     }

@@ -17,10 +17,11 @@ use super::news::News;
 use super::reject::Reject;
 use super::requested::Requested;
 use super::running::{Entered, every};
-use super::session::Session;
+use super::session::{Session, user_of};
 use super::session_streams::StreamPlace;
 use super::{Mcp, Terms};
 use crate::access::Caller;
+use crate::client::Capability;
 use crate::upstream::BoxFuture;
 
 /// How often a stream says that it is alive, and looks whether its caller still is.
@@ -72,6 +73,7 @@ struct Wants {
     prompts: bool,
     resources: bool,
     updates: Subscribed,
+    tasks: BTreeSet<String>,
 }
 
 /// The resources that a client wants to hear of.
@@ -102,7 +104,8 @@ impl Listener {
     /// A legacy client's own stream.
     pub fn legacy(mcp: &Arc<Mcp>, caller: &Caller, who: Arc<dyn Identify>) -> Self {
         let updates = Subscribed::BySession;
-        let wants = Wants { tools: true, prompts: true, resources: true, updates };
+        let wants =
+            Wants { tools: true, prompts: true, resources: true, updates, tasks: BTreeSet::new() };
         Self::new(mcp, caller, who, None, wants)
     }
 
@@ -128,12 +131,13 @@ impl Listener {
             let problem = crate::strict_json::problem(&error);
             Reject::invalid_params(format!("`notifications` must be an object: {problem}"))
         })?;
-        let filter = filter.offered(mcp)?;
+        let filter = filter.offered(request)?;
         let wants = Wants {
             tools: filter.tools_list_changed,
             prompts: filter.prompts_list_changed,
             resources: filter.resources_list_changed,
             updates: Subscribed::To(filter.resource_subscriptions.iter().cloned().collect()),
+            tasks: filter.task_ids.iter().cloned().collect(),
         };
         let mut listener = Self::new(mcp, caller, who, Some(asked.id.to_owned()), wants);
         listener.waiting.push_back(listener.acknowledged(filter));
@@ -207,7 +211,7 @@ impl Listener {
                     self.waiting.push_back(self.changed("notifications/tools/list_changed"));
                 }
                 if let Woken::News(news) = &woken {
-                    self.tell(news.as_ref());
+                    self.tell(news.as_ref(), &caller);
                 }
             }
             if matches!(woken, Woken::Tick) && self.waiting.is_empty() {
@@ -246,7 +250,7 @@ impl Listener {
 
     /// Tells what the client wants to hear. Who was too slow to hear what happened hears that all of
     /// it may have.
-    fn tell(&mut self, news: Option<&News>) {
+    fn tell(&mut self, news: Option<&News>, caller: &Caller) {
         let of = |is: fn(&News) -> bool| news.is_none_or(is);
         if self.wants.prompts && of(|news| matches!(news, News::Prompts)) {
             self.waiting.push_back(self.changed("notifications/prompts/list_changed"));
@@ -259,6 +263,13 @@ impl Listener {
             Some(_) => Vec::new(),
             None => self.subscriptions().into_iter().collect(),
         };
+        if let Some(News::Task(task)) = news
+            && self.wants.tasks.contains(&task.id)
+            && task.user == user_of(caller)
+        {
+            let params = TaskParams { task: task.members(true), params: self.params() };
+            self.waiting.push_back(OutMessage::notification("notifications/tasks", &params));
+        }
         for uri in updated {
             let params = Params { uri: Some(&uri), ..self.params() };
             let message = OutMessage::notification("notifications/resources/updated", &params);
@@ -334,6 +345,15 @@ struct Params<'a> {
     uri: Option<&'a str>,
 }
 
+/// A task, as `tasks/get` would show it.
+#[derive(Serialize)]
+struct TaskParams<'a> {
+    #[serde(flatten)]
+    task: serde_json::Map<String, serde_json::Value>,
+    #[serde(flatten)]
+    params: Params<'a>,
+}
+
 /// What a modern client asks to hear, and what it is told that it will.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -346,18 +366,27 @@ struct Filter {
     resources_list_changed: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     resource_subscriptions: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    task_ids: Vec<String>,
 }
 
 impl Filter {
     /// What of it there is.
-    fn offered(mut self, mcp: &Mcp) -> Result<Self, Reject> {
+    fn offered(mut self, request: &Requested<'_>) -> Result<Self, Reject> {
+        let mcp = request.mcp;
+        if mcp.tasks.is_none() {
+            self.task_ids.clear();
+        }
+        if !self.task_ids.is_empty() && !request.capabilities.has(Capability::Tasks) {
+            return Err(Reject::lacks(Capability::Tasks));
+        }
         self.prompts_list_changed &= mcp.prompts.is_some();
         self.resources_list_changed &= mcp.resources.is_some();
         if !mcp.can_subscribe() {
             self.resource_subscriptions.clear();
         }
-        if self.resource_subscriptions.len() > MAX_SUBSCRIPTIONS {
-            let problem = format!("no more than {MAX_SUBSCRIPTIONS} `resourceSubscriptions`");
+        if self.resource_subscriptions.len().max(self.task_ids.len()) > MAX_SUBSCRIPTIONS {
+            let problem = format!("no more than {MAX_SUBSCRIPTIONS} of each can be listened to");
             return Err(Reject::invalid_params(problem));
         }
         Ok(self)

@@ -176,6 +176,42 @@ async fn a_task_is_its_users_and_can_be_taken_back() {
 }
 
 #[tokio::test]
+async fn who_listens_to_a_task_is_told_what_tasks_get_would_say() {
+    let (app, slow, _) = with_tasks();
+    let client = app.client("reader", MODERN).offering(capable()).await;
+    let task = client.call("long", json!({})).await;
+    slow.until_started().await;
+    let params = json!({"notifications": {"taskIds": [task["taskId"]]}});
+    let mut streams = Vec::new();
+    for caller in ["reader", "admin"] {
+        let client = app.client(caller, MODERN).offering(capable()).await;
+        let mut stream = client.stream("subscriptions/listen", params.clone()).await;
+        let acknowledged = stream.next().await.unwrap();
+        assert_eq!(acknowledged["params"]["notifications"], params["notifications"]);
+        streams.push(stream);
+    }
+    slow.go.add_permits(1);
+    let mut told = loop {
+        let told = streams[0].next().await.unwrap();
+        assert_eq!(told["method"], "notifications/tasks");
+        if told["params"]["status"] == "completed" {
+            break told["params"].clone();
+        }
+    };
+    let meta = told.as_object_mut().unwrap().shift_remove("_meta").unwrap();
+    assert_eq!(meta["io.modelcontextprotocol/subscriptionId"], 1);
+    let mut seen = until(&client, &task, "completed").await;
+    for member in ["resultType", "_meta"] {
+        seen.as_object_mut().unwrap().shift_remove(member);
+    }
+    assert_eq!(told, seen);
+    app.mcp.close();
+    assert_eq!(streams[1].next().await.unwrap()["method"], "notifications/cancelled", "not theirs");
+    let plain = app.client("reader", MODERN);
+    assert_eq!(plain.error("subscriptions/listen", params).await, (400, -32021));
+}
+
+#[tokio::test]
 async fn a_task_that_cannot_be_kept_does_not_begin() {
     let (app, slow, store) = with_tasks();
     store.is_broken.store(true, Ordering::SeqCst);
