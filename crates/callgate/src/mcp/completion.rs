@@ -8,7 +8,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Reply;
-use super::input_required::Subject;
 use super::message::ResultWriter;
 use super::reject::Reject;
 use super::requested::Requested;
@@ -117,9 +116,8 @@ pub(super) fn complete(request: &Requested<'_>) -> Result<Reply, Reject> {
     let argument = ToComplete { of, name, value, others: others.arguments };
     let (mcp, revision, id) =
         (Arc::clone(request.mcp), request.terms.revision, asked.id.to_owned());
-    let subject = Subject { method: "completion/complete", name: "", arguments: None };
     request.run(
-        subject,
+        None,
         move |context| completion.complete(context, argument),
         move |completions| {
             let mut result = ResultWriter::new(&id, revision, 200);

@@ -131,11 +131,10 @@ pub(super) fn list(request: &Requested<'_>) -> Result<Reply, Reject> {
     let Some(prompts) = request.mcp.prompts.clone() else {
         return Ok(Reply::Message(page.write(Vec::<Prompt>::new())));
     };
-    let subject = Subject { method: "prompts/list", name: "", arguments: None };
     let run = |context: Context| -> BoxFuture<'static, _> {
         Box::pin(async move { prompts.list(&context.caller).await })
     };
-    request.run(subject, run, |prompts| Ok(page.write(prompts)))
+    request.run(None, run, |prompts| Ok(page.write(prompts)))
 }
 
 /// `prompts/get`
@@ -165,7 +164,7 @@ pub(super) fn get(request: &Requested<'_>) -> Result<Reply, Reject> {
     };
     let (mcp, terms) = (Arc::clone(request.mcp), request.terms);
     let (id, unknown) = (asked.id.to_owned(), not_found(&name));
-    request.run(subject, run, move |found| match found {
+    request.run(Some(subject), run, move |found| match found {
         Found::Nothing => Err(unknown),
         Found::Lacks(argument) => {
             Err(Reject::invalid_params(format!("the argument `{argument}` is missing")))

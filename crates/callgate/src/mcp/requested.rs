@@ -59,7 +59,7 @@ impl Requested<'_> {
     /// The reply that work brings.
     pub(crate) fn call(&self, work: Work, voice: Voice) -> Reply {
         let entered = self.scope.map(|scope| self.mcp.in_flight.enter(scope, self.asked.id));
-        let call = Box::new(PreparedCall::new(self.asked.id, work, voice, entered));
+        let call = Box::new(PreparedCall::new(work, voice, entered));
         let kept = match (self.scope, &self.mcp.replay) {
             // Older clients crash on events without data.
             (Some(Scope::Session(session)), Some(replay))
@@ -72,15 +72,19 @@ impl Requested<'_> {
         Reply::Call { call, ends_with_client: self.terms.revision.is_modern(), kept }
     }
 
-    /// Has something of the embedder's run that may ask the client, and its result written.
+    /// Has something of the embedder's run, and its result written. What is about something may ask
+    /// the client; a list may not.
     pub(crate) fn run<T: Send + 'static>(
         &self,
-        subject: Subject<'_>,
+        subject: Option<Subject<'_>>,
         run: impl FnOnce(Context) -> BoxFuture<'static, Result<T, Error>> + Send + 'static,
         write: impl FnOnce(T) -> Result<OutMessage, Reject> + Send + 'static,
     ) -> Result<Reply, Reject> {
         let voice = self.voice()?;
-        let way = self.way(subject)?;
+        let way = match subject {
+            Some(subject) => self.way(subject)?,
+            None => Way::Cannot("clients are not asked here"),
+        };
         let mcp = Arc::clone(self.mcp);
         let context = Context {
             caller: self.caller.clone(),
@@ -90,26 +94,31 @@ impl Requested<'_> {
         let (caller, call_id) = (context.caller.clone(), context.call_id.clone());
         let (client, line) = (context.client.clone(), Arc::clone(voice.line()));
         let id: Box<RawValue> = self.asked.id.to_owned();
-        let about = OwnedSubject::of(subject);
+        let nothing = Subject { method: &self.asked.method, name: "", arguments: None };
+        let about = OwnedSubject::of(subject.unwrap_or(nothing));
         let run = guarded(move || run(context));
-        let work = Work::Other(Box::pin(async move {
-            let mut run = pin!(within(mcp.gateway.call_limit(), &client, run));
-            let reject = match converse(&line, &way, &mut run).await {
-                Conversed::Over(Ok(value)) => match write(value) {
-                    Ok(message) => return message.into(),
-                    Err(reject) => reject,
-                },
-                Conversed::Over(Err(error)) => refused(error, &caller, &about, &call_id),
-                Conversed::Asks(posed) => {
-                    let subject = about.subject();
-                    return input_required::answer(&mcp, &caller, &id, subject, &way, &posed);
-                }
-                Conversed::Lacks(capability) => Reject::lacks(capability),
-                // It was not offered.
-                Conversed::Task(_) => Reject::with_status(200, INTERNAL_ERROR, "Failed"),
-            };
-            Answer::from(reject.of(&id))
-        }));
+        let request_id = id.clone();
+        let work = Work::Other(
+            request_id,
+            Box::pin(async move {
+                let mut run = pin!(within(mcp.gateway.call_limit(), &client, run));
+                let reject = match converse(&line, &way, &mut run).await {
+                    Conversed::Over(Ok(value)) => match write(value) {
+                        Ok(message) => return message.into(),
+                        Err(reject) => reject,
+                    },
+                    Conversed::Over(Err(error)) => refused(error, &caller, &about, &call_id),
+                    Conversed::Asks(posed) => {
+                        let subject = about.subject();
+                        return input_required::answer(&mcp, &caller, &id, subject, &way, &posed);
+                    }
+                    Conversed::Lacks(capability) => Reject::lacks(capability),
+                    // It was not offered.
+                    Conversed::Task(_) => Reject::with_status(200, INTERNAL_ERROR, "Failed"),
+                };
+                Answer::from(reject.of(&id))
+            }),
+        );
         Ok(self.call(work, voice))
     }
 }

@@ -152,11 +152,10 @@ pub(super) fn list(request: &Requested<'_>) -> Result<Reply, Reject> {
     let Some(resources) = request.mcp.resources.clone() else {
         return Ok(Reply::Message(page.write(vec![tools])));
     };
-    let subject = Subject { method: "resources/list", name: "", arguments: None };
     let run = |context: Context| -> BoxFuture<'static, _> {
         Box::pin(async move { resources.list(&context.caller).await })
     };
-    request.run(subject, run, |mut resources| {
+    request.run(None, run, |mut resources| {
         resources.push(tools);
         Ok(page.write(resources))
     })
@@ -168,11 +167,10 @@ pub(super) fn list_templates(request: &Requested<'_>) -> Result<Reply, Reject> {
     let Some(resources) = request.mcp.resources.clone() else {
         return Ok(Reply::Message(page.write(Vec::<ResourceTemplate>::new())));
     };
-    let subject = Subject { method: "resources/templates/list", name: "", arguments: None };
     let run = |context: Context| -> BoxFuture<'static, _> {
         Box::pin(async move { resources.templates(&context.caller).await })
     };
-    request.run(subject, run, |templates| Ok(page.write(templates)))
+    request.run(None, run, |templates| Ok(page.write(templates)))
 }
 
 /// `resources/read`
@@ -190,7 +188,7 @@ pub(super) fn read(request: &Requested<'_>) -> Result<Reply, Reject> {
     let uri = uri.clone().into_owned();
     let wanted = uri.clone();
     request.run(
-        subject,
+        Some(subject),
         move |context| resources.read(context, wanted),
         move |contents| {
             let contents = contents.ok_or_else(|| not_found(&uri, revision))?;

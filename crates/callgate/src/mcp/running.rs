@@ -99,7 +99,6 @@ impl Drop for Entered {
 /// A request that takes a while, ready to run.
 #[derive(Debug)]
 pub struct PreparedCall {
-    id: Box<RawValue>,
     work: Work,
     voice: Voice,
     entered: Option<Entered>,
@@ -109,15 +108,15 @@ pub struct PreparedCall {
 pub(crate) enum Work {
     /// `tools/call`
     Tool(ToolCall),
-    /// Anything else.
-    Other(BoxFuture<'static, Answer>),
+    /// Anything else, and the request's id.
+    Other(Box<RawValue>, BoxFuture<'static, Answer>),
 }
 
 impl std::fmt::Debug for Work {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Tool(_) => "Tool",
-            Self::Other(_) => "Other",
+            Self::Other(..) => "Other",
         })
     }
 }
@@ -126,24 +125,27 @@ impl Work {
     async fn run(self) -> Answer {
         match self {
             Self::Tool(call) => call.run().await,
-            Self::Other(run) => run.await,
+            Self::Other(_, run) => run.await,
         }
     }
 }
 
 impl PreparedCall {
-    pub(crate) fn new(id: &RawValue, work: Work, voice: Voice, entered: Option<Entered>) -> Self {
-        Self { id: id.to_owned(), work, voice, entered }
+    pub(crate) fn new(work: Work, voice: Voice, entered: Option<Entered>) -> Self {
+        Self { work, voice, entered }
     }
 
     /// The request's id.
     pub fn id(&self) -> &RawValue {
-        &self.id
+        match &self.work {
+            Work::Tool(call) => &call.id,
+            Work::Other(id, _) => id,
+        }
     }
 
     /// Runs it where the future is polled. To drop the future is to cancel the call.
     pub fn start(self) -> RunningCall {
-        let Self { work, voice, entered, .. } = self;
+        let Self { work, voice, entered } = self;
         RunningCall::new(Box::pin(run(work, entered)), voice)
     }
 }

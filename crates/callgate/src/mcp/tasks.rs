@@ -17,7 +17,6 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
-use super::input_required::Subject;
 use super::message::{OutMessage, ResultWriter};
 use super::news::{News, Newsroom};
 use super::reject::Reject;
@@ -332,14 +331,13 @@ pub(super) fn request(request: &Requested<'_>) -> Result<Reply, Reject> {
     };
     let (mcp, user) = (Arc::clone(request.mcp), user_of(request.caller));
     let message_id = asked.id.to_owned();
-    let subject = Subject { method: "tasks", name: &id, arguments: None };
     let run = {
         let (mcp, id) = (Arc::clone(&mcp), id.clone());
         move |_| -> BoxFuture<'static, _> {
             Box::pin(async move { step.take(&mcp, &id, user).await })
         }
     };
-    request.run(subject, run, move |done| done.write(&mcp, &message_id))
+    request.run(None, run, move |done| done.write(&mcp, &message_id))
 }
 
 fn answers(request: &Requested<'_>) -> Result<BTreeMap<String, Box<RawValue>>, Reject> {

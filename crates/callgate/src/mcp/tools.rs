@@ -62,7 +62,6 @@ pub(crate) struct ToolCall {
     pub(super) id: Box<RawValue>,
     arguments: Option<Box<RawValue>>,
     terms: Terms,
-    client: Client,
     pub(super) line: Arc<Line>,
     way: Way,
 }
@@ -104,7 +103,6 @@ pub(super) fn call(
         id: asked.id.to_owned(),
         arguments: arguments.map(ToOwned::to_owned),
         terms,
-        client: voice.client(),
         line: Arc::clone(voice.line()),
         way,
     })
@@ -136,7 +134,7 @@ impl ToolCall {
         let call = FoundCall {
             found: &self.found,
             caller: &self.caller,
-            client: &self.client,
+            client: &Client::new(Arc::clone(&self.line)),
             arguments: self.arguments.as_deref(),
             limit: gateway.call_limit(),
         };
