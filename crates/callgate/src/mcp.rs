@@ -7,10 +7,10 @@
 //! stdio in [`crate::stdio`].
 
 mod classify;
-mod compact;
+pub(crate) mod compact;
 mod envelope;
 mod handshake;
-mod headers;
+pub(crate) mod headers;
 mod log_level;
 mod members;
 mod message;
