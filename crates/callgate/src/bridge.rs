@@ -41,7 +41,7 @@ use message::{FromClient, FromServer, INITIALIZED, LISTEN, Other, Request};
 use param_headers::ParamHeaders;
 use session::Session;
 
-pub use client::NoRoots;
+pub use client::NoTls;
 pub use options::{CertificateError, Endpoint, EndpointError, HeaderError, Limits, Options};
 
 /// So many messages wait for a client that does not read.
@@ -54,9 +54,9 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Why a bridge ended before its client did.
 #[derive(Debug, Error)]
 pub enum BridgeError {
-    /// TLS has nothing to trust.
+    /// TLS cannot be set up.
     #[error(transparent)]
-    NoRoots(#[from] NoRoots),
+    NoTls(#[from] NoTls),
     /// The streams broke.
     #[error("cannot read or write messages")]
     Io(#[from] io::Error),
@@ -129,7 +129,7 @@ enum Reached<'a> {
 }
 
 impl Bridge {
-    fn new(options: &Options, lines: mpsc::Sender<Vec<u8>>) -> Result<Self, NoRoots> {
+    fn new(options: &Options, lines: mpsc::Sender<Vec<u8>>) -> Result<Self, NoTls> {
         Ok(Self {
             http: Http::new(options)?,
             limits: options.limits,

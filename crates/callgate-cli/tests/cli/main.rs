@@ -2,9 +2,12 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may stop")]
 
 mod admin;
+mod bridge;
 mod clients;
 mod configuration;
 mod demo;
+mod front;
+mod guide;
 mod mcp;
 mod reload;
 mod server;

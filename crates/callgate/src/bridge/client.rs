@@ -48,10 +48,10 @@ pub(super) struct Http {
     jumps: watch::Sender<u64>,
 }
 
-/// The system has no certificates that could be trusted.
+/// TLS cannot be set up.
 #[derive(Debug, Error)]
-#[error("cannot read the certificates that this system trusts")]
-pub struct NoRoots;
+#[error("cannot set up TLS")]
+pub struct NoTls;
 
 /// Why a request has no response.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl SendError {
 }
 
 impl Http {
-    pub(super) fn new(options: &Options) -> Result<Self, NoRoots> {
+    pub(super) fn new(options: &Options) -> Result<Self, NoTls> {
         let tls = tls(options)?;
         Ok(Self {
             endpoint: options.endpoint.clone(),
@@ -161,19 +161,19 @@ impl Http {
     }
 }
 
-fn tls(options: &Options) -> Result<ClientConfig, NoRoots> {
+fn tls(options: &Options) -> Result<ClientConfig, NoTls> {
     let mut roots = RootCertStore::empty();
     if options.endpoint.is_https() {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         roots.add_parsable_certificates(options.extra_roots.iter().cloned());
         if roots.is_empty() {
-            return Err(NoRoots);
+            tracing::warn!("this system has no certificates to trust; name some with --ca-file");
         }
     }
     let provider = rustls::crypto::ring::default_provider();
     let builder = ClientConfig::builder_with_provider(provider.into())
         .with_safe_default_protocol_versions()
-        .map_err(|_| NoRoots)?;
+        .map_err(|_| NoTls)?;
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
