@@ -161,6 +161,12 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// `CALLGATE_LOG`, for commands that need no other configuration.
+pub(crate) fn log_of_environment() -> String {
+    let log = std::env::var_os("CALLGATE_LOG").map(|log| log.to_string_lossy().into_owned());
+    log.unwrap_or_else(|| "info".to_owned())
+}
+
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {

@@ -10,6 +10,7 @@ mod printer;
 mod registry;
 mod reload;
 mod server;
+mod standard_streams;
 
 use std::process::ExitCode;
 

@@ -213,7 +213,11 @@ impl Desk {
             }
         }
         self.bridge.flights.end_listening();
-        let finished = async { while self.tasks.join_next().await.is_some() {} };
+        let (told, last) = (&mut self.told, self.last_number);
+        let finished = async {
+            while self.tasks.join_next().await.is_some() {}
+            let _ = told.wait_for(|told| *told >= last).await;
+        };
         let _ = tokio::time::timeout(self.bridge.limits.end, finished).await;
         Ok(())
     }

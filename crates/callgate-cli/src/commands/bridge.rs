@@ -11,13 +11,14 @@ use crate::cli::{Bridge, Protocol};
 use crate::config::{LogFormat, Secret};
 use crate::errors::hinted;
 use crate::printer::Printer;
-use crate::{logging, server};
+use crate::standard_streams::{Input, Output};
+use crate::{config, logging, server};
 
 /// How often to look whether the program that started this one is there.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(arguments: &Bridge, printer: &mut Printer) -> anyhow::Result<()> {
-    logging::start("info", LogFormat::Human)?;
+    logging::start(&config::log_of_environment(), LogFormat::Human)?;
     let options = options(arguments, printer)?;
     // One thread is enough, is started sooner, and takes less.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -28,8 +29,11 @@ pub(crate) fn run(arguments: &Bridge, printer: &mut Printer) -> anyhow::Result<(
                 () = parent_is_gone() => tracing::info!("the program that started this one is gone"),
             }
         };
-        let input = BufReader::new(tokio::io::stdin());
-        bridge::run(&options, input, tokio::io::stdout(), stop).await
+        let (mut input, mut output) = (BufReader::new(Input::take()), Output::take());
+        let ended = bridge::run(&options, &mut input, &mut output, stop).await;
+        input.into_inner().give_back();
+        output.give_back();
+        ended
     });
     // Without waiting for a read of standard input that may never end.
     runtime.shutdown_background();

@@ -285,6 +285,9 @@ pub(super) fn kind(headers: &HeaderMap) -> Kind {
         Kind::Json
     } else if headers.get(CONTENT_LENGTH).is_some_and(|length| length == "0") {
         Kind::Empty
+    } else if media.is_empty() {
+        // Some say nothing.
+        Kind::Json
     } else {
         Kind::Other
     }

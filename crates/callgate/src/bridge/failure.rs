@@ -76,6 +76,8 @@ impl Failure {
                  server allows this host name"
             }
             404 | 405 => "Is that the path of an MCP server? Check --path, or --url",
+            413 => "The request is larger than the server takes",
+            429 => "The server is asked too often; wait before you send it again",
             502..=504 => "Something in front of the server answered: is the server itself running?",
             300..=399 => "Redirects are not followed; give the URL of the server itself with --url",
             _ => "Look at the server's log",

@@ -23,6 +23,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// An error of the server is no longer than this.
 const MAX_REFUSAL: usize = 1 << 20;
+/// Nor does it take longer.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// So many pages of tools are read to find the schema of one.
 const MAX_PAGES: usize = 100;
 
@@ -62,7 +64,10 @@ impl Refusal {
         let location = location.map(ToOwned::to_owned);
         let body = match client::kind(response.headers()) {
             Kind::Empty => None,
-            _ => client::text(response.into_body(), MAX_REFUSAL).await.ok(),
+            _ => {
+                let text = client::text(response.into_body(), MAX_REFUSAL);
+                tokio::time::timeout(REFUSAL_TIMEOUT, text).await.ok().and_then(Result::ok)
+            }
         };
         let error = body.as_deref().and_then(FromServer::parse).and_then(|m| m.rpc_error());
         let json = body.filter(|_| error.is_some());

@@ -127,7 +127,8 @@ impl Bridge {
                 }
                 _ => None,
             };
-            if started.elapsed() > MAX_PAUSE {
+            // One that was open for a while is worth to be opened again soon.
+            if started.elapsed() > pause * 2 {
                 pause = PAUSE;
             }
             tokio::time::sleep(retry.unwrap_or_else(|| jittered(pause)).max(MIN_PAUSE)).await;
