@@ -18,6 +18,7 @@ use crate::{config, logging, server};
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(arguments: &Bridge, printer: &mut Printer) -> anyhow::Result<()> {
+    stay_small();
     logging::start(&config::log_of_environment(), LogFormat::Human)?;
     let options = options(arguments, printer)?;
     // One thread is enough, is started sooner, and takes less.
@@ -42,6 +43,12 @@ pub(crate) fn run(arguments: &Bridge, printer: &mut Printer) -> anyhow::Result<(
         Err(BridgeError::Io(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         ended => Ok(ended?),
     }
+}
+
+/// The allocator asks for pages of two megabytes, which suits a server; here there is one client.
+fn stay_small() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
 fn options(arguments: &Bridge, printer: &mut Printer) -> anyhow::Result<Options> {

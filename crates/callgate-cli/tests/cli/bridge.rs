@@ -35,10 +35,15 @@ impl Bridge {
     }
 
     pub(crate) fn send(&mut self, line: &str) {
-        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+        let line = format!("{line}\n");
+        self.input.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
     }
 
-    pub(crate) fn next(&mut self) -> Value {
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn next_line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         if line.is_empty() {
@@ -46,6 +51,11 @@ impl Bridge {
             self.child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
             panic!("nothing more: {talk}");
         }
+        line
+    }
+
+    pub(crate) fn next(&mut self) -> Value {
+        let line = self.next_line();
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"))
     }
 
@@ -91,7 +101,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// A bridge to the demo.
-fn to_demo(place: &Place, server: &Server, arguments: &[&str]) -> Bridge {
+pub(crate) fn to_demo(place: &Place, server: &Server, arguments: &[&str]) -> Bridge {
     let port = server.address().port().to_string();
     let all = [&["bridge", "--port", &port], arguments].concat();
     let mut command = place.command(&all);

@@ -3,6 +3,7 @@
 
 mod admin;
 mod bridge;
+mod bridge_cost;
 mod clients;
 mod configuration;
 mod demo;
