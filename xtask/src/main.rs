@@ -58,6 +58,22 @@ const TEST: &[Step] = &[
 
 const BENCH: &[Step] = &[
     Step {
+        what: "what the bridge costs",
+        arguments: &[
+            "test",
+            "--release",
+            "--package",
+            "callgate-cli",
+            "--test",
+            "cli",
+            "--",
+            "--ignored",
+            "--nocapture",
+            "the_bridge_adds",
+        ],
+        variables: &[],
+    },
+    Step {
         what: "the catalog as it grows",
         arguments: &["bench", "--package", "callgate", "--bench", "catalog"],
         variables: &[],

@@ -33,6 +33,11 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Serve the tools over HTTP, or over standard input and output
     Serve(Serve),
+    /// Connect a client that starts programs to an MCP server over HTTP
+    ///
+    /// Speaks MCP over standard input and output, and passes every message to a Streamable HTTP server
+    /// and back. The token is best given in `CALLGATE_TOKEN`.
+    Bridge(Bridge),
     /// Add, change, look at and remove methods
     #[command(subcommand)]
     Method(Method),
@@ -75,6 +80,44 @@ pub(crate) struct Serve {
     /// Say in one line of JSON, on stdout, where it listens
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bridge {
+    /// http or https
+    #[arg(long, value_enum, default_value = "http")]
+    pub(crate) protocol: Protocol,
+    /// The server's name or address
+    #[arg(long, default_value = "localhost")]
+    pub(crate) host: String,
+    /// The server's port
+    #[arg(long, default_value_t = 8080)]
+    pub(crate) port: u16,
+    /// Where on the server MCP is
+    #[arg(long, default_value = "/")]
+    pub(crate) path: String,
+    /// Protocol, host, port and path at once, such as `https://example.com/mcp`
+    #[arg(long, conflicts_with_all = ["protocol", "host", "port", "path"])]
+    pub(crate) url: Option<String>,
+    /// Who the client is; others on this machine can see it here, so better use `CALLGATE_TOKEN`
+    #[arg(long, conflicts_with = "token_file")]
+    pub(crate) token: Option<String>,
+    /// A file with the token
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// A file, in PEM, with certificates of authorities to trust beside those of the system
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// A further header, `Name: value`; may repeat
+    #[arg(long = "header", value_name = "HEADER", num_args = 1..)]
+    pub(crate) headers: Vec<String>,
+}
+
+/// How the bridge connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Protocol {
+    Http,
+    Https,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,5 +1,6 @@
 //! One file and one function for each command.
 
+pub(crate) mod bridge;
 pub(crate) mod grant;
 pub(crate) mod method;
 pub(crate) mod migrate;

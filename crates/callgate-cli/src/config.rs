@@ -100,7 +100,10 @@ pub(crate) const KEYS: &[Key] = &[
 ];
 
 /// Variables that begin like ours and are no keys.
-const OTHER_VARIABLES: [&str; 2] = ["CALLGATE_CONFIG", "CALLGATE_TOKEN"];
+const OTHER_VARIABLES: [&str; 2] = ["CALLGATE_CONFIG", TOKEN_VARIABLE];
+
+/// Who the client is, over stdio and for the bridge.
+const TOKEN_VARIABLE: &str = "CALLGATE_TOKEN";
 
 /// What Kubernetes sets in every container for a service that is named `callgate`.
 const SERVICE_VARIABLES: [&str; 2] = ["CALLGATE_SERVICE_", "CALLGATE_PORT"];
@@ -135,6 +138,18 @@ impl Preset {
 pub(crate) struct Secret(String);
 
 impl Secret {
+    /// `CALLGATE_TOKEN`, for commands that need no other configuration.
+    pub(crate) fn of_environment() -> Option<Self> {
+        let token = std::env::var_os(TOKEN_VARIABLE)?;
+        Self::new(&token.to_string_lossy())
+    }
+
+    /// Without the white space around it; an empty one is none.
+    pub(crate) fn new(text: &str) -> Option<Self> {
+        let text = text.trim();
+        (!text.is_empty()).then(|| Self(text.to_owned()))
+    }
+
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }
@@ -144,6 +159,12 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
     }
+}
+
+/// `CALLGATE_LOG`, for commands that need no other configuration.
+pub(crate) fn log_of_environment() -> String {
+    let log = std::env::var_os("CALLGATE_LOG").map(|log| log.to_string_lossy().into_owned());
+    log.unwrap_or_else(|| "info".to_owned())
 }
 
 /// How logs are written.
@@ -197,9 +218,8 @@ impl Config {
         values.read_environment(&environment)?;
         values.read_flags(cli);
         let demo = matches!(&cli.command, Command::Serve(serve) if serve.demo);
-        let token = environment.iter().find(|(name, _)| name == "CALLGATE_TOKEN");
-        let token = token.map(|(_, token)| token.trim()).filter(|token| !token.is_empty());
-        let token = token.map(|token| Secret(token.to_owned()));
+        let token = environment.iter().find(|(name, _)| name == TOKEN_VARIABLE);
+        let token = token.and_then(|(_, token)| Secret::new(token));
         Ok(Self { token, ..Self::resolve(&values, demo)? })
     }
 

@@ -14,6 +14,8 @@ pub(crate) fn start(filter: &str, format: LogFormat) -> anyhow::Result<()> {
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // Nobody may read it any more, and to complain about that would be the end of the program.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     // Fails only where logging is on already.
     let _ = match format {

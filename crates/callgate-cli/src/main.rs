@@ -10,6 +10,7 @@ mod printer;
 mod registry;
 mod reload;
 mod server;
+mod standard_streams;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,10 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
+    // It needs no configuration, no registry, and one thread.
+    if let Command::Bridge(bridge) = &cli.command {
+        return commands::bridge::run(bridge, printer);
+    }
     let config = Config::load(&cli)?;
     let database = config.database.clone();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -43,6 +48,7 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
         .block_on(async {
             match cli.command {
                 Command::Serve(serve) => commands::serve::run(&config, &serve, printer).await,
+                Command::Bridge(bridge) => commands::bridge::run(&bridge, printer),
                 Command::Method(method) => commands::method::run(&config, method, printer).await,
                 Command::User(user) => commands::user::run(&config, user, printer).await,
                 Command::Token(token) => commands::token::run(&config, token, printer).await,

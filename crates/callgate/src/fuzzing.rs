@@ -101,28 +101,65 @@ pub fn session_ids(text: &str) {
     let _ = sessions.find(&sealed, &Caller::anonymous(), SystemTime::now());
 }
 
+/// Server-sent events: the first byte says how the rest is cut, which must make no difference.
+#[cfg(feature = "bridge")]
+pub fn sse(input: &[u8]) {
+    use crate::bridge::sse::SseReader;
+    const LIMIT: usize = 200;
+    let Some((cut, bytes)) = input.split_first() else { return };
+    let mut whole = SseReader::new(LIMIT);
+    let at_once = whole.push(bytes);
+    let mut pieces = SseReader::new(LIMIT);
+    let mut events = Vec::new();
+    for piece in bytes.chunks(usize::from(*cut).max(1)) {
+        match pieces.push(piece) {
+            Ok(more) => events.extend(more),
+            Err(error) => return assert_eq!(at_once, Err(error)),
+        }
+    }
+    assert_eq!(at_once, Ok(events));
+    assert_eq!(whole.last_event_id(), pieces.last_event_id());
+    assert_eq!(whole.retry(), pieces.retry());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    type Target = fn(&str);
+
     #[test]
     fn the_corpora_have_no_findings() {
-        let targets: [(&str, fn(&str)); 5] = [
+        let targets: [(&str, Target); 5] = [
             ("classify", classified),
             ("cursors", cursors),
             ("envelope", envelope),
             ("session_ids", session_ids),
             ("type_notation", type_notation),
         ];
-        let corpora = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
         for (name, target) in targets {
-            let mut count = 0;
-            for entry in std::fs::read_dir(corpora.join(name)).unwrap() {
-                let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+            for bytes in corpus(name) {
                 target(&String::from_utf8_lossy(&bytes));
-                count += 1;
             }
-            assert!(count > 0, "{name} has no corpus");
         }
+    }
+
+    #[cfg(feature = "bridge")]
+    #[test]
+    fn the_corpus_of_events_has_no_findings() {
+        for bytes in corpus("sse") {
+            for cut in 0..8 {
+                sse(&[&[cut], bytes.as_slice()].concat());
+            }
+        }
+    }
+
+    fn corpus(name: &str) -> Vec<Vec<u8>> {
+        let corpora = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+        let entries = std::fs::read_dir(corpora.join(name)).unwrap();
+        let inputs: Vec<_> =
+            entries.map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect();
+        assert!(!inputs.is_empty(), "{name} has no corpus");
+        inputs
     }
 }

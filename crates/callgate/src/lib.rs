@@ -41,11 +41,13 @@
 //! ```
 //!
 //! With the feature `http`, [`http::router`] serves all of it; with `stdio`, [`stdio::serve`] speaks MCP
-//! over lines.
+//! over lines; with `bridge`, [`bridge::run`] takes such lines to a server over HTTP.
 
 pub mod access;
 mod arguments;
 pub mod ask;
+#[cfg(feature = "bridge")]
+pub mod bridge;
 mod catalog;
 mod client;
 mod content;
@@ -58,6 +60,8 @@ mod gateway;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod jsonrpc;
+#[cfg(any(feature = "bridge", feature = "stdio"))]
+mod lines;
 mod listing;
 pub mod local;
 mod log_level;

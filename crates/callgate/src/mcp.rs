@@ -7,13 +7,13 @@
 //! stdio in [`crate::stdio`].
 
 mod classify;
-mod compact;
+pub(crate) mod compact;
 mod completion;
 mod connection;
 mod converse;
 mod envelope;
 mod handshake;
-mod headers;
+pub(crate) mod headers;
 mod input_required;
 mod legacy;
 mod members;

@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use thiserror::Error;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR};
+use crate::lines::{Line, read_line};
 use crate::mcp::{
     Carrier, Connection, Event, Exchange, Identify, Inbound, Listener, Mcp, OutMessage, Reject,
     Reply, RunningCall, Verb, answer_batch,
@@ -245,40 +246,5 @@ impl Server {
 async fn pass_on(sender: &mpsc::Sender<OutMessage>, event: Event) {
     if let Event::Message(message) = event {
         let _ = sender.send(message).await;
-    }
-}
-
-enum Line {
-    Text(Vec<u8>),
-    /// It was read to its end, and let go.
-    TooLong,
-    End,
-}
-
-async fn read_line(input: &mut (impl AsyncBufRead + Unpin), limit: usize) -> io::Result<Line> {
-    let mut line = Vec::new();
-    let mut is_too_long = false;
-    loop {
-        let chunk = input.fill_buf().await?;
-        if chunk.is_empty() {
-            return Ok(match (is_too_long, line.is_empty()) {
-                (true, _) => Line::TooLong,
-                (false, true) => Line::End,
-                (false, false) => Line::Text(line),
-            });
-        }
-        let end = chunk.iter().position(|byte| *byte == b'\n');
-        let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
-        if line.len() + part.len() > limit {
-            is_too_long = true;
-            line.clear();
-        } else if !is_too_long {
-            line.extend_from_slice(part);
-        }
-        let used = end.map_or(chunk.len(), |end| end + 1);
-        input.consume(used);
-        if end.is_some() {
-            return Ok(if is_too_long { Line::TooLong } else { Line::Text(line) });
-        }
     }
 }

@@ -17,6 +17,8 @@ use crate::type_expr::TypeExpr;
 use crate::types::Types;
 
 pub(crate) use header::HeaderParam;
+#[cfg(feature = "bridge")]
+pub(crate) use header::{KEYWORD as HEADER_KEYWORD, params as header_params};
 pub(crate) use shape::{Output, Parts, Shape, write as write_shape};
 
 /// Names that the REST face's own paths have; a method called so has no URL of its own.

@@ -4,19 +4,23 @@
 //! the machine's npm. What goes over the wire is recorded between the client and the program, and each
 //! message of the server is checked against its revision's schema.
 
+mod bridge;
+pub(crate) mod everything;
 pub(crate) mod node;
 mod recorder;
 mod schemas;
 mod transcript;
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use self::recorder::Recorder;
 use self::transcript::Transcript;
-use super::support::{Place, Server};
+use super::support::{PATIENCE, Place, Server};
 
 const DATABASE: &str = "sqlite:callgate-demo.db";
 const LEGACY: &str = "2025-11-25";
@@ -80,28 +84,64 @@ impl Drop for Killed {
     }
 }
 
+/// A client that runs.
+struct Driven {
+    input: ChildStdin,
+    talk: Arc<Mutex<String>>,
+}
+
+impl Driven {
+    /// Lets it go on.
+    fn go_on(&mut self) {
+        writeln!(self.input).unwrap();
+    }
+
+    /// Waits until it, or what it has started, has said so.
+    fn until_it_says(&self, words: &str) {
+        let started = Instant::now();
+        while !self.talk.lock().unwrap().contains(words) {
+            assert!(started.elapsed() < PATIENCE, "it never said {words}");
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// Runs the client; when it waits for a change, makes one.
-fn run(mut command: Command, demo: &Demo) -> Run {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+fn run(command: Command, demo: &Demo) -> Run {
+    let (run, _) = drive(command, |step, _| {
+        if step["step"] == "ready_for_change" {
+            demo.grant_more();
+        }
+    });
+    run
+}
+
+/// Runs a client to its end, with something to do at each step; what it said beside comes back too.
+fn drive(mut command: Command, mut at: impl FnMut(&Value, &mut Driven)) -> (Run, String) {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = Killed(command.spawn().unwrap());
-    let mut talk = child.0.stderr.take().unwrap();
+    let stderr = child.0.stderr.take().unwrap();
+    let mut driven = Driven { input: child.0.stdin.take().unwrap(), talk: Arc::default() };
+    let said = Arc::clone(&driven.talk);
     let talk = std::thread::spawn(move || {
-        let mut text = String::new();
-        let _ = talk.read_to_string(&mut text);
-        text
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            let mut said = said.lock().unwrap();
+            said.push_str(&line);
+            said.push('\n');
+        }
     });
     let mut steps = Vec::new();
     for line in BufReader::new(child.0.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
         let step: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
-        if step["step"] == "ready_for_change" {
-            demo.grant_more();
-        }
+        at(&step, &mut driven);
         steps.push(step);
     }
     let status = child.0.wait().unwrap();
-    assert!(status.success(), "{status}: {}\n{steps:?}", talk.join().unwrap());
-    Run(steps)
+    talk.join().unwrap();
+    let talk = driven.talk.lock().unwrap().clone();
+    assert!(status.success(), "{status}: {talk}\n{steps:?}");
+    (Run(steps), talk)
 }
 
 /// What every client must see.
@@ -165,11 +205,16 @@ fn over_http(client: &str, protocol: &str, demo: Demo) {
 }
 
 fn over_stdio(client: &str, protocol: &str, demo: &Demo) {
+    over_lines(client, protocol, demo, "serve --demo --stdio");
+}
+
+/// With what the program is told to do on the other end of the pipe.
+fn over_lines(client: &str, protocol: &str, demo: &Demo, arguments: &str) {
     let (input, output) = (demo.place.path("in.jsonl"), demo.place.path("out.jsonl"));
     let program = demo.place.command(&[]);
     // Both directions are written down on their way.
     let pipeline = format!(
-        "cd '{}' && tee -a '{}' | '{}' serve --demo --stdio | tee -a '{}'",
+        "cd '{}' && tee -a '{}' | '{}' {arguments} | tee -a '{}'",
         demo.place.path("").display(),
         input.display(),
         program.get_program().display(),

@@ -2,10 +2,14 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may stop")]
 
 mod admin;
+mod bridge;
+mod bridge_cost;
 mod clients;
 mod configuration;
 mod conformance;
 mod demo;
+mod front;
+mod guide;
 mod mcp;
 mod reload;
 mod server;

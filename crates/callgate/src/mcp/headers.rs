@@ -53,6 +53,20 @@ pub(crate) fn decode(value: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
+/// A text as a header says it, so that [`decode`] gives it back.
+#[cfg(feature = "bridge")]
+pub(crate) fn encode(text: &str) -> Cow<'_, str> {
+    let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+        && !text.starts_with(' ')
+        && !text.ends_with(' ')
+        && !text.starts_with("=?base64?");
+    // An empty header is as good as none to some servers.
+    if is_plain && !text.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("=?base64?{}?=", STANDARD.encode(text)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +90,17 @@ mod tests {
         assert_eq!(headers.header(NAME), Header::One("a"));
         assert_eq!(headers.header(METHOD), Header::Unusable);
         assert_eq!(headers.header(SESSION_ID), Header::Absent);
+    }
+
+    #[cfg(feature = "bridge")]
+    proptest::proptest! {
+        #[test]
+        fn d38_what_is_encoded_is_plain_and_comes_back(text in ".*") {
+            let header = encode(&text);
+            proptest::prop_assert!(header.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+            proptest::prop_assert_eq!(header.trim(), &header);
+            let back = decode(&header);
+            proptest::prop_assert_eq!(back.as_deref(), Some(text.as_str()));
+        }
     }
 }

@@ -9,7 +9,7 @@ use super::advertised_names;
 use crate::method::{DefinitionError, Input, ParamType};
 
 /// The annotation.
-const KEYWORD: &str = "x-mcp-header";
+pub(crate) const KEYWORD: &str = "x-mcp-header";
 /// The types that a header can carry.
 const TYPES: [&str; 3] = ["string", "integer", "boolean"];
 

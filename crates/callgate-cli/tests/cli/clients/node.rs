@@ -4,12 +4,29 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-const FILES: [&str; 3] = ["package.json", "package-lock.json", "client.mjs"];
+const FILES: [&str; 5] =
+    ["package.json", "package-lock.json", "client.mjs", "everything.mjs", "loopback.cjs"];
 
 /// The script that drives a client.
 pub(crate) fn client(name: &str) -> Command {
     let mut command = node();
     command.arg(directory().join("client.mjs")).args(["--client", name]);
+    command
+}
+
+/// The script that drives a client of `server-everything`.
+pub(crate) fn everything_client(name: &str) -> Command {
+    let mut command = node();
+    command.arg(directory().join("everything.mjs")).args(["--client", name]);
+    command
+}
+
+/// The reference server with everything in it, over HTTP.
+pub(crate) fn everything_server() -> Command {
+    let mut command = node();
+    let script = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+    command.arg("-r").arg(directory().join("loopback.cjs")).arg(directory().join(script));
+    command.arg("streamableHttp");
     command
 }
 

@@ -1,0 +1,343 @@
+//! `callgate bridge` as a client starts it: lines in, lines out, and gone at the end.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::clients::everything::fixed_port;
+use super::front::Front;
+use super::support::{PATIENCE, Place, Server};
+
+const TOKEN: &str = "cg_never_to_be_seen";
+
+/// The program while it runs, and its client.
+pub(crate) struct Bridge {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Bridge {
+    pub(crate) fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self { input: child.stdin.take(), output, child }
+    }
+
+    pub(crate) fn send(&mut self, line: &str) {
+        let line = format!("{line}\n");
+        self.input.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn next_line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut talk = String::new();
+            self.child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
+            panic!("nothing more: {talk}");
+        }
+        line
+    }
+
+    pub(crate) fn next(&mut self) -> Value {
+        let line = self.next_line();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"))
+    }
+
+    pub(crate) fn ask(&mut self, id: i64, method: &str, params: &Value) -> Value {
+        self.send(
+            &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string(),
+        );
+        let answer = self.next();
+        assert_eq!(answer["id"], id, "{answer}");
+        answer
+    }
+
+    pub(crate) fn initialize(&mut self) -> Value {
+        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {}});
+        let answer = self.ask(0, "initialize", &params);
+        self.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        answer
+    }
+
+    /// The client goes; the exit code, what was left to read, and what was said beside come back.
+    pub(crate) fn leave(mut self) -> (Option<i32>, String, String) {
+        drop(self.input.take());
+        let (mut rest, mut talk) = (String::new(), String::new());
+        self.output.read_to_string(&mut rest).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
+        (self.child.wait().unwrap().code(), rest, talk)
+    }
+}
+
+/// Whether there is such a process, other than one that has ended.
+pub(crate) fn is_running(process: &str) -> bool {
+    let output = Command::new("ps").args(["-o", "stat=", "-p", process]).output().unwrap();
+    let state = String::from_utf8(output.stdout).unwrap();
+    !state.trim().is_empty() && !state.starts_with('Z')
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < PATIENCE, "never: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// A bridge to the demo.
+pub(crate) fn to_demo(place: &Place, server: &Server, arguments: &[&str]) -> Bridge {
+    let port = server.address().port().to_string();
+    let all = [&["bridge", "--port", &port], arguments].concat();
+    let mut command = place.command(&all);
+    command.env("CALLGATE_TOKEN", server.token("admin"));
+    Bridge::start(command)
+}
+
+#[test]
+fn b65_without_options_it_connects_to_this_machine() {
+    let place = Place::new();
+    place.write("callgate.toml", "this is no configuration");
+    let mut command = place.command(&["bridge"]);
+    command.env("CALLGATE_NONSENSE", "1");
+    let mut bridge = Bridge::start(command);
+    bridge.send("nonsense");
+    assert_eq!(bridge.next()["error"]["code"], -32700);
+    // Somebody may listen there, so nothing is asked.
+    let (code, rest, _) = bridge.leave();
+    assert_eq!((code, &*rest), (Some(0), ""));
+}
+
+#[test]
+fn b65_options_in_any_order_make_the_url() {
+    let place = Place::new();
+    let url = |arguments: &[&str]| {
+        let mut bridge = Bridge::start(place.command(&[&["bridge"], arguments].concat()));
+        let answer = bridge.ask(1, "tools/call", &json!({}));
+        answer["error"]["data"]["url"].as_str().unwrap().to_owned()
+    };
+    let port = fixed_port().to_string();
+    let expected = format!("http://127.0.0.1:{port}/rpc/v1/");
+    assert_eq!(url(&["--path", "/rpc/v1/", "--port", &port, "--host", "127.0.0.1"]), expected);
+    assert_eq!(url(&["--host", "127.0.0.1", "--port", &port, "--path", "rpc/v1/"]), expected);
+    assert_eq!(url(&["--url", &expected]), expected);
+    assert_eq!(url(&["--host", "::1", "--port", &port]), format!("http://[::1]:{port}/"));
+}
+
+#[test]
+fn b65_wrong_options_are_refused_without_their_secrets() {
+    let place = Place::new();
+    for (arguments, code, words) in [
+        (&["--url", "ftp://s3cret/"][..], 1, "expected such as"),
+        (&["--url", "http://me:s3cret@localhost/"], 1, "do not belong into the URL"),
+        (&["--header", "s3cret"], 1, "expected `Name: value`"),
+        (&["--header", "Mcp-Method: s3cret"], 1, "sets `mcp-method` itself"),
+        (&["--token", "${FESTI_MCP_TOKEN}"], 1, "did not fill in"),
+        (&["--token", "s3\u{7}cret"], 1, "no token can have"),
+        (&["--token-file", "nowhere"], 1, "cannot read `nowhere`"),
+        (&["--ca-file", "nowhere"], 1, "cannot read `nowhere`"),
+        (&["--protocol", "gopher"], 2, "possible values"),
+        (&["--url", "http://a/", "--host", "b"], 2, "cannot be used with"),
+    ] {
+        let ran = place.run(&[&["bridge"], arguments].concat());
+        let (found, talk) = ran.failure();
+        assert_eq!(found, code, "{talk}");
+        assert!(talk.contains(words) && !talk.contains("s3cret"), "{arguments:?}: {talk}");
+    }
+}
+
+#[test]
+fn b66_the_token_is_taken_from_the_environment_a_file_or_the_command_line() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let token = server.token("admin");
+    place.write("token", &format!("{token}\r\n"));
+    let port = server.address().port().to_string();
+    let tools = |arguments: &[&str], variable: Option<&str>| {
+        let mut command = place.command(&[&["bridge", "--port", &port], arguments].concat());
+        command.envs(variable.map(|token| ("CALLGATE_TOKEN", token)));
+        let mut bridge = Bridge::start(command);
+        let answer = bridge.ask(1, "tools/list", &json!({}));
+        let (code, _, talk) = bridge.leave();
+        assert_eq!(code, Some(0));
+        assert!(!talk.contains(&token), "{talk}");
+        (answer["result"]["tools"].as_array().map(Vec::len), talk)
+    };
+    let (anonymous, _) = tools(&[], None);
+    let (from_variable, quiet) = tools(&[], Some(&token));
+    let (from_file, _) = tools(&["--token-file", "token"], Some("another"));
+    let (from_option, warned) = tools(&["--token", &token], Some("another"));
+    let (from_header, _) = tools(&["--header", &format!("Authorization:Bearer {token}")], None);
+    assert!(anonymous < from_variable);
+    assert_eq!(
+        [from_file, from_option, from_header, tools(&["--token", ""], Some(&token)).0],
+        [from_variable; 4]
+    );
+    assert!(warned.contains("others on this machine can see `--token`"), "{warned}");
+    assert!(!quiet.contains("--token"), "{quiet}");
+}
+
+#[test]
+fn b66_no_token_is_ever_printed() {
+    let place = Place::new();
+    let server = place.serve(&["--demo", "--require-auth"]);
+    let port = server.address().port().to_string();
+    let mut command = place.command(&["bridge", "--port", &port, "--token", TOKEN]);
+    command.env("CALLGATE_LOG", "trace");
+    let mut bridge = Bridge::start(command);
+    let refused = bridge.ask(1, "tools/list", &json!({}));
+    assert!(refused.get("error").is_some());
+    drop(server);
+    let gone = bridge.ask(2, "tools/call", &json!({}));
+    let (_, rest, talk) = bridge.leave();
+    assert!(talk.contains("CALLGATE_TOKEN"), "{talk}");
+    assert!(!format!("{refused}{gone}{rest}{talk}").contains(TOKEN));
+}
+
+#[test]
+fn users_19_a_header_that_was_split_at_its_spaces_arrives_whole() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let (token, port) = (server.token("admin"), server.address().port().to_string());
+    let arguments =
+        ["bridge", "--header", "Authorization:", "Bearer", &token, "X-A:b", "--port", &port];
+    let mut bridge = Bridge::start(place.command(&arguments));
+    let tools = bridge.ask(1, "tools/list", &json!({}))["result"]["tools"].clone();
+    assert_eq!(tools.as_array().unwrap().len(), server.tools(&token).len());
+}
+
+#[test]
+fn users_16_a_server_that_is_not_there_is_an_error_in_time() {
+    let place = Place::new();
+    let port = fixed_port().to_string();
+    let mut bridge = Bridge::start(place.command(&["bridge", "--port", &port]));
+    let started = Instant::now();
+    let error =
+        bridge.ask(1, "initialize", &json!({"protocolVersion": "2025-06-18"}))["error"].clone();
+    let waited = started.elapsed();
+    assert!(waited > Duration::from_secs(10) && waited < Duration::from_secs(40), "{waited:?}");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("connection refused. Is the server running?"), "{message}");
+    let (code, rest, talk) = bridge.leave();
+    assert_eq!((code, &*rest), (Some(0), ""));
+    assert!(talk.contains("waiting for http://localhost:"), "{talk}");
+}
+
+#[test]
+fn users_16_a_server_that_starts_after_the_bridge_and_one_that_comes_back_are_found() {
+    let place = Place::new();
+    let listen = format!("127.0.0.1:{}", fixed_port());
+    let serve =
+        || Server::start(place.command(&["serve", "--json", "--demo", "--listen", &listen]));
+    let port = listen.rsplit(':').next().unwrap();
+    let mut bridge = Bridge::start(place.command(&["bridge", "--port", port]));
+    bridge.send(
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}"#,
+    );
+    let server = serve();
+    assert_eq!(bridge.next()["result"]["serverInfo"]["name"], "callgate");
+    bridge.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    bridge.ask(1, "tools/list", &json!({}));
+    server.signal("-KILL");
+    drop(server);
+    bridge.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
+    let _server = serve();
+    let answer = bridge.next();
+    assert!(answer["result"]["tools"].is_array(), "{answer}");
+}
+
+#[test]
+fn users_17_it_goes_with_its_client_whatever_is_under_way() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let mut bridge = to_demo(&place, &server, &[]);
+    bridge.initialize();
+    let call = json!({"name": "report_yearly", "arguments": {"seconds": 20}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
+    bridge.send(&call.to_string());
+    bridge.ask(2, "ping", &json!({}));
+    let started = Instant::now();
+    let (code, rest, _) = bridge.leave();
+    assert_eq!((code, &*rest), (Some(0), ""));
+    assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn users_17_it_stops_when_it_is_told_to() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let mut bridge = to_demo(&place, &server, &[]);
+    bridge.initialize();
+    let id = bridge.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    // The input is still open.
+    assert_eq!(bridge.child.wait().unwrap().code(), Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn users_17_it_goes_when_the_program_that_started_it_is_gone_and_its_input_is_not() {
+    let place = Place::new();
+    let made = Command::new("mkfifo").arg(place.path("input")).status().unwrap();
+    assert!(made.success());
+    let script = "\"$0\" bridge <input >output & echo $!; read line";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_callgate")]).current_dir(place.path(""));
+    let mut shell = Bridge::start(shell);
+    let process = shell.next().to_string();
+    let mut input = std::fs::OpenOptions::new().write(true).open(place.path("input")).unwrap();
+    writeln!(input, "nonsense").unwrap();
+    until("it runs", || {
+        std::fs::read_to_string(place.path("output")).is_ok_and(|text| text.contains("-32700"))
+    });
+    assert!(is_running(&process));
+    drop(shell);
+    until("it is gone", || !is_running(&process));
+    drop(input);
+}
+
+#[test]
+fn b65_it_starts_in_less_than_50_milliseconds() {
+    let place = Place::new();
+    let start = || {
+        let started = Instant::now();
+        let mut bridge = Bridge::start(place.command(&["bridge"]));
+        bridge.send("nonsense");
+        bridge.next();
+        started.elapsed()
+    };
+    // The machine may be busy with other things, but not always.
+    let quickest = (0..20).map(|_| start()).min().unwrap();
+    assert!(quickest < Duration::from_millis(50), "{quickest:?}");
+}
+
+#[test]
+fn b65_https_with_an_authority_of_ones_own() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let front = Front::secure(server.address());
+    place.write("ca.pem", front.authority.as_deref().unwrap());
+    let port = front.port().to_string();
+    let arguments = ["bridge", "--protocol", "https", "--port", &port, "--path", "/mcp"];
+    let mut bridge =
+        Bridge::start(place.command(&[&arguments[..], &["--ca-file", "ca.pem"]].concat()));
+    assert_eq!(bridge.initialize()["result"]["serverInfo"]["name"], "callgate");
+    let mut stranger = Bridge::start(place.command(&arguments));
+    let refused = stranger.ask(1, "initialize", &json!({}))["error"]["message"].to_string();
+    assert!(refused.contains("--ca-file"), "{refused}");
+}

@@ -1,0 +1,106 @@
+//! What stands before a server in the world: TLS, and another path.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+/// A proxy on loopback; gone at the end.
+pub(crate) struct Front {
+    address: SocketAddr,
+    /// The certificate of its authority, in PEM.
+    pub(crate) authority: Option<String>,
+    _runtime: Runtime,
+}
+
+impl Front {
+    /// With TLS, as `localhost`.
+    pub(crate) fn secure(server: SocketAddr) -> Self {
+        let (acceptor, authority) = acceptor();
+        Self::start(server, "/mcp", Some((acceptor, authority)))
+    }
+
+    /// Which has the server's `/mcp` at another path.
+    pub(crate) fn at(server: SocketAddr, path: &'static str) -> Self {
+        Self::start(server, path, None)
+    }
+
+    fn start(server: SocketAddr, path: &'static str, tls: Option<(TlsAcceptor, String)>) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (acceptor, authority) = tls.unzip();
+        runtime.spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    match acceptor {
+                        Some(acceptor) => match acceptor.accept(client).await {
+                            Ok(client) => pass_on(client, server, path).await,
+                            Err(_) => None,
+                        },
+                        None => pass_on(client, server, path).await,
+                    }
+                });
+            }
+        });
+        Self { address, authority, _runtime: runtime }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+}
+
+/// Each read is one request of the bridge, or a part of its body.
+async fn pass_on(
+    client: impl AsyncRead + AsyncWrite,
+    server: SocketAddr,
+    path: &str,
+) -> Option<()> {
+    let (mut from_client, mut to_client) = tokio::io::split(client);
+    let (mut from_server, mut to_server) = TcpStream::connect(server).await.ok()?.into_split();
+    let there = async {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(count @ 1..) = from_client.read(&mut buffer).await {
+            let text = String::from_utf8(buffer[..count].to_vec()).unwrap();
+            let text = text.replacen(&format!(" {path} HTTP/1.1\r\n"), " /mcp HTTP/1.1\r\n", 1);
+            to_server.write_all(text.as_bytes()).await.ok()?;
+        }
+        to_server.shutdown().await.ok()
+    };
+    let back = async {
+        tokio::io::copy(&mut from_server, &mut to_client).await.ok()?;
+        to_client.shutdown().await.ok()
+    };
+    tokio::join!(there, back).1
+}
+
+/// For `localhost`, and the certificate of the authority that vouches for it.
+fn acceptor() -> (TlsAcceptor, String) {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let server = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    let server = server.signed_by(&key, &authority).unwrap();
+    let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![server.der().clone()], private)
+        .unwrap();
+    (TlsAcceptor::from(Arc::new(config)), authority.pem())
+}

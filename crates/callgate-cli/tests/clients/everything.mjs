@@ -1,0 +1,98 @@
+// Drives one MCP client library over stdio against the bridge in front of `server-everything`, and
+// prints one JSON line per step on stdout. At a step that begins with `ready_` it waits for a line on
+// stdin, so that something can be done to the server or to the bridge meanwhile.
+//
+//   node everything.mjs --client sdk1|client2-default|client2-auto COMMAND ARG...
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const NAME = { name: 'callgate-tests', version: '1.0.0' };
+const ELICITED = { action: 'accept', content: { name: 'Ada', check: true, integer: 42 } };
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+
+// The libraries write some warnings with console.debug(), which goes to stdout.
+console.debug = console.info = console.log = console.error;
+
+const print = (step, details) => process.stdout.write(JSON.stringify({ step, ...details }) + '\n');
+
+async function pause(step) {
+  print(step);
+  await lines.next();
+}
+
+async function loadSdk1() {
+  const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
+  const { StdioClientTransport } = await import('@modelcontextprotocol/sdk/client/stdio.js');
+  const { ElicitRequestSchema } = await import('@modelcontextprotocol/sdk/types.js');
+  const client = new Client(NAME, { capabilities: { elicitation: {} } });
+  client.setRequestHandler(ElicitRequestSchema, async () => ELICITED);
+  return { client, Stdio: StdioClientTransport, callTool: (params, options) => client.callTool(params, undefined, options) };
+}
+
+async function loadClient2(mode) {
+  const { Client } = await import('@modelcontextprotocol/client');
+  const { StdioClientTransport } = await import('@modelcontextprotocol/client/stdio');
+  const client = new Client(NAME, {
+    capabilities: { elicitation: {} },
+    ...(mode && { versionNegotiation: { mode } }),
+  });
+  client.setRequestHandler('elicitation/create', async () => ELICITED);
+  return { client, Stdio: StdioClientTransport, callTool: (params, options) => client.callTool(params, options) };
+}
+
+const CLIENTS = {
+  'sdk1': loadSdk1,
+  'client2-default': () => loadClient2(),
+  'client2-auto': () => loadClient2('auto'),
+};
+
+async function run(name, command) {
+  const { client, Stdio, callTool } = await CLIENTS[name]();
+  client.onerror = error => console.error('onerror:', error.message);
+  const transport = new Stdio({ command: command[0], args: command.slice(1), env: process.env });
+  const echo = async message => (await callTool({ name: 'echo', arguments: { message } })).content[0].text;
+
+  print('connecting');
+  await client.connect(transport);
+  print('connect', { pid: transport.pid, server: client.getServerVersion() });
+
+  const { tools } = await client.listTools();
+  print('list', { tools: tools.map(tool => tool.name) });
+  print('call', { text: await echo('one') });
+
+  const progress = [];
+  const long = (duration, options) =>
+    callTool({ name: 'trigger-long-running-operation', arguments: { duration, steps: 4 } }, options);
+  const done = await long(1, { onprogress: ({ progress: at }) => progress.push(at) });
+  print('progress', { progress, text: done.content[0].text });
+
+  const controller = new AbortController();
+  const cancelled = long(60, { signal: controller.signal }).then(() => 'answered', () => 'rejected');
+  await sleep(300);
+  controller.abort('no longer wanted');
+  print('cancel', { outcome: await cancelled, alive: await echo('two') });
+
+  const elicited = await callTool({ name: 'trigger-elicitation-request', arguments: {} });
+  print('elicitation', { text: elicited.content.map(part => part.text).join('\n') });
+
+  await pause('ready_for_restart');
+  print('restarted', { text: await echo('three') });
+  await pause('ready_for_sleep');
+  print('awake', { text: await echo('four') });
+
+  await client.close();
+  print('closed');
+}
+
+const [flag, name, ...command] = process.argv.slice(2);
+if (flag !== '--client' || !(name in CLIENTS) || command.length === 0) {
+  console.error(`usage: everything.mjs --client ${Object.keys(CLIENTS).join('|')} COMMAND ARG...`);
+  process.exit(2);
+}
+try {
+  await run(name, command);
+  process.exit(0);
+} catch (error) {
+  console.error(error);
+  process.exit(1);
+}

@@ -1,0 +1,8 @@
+// Loaded before a server that has no option for its address: it listens on loopback only.
+const net = require('node:net');
+
+const listen = net.Server.prototype.listen;
+net.Server.prototype.listen = function (port, ...rest) {
+  const isPort = typeof port === 'number' || typeof port === 'string';
+  return isPort ? listen.call(this, Number(port), '127.0.0.1', ...rest) : listen.call(this, port, ...rest);
+};

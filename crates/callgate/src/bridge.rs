@@ -1,0 +1,289 @@
+//! From MCP over lines to a Streamable HTTP server, of any make and of both eras.
+//!
+//! A client that starts programs talks to [`run`] over standard input and output; each message goes to
+//! the server as it stands, and so does what comes back. The bridge translates nothing. It adds the
+//! headers that HTTP wants, waits for a server that is not up, finds its way back when a session or a
+//! connection is lost, and sees to it that each request has one answer.
+
+mod answer;
+mod client;
+mod clock;
+mod failure;
+mod flights;
+mod forward;
+mod lane;
+mod message;
+mod options;
+mod param_headers;
+mod session;
+pub mod sse;
+mod stream;
+
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use thiserror::Error;
+use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::jsonrpc::{INVALID_REQUEST, RpcError};
+use crate::lines::{Line, read_line};
+use client::Http;
+use failure::{Failure, error_message};
+use flights::{Cancelled, Flights, Way};
+use lane::Numbered;
+use message::{FromClient, FromServer, INITIALIZED, LISTEN, Other, Request};
+use param_headers::ParamHeaders;
+use session::Session;
+
+pub use client::NoTls;
+pub use options::{CertificateError, Endpoint, EndpointError, HeaderError, Limits, Options};
+
+/// So many messages wait for a client that does not read.
+const MAX_UNREAD: usize = 64;
+/// So many messages that need no answer wait for the server.
+const MAX_UNTOLD: usize = 1024;
+/// How long the end of a session may take, and the last words to the client.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Why a bridge ended before its client did.
+#[derive(Debug, Error)]
+pub enum BridgeError {
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    NoTls(#[from] NoTls),
+    /// The streams broke.
+    #[error("cannot read or write messages")]
+    Io(#[from] io::Error),
+}
+
+/// Takes messages from `input` to the server and back to `output`, until the input ends or `stop` comes.
+/// Must run within a tokio runtime.
+pub async fn run(
+    options: &Options,
+    input: impl AsyncBufRead + Unpin,
+    output: impl AsyncWrite + Unpin,
+    stop: impl Future<Output = ()>,
+) -> Result<(), BridgeError> {
+    let (lines, unread) = mpsc::channel(MAX_UNREAD);
+    let bridge = Arc::new(Bridge::new(options, lines)?);
+    let mut write = pin!(write(output, unread));
+    let talk = async {
+        let mut desk = Desk::new(Arc::clone(&bridge));
+        let read = tokio::select! {
+            read = desk.read(input) => read,
+            () = stop => {
+                desk.tasks.shutdown().await;
+                Ok(())
+            }
+        };
+        desk.close().await;
+        read
+    };
+    let read = tokio::select! {
+        read = talk => read,
+        // Nobody reads any more.
+        written = &mut write => return Ok(written?),
+    };
+    drop(bridge);
+    // A client that does not read holds up no end.
+    let _ = tokio::time::timeout(LAST_WORDS, write).await;
+    Ok(read?)
+}
+
+async fn write(
+    mut output: impl AsyncWrite + Unpin,
+    mut lines: mpsc::Receiver<Vec<u8>>,
+) -> io::Result<()> {
+    while let Some(mut line) = lines.recv().await {
+        line.push(b'\n');
+        output.write_all(&line).await?;
+        output.flush().await?;
+    }
+    Ok(())
+}
+
+/// What all messages share.
+#[derive(Debug)]
+struct Bridge {
+    http: Http,
+    limits: Limits,
+    session: Session,
+    flights: Flights,
+    param_headers: ParamHeaders,
+    lines: mpsc::Sender<Vec<u8>>,
+    /// Whether the server was there the last time; nothing before the first.
+    was_reached: Mutex<Option<bool>>,
+}
+
+/// Whether the server is there.
+#[derive(Clone, Copy)]
+enum Reached<'a> {
+    Yes,
+    No(&'a str),
+}
+
+impl Bridge {
+    fn new(options: &Options, lines: mpsc::Sender<Vec<u8>>) -> Result<Self, NoTls> {
+        Ok(Self {
+            http: Http::new(options)?,
+            limits: options.limits,
+            session: Session::default(),
+            flights: Flights::default(),
+            param_headers: ParamHeaders::default(),
+            lines,
+            was_reached: Mutex::default(),
+        })
+    }
+
+    /// A line for the client. Where nobody reads, the end is near.
+    async fn write(&self, line: Vec<u8>) {
+        let _ = self.lines.send(line).await;
+    }
+
+    /// Says so when that has changed.
+    fn reached(&self, reached: Reached<'_>) {
+        let is_there = matches!(reached, Reached::Yes);
+        let mut was = self.was_reached.lock().unwrap_or_else(PoisonError::into_inner);
+        if was.replace(is_there) == Some(is_there) {
+            return;
+        }
+        let endpoint = self.http.endpoint();
+        match reached {
+            Reached::Yes => tracing::info!("connected to {endpoint}"),
+            Reached::No(why) => tracing::info!("waiting for {endpoint}: {why}"),
+        }
+    }
+
+    /// Ends the session, if there is one.
+    async fn end_session(&self) {
+        let Some(live) = self.session.live().filter(|live| live.id.is_some()) else { return };
+        let _ = tokio::time::timeout(LAST_WORDS, self.http.delete(&live.headers())).await;
+    }
+}
+
+/// Where the client's messages arrive.
+struct Desk {
+    bridge: Arc<Bridge>,
+    /// Requests under way.
+    tasks: JoinSet<()>,
+    /// What goes on beside them.
+    background: JoinSet<()>,
+    lane: mpsc::Sender<Numbered>,
+    last_number: u64,
+    told: watch::Receiver<u64>,
+    /// What the server must be told before any further request.
+    barrier: u64,
+}
+
+impl Desk {
+    fn new(bridge: Arc<Bridge>) -> Self {
+        let (lane, queue) = mpsc::channel(MAX_UNTOLD);
+        let (telling, told) = watch::channel(0);
+        let mut background = JoinSet::new();
+        let each = || Arc::clone(&bridge);
+        let (teller, listener, looker) = (each(), each(), each());
+        background.spawn(async move { teller.tell_all(queue, telling).await });
+        background.spawn(async move { listener.listen().await });
+        background.spawn(async move { looker.http.keep_looking().await });
+        let tasks = JoinSet::new();
+        Self { bridge, tasks, background, lane, last_number: 0, told, barrier: 0 }
+    }
+
+    async fn read(&mut self, mut input: impl AsyncBufRead + Unpin) -> io::Result<()> {
+        let limit = self.bridge.limits.line_bytes;
+        loop {
+            let line = read_line(&mut input, limit).await?;
+            // What has ended takes no place.
+            while self.tasks.try_join_next().is_some() {}
+            match line {
+                Line::End => break,
+                Line::TooLong => {
+                    let words = format!("the message is longer than {limit} bytes");
+                    let error = RpcError::new(INVALID_REQUEST, words);
+                    self.bridge.write(error_message(None, &error)).await;
+                }
+                Line::Text(line) if line.iter().all(u8::is_ascii_whitespace) => {}
+                Line::Text(line) => self.take(line.into()).await,
+            }
+        }
+        self.bridge.flights.end_listening();
+        let (told, last) = (&mut self.told, self.last_number);
+        let finished = async {
+            while self.tasks.join_next().await.is_some() {}
+            let _ = told.wait_for(|told| *told >= last).await;
+        };
+        let _ = tokio::time::timeout(self.bridge.limits.end, finished).await;
+        Ok(())
+    }
+
+    async fn take(&mut self, line: Bytes) {
+        match FromClient::parse(&line) {
+            Ok(FromClient::Request(request)) => self.ask(request).await,
+            Ok(FromClient::Other(other)) => self.tell(other).await,
+            Err(error) => {
+                let text = String::from_utf8_lossy(&line);
+                let id = FromServer::parse(&text).and_then(|message| message.id);
+                let error = RpcError::new(error.code(), error.to_string());
+                self.bridge.write(error_message(id.map(RawValue::get), &error)).await;
+            }
+        }
+    }
+
+    async fn ask(&mut self, request: Request) {
+        let flights = &self.bridge.flights;
+        let limit = self.bridge.limits.in_flight;
+        if flights.len() + request.ids.len() > limit {
+            let failure = Failure::new(format!("no more than {limit} requests at once"));
+            for id in &request.ids {
+                self.bridge.write(failure.message(id, self.bridge.http.endpoint())).await;
+            }
+            return;
+        }
+        let way = match (&request.modern, &*request.method) {
+            (None, _) => Way::Legacy,
+            (Some(_), LISTEN) => Way::Listening,
+            (Some(_), _) => Way::Modern,
+        };
+        if let Err(id) = flights.begin(&request.ids, way) {
+            let words = format!("a request with the id {} is under way", id.as_json());
+            let error = RpcError::new(INVALID_REQUEST, words);
+            self.bridge.write(error_message(None, &error)).await;
+            return;
+        }
+        let ids = request.ids.clone();
+        let (bridge, mut told, barrier) =
+            (Arc::clone(&self.bridge), self.told.clone(), self.barrier);
+        let task = self.tasks.spawn(async move {
+            let _ = told.wait_for(|told| *told >= barrier).await;
+            bridge.answer(&request).await;
+        });
+        self.bridge.flights.set_task(&ids, &task);
+    }
+
+    async fn tell(&mut self, other: Other) {
+        if let Some(id) = &other.cancels {
+            let is_done = self.bridge.flights.cancel(id) == Cancelled::Silently;
+            // Without a session nobody could understand it.
+            if is_done || self.bridge.session.live().is_none() {
+                return;
+            }
+        }
+        self.last_number += 1;
+        if other.method.as_deref() == Some(INITIALIZED) {
+            self.barrier = self.last_number;
+        }
+        let _ = self.lane.send((self.last_number, other)).await;
+    }
+
+    async fn close(mut self) {
+        self.tasks.shutdown().await;
+        self.background.shutdown().await;
+        self.bridge.end_session().await;
+    }
+}

@@ -1,0 +1,242 @@
+//! A request and its answer: one, whatever happens.
+
+use std::time::{Duration, Instant};
+
+use http::Response;
+use http::header::HeaderValue;
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Bridge;
+use super::client::{self, BodyError, Kind};
+use super::failure::{Failure, error_message};
+use super::forward::{Refusal, Sent};
+use super::message::{FromServer, Id, Request};
+use super::session::Live;
+use super::stream::{EventStream, MIN_PAUSE, PAUSE, is_stream, resuming};
+use crate::mcp::compact::compact;
+use crate::mcp::headers::SESSION_ID;
+
+/// How long a stream may stay open when everything is answered.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// A request that was accepted.
+pub(super) struct Asked<'a> {
+    request: &'a Request,
+    /// The session that it opens.
+    session_id: Option<HeaderValue>,
+}
+
+impl Bridge {
+    /// Answers a request.
+    pub(super) async fn answer(&self, request: &Request) {
+        if let Err(failure) = self.exchange(request).await {
+            for id in &request.ids {
+                self.fail(id, &failure).await;
+            }
+        }
+        // Whatever became of them, these ids are free.
+        for id in &request.ids {
+            self.flights.answer(id);
+        }
+    }
+
+    /// Tells the client that a request has no answer.
+    pub(super) async fn fail(&self, id: &Id, failure: &Failure) {
+        if self.flights.answer(id) {
+            tracing::warn!("{}", failure.words());
+            self.write(failure.message(id, self.http.endpoint())).await;
+        }
+    }
+
+    async fn exchange(&self, request: &Request) -> Result<(), Failure> {
+        let response = match self.send(request).await? {
+            Sent::Accepted(response) => response,
+            Sent::Refused(refusal) => return self.refused(request, refusal).await,
+        };
+        let session_id = response.headers().get(SESSION_ID).cloned();
+        let asked = Asked { request, session_id };
+        match client::kind(response.headers()) {
+            Kind::Events => {
+                let events = EventStream::new(response.into_body(), &self.limits);
+                self.follow(&asked, events).await
+            }
+            Kind::Json => self.whole(&asked, response).await,
+            Kind::Empty | Kind::Other => {
+                let status = response.status();
+                let words = format!(
+                    "{} answered HTTP {status} with neither JSON nor a stream. Is that an MCP server? \
+                     Check --path, or --url",
+                    self.http.endpoint()
+                );
+                Err(Failure::new(words).with_status(status))
+            }
+        }
+    }
+
+    async fn refused(&self, request: &Request, refusal: Refusal) -> Result<(), Failure> {
+        if matches!(refusal.status.as_u16(), 401 | 403) {
+            tracing::warn!("{}", refusal.failure().words());
+        }
+        if request.is_handshake() && refusal.is_about_the_era() {
+            return Err(refusal.era_failure(requested_version(request).as_deref()));
+        }
+        match &refusal.json {
+            // The server's own words are better than ours.
+            Some(json) => {
+                let asked = Asked { request, session_id: None };
+                self.pass(json, Some(&asked)).await;
+                self.must_be_answered(request)
+            }
+            None => Err(refusal.failure()),
+        }
+    }
+
+    /// An answer in one piece.
+    async fn whole(&self, asked: &Asked<'_>, response: Response<Incoming>) -> Result<(), Failure> {
+        let json = client::text(response.into_body(), self.limits.body_bytes).await;
+        let json = json.map_err(|error| Failure::of_body(self.http.endpoint(), &error))?;
+        if json.trim_start().starts_with('[') {
+            self.pass_batch(&json).await;
+        } else {
+            self.pass(&json, Some(asked)).await;
+        }
+        self.must_be_answered(asked.request)
+    }
+
+    fn must_be_answered(&self, request: &Request) -> Result<(), Failure> {
+        if self.flights.are_waiting(&request.ids) {
+            let words =
+                format!("what {} answered is no answer to the request", self.http.endpoint());
+            return Err(Failure::new(words));
+        }
+        Ok(())
+    }
+
+    /// An answer at the end of a stream, which may break and go on.
+    async fn follow(&self, asked: &Asked<'_>, mut events: EventStream) -> Result<(), Failure> {
+        let mut last_event_id = None;
+        loop {
+            let ended = self.pass_events(asked, &mut events).await;
+            if !self.flights.are_waiting(&asked.request.ids) {
+                return Ok(());
+            }
+            let why = ended.err().map_or_else(String::new, |error| format!(" ({error})"));
+            let broken = Failure::new(format!(
+                "the stream of {} ended before the answer came{why}. The request may have been carried \
+                 out; look before you send it again",
+                self.http.endpoint()
+            ));
+            if let Some(id) = events.last_event_id() {
+                last_event_id = Some(id.to_owned());
+            }
+            // The modern era has no resumption.
+            let Some(id) = last_event_id.as_deref().filter(|_| asked.request.modern.is_none())
+            else {
+                return Err(broken);
+            };
+            let live = self.session_of(asked.request);
+            let pause = events.retry().unwrap_or(PAUSE);
+            events = self.resume(id, live.as_deref(), pause).await.ok_or(broken)?;
+        }
+    }
+
+    async fn pass_events(
+        &self,
+        asked: &Asked<'_>,
+        events: &mut EventStream,
+    ) -> Result<(), BodyError> {
+        loop {
+            let json = if self.flights.are_waiting(&asked.request.ids) {
+                events.next().await?
+            } else {
+                // So that the connection can be used again.
+                tokio::time::timeout(LINGER, events.next()).await.unwrap_or(Ok(None))?
+            };
+            let Some(json) = json else { return Ok(()) };
+            self.pass(&json, Some(asked)).await;
+        }
+    }
+
+    /// A stream from where another one broke, if the server still has it.
+    async fn resume(&self, id: &str, live: Option<&Live>, pause: Duration) -> Option<EventStream> {
+        let headers = resuming(live.map(Live::headers).unwrap_or_default(), Some(id));
+        tokio::time::sleep(pause.max(MIN_PAUSE)).await;
+        let end = Instant::now() + self.limits.patience;
+        loop {
+            match self.http.get(&headers).await {
+                Ok(response) => {
+                    return is_stream(&response)
+                        .then(|| EventStream::new(response.into_body(), &self.limits));
+                }
+                Err(_) if Instant::now() < end => tokio::time::sleep(PAUSE).await,
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Hands a message of the server to the client.
+    pub(super) async fn pass(&self, json: &str, asked: Option<&Asked<'_>>) {
+        let Some(message) = FromServer::parse(json) else {
+            tracing::warn!("the server sent something that is no message");
+            return;
+        };
+        if !message.is_answer() {
+            self.write(compact(json).into_owned().into_bytes()).await;
+            return;
+        }
+        let Some(id) = message.id else {
+            // An error about a message that the server could not read.
+            if let (Some(error), Some([id])) =
+                (message.rpc_error(), asked.map(|asked| asked.request.ids.as_slice()))
+                && self.flights.answer(id)
+            {
+                self.write(error_message(Some(id.as_json()), &error)).await;
+            }
+            return;
+        };
+        if let Some(asked) = asked {
+            self.note(asked, &message);
+        }
+        if self.flights.answer(&Id::of(id)) {
+            self.write(compact(json).into_owned().into_bytes()).await;
+        }
+    }
+
+    /// Answers to a batch.
+    async fn pass_batch(&self, json: &str) {
+        let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(json) else { return };
+        let mut is_wanted = false;
+        for id in items.iter().filter_map(|item| FromServer::parse(item.get())?.id) {
+            is_wanted |= self.flights.answer(&Id::of(id));
+        }
+        if is_wanted {
+            self.write(compact(json).into_owned().into_bytes()).await;
+        }
+    }
+
+    /// What the bridge itself learns from an answer.
+    fn note(&self, asked: &Asked<'_>, message: &FromServer<'_>) {
+        let Some(result) = message.result else { return };
+        if asked.request.is_handshake() {
+            self.session.open(&asked.request.body, asked.session_id.clone(), result);
+        } else if &*asked.request.method == "tools/list" && asked.request.modern.is_some() {
+            self.param_headers.learn(result);
+        }
+    }
+}
+
+/// What a client asks for in `initialize`.
+fn requested_version(request: &Request) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Whole {
+        params: Params,
+    }
+    #[derive(Deserialize)]
+    struct Params {
+        #[serde(rename = "protocolVersion")]
+        version: String,
+    }
+    serde_json::from_slice(&request.body).ok().map(|whole: Whole| whole.params.version)
+}

@@ -1,0 +1,294 @@
+//! The HTTP client: pooled connections that are known to live, TLS, and what went wrong in words.
+
+use std::error::Error;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::{ClientConfig, RootCertStore};
+use thiserror::Error;
+use tokio::sync::watch;
+
+use super::clock::Clock;
+use super::options::{Endpoint, Options};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Node's servers close idle connections after five seconds; a request must not meet that.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+/// A peer that is gone without a word is noticed after so long.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEP_ALIVE_RETRIES: u32 = 3;
+const LOOK: Duration = Duration::from_secs(1);
+
+const ACCEPT_BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const ACCEPT_EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// The client of one server.
+#[derive(Debug)]
+pub(super) struct Http {
+    endpoint: Endpoint,
+    headers: HeaderMap,
+    tls: ClientConfig,
+    pool: Mutex<Pool>,
+    clock: Clock,
+    /// Counts how often time has jumped: what is open may be dead then.
+    jumps: watch::Sender<u64>,
+}
+
+/// TLS cannot be set up.
+#[derive(Debug, Error)]
+#[error("cannot set up TLS")]
+pub struct NoTls;
+
+/// Why a request has no response.
+#[derive(Debug)]
+pub(super) enum SendError {
+    /// It did not leave, and may do so later.
+    NotSent(String),
+    /// It did not leave, and would not later: the server is another than it should be.
+    Untrusted(String),
+    /// It may have been read, or not.
+    Broken(String),
+}
+
+impl SendError {
+    pub(super) fn words(&self) -> &str {
+        let (Self::NotSent(words) | Self::Untrusted(words) | Self::Broken(words)) = self;
+        words
+    }
+}
+
+impl Http {
+    pub(super) fn new(options: &Options) -> Result<Self, NoTls> {
+        let tls = tls(options)?;
+        Ok(Self {
+            endpoint: options.endpoint.clone(),
+            headers: options.headers.clone(),
+            pool: Mutex::new(pool(&tls)),
+            tls,
+            clock: Clock::new(),
+            jumps: watch::channel(0).0,
+        })
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Sends a message.
+    pub(super) async fn post(
+        &self,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, SendError> {
+        let mut request = self.request(Method::POST, headers, body);
+        request.headers_mut().insert(ACCEPT, ACCEPT_BOTH);
+        request.headers_mut().insert(CONTENT_TYPE, JSON);
+        self.send(request).await
+    }
+
+    /// Opens a stream.
+    pub(super) async fn get(&self, headers: &HeaderMap) -> Result<Response<Incoming>, SendError> {
+        let mut request = self.request(Method::GET, headers, Bytes::new());
+        request.headers_mut().insert(ACCEPT, ACCEPT_EVENTS);
+        self.send(request).await
+    }
+
+    /// Ends a session.
+    pub(super) async fn delete(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<Response<Incoming>, SendError> {
+        self.send(self.request(Method::DELETE, headers, Bytes::new())).await
+    }
+
+    fn request(&self, method: Method, headers: &HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = self.endpoint.uri().clone();
+        let all = request.headers_mut();
+        all.clone_from(&self.headers);
+        all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        request
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, SendError> {
+        self.look();
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        pool.request(request).await.map_err(|error| {
+            let words = words(&error);
+            match (error.is_connect(), is_about_trust(&error)) {
+                (true, true) => SendError::Untrusted(words),
+                (true, false) => SendError::NotSent(words),
+                (false, _) => SendError::Broken(words),
+            }
+        })
+    }
+
+    /// Tells when time has jumped.
+    pub(super) fn jumps(&self) -> watch::Receiver<u64> {
+        self.jumps.subscribe()
+    }
+
+    /// After a sleep, connections that were idle may be dead and not know it.
+    fn look(&self) {
+        if self.clock.has_jumped() {
+            *self.pool.lock().unwrap_or_else(PoisonError::into_inner) = pool(&self.tls);
+            self.jumps.send_modify(|jumps| *jumps += 1);
+            tracing::info!("time has passed unnoticed; connections are made anew");
+        }
+    }
+
+    /// Looks at the clock, for ever.
+    pub(super) async fn keep_looking(&self) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            self.look();
+        }
+    }
+}
+
+fn tls(options: &Options) -> Result<ClientConfig, NoTls> {
+    let mut roots = RootCertStore::empty();
+    if options.endpoint.is_https() {
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots.add_parsable_certificates(options.extra_roots.iter().cloned());
+        if roots.is_empty() {
+            tracing::warn!("this system has no certificates to trust; name some with --ca-file");
+        }
+    }
+    let provider = rustls::crypto::ring::default_provider();
+    let builder = ClientConfig::builder_with_provider(provider.into())
+        .with_safe_default_protocol_versions()
+        .map_err(|_| NoTls)?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn pool(tls: &ClientConfig) -> Pool {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    tcp.set_keepalive(Some(KEEP_ALIVE));
+    tcp.set_keepalive_interval(Some(KEEP_ALIVE_INTERVAL));
+    tcp.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));
+    #[cfg(target_os = "linux")]
+    tcp.set_tcp_user_timeout(Some(KEEP_ALIVE + KEEP_ALIVE_RETRIES * KEEP_ALIVE_INTERVAL));
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(tls.clone())
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(tcp);
+    Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .pool_max_idle_per_host(8)
+        .build(connector)
+}
+
+/// The innermost cause says most, and nothing of what was sent.
+fn words(error: &(dyn Error + 'static)) -> String {
+    let cause = causes(error).last().unwrap_or(error);
+    match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
+        Some(io::ErrorKind::ConnectionRefused) => "connection refused".to_owned(),
+        Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
+            "connection reset".to_owned()
+        }
+        Some(io::ErrorKind::TimedOut) => "no answer from the machine (timed out)".to_owned(),
+        _ => cause.to_string(),
+    }
+}
+
+/// An error and what is below it. TLS errors are in I/O errors that do not name them as their source.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&cause| {
+        match cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => cause.source(),
+        }
+    })
+}
+
+fn is_about_trust(error: &(dyn Error + 'static)) -> bool {
+    causes(error).any(|cause| {
+        matches!(
+            cause.downcast_ref(),
+            Some(rustls::Error::InvalidCertificate(_) | rustls::Error::AlertReceived(_))
+        )
+    })
+}
+
+/// Why a body could not be read.
+#[derive(Debug, Error)]
+pub(super) enum BodyError {
+    #[error("the answer is longer than {0} bytes")]
+    TooLong(usize),
+    #[error("the connection broke within the answer: {0}")]
+    Broken(String),
+    #[error("the answer is not UTF-8")]
+    NotText,
+}
+
+/// A whole body.
+pub(super) async fn text(mut body: Incoming, limit: usize) -> Result<String, BodyError> {
+    let mut all = BytesMut::new();
+    while let Some(chunk) = next_chunk(&mut body).await? {
+        if all.len() + chunk.len() > limit {
+            return Err(BodyError::TooLong(limit));
+        }
+        all.extend_from_slice(&chunk);
+    }
+    String::from_utf8(all.into()).map_err(|_| BodyError::NotText)
+}
+
+/// The next bytes of a body.
+pub(super) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| BodyError::Broken(words(&error)))?;
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
+/// What kind of body it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Json,
+    Events,
+    Other,
+    /// There is none.
+    Empty,
+}
+
+/// Tells from the headers.
+pub(super) fn kind(headers: &HeaderMap) -> Kind {
+    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media = media.split(';').next().unwrap_or_default().trim();
+    if media.eq_ignore_ascii_case("text/event-stream") {
+        Kind::Events
+    } else if media.eq_ignore_ascii_case("application/json") {
+        Kind::Json
+    } else if headers.get(CONTENT_LENGTH).is_some_and(|length| length == "0") {
+        Kind::Empty
+    } else if media.is_empty() {
+        // Some say nothing.
+        Kind::Json
+    } else {
+        Kind::Other
+    }
+}

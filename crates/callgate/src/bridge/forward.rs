@@ -1,0 +1,278 @@
+//! A message on its way to the server: sent, sent again where that is safe, or refused.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+use serde_json::json;
+
+use super::client::{self, Kind, SendError};
+use super::failure::Failure;
+use super::message::{FromServer, Id, Modern, Request};
+use super::options::Endpoint;
+use super::session::Live;
+use super::{Bridge, Reached};
+use crate::jsonrpc::{METHOD_NOT_FOUND, RpcError};
+use crate::mcp::headers::{METHOD, NAME, PROTOCOL_VERSION, encode};
+use crate::mcp::{HEADER_MISMATCH, UNSUPPORTED_VERSION};
+
+/// Between attempts, doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// An error of the server is no longer than this.
+const MAX_REFUSAL: usize = 1 << 20;
+/// Nor does it take longer.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// So many pages of tools are read to find the schema of one.
+const MAX_PAGES: usize = 100;
+
+/// How a message may be sent.
+#[derive(Debug, Default)]
+pub(super) struct Delivery<'a> {
+    /// The requests in it.
+    pub(super) ids: &'a [Id],
+    /// It waits for a server that is not up.
+    pub(super) is_held: bool,
+    /// It may be sent once more when the connection broke before an answer.
+    pub(super) may_repeat: bool,
+}
+
+/// What came of a request.
+pub(super) enum Sent {
+    /// Its answer is there, or comes.
+    Accepted(Response<Incoming>),
+    Refused(Refusal),
+}
+
+/// An HTTP error.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    location: Option<String>,
+    /// The JSON-RPC error in its body.
+    pub(super) json: Option<String>,
+    pub(super) error: Option<RpcError>,
+    endpoint: Endpoint,
+}
+
+impl Refusal {
+    pub(super) async fn read(response: Response<Incoming>, endpoint: &Endpoint) -> Self {
+        let status = response.status();
+        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+        let location = location.map(ToOwned::to_owned);
+        let body = match client::kind(response.headers()) {
+            Kind::Empty => None,
+            _ => {
+                let text = client::text(response.into_body(), MAX_REFUSAL);
+                tokio::time::timeout(REFUSAL_TIMEOUT, text).await.ok().and_then(Result::ok)
+            }
+        };
+        let error = body.as_deref().and_then(FromServer::parse).and_then(|m| m.rpc_error());
+        let json = body.filter(|_| error.is_some());
+        Self { status, location, json, error, endpoint: endpoint.clone() }
+    }
+
+    /// Whether it says that there is no such session. Some servers say 400 instead of 404.
+    pub(super) fn is_lost_session(&self) -> bool {
+        let names_it = |error: &RpcError| error.message.to_ascii_lowercase().contains("session");
+        match self.status {
+            StatusCode::NOT_FOUND => true,
+            StatusCode::BAD_REQUEST => self.error.as_ref().is_some_and(names_it),
+            _ => false,
+        }
+    }
+
+    fn has_code(&self, code: i64) -> bool {
+        self.error.as_ref().is_some_and(|error| error.code == code)
+    }
+
+    pub(super) fn failure(&self) -> Failure {
+        Failure::of_status(&self.endpoint, self.status, self.location.as_deref())
+    }
+
+    pub(super) fn words(&self) -> String {
+        match &self.error {
+            Some(error) => error.to_string(),
+            None => self.failure().words().to_owned(),
+        }
+    }
+
+    /// Whether a server of the modern era alone would say this to `initialize`.
+    pub(super) fn is_about_the_era(&self) -> bool {
+        self.has_code(METHOD_NOT_FOUND)
+            || self.has_code(UNSUPPORTED_VERSION)
+            || self.has_code(HEADER_MISMATCH)
+            || (self.error.is_none() && matches!(self.status.as_u16(), 400 | 404 | 405))
+    }
+
+    /// For a client that opens with `initialize` at a server that does not take it.
+    pub(super) fn era_failure(&self, requested: Option<&str>) -> Failure {
+        let supported = self.error.as_ref().and_then(|error| error.data.as_ref()?.get("supported"));
+        let versions: Vec<&str> = supported
+            .and_then(|list| list.as_array())
+            .map(|list| list.iter().filter_map(|version| version.as_str()).collect())
+            .unwrap_or_default();
+        let offers = match versions.as_slice() {
+            [] => "it does not say what it speaks, perhaps only 2026-07-28".to_owned(),
+            versions => format!("it speaks {}", versions.join(", ")),
+        };
+        let path =
+            if self.error.is_none() { ", or check --path if there is no MCP server" } else { "" };
+        let failure = Failure::new(format!(
+            "{} does not take `initialize` of revision {}: HTTP {}; {offers}. The bridge translates no \
+             eras: use a client that speaks a revision of the server's{path}",
+            self.endpoint,
+            requested.unwrap_or("unknown"),
+            self.status,
+        ))
+        .with_status(self.status);
+        match &self.error {
+            Some(error) => failure.like(error),
+            None => failure,
+        }
+    }
+}
+
+impl Bridge {
+    /// Sends a request, in a new session if the old one is lost.
+    pub(super) async fn send(&self, request: &Request) -> Result<Sent, Failure> {
+        let (mut may_renew, mut may_learn) = (true, true);
+        let delivery = Delivery {
+            ids: &request.ids,
+            is_held: request.opens(),
+            may_repeat: request.only_reads(),
+        };
+        loop {
+            let live = self.session_of(request);
+            let headers = match &request.modern {
+                Some(modern) => self.modern_headers(request, modern),
+                None => live.as_deref().map(Live::headers).unwrap_or_default(),
+            };
+            let response = self.deliver(&delivery, &headers, request.body.clone()).await?;
+            if response.status().is_success() {
+                return Ok(Sent::Accepted(response));
+            }
+            let refusal = Refusal::read(response, self.http.endpoint()).await;
+            let lost = live.filter(|live| live.id.is_some() && refusal.is_lost_session());
+            if let Some(live) = lost.filter(|_| std::mem::take(&mut may_renew)) {
+                self.renew(&live).await?;
+            } else if refusal.has_code(HEADER_MISMATCH)
+                && &*request.method == "tools/call"
+                && std::mem::take(&mut may_learn)
+            {
+                self.learn_schemas(request).await;
+            } else {
+                return Ok(Sent::Refused(refusal));
+            }
+        }
+    }
+
+    /// The session that a request belongs to.
+    pub(super) fn session_of(&self, request: &Request) -> Option<std::sync::Arc<Live>> {
+        let has_none = request.modern.is_some() || request.is_handshake();
+        self.session.live().filter(|_| !has_none)
+    }
+
+    fn modern_headers(&self, request: &Request, modern: &Modern) -> HeaderMap {
+        let mut headers = HeaderMap::with_capacity(8);
+        let mut add = |name: &'static str, value: &str| {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        };
+        add(PROTOCOL_VERSION, &modern.version);
+        add(METHOD, &request.method);
+        if let Some(name) = &modern.name {
+            add(NAME, &encode(name));
+            if &*request.method == "tools/call" {
+                let (arguments, _) = request.arguments_and_meta();
+                self.param_headers.add(name, arguments, &mut headers);
+            }
+        }
+        headers
+    }
+
+    /// Reads the list of tools for itself, on the terms of a call.
+    async fn learn_schemas(&self, call: &Request) {
+        let (Some(modern), (_, Some(meta))) = (&call.modern, call.arguments_and_meta()) else {
+            return;
+        };
+        let mut cursor: Option<Box<serde_json::value::RawValue>> = None;
+        for page in 0..MAX_PAGES {
+            let params = match &cursor {
+                Some(cursor) => json!({"_meta": meta, "cursor": cursor}),
+                None => json!({"_meta": meta}),
+            };
+            let body = json!({"jsonrpc": "2.0", "id": format!("callgate-bridge-{page}"),
+                "method": "tools/list", "params": params});
+            let list = Request {
+                ids: Vec::new(),
+                method: "tools/list".into(),
+                body: body.to_string().into(),
+                modern: Some(Modern { version: modern.version.clone(), name: None }),
+            };
+            let Some(json) = self.ask(&list).await else { return };
+            let result = FromServer::parse(&json).and_then(|message| message.result);
+            let Some(next) = result.and_then(|result| self.param_headers.learn(result)) else {
+                return;
+            };
+            cursor = Some(next.to_owned());
+        }
+    }
+
+    /// A request of our own; the first message that answers it.
+    async fn ask(&self, request: &Request) -> Option<String> {
+        let modern = request.modern.as_ref()?;
+        let headers = self.modern_headers(request, modern);
+        let delivery = Delivery { may_repeat: true, ..Delivery::default() };
+        let response = self.deliver(&delivery, &headers, request.body.clone()).await.ok()?;
+        self.first_answer(response).await
+    }
+
+    /// Sends bytes, again and again while that is safe and there is time.
+    pub(super) async fn deliver(
+        &self,
+        delivery: &Delivery<'_>,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Failure> {
+        let limit = if delivery.is_held { self.limits.hold } else { self.limits.patience };
+        let end = Instant::now() + limit;
+        let mut pause = FIRST_PAUSE;
+        let mut may_repeat = delivery.may_repeat;
+        loop {
+            self.flights.set_sent(delivery.ids, true);
+            let sent = self.http.post(headers, body.clone()).await;
+            let is_up = sent.as_ref().is_ok_and(|response| !is_gateway_error(response.status()));
+            if is_up {
+                self.reached(Reached::Yes);
+                return sent.map_err(|error| Failure::of_sending(self.http.endpoint(), &error));
+            }
+            let never_sent = matches!(sent, Err(SendError::NotSent(_)));
+            let is_untrusted = matches!(sent, Err(SendError::Untrusted(_)));
+            let in_time = Instant::now() + pause < end;
+            let again = !is_untrusted
+                && in_time
+                && (never_sent || delivery.is_held || std::mem::take(&mut may_repeat));
+            if !again {
+                return sent.map_err(|error| Failure::of_sending(self.http.endpoint(), &error));
+            }
+            if never_sent {
+                self.flights.set_sent(delivery.ids, false);
+            }
+            self.reached(match &sent {
+                Err(error) => Reached::No(error.words()),
+                Ok(_) => Reached::No("something in front of it answers"),
+            });
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(MAX_PAUSE);
+        }
+    }
+}
+
+/// What proxies say when the server behind them is not there.
+fn is_gateway_error(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 502..=504)
+}

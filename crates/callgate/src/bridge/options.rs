@@ -1,0 +1,270 @@
+//! Where the server is, and what is said to it with every request.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Uri, uri};
+use thiserror::Error;
+
+/// Headers that belong to the transport, beside all that begin with `Mcp-`.
+const OWN_HEADERS: [HeaderName; 9] = [
+    header::ACCEPT,
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::EXPECT,
+    header::HOST,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// The URL of a server, without a user and a password in it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endpoint(Uri);
+
+/// Why something is no URL of a server. What was given is not repeated: it may be a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum EndpointError {
+    /// Not `http://…` or `https://…`.
+    #[error("expected such as `http://localhost:8080/` or `https://example.com/mcp`")]
+    NotAUrl,
+    /// A user and a password.
+    #[error("a user and a password do not belong into the URL")]
+    UserInfo,
+}
+
+impl Endpoint {
+    pub(super) fn uri(&self) -> &Uri {
+        &self.0
+    }
+
+    pub(super) fn is_https(&self) -> bool {
+        self.0.scheme() == Some(&uri::Scheme::HTTPS)
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        let uri: Uri = text.trim().parse().map_err(|_| EndpointError::NotAUrl)?;
+        let has_user = |authority: &uri::Authority| authority.as_str().contains('@');
+        if uri.authority().is_some_and(has_user) {
+            return Err(EndpointError::UserInfo);
+        }
+        let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
+        if !is_web || uri.host().is_none_or(str::is_empty) {
+            return Err(EndpointError::NotAUrl);
+        }
+        Ok(Self(uri))
+    }
+}
+
+/// Without the query, where some put a key.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = self.0.scheme_str().unwrap_or_default();
+        let authority = self.0.authority().map_or("", uri::Authority::as_str);
+        write!(f, "{scheme}://{authority}{}", self.0.path())
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Endpoint({self})")
+    }
+}
+
+/// A header that cannot be sent. Its value is not repeated: it may be a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum HeaderError {
+    /// No colon.
+    #[error("expected `Name: value`")]
+    NoColon,
+    /// Not the name of a header.
+    #[error("`{0}` is no name of a header")]
+    Name(String),
+    /// The bridge sets it itself.
+    #[error("the bridge sets `{0}` itself")]
+    Own(String),
+    /// Characters that no header has.
+    #[error("the value of `{0}` has characters that no header can have")]
+    Value(String),
+    /// A placeholder that nobody has filled in.
+    #[error("`{0}` has the placeholder `{1}`, which your client did not fill in")]
+    Placeholder(String, String),
+}
+
+/// What the bridge connects to.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub(super) endpoint: Endpoint,
+    pub(super) headers: HeaderMap,
+    pub(super) extra_roots: Vec<rustls::pki_types::CertificateDer<'static>>,
+    pub(super) limits: Limits,
+}
+
+/// How much, and how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The length of a line from the client.
+    pub line_bytes: usize,
+    /// The length of an answer that is no stream.
+    pub body_bytes: usize,
+    /// The length of one event of a stream.
+    pub event_bytes: usize,
+    /// Requests under way.
+    pub in_flight: usize,
+    /// How long the first request waits for a server that is not up.
+    pub hold: Duration,
+    /// How long any other request does.
+    pub patience: Duration,
+    /// How long a notification or an answer of the client may take.
+    pub delivery: Duration,
+    /// How long requests under way may take when the input has ended.
+    pub end: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            line_bytes: 16 << 20,
+            body_bytes: 64 << 20,
+            event_bytes: 16 << 20,
+            in_flight: 256,
+            hold: Duration::from_secs(20),
+            patience: Duration::from_secs(5),
+            delivery: Duration::from_secs(10),
+            end: Duration::from_secs(2),
+        }
+    }
+}
+
+impl Options {
+    /// A server, with nothing else said.
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            headers: HeaderMap::new(),
+            extra_roots: Vec::new(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// Who the client is: a bearer token.
+    pub fn token(mut self, token: &str) -> Result<Self, HeaderError> {
+        let name = header::AUTHORIZATION;
+        let value = secret(&name, &format!("Bearer {token}"))?;
+        self.headers.insert(name, value);
+        Ok(self)
+    }
+
+    /// A further header, `Name: value` or `Name:value`; it comes before the token where both say
+    /// `Authorization`.
+    pub fn header(mut self, line: &str) -> Result<Self, HeaderError> {
+        let (name, value) = line.split_once(':').ok_or(HeaderError::NoColon)?;
+        let name = name.trim();
+        let bad_name = |_| HeaderError::Name(name.to_owned());
+        let name: HeaderName = name.parse().map_err(bad_name)?;
+        if OWN_HEADERS.contains(&name) || name.as_str().starts_with("mcp-") {
+            return Err(HeaderError::Own(name.to_string()));
+        }
+        let value = secret(&name, value.trim())?;
+        self.headers.insert(name, value);
+        Ok(self)
+    }
+
+    /// Certificates, in PEM, of authorities that are trusted beside those of the system.
+    pub fn ca_certificates(mut self, pem: &[u8]) -> Result<Self, CertificateError> {
+        use rustls::pki_types::CertificateDer;
+        use rustls::pki_types::pem::PemObject as _;
+        let before = self.extra_roots.len();
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            self.extra_roots.push(certificate.map_err(|_| CertificateError)?);
+        }
+        if self.extra_roots.len() == before { Err(CertificateError) } else { Ok(self) }
+    }
+
+    /// With other limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+/// A file that has no certificates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("there are no certificates in it; expected PEM, `-----BEGIN CERTIFICATE-----`")]
+pub struct CertificateError;
+
+/// A value that shows up in no log.
+fn secret(name: &HeaderName, value: &str) -> Result<HeaderValue, HeaderError> {
+    if let Some(placeholder) = placeholder(value) {
+        return Err(HeaderError::Placeholder(name.to_string(), placeholder.to_owned()));
+    }
+    let mut value: HeaderValue = value.parse().map_err(|_| HeaderError::Value(name.to_string()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// `${NAME}`, as it stands in the configurations of clients that fill it in.
+fn placeholder(value: &str) -> Option<&str> {
+    let start = value.find("${")?;
+    let rest = value.get(start..)?;
+    let end = rest.find('}')?;
+    rest.get(..=end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> Options {
+        Options::new("http://localhost:8080/".parse().unwrap())
+    }
+
+    #[test]
+    fn urls_show_neither_user_nor_query() {
+        let endpoint: Endpoint = "https://example.com/mcp?key=s3cret".parse().unwrap();
+        assert_eq!(endpoint.to_string(), "https://example.com/mcp");
+        assert!(!format!("{endpoint:?}").contains("s3cret"));
+        assert_eq!("http://a:b@c/".parse::<Endpoint>(), Err(EndpointError::UserInfo));
+        for wrong in ["", "localhost", "/mcp", "ftp://a/", "http://", "http:///x", "http://a b/"] {
+            assert_eq!(wrong.parse::<Endpoint>(), Err(EndpointError::NotAUrl), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn users_19_headers_are_taken_with_and_without_a_space() {
+        for line in ["X-Team: blue", "X-Team:blue", " x-team :  blue "] {
+            let options = options().header(line).unwrap();
+            assert_eq!(options.headers.get("x-team").unwrap(), "blue", "{line}");
+        }
+        let options = options().token("t").unwrap().header("Authorization: Basic a:b").unwrap();
+        assert_eq!(options.headers.get("authorization").unwrap(), "Basic a:b");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_header_does_not_show_its_value() {
+        let problem = |line: &str| options().header(line).unwrap_err().to_string();
+        assert_eq!(problem("s3cret"), "expected `Name: value`");
+        assert_eq!(problem("two words: s3cret"), "`two words` is no name of a header");
+        assert_eq!(problem("Mcp-Session-Id: s3cret"), "the bridge sets `mcp-session-id` itself");
+        assert!(!problem("X-Key: s3cret\u{7}").contains("s3cret"));
+        assert_eq!(
+            problem("X-Key: ${MY_KEY}"),
+            "`x-key` has the placeholder `${MY_KEY}`, which your client did not fill in"
+        );
+        let options = options().token("s3cret").unwrap();
+        assert!(!format!("{options:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn a_file_without_certificates_is_refused() {
+        assert_eq!(options().ca_certificates(b"nothing").unwrap_err(), CertificateError);
+    }
+}

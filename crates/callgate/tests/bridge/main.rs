@@ -1,0 +1,134 @@
+//! The bridge between a client on in-memory pipes and small servers on loopback.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may stop"
+)]
+
+mod failures;
+mod fake;
+mod legacy;
+mod lines;
+mod modern;
+mod streams;
+mod tls;
+
+use std::time::Duration;
+
+use callgate::bridge::{self, BridgeError, Limits, Options};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines};
+use tokio::task::JoinHandle;
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+const TOKEN: &str = "cg_never_to_be_seen";
+
+/// A client, with a bridge of its own.
+struct Client {
+    input: Option<DuplexStream>,
+    output: Lines<BufReader<DuplexStream>>,
+    bridge: JoinHandle<Result<(), BridgeError>>,
+    read: Vec<String>,
+}
+
+impl Client {
+    fn start(url: &str) -> Self {
+        Self::with(Options::new(url.parse().unwrap()).token(TOKEN).unwrap())
+    }
+
+    /// One that does not wait long for a server.
+    fn impatient(url: &str) -> Self {
+        let wait = Duration::from_millis(200);
+        let limits = Limits { hold: wait, patience: wait, ..Limits::default() };
+        Self::with(Options::new(url.parse().unwrap()).token(TOKEN).unwrap().limits(limits))
+    }
+
+    fn with(options: Options) -> Self {
+        let (input, far_input) = tokio::io::duplex(1 << 16);
+        let (output, far_output) = tokio::io::duplex(1 << 16);
+        let bridge = tokio::spawn(async move {
+            let input = BufReader::new(far_input);
+            bridge::run(&options, input, far_output, std::future::pending()).await
+        });
+        let output = BufReader::new(output).lines();
+        Self { input: Some(input), output, bridge, read: Vec::new() }
+    }
+
+    async fn send(&mut self, message: Value) {
+        self.send_text(&message.to_string()).await;
+    }
+
+    async fn send_text(&mut self, line: &str) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn request(&mut self, id: impl Into<Value>, method: &str, params: Value) {
+        let id: Value = id.into();
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+    }
+
+    async fn notify(&mut self, method: &str, params: Value) {
+        self.send(json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
+    }
+
+    /// The next message, which must be one line of JSON without the token.
+    async fn next(&mut self) -> Value {
+        let line = tokio::time::timeout(PATIENCE, self.output.next_line()).await;
+        let line = line.expect("a message in time").unwrap().expect("a message");
+        assert!(!line.contains(TOKEN), "{line}");
+        let message = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
+        self.read.push(line);
+        message
+    }
+
+    /// The next message is the answer to this.
+    async fn answer(&mut self, id: impl Into<Value>) -> Value {
+        let message = self.next().await;
+        assert_eq!(message["id"], id.into(), "{message}");
+        message
+    }
+
+    /// Opens a session of this revision.
+    async fn initialize(&mut self, version: &str) -> Value {
+        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {}});
+        self.request(0, "initialize", params).await;
+        let answer = self.answer(0).await;
+        self.notify("notifications/initialized", json!({})).await;
+        answer
+    }
+
+    /// The client goes; what it has not read comes back.
+    async fn leave(mut self) -> Vec<Value> {
+        drop(self.input.take());
+        let mut rest = Vec::new();
+        while let Some(line) = self.output.next_line().await.unwrap() {
+            rest.push(serde_json::from_str(&line).unwrap());
+        }
+        let ended = tokio::time::timeout(PATIENCE, self.bridge).await;
+        ended.expect("the bridge ends with its client").unwrap().unwrap();
+        rest
+    }
+}
+
+/// The terms of a modern request.
+fn modern(mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    params
+}
+
+/// Asks until it is so.
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, waiting).await.is_ok(), "never: {what}");
+}

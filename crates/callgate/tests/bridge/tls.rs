@@ -1,0 +1,70 @@
+//! HTTPS with an authority of one's own.
+
+use std::sync::{Arc, Mutex};
+
+use callgate::bridge::Options;
+use hyper_util::rt::TokioIo;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use crate::Client;
+use crate::fake::serve;
+
+/// A server for `localhost`; its URL and the certificate of its authority, in PEM.
+async fn secure_server() -> (String, String) {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let server = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    let server = server.signed_by(&key, &authority).unwrap();
+    let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![server.der().clone()], private)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    let script = Arc::new(|seen: &crate::fake::Seen| {
+                        seen.result(&json!({"token": seen.header("authorization").is_some()}))
+                    });
+                    serve(TokioIo::new(stream), Arc::new(Mutex::default()), script).await;
+                }
+            });
+        }
+    });
+    (url, authority.pem())
+}
+
+#[tokio::test]
+async fn b65_https_trusts_the_authority_that_it_is_given() {
+    let (url, authority) = secure_server().await;
+    let options = Options::new(url.parse().unwrap()).token(crate::TOKEN).unwrap();
+    let mut client = Client::with(options.ca_certificates(authority.as_bytes()).unwrap());
+    client.request(1, "ping", json!({})).await;
+    assert_eq!(client.answer(1).await["result"]["token"], true);
+}
+
+#[tokio::test]
+async fn b65_https_does_not_trust_anybody_else_and_says_so_at_once() {
+    let (url, _) = secure_server().await;
+    let (_, stranger) = secure_server().await;
+    let options = Options::new(url.parse().unwrap()).token(crate::TOKEN).unwrap();
+    let mut client = Client::with(options.ca_certificates(stranger.as_bytes()).unwrap());
+    client.request(1, "initialize", json!({})).await;
+    let message = client.answer(1).await["error"]["message"].to_string();
+    assert!(message.contains("cannot trust") && message.contains("--ca-file"), "{message}");
+}
