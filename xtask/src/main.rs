@@ -58,18 +58,29 @@ const TEST: &[Step] = &[
 
 const BENCH: &[Step] = &[
     Step {
-        what: "what the bridge costs",
+        what: "the program is built",
         arguments: &[
-            "test",
+            "build",
             "--release",
             "--package",
             "callgate-cli",
-            "--test",
-            "cli",
+            "--package",
+            "callgate-bench",
+        ],
+        variables: &[],
+    },
+    Step {
+        what: "the bridge beside mcp-remote, to docs/benchmarks-bridge.md",
+        arguments: &[
+            "run",
+            "--release",
+            "--package",
+            "callgate-bench",
+            "--bin",
+            "bench-bridge",
             "--",
-            "--ignored",
-            "--nocapture",
-            "the_bridge_adds",
+            "--out",
+            "docs/benchmarks-bridge.md",
         ],
         variables: &[],
     },

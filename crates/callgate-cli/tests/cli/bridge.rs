@@ -312,21 +312,6 @@ fn users_17_it_goes_when_the_program_that_started_it_is_gone_and_its_input_is_no
 }
 
 #[test]
-fn b65_it_starts_in_less_than_50_milliseconds() {
-    let place = Place::new();
-    let start = || {
-        let started = Instant::now();
-        let mut bridge = Bridge::start(place.command(&["bridge"]));
-        bridge.send("nonsense");
-        bridge.next();
-        started.elapsed()
-    };
-    // The machine may be busy with other things, but not always.
-    let quickest = (0..20).map(|_| start()).min().unwrap();
-    assert!(quickest < Duration::from_millis(50), "{quickest:?}");
-}
-
-#[test]
 fn b65_https_with_an_authority_of_ones_own() {
     let place = Place::new();
     let server = place.serve(&["--demo"]);

@@ -3,7 +3,6 @@
 
 mod admin;
 mod bridge;
-mod bridge_cost;
 mod clients;
 mod configuration;
 mod conformance;

@@ -1,0 +1,122 @@
+//! Measures what a bridge costs: the same call straight to the server, through `callgate bridge`, and
+//! through npm's `mcp-remote`, which take turns.
+
+mod peer;
+mod programs;
+mod report;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use clap::Parser;
+
+use peer::{Era, Lines, Peer, Straight};
+use programs::{Demo, Npm};
+use report::{Cost, Report};
+
+/// Measures the bridge beside npm's mcp-remote.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// How many calls in each turn.
+    #[arg(long, default_value_t = 1000)]
+    calls: usize,
+    /// How many turns each has.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// How often each is started to see how long that takes.
+    #[arg(long, default_value_t = 5)]
+    starts: usize,
+    /// The date to put into the report.
+    #[arg(long)]
+    date: Option<String>,
+    /// Where to write the report as Markdown.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let demo = Demo::start()?;
+    let npm = Npm::install()?;
+    let mut report = Report::default();
+    for era in [Era::Legacy, Era::Modern] {
+        say(&format!("calls, {era}"));
+        report.calls.push((era, calls(&arguments, era, &demo, &npm, &mut report.memory)?));
+    }
+    for _ in 0..arguments.starts {
+        report.bridge_starts.push(start(|| demo.bridge())?);
+        report.remote_starts.push(start(|| npm.remote(&demo))?);
+    }
+    let text = report.markdown(arguments.calls, arguments.rounds, arguments.date.as_deref());
+    writeln!(std::io::stdout(), "\n{text}")?;
+    if let Some(path) = arguments.out {
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The medians of each turn.
+fn calls(
+    arguments: &Arguments,
+    era: Era,
+    demo: &Demo,
+    npm: &Npm,
+    memory: &mut Vec<(&'static str, u64)>,
+) -> anyhow::Result<Vec<Cost>> {
+    let mut straight = Straight::connect(demo, era)?;
+    let mut bridge = demo.bridge()?;
+    bridge.begin(era)?;
+    let mut remote = match era {
+        Era::Legacy => {
+            let mut remote = npm.remote(demo)?;
+            remote.begin(era)?;
+            Some(remote)
+        }
+        // It does not speak it.
+        Era::Modern => None,
+    };
+    let mut costs = Vec::new();
+    for _ in 0..arguments.rounds {
+        costs.push(Cost {
+            straight: median(arguments.calls, era, &mut straight)?,
+            bridge: median(arguments.calls, era, &mut bridge)?,
+            remote: remote
+                .as_mut()
+                .map(|remote| median(arguments.calls, era, remote))
+                .transpose()?,
+        });
+    }
+    if let Some(remote) = &remote {
+        memory.push(("callgate bridge", bridge.most_memory()?));
+        memory.push(("mcp-remote", remote.most_memory()?));
+    }
+    Ok(costs)
+}
+
+fn median(calls: usize, era: Era, peer: &mut impl Peer) -> anyhow::Result<Duration> {
+    let call = era.call();
+    let mut times = Vec::with_capacity(calls);
+    for _ in 0..calls {
+        let started = Instant::now();
+        let answer = peer.ask(&call)?;
+        times.push(started.elapsed());
+        anyhow::ensure!(answer.contains("\"result\""), "the call failed: {answer}");
+    }
+    times.sort_unstable();
+    times.get(calls / 2).copied().context("there were no calls")
+}
+
+/// From the start of the process to its first answer.
+fn start(begin: impl FnOnce() -> anyhow::Result<Lines>) -> anyhow::Result<Duration> {
+    let started = Instant::now();
+    let mut peer = begin()?;
+    peer.begin(Era::Legacy)?;
+    Ok(started.elapsed())
+}
+
+/// Says how far it is.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

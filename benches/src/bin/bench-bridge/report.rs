@@ -1,0 +1,79 @@
+//! What was found, in words.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::peer::Era;
+
+/// The medians of one turn.
+#[derive(Debug)]
+pub(crate) struct Cost {
+    pub(crate) straight: Duration,
+    pub(crate) bridge: Duration,
+    pub(crate) remote: Option<Duration>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) calls: Vec<(Era, Vec<Cost>)>,
+    /// In kilobytes.
+    pub(crate) memory: Vec<(&'static str, u64)>,
+    pub(crate) bridge_starts: Vec<Duration>,
+    pub(crate) remote_starts: Vec<Duration>,
+}
+
+impl Report {
+    pub(crate) fn markdown(&self, calls: usize, rounds: usize, date: Option<&str>) -> String {
+        let mut text = format!(
+            "# What the bridge costs\n\nWritten by `cargo xtask bench`{}. One client, one call at a \
+             time, to the demo on loopback: {calls} calls straight to the server, through `callgate \
+             bridge`, and through npm's `mcp-remote` 0.15.1, in turn, {rounds} times. Each figure is \
+             the median of the turns' medians; what is added is to the turn's own straight calls.\n\n",
+            date.map(|date| format!(", {date}")).unwrap_or_default(),
+        );
+        text.push_str(
+            "| revision | straight | bridge adds | mcp-remote adds |\n| --- | --- | --- | --- |\n",
+        );
+        for (era, costs) in &self.calls {
+            let straight = middle(costs.iter().map(|cost| cost.straight));
+            let bridge = middle(costs.iter().map(|cost| cost.bridge.saturating_sub(cost.straight)));
+            let remote: Vec<_> = costs
+                .iter()
+                .filter_map(|cost| Some(cost.remote?.saturating_sub(cost.straight)))
+                .collect();
+            let remote = if remote.is_empty() {
+                "does not speak it".to_owned()
+            } else {
+                micros(middle(remote))
+            };
+            let _ =
+                writeln!(text, "| {era} | {} | {} | {remote} |", micros(straight), micros(bridge));
+        }
+        text.push_str(
+            "\n| | most memory | from start to the handshake's answer |\n| --- | --- | --- |\n",
+        );
+        for (name, kilobytes) in &self.memory {
+            let starts =
+                if *name == "mcp-remote" { &self.remote_starts } else { &self.bridge_starts };
+            let start = middle(starts.iter().copied());
+            let _ = writeln!(
+                text,
+                "| {name} | {}.{} MB | {} ms |",
+                kilobytes / 1000,
+                kilobytes % 1000 / 100,
+                start.as_millis()
+            );
+        }
+        text
+    }
+}
+
+fn middle(times: impl IntoIterator<Item = Duration>) -> Duration {
+    let mut times: Vec<_> = times.into_iter().collect();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+fn micros(time: Duration) -> String {
+    format!("{} µs", time.as_micros())
+}
