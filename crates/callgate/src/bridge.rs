@@ -8,6 +8,7 @@
 mod answer;
 mod client;
 mod clock;
+mod connector;
 mod failure;
 mod flights;
 mod forward;
