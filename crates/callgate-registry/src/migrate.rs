@@ -20,6 +20,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "sessions",
         sql: include_str!("../migrations/sqlite/0002_sessions.sql"),
     },
+    Migration {
+        version: 3,
+        name: "subscriptions",
+        sql: include_str!("../migrations/sqlite/0003_subscriptions.sql"),
+    },
 ];
 
 #[cfg(test)]

@@ -223,6 +223,8 @@ pub struct SessionRow {
     pub ended: bool,
     /// The least severe log messages that the client wants.
     pub log_level: Option<String>,
+    /// The resources that the client wants to hear of, as a JSON list.
+    pub subscriptions: Option<String>,
     /// When it ends by itself, in seconds since 1970.
     pub ends_at: i64,
 }

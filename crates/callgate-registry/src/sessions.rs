@@ -1,6 +1,7 @@
 //! MCP sessions across restarts and servers: the key that their ids are signed with, and what became
 //! of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -44,6 +45,7 @@ impl KeepSessions for StoredSessions {
             number: 0,
             ended: change.state.ended,
             log_level: change.state.log_level.map(|level| level.to_string()),
+            subscriptions: written(&change.state.subscriptions),
             ends_at: i64::try_from(change.ends_at).unwrap_or(i64::MAX),
         };
         Box::pin(async move { Ok(self.0.keep_session(&row).await?) })
@@ -77,6 +79,17 @@ impl SessionFollower {
 fn change(row: &SessionRow) -> Option<SessionChange> {
     let nonce: Nonce = from_hex(&row.nonce)?;
     let log_level = row.log_level.as_deref().and_then(|level| level.parse().ok());
-    let state = SessionState { ended: row.ended, log_level };
+    let subscriptions = row.subscriptions.as_deref().map(serde_json::from_str::<BTreeSet<String>>);
+    let subscriptions =
+        Arc::new(subscriptions.and_then(std::result::Result::ok).unwrap_or_default());
+    let state = SessionState { ended: row.ended, log_level, subscriptions };
     Some(SessionChange { nonce, state, ends_at: u64::try_from(row.ends_at).unwrap_or(0) })
+}
+
+/// Most clients want to hear of none.
+fn written(subscriptions: &BTreeSet<String>) -> Option<String> {
+    if subscriptions.is_empty() {
+        return None;
+    }
+    serde_json::to_string(subscriptions).ok()
 }

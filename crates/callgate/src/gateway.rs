@@ -13,22 +13,27 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::access::Caller;
 use crate::arguments::{ArgumentsError, CallPlans, ParamStyle};
 use crate::catalog::{Catalog, Entry};
+use crate::client::Client;
 use crate::jsonrpc::RpcError;
 use crate::listing::{Page, PageLimit};
+use crate::local::TOOL_ERROR;
 use crate::method::{MethodId, Safety};
 use crate::settings::Settings;
 use crate::tool::Shape;
-use crate::upstream::{Call, Upstream, UpstreamError};
+use crate::upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
 
 /// How long a call may take unless told otherwise.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a client that is asked something may take.
+const MAX_WAIT: Duration = Duration::from_mins(10);
 
 /// Ids are at most this long; what a client asks for may be longer.
 const MAX_LOGGED_ID: usize = 255;
@@ -66,6 +71,9 @@ pub enum CallError {
     /// The method says so.
     #[error(transparent)]
     Rpc(RpcError),
+    /// The request itself fails, not only what it ran.
+    #[error(transparent)]
+    Protocol(RpcError),
     /// Something broke; the log has it under this id.
     #[error("Tool execution failed")]
     Failed {
@@ -107,6 +115,17 @@ impl Found {
     pub(crate) fn entry(&self) -> Option<&Entry> {
         self.catalog.entries().get(self.ordinal as usize)
     }
+}
+
+/// A call of a tool that was found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FoundCall<'a> {
+    pub(crate) found: &'a Found,
+    pub(crate) caller: &'a Caller,
+    pub(crate) client: &'a Client,
+    pub(crate) arguments: Option<&'a RawValue>,
+    /// How long it may take.
+    pub(crate) limit: Duration,
 }
 
 /// What a caller asks to run.
@@ -232,27 +251,42 @@ impl Gateway {
         request: CallRequest<'_>,
     ) -> Result<Box<RawValue>, CallError> {
         let found = self.find(caller, ToolRef::Id(request.id), request.read_only)?;
-        self.call_found(&found, caller, request.arguments).await
+        let client = &Client::default();
+        let CallRequest { arguments, .. } = request;
+        let call = FoundCall { found: &found, caller, client, arguments, limit: self.call_timeout };
+        match self.call_found(call).await? {
+            Returned::Json(json) => Ok(json),
+            Returned::Content(content) if content.is_error => {
+                Err(CallError::Rpc(RpcError::new(TOOL_ERROR, content.words())))
+            }
+            Returned::Content(content) => Ok(to_raw_value(&content).unwrap_or_default()),
+        }
+    }
+
+    /// The id of a call, new each time.
+    pub(crate) fn next_call_id(&self) -> String {
+        self.call_ids.next()
+    }
+
+    /// How long a call may take.
+    pub(crate) fn call_limit(&self) -> Duration {
+        self.call_timeout
     }
 
     /// Runs a method that was found.
-    pub(crate) async fn call_found(
-        &self,
-        found: &Found,
-        caller: &Caller,
-        arguments: Option<&RawValue>,
-    ) -> Result<Box<RawValue>, CallError> {
-        let Some(entry) = found.entry() else { return Err(NotFound(String::new()).into()) };
+    pub(crate) async fn call_found(&self, call: FoundCall<'_>) -> Result<Returned, CallError> {
+        let Some(entry) = call.found.entry() else { return Err(NotFound(String::new()).into()) };
         let call_id = self.call_ids.next();
-        let result = self.run(found.catalog(), entry, caller, arguments, &call_id).await;
+        let result = self.run(entry, call, &call_id).await;
         result.map_err(|error| match error {
             RunError::Arguments(error) => CallError::Arguments(error),
             RunError::Upstream(UpstreamError::Rpc(error)) => CallError::Rpc(error),
+            RunError::Upstream(UpstreamError::Protocol(error)) => CallError::Protocol(error),
             RunError::Upstream(UpstreamError::Arguments(problem)) => {
                 CallError::Arguments(ArgumentsError::from_upstream(problem))
             }
             RunError::Upstream(UpstreamError::Failed(source)) => {
-                log_failure(caller, entry.id().as_str(), &call_id, source.as_ref());
+                log_failure(call.caller, entry.id().as_str(), &call_id, source.as_ref());
                 CallError::Failed { error_id: call_id }
             }
         })
@@ -260,35 +294,50 @@ impl Gateway {
 
     async fn run(
         &self,
-        catalog: &Catalog,
         entry: &Entry,
-        caller: &Caller,
-        arguments: Option<&RawValue>,
+        call: FoundCall<'_>,
         call_id: &str,
-    ) -> Result<Box<RawValue>, RunError> {
+    ) -> Result<Returned, RunError> {
+        let FoundCall { found, caller, client, arguments, limit } = call;
         let upstream = self.upstreams.get(entry.upstream());
         let style = upstream.map_or(ParamStyle::Named, |upstream| upstream.param_style());
         let plan = self
             .plans
-            .get(&entry.plan, || catalog.check_schema(entry))
+            .get(&entry.plan, || found.catalog().check_schema(entry))
             .map_err(UpstreamError::failed)?;
         let params = plan.params(arguments, style)?;
         let upstream = upstream.ok_or_else(|| {
             UpstreamError::failed(format!("upstream `{}` is not configured", entry.upstream()))
         })?;
-        let call = Call { id: call_id, method: entry.id().as_str(), params: &params, caller };
-        let mut running = upstream.call(call);
-        // What needs not wait needs no clock.
-        let at_once = poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await;
-        if let Poll::Ready(result) = at_once {
-            return Ok(result?);
+        let method = entry.id().as_str();
+        let call = Call { id: call_id, method, params: &params, caller, client };
+        Ok(within(limit, client, upstream.call(call)).await?)
+    }
+}
+
+/// Runs what is under way within a time limit, which does not count while the client is asked.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    client: &Client,
+    mut running: BoxFuture<'_, Result<T, UpstreamError>>,
+) -> Result<T, UpstreamError> {
+    // What needs not wait needs no clock.
+    let at_once = poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await;
+    if let Poll::Ready(result) = at_once {
+        return result;
+    }
+    let mut waited = Duration::ZERO;
+    loop {
+        if let Ok(result) = tokio::time::timeout(limit, running.as_mut()).await {
+            return result;
         }
-        match tokio::time::timeout(self.call_timeout, running).await {
-            Ok(result) => Ok(result?),
-            Err(_) => {
-                Err(UpstreamError::failed(format!("no answer within {:?}", self.call_timeout))
-                    .into())
-            }
+        waited += limit;
+        if client.is_task() {
+            // Its own time is all that limits it.
+            return running.await;
+        }
+        if !client.is_waiting() || waited >= MAX_WAIT {
+            return Err(UpstreamError::failed(format!("no answer within {waited:?}")));
         }
     }
 }
@@ -318,7 +367,7 @@ fn decide<'a>(
     Err(NotFound(tool.as_str().to_owned()))
 }
 
-fn log_failure(
+pub(crate) fn log_failure(
     caller: &Caller,
     method: &str,
     error_id: &str,

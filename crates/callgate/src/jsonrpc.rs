@@ -72,7 +72,7 @@ impl<'a> Request<'a> {
                 let _ = head.member(&name, value);
             }
         }
-        let Some((id, method)) = head.check()? else {
+        let Checked::Asks { id, method } = head.check()? else {
             return Err(EnvelopeError::invalid("`method` must be a string"));
         };
         if params.is_some_and(|params| !params.get().starts_with(['{', '['])) {
@@ -110,11 +110,8 @@ impl<'a> Head<'a> {
         self.id
     }
 
-    /// The id and the method; `None` for an answer.
-    #[expect(clippy::type_complexity, reason = "two parts of a request")]
-    pub(crate) fn check(
-        self,
-    ) -> Result<Option<(Option<&'a RawValue>, Cow<'a, str>)>, EnvelopeError> {
+    /// What the message is.
+    pub(crate) fn check(self) -> Result<Checked<'a>, EnvelopeError> {
         if self.version.map(RawValue::get) != Some("\"2.0\"") {
             return Err(EnvelopeError::invalid("`jsonrpc` must be \"2.0\""));
         }
@@ -123,14 +120,23 @@ impl<'a> Head<'a> {
         }) {
             return Err(EnvelopeError::invalid("`id` must be a string or a number"));
         }
-        let is_answer = self.result.is_some() || self.error.is_some();
-        if is_answer && self.method.is_none() && self.id.is_some() {
-            return Ok(None);
+        let outcome = self.result.map(Ok).or(self.error.map(Err));
+        if let (Some(outcome), Some(id), None) = (outcome, self.id, self.method) {
+            return Ok(Checked::Answers { id, outcome });
         }
         let method = self.method.and_then(strict_json::text);
         let method = method.ok_or(EnvelopeError::invalid("`method` must be a string"))?;
-        Ok(Some((self.id, method)))
+        Ok(Checked::Asks { id: self.id, method })
     }
+}
+
+/// A message, by what it is.
+#[derive(Debug)]
+pub(crate) enum Checked<'a> {
+    /// A request or a notification.
+    Asks { id: Option<&'a RawValue>, method: Cow<'a, str> },
+    /// An answer.
+    Answers { id: &'a RawValue, outcome: Result<&'a RawValue, &'a RawValue> },
 }
 
 pub(crate) fn why_not_an_object(body: &str, error: serde_json::Error) -> EnvelopeError {
@@ -144,7 +150,7 @@ pub(crate) fn why_not_an_object(body: &str, error: serde_json::Error) -> Envelop
 }
 
 /// The error of a JSON-RPC reply, as an upstream gave it or as we make it.
-#[derive(Debug, Clone, Serialize, serde::Deserialize, Error)]
+#[derive(Debug, Clone, PartialEq, Serialize, serde::Deserialize, Error)]
 #[error("{message} (code {code})")]
 pub struct RpcError {
     /// The code.

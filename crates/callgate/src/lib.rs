@@ -45,11 +45,17 @@
 
 pub mod access;
 mod arguments;
+pub mod ask;
 #[cfg(feature = "bridge")]
 pub mod bridge;
 mod catalog;
+mod client;
+mod content;
 mod cursor;
 mod finding;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 #[cfg(feature = "http")]
 pub mod http;
@@ -58,6 +64,7 @@ pub mod jsonrpc;
 mod lines;
 mod listing;
 pub mod local;
+mod log_level;
 pub mod mcp;
 mod method;
 mod revision;
@@ -75,11 +82,14 @@ mod upstream;
 pub use access::{Access, Caller, Decision, Grants, Mask, Need, Requirement, Section, User};
 pub use arguments::{ArgumentsError, ParamStyle};
 pub use catalog::{Catalog, CatalogBuilder, Entry, Quarantined};
+pub use client::{Capability, Client};
+pub use content::{Content, ResourceContents, Role, ToolContent};
 pub use cursor::{CursorError, OffsetCursor};
 pub use finding::Finding;
 pub use gateway::{CallError, CallRequest, DEFAULT_CALL_TIMEOUT, Gateway, NotFound, ToolRef};
 pub use listing::{Listing, Page};
-pub use local::Local;
+pub use local::{Context, Local};
+pub use log_level::{LogLevel, LogLevelError};
 pub use method::{DefinitionError, LOCAL, Method, MethodId, Param, Safety};
 pub use revision::{Era, Revision, RevisionError};
 pub use schema::Schema;
@@ -87,4 +97,4 @@ pub use settings::{KEYS as SETTING_KEYS, SettingError, Settings};
 pub use tool_name::{Prefix, ToolName, Unnamed, tool_names};
 pub use type_expr::{ClassName, Field, Literal, TypeError, TypeExpr};
 pub use types::{TypeDefinition, TypeField, Types};
-pub use upstream::{BoxFuture, Call, Upstream, UpstreamError};
+pub use upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};

@@ -27,10 +27,12 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use crate::access::Caller;
+use crate::client::Client;
+use crate::content::ToolContent;
 use crate::jsonrpc::RpcError;
 use crate::method::{LOCAL, Method};
 use crate::strict_json;
-use crate::upstream::{BoxFuture, Call, Upstream, UpstreamError};
+use crate::upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
 
 /// The code of errors made by [`Error::tool`]: outside of the ranges that JSON-RPC and MCP reserve.
 pub(crate) const TOOL_ERROR: i64 = 1;
@@ -42,6 +44,8 @@ pub struct Context {
     pub caller: Caller,
     /// The call's id, the same as in the logs.
     pub call_id: String,
+    /// Who hears how it goes, and can be asked.
+    pub client: Client,
 }
 
 /// Why a function has no result.
@@ -51,6 +55,7 @@ pub struct Error(Kind);
 #[derive(Debug)]
 enum Kind {
     Tool(RpcError),
+    Protocol(RpcError),
     Internal(Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -66,6 +71,14 @@ impl Error {
     }
 }
 
+impl Error {
+    /// An error of the request itself: over MCP the client gets it in place of a result, so that an
+    /// agent sees less of it than of [`Error::tool`].
+    pub fn protocol(error: RpcError) -> Self {
+        Self(Kind::Protocol(error))
+    }
+}
+
 /// Any other error is internal: it reaches the log, not the caller.
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Error {
     fn from(error: E) -> Self {
@@ -77,6 +90,7 @@ impl From<Error> for UpstreamError {
     fn from(Error(kind): Error) -> Self {
         match kind {
             Kind::Tool(error) => Self::Rpc(error),
+            Kind::Protocol(error) => Self::Protocol(error),
             Kind::Internal(error) => Self::Failed(error),
         }
     }
@@ -95,7 +109,7 @@ impl Response {
     }
 }
 
-type Outcome = Result<Box<RawValue>, UpstreamError>;
+type Outcome = Result<Returned, UpstreamError>;
 type Function = dyn Fn(Context, Box<RawValue>) -> BoxFuture<'static, Outcome> + Send + Sync;
 
 /// Functions in this process, with the methods that they are.
@@ -117,7 +131,7 @@ impl Local {
     {
         self.insert(method, move |context, params| {
             let call = read(&params).map(|arguments| function(context, arguments));
-            Box::pin(async move { Ok(to_raw_value(&call?.await?).map_err(Error::from)?) })
+            Box::pin(async move { Ok(to_raw_value(&call?.await?).map_err(Error::from)?.into()) })
         });
     }
 
@@ -136,8 +150,22 @@ impl Local {
             Box::pin(async move {
                 let mut response = Response::default();
                 function(&mut response, context, read(&params)?).await?;
-                Ok(to_raw_value(&response.contents).map_err(Error::from)?)
+                Ok(to_raw_value(&response.contents).map_err(Error::from)?.into())
             })
+        });
+    }
+
+    /// Adds a function whose result is text, images and the like, instead of one JSON value.
+    pub fn content_method<A, R, F, Fut>(&mut self, method: Method, function: F)
+    where
+        A: DeserializeOwned + Send,
+        R: Into<ToolContent>,
+        F: Fn(Context, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Error>> + Send + 'static,
+    {
+        self.insert(method, move |context, params| {
+            let call = read(&params).map(|arguments| function(context, arguments));
+            Box::pin(async move { Ok(Returned::Content(call?.await?.into())) })
         });
     }
 
@@ -200,13 +228,30 @@ impl Upstream for Local {
             let function = self.functions.get(call.method).ok_or_else(|| {
                 UpstreamError::failed(format!("no function is registered for `{}`", call.method))
             })?;
-            let context = Context { caller: call.caller.clone(), call_id: call.id.to_owned() };
+            let context = Context {
+                caller: call.caller.clone(),
+                call_id: call.id.to_owned(),
+                client: call.client.clone(),
+            };
             let params = call.params.to_owned();
-            // A panic, also one before the first await, is a failed call and nothing more.
-            let running = AssertUnwindSafe(async move { function(context, params).await });
-            running.catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)))
+            caught(async move { function(context, params).await }).await
         })
     }
+}
+
+/// A panic, also one before the first await, is a failed call and nothing more.
+async fn caught<T>(
+    run: impl Future<Output = Result<T, UpstreamError>>,
+) -> Result<T, UpstreamError> {
+    let caught = AssertUnwindSafe(run).catch_unwind().await;
+    caught.unwrap_or_else(|panic| Err(panicked(&*panic)))
+}
+
+/// Runs code of the embedder's that is no method.
+pub(crate) fn guarded<T: Send + 'static>(
+    run: impl FnOnce() -> BoxFuture<'static, Result<T, Error>> + Send + 'static,
+) -> BoxFuture<'static, Result<T, UpstreamError>> {
+    Box::pin(caught(async move { Ok(run().await?) }))
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> UpstreamError {

@@ -213,6 +213,16 @@ impl Method {
         Ok(self)
     }
 
+    /// The same, but advertised exactly as it is: with `$schema`, and with unions at the root, for
+    /// which some clients drop every tool of a server.
+    pub fn exact_input_schema(self, schema: Value) -> Result<Self, DefinitionError> {
+        let mut method = self.input_schema(schema.clone())?;
+        if let Input::Schema { check, advertised } = &mut method.input {
+            *advertised = (*check != schema).then_some(schema);
+        }
+        Ok(method)
+    }
+
     /// Sets the type of the result.
     #[must_use]
     pub fn returns(mut self, ty: TypeExpr) -> Self {

@@ -171,6 +171,7 @@ impl Server {
             carrier: Carrier::Connection(&connection),
             caller: &caller,
             who: &|| Arc::clone(&who),
+            hears: true,
         };
         match mcp.handle(&exchange).await {
             Err(reject) if reject.is_unasked => {}
@@ -179,10 +180,11 @@ impl Server {
             Ok(Reply::Opened { message, .. }) => {
                 self.send(message).await;
                 if !was_initialized {
-                    self.listen(Listener::legacy(&mcp, &caller, who));
+                    self.listen(Listener::legacy(&mcp, &caller, who).over(&connection));
                 }
             }
-            Ok(Reply::Accepted) => {}
+            // Lines are never lost, so nothing is kept.
+            Ok(Reply::Accepted | Reply::Replay(_)) => {}
             Ok(Reply::Call { call, .. }) if self.calls.len() >= MAX_CALLS => {
                 let message = format!("no more than {MAX_CALLS} calls run at once");
                 self.refuse(call.id(), message).await;

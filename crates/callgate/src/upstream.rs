@@ -7,6 +7,8 @@ use thiserror::Error;
 
 use crate::access::Caller;
 use crate::arguments::ParamStyle;
+use crate::client::Client;
+use crate::content::ToolContent;
 use crate::jsonrpc::RpcError;
 
 /// A boxed future, for traits whose objects are shared.
@@ -22,7 +24,22 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
     }
 
     /// Runs a method.
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Box<RawValue>, UpstreamError>>;
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>>;
+}
+
+/// What a method gave.
+#[derive(Debug)]
+pub enum Returned {
+    /// A JSON value.
+    Json(Box<RawValue>),
+    /// Text, images and the like.
+    Content(ToolContent),
+}
+
+impl From<Box<RawValue>> for Returned {
+    fn from(json: Box<RawValue>) -> Self {
+        Self::Json(json)
+    }
 }
 
 /// One call of a method.
@@ -36,6 +53,8 @@ pub struct Call<'a> {
     pub params: &'a RawValue,
     /// On whose behalf.
     pub caller: &'a Caller,
+    /// Who hears how it goes, and can be asked.
+    pub client: &'a Client,
 }
 
 /// Why a call has no result.
@@ -44,6 +63,10 @@ pub enum UpstreamError {
     /// The method says so, in words meant for the caller.
     #[error(transparent)]
     Rpc(#[from] RpcError),
+    /// The request itself fails: over MCP the client gets an error instead of a result that tells of
+    /// one.
+    #[error(transparent)]
+    Protocol(RpcError),
     /// The arguments passed the check and are still not what the method takes.
     #[error("{0}")]
     Arguments(String),

@@ -6,7 +6,7 @@
 
 mod bridge;
 pub(crate) mod everything;
-mod node;
+pub(crate) mod node;
 mod recorder;
 mod schemas;
 mod transcript;

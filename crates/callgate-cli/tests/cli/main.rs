@@ -6,6 +6,7 @@ mod bridge;
 mod bridge_cost;
 mod clients;
 mod configuration;
+mod conformance;
 mod demo;
 mod front;
 mod guide;

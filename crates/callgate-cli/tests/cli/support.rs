@@ -98,7 +98,7 @@ impl Ran {
 pub(crate) struct Server {
     child: Child,
     pub(crate) start: Value,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Drop for Server {

@@ -318,15 +318,17 @@ impl Edit for SqliteStore {
         let next = "UPDATE callgate_revisions SET value = value + 1 WHERE name = 'sessions'
                     RETURNING value";
         let number: i64 = sqlx::query(next).fetch_one(&mut *transaction).await?.try_get(0)?;
-        let sql = "INSERT INTO callgate_sessions (nonce, number, ended, log_level, ends_at)
-                   VALUES (?, ?, ?, ?, ?) ON CONFLICT (nonce) DO UPDATE SET
+        let sql = "INSERT INTO callgate_sessions
+                   (nonce, number, ended, log_level, subscriptions, ends_at)
+                   VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (nonce) DO UPDATE SET
                    number = excluded.number, ended = MAX(ended, excluded.ended),
-                   log_level = excluded.log_level";
+                   log_level = excluded.log_level, subscriptions = excluded.subscriptions";
         sqlx::query(sql)
             .bind(&row.nonce)
             .bind(number)
             .bind(row.ended)
             .bind(&row.log_level)
+            .bind(&row.subscriptions)
             .bind(row.ends_at)
             .execute(&mut *transaction)
             .await?;

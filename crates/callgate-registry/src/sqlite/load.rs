@@ -198,8 +198,9 @@ impl Load for SqliteStore {
     }
 
     async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>> {
-        let sql = "SELECT CAST(nonce AS TEXT), number, ended, CAST(log_level AS TEXT), ends_at
-                   FROM callgate_sessions WHERE number > ? ORDER BY number LIMIT 10000";
+        let sql = "SELECT CAST(nonce AS TEXT), number, ended, CAST(log_level AS TEXT),
+                   CAST(subscriptions AS TEXT), ends_at FROM callgate_sessions
+                   WHERE number > ? ORDER BY number LIMIT 10000";
         let rows = sqlx::query(sql).bind(number).fetch_all(&self.pool).await?;
         let read = |row: &SqliteRow| {
             Ok(SessionRow {
@@ -207,7 +208,8 @@ impl Load for SqliteStore {
                 number: row.try_get(1)?,
                 ended: row.try_get(2)?,
                 log_level: row.try_get(3)?,
-                ends_at: row.try_get(4)?,
+                subscriptions: row.try_get(4)?,
+                ends_at: row.try_get(5)?,
             })
         };
         rows.iter().map(read).collect()

@@ -256,6 +256,7 @@ async fn d34_sessions_are_read_in_the_order_of_their_changes() {
         number: 0,
         ended,
         log_level: Some("error".to_owned()),
+        subscriptions: Some(r#"["a:b"]"#.to_owned()),
         ends_at,
     };
     let before = store.revisions().await.unwrap();

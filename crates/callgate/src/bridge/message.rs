@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{self, EnvelopeError, Head};
+use crate::jsonrpc::{self, Checked, EnvelopeError, Head};
 use crate::strict_json::{self, text};
 
 /// Opens a connection of the legacy era.
@@ -213,10 +213,9 @@ fn parts(line: &str) -> Result<Parts<'_>, EnvelopeError> {
             let _ = head.member(&name, value);
         }
     }
-    let answered = head.id();
     Ok(match head.check()? {
-        Some((id, method)) => (id, Some(method), params),
-        None => (answered, None, None),
+        Checked::Asks { id, method } => (id, Some(method), params),
+        Checked::Answers { id, .. } => (Some(id), None, None),
     })
 }
 

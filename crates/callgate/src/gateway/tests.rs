@@ -9,7 +9,6 @@ use crate::local::{Error, Local};
 use crate::method::{LOCAL, Method, Param};
 use crate::tool_name::Prefix;
 use crate::types::Types;
-use crate::upstream::BoxFuture;
 
 fn gateway_over(local: Local, timeout: Duration) -> Gateway {
     let mut builder = CatalogBuilder::new(Prefix::default(), None);
@@ -191,10 +190,10 @@ impl Upstream for Echo {
         self.0
     }
 
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Box<RawValue>, UpstreamError>> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
         let text = json!({"method": call.method, "id": call.id}).to_string();
         let text = format!("{},\"params\":{}}}", text.trim_end_matches('}'), call.params.get());
-        Box::pin(async move { Ok(RawValue::from_string(text).unwrap()) })
+        Box::pin(async move { Ok(RawValue::from_string(text).unwrap().into()) })
     }
 }
 

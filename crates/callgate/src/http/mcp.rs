@@ -18,8 +18,9 @@ use super::{Shared, authenticate, guard, reply, rest, sse};
 use crate::access::Caller;
 use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR};
 use crate::mcp::{
-    Answer, BatchPart, Carrier, Ended, Exchange, Header, Headers, Identify, Inbound, METHOD, NAME,
-    OutMessage, PROTOCOL_VERSION, PreparedCall, Reject, Reply, SESSION_ID, Verb, answer_batch,
+    Answer, BatchPart, Carrier, Ended, Exchange, Header, Headers, Identify, Inbound, KeptStream,
+    METHOD, NAME, OutMessage, PROTOCOL_VERSION, PreparedCall, Reject, Reply, SESSION_ID, Verb,
+    answer_batch,
 };
 use crate::upstream::BoxFuture;
 
@@ -81,7 +82,7 @@ async fn answer(
     let headers = (verb != Verb::Raw).then_some(&parts.headers as &dyn Headers);
     let inbound = Inbound { verb, headers, body: text };
     let who = || Arc::new(Asking { parts: parts.clone(), shared: shared.clone() }) as _;
-    let exchange = Exchange { inbound, carrier, caller, who: &who };
+    let exchange = Exchange { inbound, carrier, caller, who: &who, hears: accepted.stream };
     match shared.mcp.handle(&exchange).await {
         Err(reject) => rejected(&reject),
         Ok(Reply::Message(message)) => accepted.reply(message),
@@ -94,13 +95,19 @@ async fn answer(
         }
         Ok(Reply::Accepted) if verb == Verb::Delete => StatusCode::NO_CONTENT.into_response(),
         Ok(Reply::Accepted) => StatusCode::ACCEPTED.into_response(),
-        Ok(Reply::Call { call, ends_with_client: true }) => run(accepted, *call, None).await,
-        Ok(Reply::Call { call, ends_with_client: false }) => {
+        Ok(Reply::Call { call, ends_with_client: true, .. }) => {
+            run(accepted, *call, None, None).await
+        }
+        Ok(Reply::Call { call, ends_with_client: false, kept }) => {
             match Arc::clone(&shared.legacy_calls).try_acquire_owned() {
-                Ok(place) => run(accepted, *call, Some(place)).await,
+                Ok(place) => run(accepted, *call, Some(place), kept).await,
                 Err(_) => rejected(&too_many("calls run").of(call.id())),
             }
         }
+        Ok(Reply::Replay(reader)) => match Arc::clone(&shared.streams).try_acquire_owned() {
+            Ok(place) => sse::of_kept(reader, Some(place)),
+            Err(_) => rejected(&too_many("clients listen")),
+        },
         Ok(Reply::Batch(parts)) => batch(shared, accepted, parts).await,
         Ok(Reply::Listen(listener)) if accepted.stream => {
             match Arc::clone(&shared.streams).try_acquire_owned() {
@@ -146,6 +153,7 @@ async fn run(
     accepted: Accepted,
     call: PreparedCall,
     place: Option<OwnedSemaphorePermit>,
+    kept: Option<KeptStream>,
 ) -> Response {
     let mut running = call.start();
     if let Some(ended) = running.ended_at_once().await {
@@ -161,13 +169,16 @@ async fn run(
     if !accepted.stream {
         return accepted.answer(running.ended().await);
     }
-    if accepted.json && !running.has_progress() {
-        return match running.ended_within(STREAM_AFTER).await {
-            Some(ended) => accepted.answer(ended),
-            None => sse::of_call(running),
-        };
+    if !accepted.stream_first
+        && !running.has_progress()
+        && let Some(ended) = running.ended_within(STREAM_AFTER).await
+    {
+        return accepted.answer(ended);
     }
-    sse::of_call(running)
+    let Some(kept) = kept else { return sse::of_call(running) };
+    let reader = kept.read();
+    tokio::spawn(kept.keep(running));
+    sse::of_kept(reader, None)
 }
 
 /// What the client can read.
@@ -175,16 +186,19 @@ async fn run(
 struct Accepted {
     json: bool,
     stream: bool,
+    /// Whether it would rather have a stream.
+    stream_first: bool,
 }
 
 impl Accepted {
-    /// A stream must be asked for; who says nothing, or nothing that there is, gets JSON.
+    /// A stream must be asked for; who says nothing, or nothing that there is, gets JSON. Who names
+    /// the stream first gets one, also where there is only one message.
     fn of(headers: &HeaderMap) -> Self {
         // What nearly all clients say.
         if headers.get(ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
-            return Self { json: true, stream: true };
+            return Self { json: true, stream: true, stream_first: false };
         }
-        let mut accepted = Self { json: false, stream: false };
+        let mut accepted = Self { json: false, stream: false, stream_first: false };
         let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         for range in values.flat_map(|value| value.split(',')) {
             let mut parts = range.split(';').map(str::trim);
@@ -194,6 +208,7 @@ impl Accepted {
             }
             if media.eq_ignore_ascii_case("text/event-stream") {
                 accepted.stream = true;
+                accepted.stream_first = !accepted.json;
             } else if ["application/json", "application/*", "*/*"]
                 .iter()
                 .any(|json| media.eq_ignore_ascii_case(json))
@@ -205,7 +220,7 @@ impl Accepted {
     }
 
     fn reply(self, message: OutMessage) -> Response {
-        if !self.json {
+        if self.stream_first {
             return sse::of_messages(vec![message]);
         }
         json(StatusCode::OK, message)
@@ -214,7 +229,13 @@ impl Accepted {
     fn answer(self, ended: Ended) -> Response {
         match ended {
             Ended::Cancelled => self.nothing(),
-            Ended::Answered(Answer { mut notes, reply }) if self.stream && !notes.is_empty() => {
+            Ended::Answered(Answer { reply, status, .. }) if status != 200 => {
+                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+                json(status, reply)
+            }
+            Ended::Answered(Answer { mut notes, reply, .. })
+                if self.stream && !notes.is_empty() =>
+            {
                 notes.push(reply);
                 sse::of_messages(notes)
             }

@@ -54,7 +54,7 @@ impl From<CallError> for RestError {
             // Only calls that ask for it meet this; the REST face's own do not.
             CallError::NotReadOnly(id) => Self::NotFound(NotFound(id)),
             CallError::Arguments(error) => Self::InvalidArguments(error),
-            CallError::Rpc(error) => Self::Rpc(error),
+            CallError::Rpc(error) | CallError::Protocol(error) => Self::Rpc(error),
             CallError::Failed { error_id } => Self::Failed { error_id },
         }
     }
@@ -195,7 +195,7 @@ pub(super) fn rpc_error_of(error: CallError) -> (StatusCode, RpcError) {
         CallError::Arguments(_) => {
             (StatusCode::BAD_REQUEST, RpcError::new(INVALID_PARAMS, message))
         }
-        CallError::Rpc(error) => (StatusCode::OK, error),
+        CallError::Rpc(error) | CallError::Protocol(error) => (StatusCode::OK, error),
         CallError::Failed { error_id } => {
             let data = Some(Value::from_iter([("error_id", error_id)]));
             let error = RpcError { data, ..RpcError::new(INTERNAL_ERROR, message) };

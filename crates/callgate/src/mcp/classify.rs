@@ -58,6 +58,7 @@ pub enum Verb {
 }
 
 /// A message as it came.
+#[derive(Clone, Copy)]
 pub struct Inbound<'a> {
     /// How.
     pub verb: Verb,
@@ -114,8 +115,16 @@ pub enum Incoming<'a> {
         params: Members<'a>,
     },
     /// It is an answer.
-    Response,
+    Response {
+        /// To what.
+        id: &'a RawValue,
+        /// The result, or the error.
+        outcome: Outcome<'a>,
+    },
 }
+
+/// What an answer says: its result, or its error.
+pub type Outcome<'a> = Result<&'a RawValue, &'a RawValue>;
 
 /// A request, taken apart.
 #[derive(Debug)]
@@ -141,7 +150,7 @@ pub fn classify<'a>(inbound: &Inbound<'a>, newest: Revision) -> Result<Route<'a>
     }
     let request = match incoming(inbound.body)? {
         Incoming::Request(request) => request,
-        Incoming::Response if is_modern_header(inbound.headers) => {
+        Incoming::Response { .. } if is_modern_header(inbound.headers) => {
             let problem = "clients of this revision have nothing to answer";
             return Err(Reject::bad_request(INVALID_REQUEST, problem));
         }

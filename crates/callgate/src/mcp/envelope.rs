@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::classify::{Asked, Incoming};
 use super::members::Members;
 use super::reject::Reject;
-use crate::jsonrpc::{self, EnvelopeError, Head, INVALID_PARAMS};
+use crate::jsonrpc::{self, Checked, EnvelopeError, Head, INVALID_PARAMS};
 use crate::strict_json::Key;
 
 /// Objects with more members than this are no parameters of MCP; to compare each with each must not
@@ -17,7 +17,7 @@ use crate::strict_json::Key;
 const MAX_MEMBERS: usize = 64;
 
 /// Reads a message.
-pub(super) fn incoming(body: &str) -> Result<Incoming<'_>, Reject> {
+pub(crate) fn incoming(body: &str) -> Result<Incoming<'_>, Reject> {
     let refused = |error: EnvelopeError| Reject::bad_request(error.code(), error.to_string());
     let mut deserializer = serde_json::Deserializer::from_str(body);
     let read = deserializer.deserialize_map(Envelope).and_then(|envelope| {
@@ -34,7 +34,10 @@ pub(super) fn incoming(body: &str) -> Result<Incoming<'_>, Reject> {
         return Err(refused(EnvelopeError::invalid("`id` must be a string or an integer")));
     }
     let checked = head.check().map_err(|error| about(refused(error), id))?;
-    let Some((id, method)) = checked else { return Ok(Incoming::Response) };
+    let (id, method) = match checked {
+        Checked::Asks { id, method } => (id, method),
+        Checked::Answers { id, outcome } => return Ok(Incoming::Response { id, outcome }),
+    };
     let Params { members, meta, problem } = params.unwrap_or_default();
     match (id, problem) {
         (Some(id), None) => Ok(Incoming::Request(Asked { id, method, params: members, meta })),

@@ -35,6 +35,22 @@ impl OutMessage {
         }
     }
 
+    /// What the reply says: its result, or its error.
+    pub(crate) fn outcome(self) -> Result<serde_json::Value, RpcError> {
+        #[derive(serde::Deserialize)]
+        struct Reply {
+            result: Option<serde_json::Value>,
+            error: Option<RpcError>,
+        }
+        let bytes = self.into_slices().concat();
+        // It was written here, so it can be read.
+        match serde_json::from_slice(&bytes) {
+            Ok(Reply { error: Some(error), .. }) => Err(error),
+            Ok(Reply { result, .. }) => Ok(result.unwrap_or_default()),
+            Err(error) => Err(RpcError::new(crate::jsonrpc::INTERNAL_ERROR, error.to_string())),
+        }
+    }
+
     /// An error; without an id where none could be read.
     pub(crate) fn error(id: Option<&RawValue>, error: &RpcError) -> Self {
         #[derive(Serialize)]
@@ -56,6 +72,18 @@ impl OutMessage {
             params: &'a P,
         }
         Self::of(&Notification { jsonrpc: "2.0", method, params })
+    }
+
+    /// A request to a client.
+    pub(crate) fn request(id: &str, method: &str, params: &impl Serialize) -> Self {
+        #[derive(Serialize)]
+        struct Request<'a, P> {
+            jsonrpc: &'static str,
+            id: &'a str,
+            method: &'a str,
+            params: &'a P,
+        }
+        Self::of(&Request { jsonrpc: "2.0", id, method, params })
     }
 
     /// Several answers as a list.
@@ -89,15 +117,26 @@ pub(crate) struct ResultWriter {
 impl ResultWriter {
     /// `{"jsonrpc":"2.0","id":…,"result":{`
     pub(crate) fn new(id: &RawValue, revision: Revision, capacity: usize) -> Self {
-        let mut buffer = Vec::with_capacity(capacity + id.get().len() + 200);
-        buffer.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-        buffer.extend_from_slice(id.get().as_bytes());
-        buffer.extend_from_slice(b",\"result\":{");
-        let mut writer = Self { slices: Vec::new(), buffer, revision, is_empty: true };
+        let mut writer = Self::begin(id, revision, capacity);
         if revision.is_modern() {
             writer.member("resultType").extend_from_slice(b"\"complete\"");
         }
         writer
+    }
+
+    /// A result that is of another type than a complete one.
+    pub(crate) fn of_type(id: &RawValue, revision: Revision, result_type: &str) -> Self {
+        let mut writer = Self::begin(id, revision, 200);
+        writer.value("resultType", &result_type);
+        writer
+    }
+
+    fn begin(id: &RawValue, revision: Revision, capacity: usize) -> Self {
+        let mut buffer = Vec::with_capacity(capacity + id.get().len() + 200);
+        buffer.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+        buffer.extend_from_slice(id.get().as_bytes());
+        buffer.extend_from_slice(b",\"result\":{");
+        Self { slices: Vec::new(), buffer, revision, is_empty: true }
     }
 
     /// Begins a member; its value is to be written next. Names have nothing to escape.
@@ -114,6 +153,13 @@ impl ResultWriter {
     /// A member and its value.
     pub(crate) fn value(&mut self, name: &str, value: &impl Serialize) {
         write_json(self.member(name), value);
+    }
+
+    /// Members and their values.
+    pub(crate) fn members(&mut self, members: serde_json::Map<String, serde_json::Value>) {
+        for (name, value) in members {
+            self.value(&name, &value);
+        }
     }
 
     /// How long the result may be kept, and by whom: modern lists must say so.

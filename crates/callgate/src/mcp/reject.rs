@@ -1,10 +1,14 @@
 //! What a client is told instead of a result, and with which HTTP status.
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::message::OutMessage;
-use crate::jsonrpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError};
+use crate::client::Capability;
+use crate::jsonrpc::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError};
+
+/// The client did not declare what is needed.
+pub const MISSING_CAPABILITY: i64 = -32021;
 
 /// An error of the protocol.
 #[derive(Debug, Clone)]
@@ -46,6 +50,21 @@ impl Reject {
 
     pub(crate) fn method_not_allowed() -> Self {
         Self::with_status(405, INVALID_REQUEST, "this revision only takes POST here")
+    }
+
+    /// A client that did not say that it can do what is needed.
+    pub(crate) fn lacks(capability: Capability) -> Self {
+        let message = format!("the client must declare the capability: {capability}");
+        let data = json!({"requiredCapabilities": capability.declaration()});
+        Self::bad_request(MISSING_CAPABILITY, message).with_data(data)
+    }
+
+    /// An error that a method made; what it may not say itself becomes an internal one.
+    pub(crate) fn rpc(mut error: RpcError) -> Self {
+        if (-32099..=-32000).contains(&error.code) {
+            error.code = INTERNAL_ERROR;
+        }
+        Self { error: Box::new(error), ..Self::with_status(200, 0, "") }
     }
 
     /// Any status and code.

@@ -11,8 +11,10 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::message::OutMessage;
+use super::reject::Reject;
 use super::session::Nonce;
-use super::tools::{Answer, Progress, ToolCall};
+use super::tools::ToolCall;
+use super::voice::Voice;
 use super::watch::{Event, KEEP_ALIVE};
 use crate::upstream::BoxFuture;
 
@@ -94,48 +96,101 @@ impl Drop for Entered {
     }
 }
 
-/// A call that can run.
+/// A request that takes a while, ready to run.
 #[derive(Debug)]
 pub struct PreparedCall {
-    call: ToolCall,
+    work: Work,
+    voice: Voice,
     entered: Option<Entered>,
 }
 
+/// What runs.
+pub(crate) enum Work {
+    /// `tools/call`
+    Tool(ToolCall),
+    /// Anything else, and the request's id.
+    Other(Box<RawValue>, BoxFuture<'static, Answer>),
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Tool(_) => "Tool",
+            Self::Other(..) => "Other",
+        })
+    }
+}
+
+impl Work {
+    async fn run(self) -> Answer {
+        match self {
+            Self::Tool(call) => call.run().await,
+            Self::Other(_, run) => run.await,
+        }
+    }
+}
+
 impl PreparedCall {
-    pub(crate) fn new(call: ToolCall, entered: Option<Entered>) -> Self {
-        Self { call, entered }
+    pub(crate) fn new(work: Work, voice: Voice, entered: Option<Entered>) -> Self {
+        Self { work, voice, entered }
     }
 
     /// The request's id.
     pub fn id(&self) -> &RawValue {
-        self.call.id()
+        match &self.work {
+            Work::Tool(call) => &call.id,
+            Work::Other(id, _) => id,
+        }
     }
 
     /// Runs it where the future is polled. To drop the future is to cancel the call.
     pub fn start(self) -> RunningCall {
-        let progress = self.call.progress();
-        RunningCall::new(Box::pin(self.run()), progress)
+        let Self { work, voice, entered } = self;
+        RunningCall::new(Box::pin(run(work, entered)), voice)
     }
+}
 
-    /// `None` where it was cancelled.
-    async fn run(self) -> Option<Answer> {
-        let Some(mut entered) = self.entered else { return Some(self.call.run().await) };
-        tokio::select! {
-            biased;
-            () = entered.cancelled() => None,
-            answer = self.call.run() => Some(answer),
-        }
+/// `None` where it was cancelled.
+async fn run(work: Work, entered: Option<Entered>) -> Option<Answer> {
+    let Some(mut entered) = entered else { return Some(work.run().await) };
+    tokio::select! {
+        biased;
+        () = entered.cancelled() => None,
+        answer = work.run() => Some(answer),
+    }
+}
+
+/// How a request ended.
+#[derive(Debug)]
+pub struct Answer {
+    /// What is told before it, where the client can be told.
+    pub notes: Vec<OutMessage>,
+    /// The reply.
+    pub reply: OutMessage,
+    /// For HTTP, where nothing was sent before.
+    pub status: u16,
+}
+
+impl From<OutMessage> for Answer {
+    fn from(reply: OutMessage) -> Self {
+        Self { notes: Vec::new(), reply, status: 200 }
+    }
+}
+
+impl From<Reject> for Answer {
+    fn from(reject: Reject) -> Self {
+        Self { status: reject.status, ..reject.message().into() }
     }
 }
 
 /// A call that runs.
 pub struct RunningCall {
     answer: BoxFuture<'static, Option<Answer>>,
-    progress: Option<Progress>,
+    voice: Voice,
     /// Since when it is waited for.
     started: Option<Instant>,
     ticks: Option<Ticks>,
-    waiting: VecDeque<OutMessage>,
+    waiting: VecDeque<Event>,
     is_over: bool,
 }
 
@@ -160,20 +215,13 @@ impl std::fmt::Debug for RunningCall {
 }
 
 impl RunningCall {
-    fn new(answer: BoxFuture<'static, Option<Answer>>, progress: Option<Progress>) -> Self {
-        Self {
-            answer,
-            progress,
-            started: None,
-            ticks: None,
-            waiting: VecDeque::new(),
-            is_over: false,
-        }
+    fn new(answer: BoxFuture<'static, Option<Answer>>, voice: Voice) -> Self {
+        Self { answer, voice, started: None, ticks: None, waiting: VecDeque::new(), is_over: false }
     }
 
     /// Whether the client wants to hear how it goes.
     pub fn has_progress(&self) -> bool {
-        self.progress.is_some()
+        self.voice.has_progress()
     }
 
     /// Splits off what runs, to be run elsewhere: then dropping this does not cancel the call.
@@ -193,51 +241,65 @@ impl RunningCall {
             self.started = Some(Instant::now());
             return None;
         };
-        self.is_over = true;
-        Some(answer.map_or(Ended::Cancelled, Ended::Answered))
+        Some(self.end(answer))
     }
 
     /// Waits for the end.
     pub async fn ended(&mut self) -> Ended {
-        self.is_over = true;
-        self.answer.as_mut().await.map_or(Ended::Cancelled, Ended::Answered)
+        let answer = self.answer.as_mut().await;
+        self.end(answer)
     }
 
-    /// Waits for the end, but not longer than this.
+    /// Waits for the end, but not longer than this, nor when there is something to say before it.
     pub async fn ended_within(&mut self, limit: Duration) -> Option<Ended> {
-        let answer = tokio::time::timeout(limit, self.answer.as_mut()).await.ok()?;
+        tokio::select! {
+            biased;
+            answer = self.answer.as_mut() => Some(self.end(answer)),
+            said = self.voice.line().heard() => {
+                self.waiting.extend(self.voice.event(said));
+                None
+            }
+            () = tokio::time::sleep(limit) => None,
+        }
+    }
+
+    fn end(&mut self, answer: Option<Answer>) -> Ended {
         self.is_over = true;
-        Some(answer.map_or(Ended::Cancelled, Ended::Answered))
+        let Some(mut answer) = answer else { return Ended::Cancelled };
+        let mut notes = self.voice.heard_already();
+        notes.append(&mut answer.notes);
+        Ended::Answered(Answer { notes, ..answer })
     }
 
     /// What to send next; the last message is the reply. `None` at the end, which comes without a
     /// reply where the call was cancelled.
     pub async fn next(&mut self) -> Option<Event> {
-        if let Some(message) = self.waiting.pop_front() {
-            return Some(Event::Message(message));
-        }
-        if self.is_over {
-            return None;
-        }
-        let started = *self.started.get_or_insert_with(Instant::now);
-        let ticks = self.ticks.get_or_insert_with(|| Ticks {
-            progress: every(PROGRESS, started),
-            alive: every(KEEP_ALIVE, started),
-        });
-        tokio::select! {
-            biased;
-            answer = self.answer.as_mut() => {
-                self.is_over = true;
-                let Answer { notes, reply } = answer?;
-                self.waiting.extend(notes);
-                self.waiting.push_back(reply);
-                self.waiting.pop_front().map(Event::Message)
+        loop {
+            if let Some(event) = self.waiting.pop_front() {
+                return Some(event);
             }
-            _ = ticks.progress.tick(), if self.progress.is_some() => {
-                let progress = self.progress.as_ref()?;
-                Some(Event::Message(progress.message(started.elapsed())))
+            if self.is_over {
+                return None;
             }
-            _ = ticks.alive.tick() => Some(Event::KeepAlive),
+            let started = *self.started.get_or_insert_with(Instant::now);
+            let ticks = self.ticks.get_or_insert_with(|| Ticks {
+                progress: every(PROGRESS, started),
+                alive: every(KEEP_ALIVE, started),
+            });
+            tokio::select! {
+                biased;
+                answer = self.answer.as_mut() => {
+                    let Ended::Answered(Answer { notes, reply, .. }) = self.end(answer) else {
+                        return None;
+                    };
+                    self.waiting.extend(notes.into_iter().chain([reply]).map(Event::Message));
+                }
+                said = self.voice.line().heard() => self.waiting.extend(self.voice.event(said)),
+                _ = ticks.progress.tick(), if self.voice.tells_time() => {
+                    self.waiting.extend(self.voice.elapsed(started.elapsed()).map(Event::Message));
+                }
+                _ = ticks.alive.tick() => return Some(Event::KeepAlive),
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Legacy sessions: an id that carries its own signed content, so that any server with the same key
 //! can serve it, also after a restart. Only what changes later is kept, and that can be shared.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,9 +12,9 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use moka::sync::Cache;
 use sha2::Sha256;
 
-use super::log_level::LogLevel;
-use super::members::Members;
 use crate::access::Caller;
+use crate::client::Capabilities;
+use crate::log_level::LogLevel;
 use crate::revision::Revision;
 use crate::upstream::BoxFuture;
 
@@ -44,31 +45,19 @@ pub(crate) struct Session {
     pub(crate) ends_at: u64,
 }
 
-/// What a legacy client can be asked for, as it said when it began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Capabilities(u8);
-
-impl Capabilities {
-    const NAMES: [&str; 3] = ["sampling", "elicitation", "roots"];
-
-    /// From the `capabilities` of `initialize`.
-    pub(crate) fn declared(members: &Members<'_>) -> Self {
-        let declared = (0..).zip(Self::NAMES).filter(|(_, name)| members.get(name).is_some());
-        Self(declared.fold(0, |bits, (bit, _)| bits | 1 << bit))
-    }
-}
-
 /// What a session became after it was opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionState {
     /// The client ended it.
     pub ended: bool,
     /// The least severe messages that the client wants.
     pub log_level: Option<LogLevel>,
+    /// The resources that the client wants to hear of.
+    pub subscriptions: Arc<BTreeSet<String>>,
 }
 
 /// A state to be kept: whose it is, and until when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionChange {
     /// The session.
     pub nonce: Nonce,
@@ -167,21 +156,31 @@ impl Sessions {
         let ends_at = seconds(now + LIFETIME);
         let user = user_of(caller);
         let session = Session { revision, capabilities, user, nonce, ends_at };
-        Some(sign(&session, self.keys.first()?))
+        self.seal(&session.write())
     }
 
     /// The session of an id, unless it is none of ours, is over, or is another caller's.
     pub(crate) fn find(&self, id: &str, caller: &Caller, now: SystemTime) -> Option<Session> {
-        let bytes = URL_SAFE_NO_PAD.decode(id).ok()?;
-        let (content, signature) = bytes.split_at_checked(CONTENT)?;
-        let is_signed =
-            |key: &SessionKey| key.0.clone().chain_update(content).verify_slice(signature).is_ok();
-        if !self.keys.iter().any(is_signed) {
-            return None;
-        }
-        let session = Session::read(content)?;
+        let session = Session::read(&self.unseal(id)?)?;
         let is_over = session.ends_at <= seconds(now) || self.state(&session).ended;
         (!is_over && session.user == user_of(caller)).then_some(session)
+    }
+
+    /// Content that comes back as it was, as a text for a client to carry. What is sealed begins with
+    /// a byte that tells what it is. None without a key.
+    pub(crate) fn seal(&self, content: &[u8]) -> Option<String> {
+        let signature = self.keys.first()?.0.clone().chain_update(content).finalize().into_bytes();
+        Some(URL_SAFE_NO_PAD.encode([content, &signature].concat()))
+    }
+
+    /// What was sealed, with any of the keys.
+    pub(crate) fn unseal(&self, text: &str) -> Option<Vec<u8>> {
+        let mut content = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let signature = content.split_off(content.len().checked_sub(SIGNATURE)?);
+        let is_signed = |key: &SessionKey| {
+            key.0.clone().chain_update(&content).verify_slice(&signature).is_ok()
+        };
+        self.keys.iter().any(is_signed).then_some(content)
     }
 
     /// What a session became.
@@ -199,35 +198,28 @@ impl Sessions {
         change(&mut state);
         let change = SessionChange { nonce: session.nonce, state, ends_at: session.ends_at };
         if let Some(keeper) = &self.keeper {
-            keeper.keep(change).await.map_err(NotKept)?;
+            keeper.keep(change.clone()).await.map_err(NotKept)?;
         }
         self.learn(change);
         Ok(())
     }
 }
 
-fn sign(session: &Session, key: &SessionKey) -> String {
-    let mut bytes = session.write();
-    let signature = key.0.clone().chain_update(&bytes).finalize().into_bytes();
-    bytes.extend_from_slice(&signature);
-    URL_SAFE_NO_PAD.encode(bytes)
-}
-
-fn user_of(caller: &Caller) -> Option<i64> {
+pub(super) fn user_of(caller: &Caller) -> Option<i64> {
     caller.user.as_ref().map(|user| user.id)
 }
 
-fn seconds(time: SystemTime) -> u64 {
+pub(super) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 impl Session {
     fn write(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(CONTENT + SIGNATURE);
+        let mut bytes = Vec::with_capacity(CONTENT);
         bytes.push(FORM);
         let revision = Revision::ALL.iter().position(|known| *known == self.revision);
         bytes.push(revision.and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX));
-        bytes.push(self.capabilities.0);
+        bytes.push(self.capabilities.bits());
         bytes.push(self.user.is_some().into());
         bytes.extend_from_slice(&self.user.unwrap_or_default().to_be_bytes());
         bytes.extend_from_slice(&self.nonce);
@@ -245,7 +237,7 @@ impl Session {
         let ends_at = rest.try_into().ok()?;
         Some(Self {
             revision: *Revision::ALL.get(usize::from(*revision)).filter(|_| *form == FORM)?,
-            capabilities: Capabilities(*capabilities),
+            capabilities: Capabilities::from_bits(*capabilities),
             user: (*has_user == 1).then(|| i64::from_be_bytes(*user)),
             nonce: *nonce,
             ends_at: u64::from_be_bytes(ends_at),
@@ -268,7 +260,7 @@ mod tests {
     }
 
     fn opened(sessions: &Sessions, caller: &Caller) -> String {
-        let capabilities = Capabilities(5);
+        let capabilities = Capabilities::from_bits(5);
         sessions.open(Revision::V2025_06_18, capabilities, caller, SystemTime::now()).unwrap()
     }
 
@@ -277,7 +269,7 @@ mod tests {
         let id = opened(&sessions(1), &caller(7));
         let session = sessions(1).find(&id, &caller(7), SystemTime::now()).unwrap();
         assert_eq!((session.revision, session.user), (Revision::V2025_06_18, Some(7)));
-        assert_eq!(session.capabilities, Capabilities(5));
+        assert_eq!(session.capabilities, Capabilities::from_bits(5));
         assert!(id.bytes().all(|byte| byte.is_ascii_graphic()));
         let both = Sessions::new([SessionKey::new(&[2; 32]), SessionKey::new(&[1; 32])]);
         assert!(both.find(&id, &caller(7), SystemTime::now()).is_some(), "an older key");
@@ -320,13 +312,17 @@ mod tests {
         assert!(one.find(&id, &caller(7), now).is_none());
         assert!(other.find(&id, &caller(7), now).is_some(), "not told yet");
         for change in shared.0.lock().unwrap().iter() {
-            other.learn(*change);
+            other.learn(change.clone());
         }
         assert!(other.find(&id, &caller(7), now).is_none());
-        let expected = SessionState { ended: true, log_level: Some(LogLevel::Error) };
+        let expected = SessionState {
+            ended: true,
+            log_level: Some(LogLevel::Error),
+            ..SessionState::default()
+        };
         assert_eq!(other.state(&session), expected);
         // A server that has not heard of the end must not undo it.
-        let late = SessionState { ended: false, log_level: Some(LogLevel::Debug) };
+        let late = SessionState { log_level: Some(LogLevel::Debug), ..SessionState::default() };
         other.learn(SessionChange { nonce: session.nonce, state: late, ends_at: session.ends_at });
         assert!(other.find(&id, &caller(7), now).is_none());
     }

@@ -1,28 +1,31 @@
 //! `tools/list` and `tools/call`, in the shape of each revision.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::classify::Asked;
 use super::compact::compact;
-use super::envelope::is_id;
+use super::converse::{Conversed, Way, converse};
 use super::headers::Headers;
-use super::log_level::LogLevel;
+use super::input_required::{self, Subject};
 use super::message::{OutMessage, ResultWriter, write_json};
-use super::param_headers;
 use super::reject::Reject;
-use super::{Mcp, Terms};
+use super::running::Answer;
+use super::voice::{self, Voice};
+use super::{Mcp, Requested, Terms, param_headers, tasks};
 use crate::access::Caller;
+use crate::client::{Client, Line, Posed};
+use crate::content::ToolContent;
 use crate::cursor::AfterCursor;
-use crate::gateway::{CallError, Found, ToolRef};
+use crate::gateway::{CallError, Found, FoundCall, ToolRef};
 use crate::jsonrpc::{INVALID_REQUEST, RpcError};
 use crate::listing::PageLimit;
 use crate::local::TOOL_ERROR;
-use crate::revision::Revision;
+use crate::log_level::LogLevel;
 use crate::tool::{Output, Shape};
+use crate::upstream::{BoxFuture, Returned};
 
 /// A page holds no more than this, since many clients read only the first and then choke on it.
 const MAX_PAGE_BYTES: usize = 1024 * 1024;
@@ -30,12 +33,8 @@ const MAX_PAGE_BYTES: usize = 1024 * 1024;
 const MAX_ERROR_DATA: usize = 2 * 1024;
 
 /// `tools/list`
-pub(super) fn list(
-    mcp: &Mcp,
-    caller: &Caller,
-    asked: &Asked<'_>,
-    terms: Terms,
-) -> Result<OutMessage, Reject> {
+pub(super) fn list(request: &Requested<'_>) -> Result<OutMessage, Reject> {
+    let Requested { mcp, caller, asked, terms, .. } = *request;
     let settings = mcp.gateway.settings();
     let cursor = asked.params.text("cursor").map_err(Reject::invalid_params)?.unwrap_or_default();
     let after = AfterCursor::decode(&cursor)
@@ -56,41 +55,31 @@ pub(super) fn list(
 
 /// A call that may be made: found, allowed, and not yet run.
 #[derive(Debug)]
-pub struct ToolCall {
-    mcp: Arc<Mcp>,
-    caller: Caller,
+pub(crate) struct ToolCall {
+    pub(super) mcp: Arc<Mcp>,
+    pub(super) caller: Caller,
     found: Found,
-    id: Box<RawValue>,
+    pub(super) id: Box<RawValue>,
     arguments: Option<Box<RawValue>>,
     terms: Terms,
-    progress_token: Option<Box<RawValue>>,
+    pub(super) line: Arc<Line>,
+    way: Way,
 }
 
-/// How a call ended.
-#[derive(Debug)]
-pub struct Answer {
-    /// What is told before it, where the client can be told.
-    pub notes: Vec<OutMessage>,
-    /// The reply.
-    pub reply: OutMessage,
-}
+/// What a call comes to, under way.
+pub(super) type Running = BoxFuture<'static, Result<Returned, CallError>>;
 
 /// `tools/call`: finds the tool and takes the arguments along.
 pub(super) fn call(
-    mcp: &Arc<Mcp>,
-    caller: &Caller,
-    asked: &Asked<'_>,
-    terms: Terms,
+    request: &Requested<'_>,
+    voice: &Voice,
     headers: Option<&dyn Headers>,
 ) -> Result<ToolCall, Reject> {
+    let Requested { mcp, caller, asked, terms, .. } = *request;
     let name = asked.params.required_text("name").map_err(Reject::invalid_params)?;
     let arguments = asked.params.get("arguments").filter(|arguments| arguments.get() != "null");
     if arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) {
         return Err(Reject::invalid_params("`arguments` must be an object"));
-    }
-    let progress_token = asked.meta.get("progressToken");
-    if progress_token.is_some_and(|token| !is_id(token.get())) {
-        return Err(Reject::invalid_params("`progressToken` must be a string or an integer"));
     }
     let found = mcp.gateway.find(caller, ToolRef::Name(&name), terms.read_only);
     let found = found.map_err(|error| match error {
@@ -103,6 +92,10 @@ pub(super) fn call(
     {
         param_headers::check(&entry.headers, arguments, headers)?;
     }
+    let mut way = request.way(Subject { method: "tools/call", name: &name, arguments })?;
+    if let Way::Again { tasks, .. } = &mut way {
+        *tasks = mcp.tasks.is_some();
+    }
     Ok(ToolCall {
         mcp: Arc::clone(mcp),
         caller: caller.clone(),
@@ -110,30 +103,87 @@ pub(super) fn call(
         id: asked.id.to_owned(),
         arguments: arguments.map(ToOwned::to_owned),
         terms,
-        progress_token: progress_token.map(ToOwned::to_owned),
+        line: Arc::clone(voice.line()),
+        way,
     })
 }
 
 impl ToolCall {
-    /// The request's id.
-    pub fn id(&self) -> &RawValue {
-        &self.id
-    }
-
-    /// Whether the client wants to hear how it goes.
-    pub(crate) fn progress(&self) -> Option<Progress> {
-        let token = self.progress_token.clone()?;
-        Some(Progress { token, with_message: self.terms.revision > Revision::V2024_11_05 })
-    }
-
     /// Runs it. To drop the future is to cancel the call.
-    pub async fn run(self) -> Answer {
-        let arguments = self.arguments.as_deref();
+    pub(crate) async fn run(self) -> Answer {
+        if self.mcp.tasks.is_some() {
+            return Arc::new(self).run_or_begin_task().await;
+        }
+        let mut run = pin!(self.result());
+        let conversed = converse(&self.line, &self.way, &mut run).await;
+        self.conversed(conversed)
+    }
+
+    /// The same, for what may outlive the request.
+    async fn run_or_begin_task(self: Arc<Self>) -> Answer {
+        let call = Arc::clone(&self);
+        let mut run: Running = Box::pin(async move { call.result().await });
+        match converse(&self.line, &self.way, &mut run).await {
+            Conversed::Task(wish) => tasks::begin(self, run, wish).await,
+            conversed => self.conversed(conversed),
+        }
+    }
+
+    async fn result(&self) -> Result<Returned, CallError> {
         let gateway = &self.mcp.gateway;
-        match gateway.call_found(&self.found, &self.caller, arguments).await {
-            Ok(result) => Answer { notes: Vec::new(), reply: self.success(&result) },
+        let call = FoundCall {
+            found: &self.found,
+            caller: &self.caller,
+            client: &Client::new(Arc::clone(&self.line)),
+            arguments: self.arguments.as_deref(),
+            limit: gateway.call_limit(),
+        };
+        gateway.call_found(call).await
+    }
+
+    fn conversed(&self, conversed: Conversed<Result<Returned, CallError>>) -> Answer {
+        match conversed {
+            Conversed::Over(result) => self.over(result),
+            Conversed::Asks(posed) => self.asks(&posed),
+            Conversed::Lacks(capability) => Reject::lacks(capability).of(&self.id).into(),
+            // It was not offered.
+            Conversed::Task(_) => self.told("Tool execution failed", None).into(),
+        }
+    }
+
+    pub(super) fn over(&self, result: Result<Returned, CallError>) -> Answer {
+        match result {
+            Ok(Returned::Json(result)) => self.success(&result).into(),
+            Ok(Returned::Content(content)) => self.pieces(content).into(),
             Err(error) => self.failure(error),
         }
+    }
+
+    fn asks(&self, posed: &[Posed]) -> Answer {
+        let name = self.found.entry().map_or("", |entry| entry.name().as_str());
+        let arguments = self.arguments.as_deref();
+        let subject = Subject { method: "tools/call", name, arguments };
+        input_required::answer(&self.mcp, &self.caller, &self.id, subject, &self.way, posed)
+    }
+
+    /// A result that the method put together by itself.
+    fn pieces(&self, content: ToolContent) -> OutMessage {
+        let ToolContent { content, structured_content, is_error } = content;
+        let revision = self.terms.revision;
+        let mut writer = ResultWriter::new(&self.id, revision, 200);
+        let content: Vec<_> = content.into_iter().map(|it| it.for_revision(revision)).collect();
+        writer.value("content", &content);
+        if let Some(value) = structured_content {
+            let json = value.to_string();
+            match self.structured(&json) {
+                Ok(structured) => structured.write(&json, &mut writer),
+                Err(problem) => return self.told(&problem, Some(&json)),
+            }
+        }
+        if is_error {
+            writer.value("isError", &true);
+        }
+        writer.finish(&self.mcp.gateway.settings())
     }
 
     fn success(&self, result: &RawValue) -> OutMessage {
@@ -144,18 +194,7 @@ impl ToolCall {
         };
         let mut writer = ResultWriter::new(&self.id, self.terms.revision, compact.len() * 3);
         write_text(writer.member("content"), &[Text::Json(&compact)]);
-        match structured {
-            Structured::No => {}
-            Structured::AsItIs => {
-                writer.member("structuredContent").extend_from_slice(compact.as_bytes());
-            }
-            Structured::Wrapped => {
-                let out = writer.member("structuredContent");
-                out.extend_from_slice(b"{\"result\":");
-                out.extend_from_slice(compact.as_bytes());
-                out.push(b'}');
-            }
-        }
+        structured.write(&compact, &mut writer);
         writer.finish(&self.mcp.gateway.settings())
     }
 
@@ -186,6 +225,7 @@ impl ToolCall {
             }
             CallError::Arguments(error) => self.told(&error.to_string(), None),
             CallError::Rpc(error) => self.told(&described(&error), None),
+            CallError::Protocol(error) => return Reject::rpc(error).of(&self.id).into(),
             CallError::Failed { error_id } => {
                 if self.terms.log_level.is_some_and(|level| level <= LogLevel::Error) {
                     notes.push(failure_note(&error_id));
@@ -193,7 +233,7 @@ impl ToolCall {
                 self.told(&format!("Tool execution failed (error id {error_id})"), None)
             }
         };
-        Answer { notes, reply }
+        Answer { notes, ..reply.into() }
     }
 
     /// A result that says what went wrong, in words for the agent.
@@ -211,6 +251,23 @@ enum Structured {
     No,
     AsItIs,
     Wrapped,
+}
+
+impl Structured {
+    fn write(self, json: &str, writer: &mut ResultWriter) {
+        match self {
+            Self::No => {}
+            Self::AsItIs => {
+                writer.member("structuredContent").extend_from_slice(json.as_bytes());
+            }
+            Self::Wrapped => {
+                let out = writer.member("structuredContent");
+                out.extend_from_slice(b"{\"result\":");
+                out.extend_from_slice(json.as_bytes());
+                out.push(b'}');
+            }
+        }
+    }
 }
 
 /// What becomes a text of the content.
@@ -258,42 +315,10 @@ fn described(error: &RpcError) -> String {
 
 fn failure_note(error_id: &str) -> OutMessage {
     #[derive(Serialize)]
-    struct Params<'a> {
-        level: &'static str,
-        logger: &'static str,
-        data: Data<'a>,
-    }
-    #[derive(Serialize)]
     struct Data<'a> {
         message: &'static str,
         error_id: &'a str,
     }
     let data = Data { message: "the method failed; the server's log has the reason", error_id };
-    let params = Params { level: "error", logger: "callgate", data };
-    OutMessage::notification("notifications/message", &params)
-}
-
-/// What a client that asked for it hears while a call runs.
-#[derive(Debug)]
-pub(crate) struct Progress {
-    token: Box<RawValue>,
-    with_message: bool,
-}
-
-impl Progress {
-    /// How much time has passed: all that is known of a method that runs elsewhere.
-    pub(crate) fn message(&self, elapsed: Duration) -> OutMessage {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Params<'a> {
-            progress_token: &'a RawValue,
-            progress: u64,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            message: Option<String>,
-        }
-        let seconds = elapsed.as_secs();
-        let message = self.with_message.then(|| format!("still running after {seconds} s"));
-        let params = Params { progress_token: &self.token, progress: seconds, message };
-        OutMessage::notification("notifications/progress", &params)
-    }
+    voice::log(LogLevel::Error, "callgate", &data)
 }

@@ -1,23 +1,27 @@
 //! Clients that listen: `subscriptions/listen` in the modern era, a stream of their own in the legacy
 //! one. They are told when their tools change, and let go when their credential is no longer good.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, Interval};
 
-use super::classify::Asked;
+use super::connection::Connection;
+use super::legacy::MAX_SUBSCRIPTIONS;
 use super::message::{OutMessage, ResultWriter, ServerInfo};
+use super::news::News;
 use super::reject::Reject;
+use super::requested::Requested;
 use super::running::{Entered, every};
-use super::session::Session;
+use super::session::{Session, user_of};
 use super::session_streams::StreamPlace;
 use super::{Mcp, Terms};
 use crate::access::Caller;
+use crate::client::Capability;
 use crate::upstream::BoxFuture;
 
 /// How often a stream says that it is alive, and looks whether its caller still is.
@@ -36,6 +40,8 @@ pub enum Event {
     Message(OutMessage),
     /// Only that it is alive.
     KeepAlive,
+    /// That the client should leave, and come back after this long.
+    ComeBack(Duration),
 }
 
 /// A client that listens.
@@ -44,12 +50,13 @@ pub struct Listener {
     who: Arc<dyn Identify>,
     /// The id of the request that opened it, in the modern era.
     subscription: Option<Box<RawValue>>,
-    wants_tools: bool,
+    wants: Wants,
     /// To be sent before anything else.
-    first: Option<OutMessage>,
+    waiting: VecDeque<OutMessage>,
     /// The caller's tools as they were told last.
     content: u64,
     changes: watch::Receiver<u64>,
+    news: broadcast::Receiver<News>,
     closing: watch::Receiver<bool>,
     alive: Interval,
     phase: Phase,
@@ -59,11 +66,31 @@ pub struct Listener {
     session: Option<(Session, StreamPlace)>,
 }
 
+/// What a client wants to hear of.
+#[derive(Debug)]
+struct Wants {
+    tools: bool,
+    prompts: bool,
+    resources: bool,
+    updates: Subscribed,
+    tasks: BTreeSet<String>,
+}
+
+/// The resources that a client wants to hear of.
+#[derive(Debug)]
+pub(super) enum Subscribed {
+    /// Those that it named when it began.
+    To(BTreeSet<String>),
+    /// Those of its session, as of now.
+    BySession,
+    /// Those of its connection, as of now.
+    ByConnection(Arc<Connection>),
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// The end was announced; the result follows.
-    Ending,
+    /// Only what waits is still sent.
     Over,
 }
 
@@ -76,7 +103,17 @@ impl std::fmt::Debug for Listener {
 impl Listener {
     /// A legacy client's own stream.
     pub fn legacy(mcp: &Arc<Mcp>, caller: &Caller, who: Arc<dyn Identify>) -> Self {
-        Self::new(mcp, caller, who, None, true)
+        let updates = Subscribed::BySession;
+        let wants =
+            Wants { tools: true, prompts: true, resources: true, updates, tasks: BTreeSet::new() };
+        Self::new(mcp, caller, who, None, wants)
+    }
+
+    /// Hears what its connection subscribed to.
+    #[must_use]
+    pub fn over(mut self, connection: &Arc<Connection>) -> Self {
+        self.wants.updates = Subscribed::ByConnection(Arc::clone(connection));
+        self
     }
 
     /// Ends with its session, and speaks while it is the session's newest.
@@ -85,22 +122,26 @@ impl Listener {
     }
 
     /// `subscriptions/listen`
-    pub(super) fn modern(
-        mcp: &Arc<Mcp>,
-        caller: &Caller,
-        who: Arc<dyn Identify>,
-        asked: &Asked<'_>,
-        entered: Option<Entered>,
-    ) -> Result<Self, Reject> {
+    pub(super) fn modern(request: &Requested<'_>, who: Arc<dyn Identify>) -> Result<Self, Reject> {
+        let Requested { mcp, caller, asked, .. } = *request;
         let Some(wanted) = asked.params.get("notifications") else {
             return Err(Reject::invalid_params("`notifications` is missing"));
         };
-        let wanted: Map<String, Value> = serde_json::from_str(wanted.get())
-            .map_err(|_| Reject::invalid_params("`notifications` must be an object"))?;
-        let wants_tools = wanted.get("toolsListChanged").and_then(Value::as_bool) == Some(true);
-        let mut listener = Self::new(mcp, caller, who, Some(asked.id.to_owned()), wants_tools);
-        listener.first = Some(listener.acknowledged());
-        listener.entered = entered;
+        let filter: Filter = serde_json::from_str(wanted.get()).map_err(|error| {
+            let problem = crate::strict_json::problem(&error);
+            Reject::invalid_params(format!("`notifications` must be an object: {problem}"))
+        })?;
+        let filter = filter.offered(request)?;
+        let wants = Wants {
+            tools: filter.tools_list_changed,
+            prompts: filter.prompts_list_changed,
+            resources: filter.resources_list_changed,
+            updates: Subscribed::To(filter.resource_subscriptions.iter().cloned().collect()),
+            tasks: filter.task_ids.iter().cloned().collect(),
+        };
+        let mut listener = Self::new(mcp, caller, who, Some(asked.id.to_owned()), wants);
+        listener.waiting.push_back(listener.acknowledged(filter));
+        listener.entered = request.scope.map(|scope| mcp.in_flight.enter(scope, asked.id));
         Ok(listener)
     }
 
@@ -109,7 +150,7 @@ impl Listener {
         caller: &Caller,
         who: Arc<dyn Identify>,
         subscription: Option<Box<RawValue>>,
-        wants_tools: bool,
+        wants: Wants,
     ) -> Self {
         // In this order, so that no change is between the two.
         let changes = mcp.gateway.changes();
@@ -119,10 +160,11 @@ impl Listener {
             mcp: Arc::clone(mcp),
             who,
             subscription,
-            wants_tools,
-            first: None,
+            wants,
+            waiting: VecDeque::new(),
             content,
             changes,
+            news: mcp.news.listen(),
             closing: mcp.closing(),
             alive,
             phase: Phase::Open,
@@ -142,84 +184,140 @@ impl Listener {
 
     /// What to send next; `None` at the end.
     pub async fn next(&mut self) -> Option<Event> {
-        if let Some(first) = self.first.take() {
-            return Some(Event::Message(first));
-        }
-        while self.phase == Phase::Open {
-            let is_tick = tokio::select! {
-                biased;
-                () = taken_back(&mut self.entered) => {
-                    self.phase = Phase::Over;
-                    return None;
-                }
-                () = session_ended(&mut self.session) => {
-                    self.phase = Phase::Ending;
-                    break;
-                }
-                _ = self.closing.wait_for(|is_closing| *is_closing) => {
-                    self.phase = Phase::Ending;
-                    break;
-                }
-                changed = self.changes.changed() => {
-                    if changed.is_err() {
-                        self.phase = Phase::Ending;
-                        break;
-                    }
-                    false
-                }
-                _ = self.alive.tick() => true,
+        loop {
+            if let Some(message) = self.waiting.pop_front() {
+                return Some(Event::Message(message));
+            }
+            if self.phase != Phase::Open {
+                return None;
+            }
+            let woken = self.woken().await;
+            if matches!(woken, Woken::TakenBack) {
+                self.phase = Phase::Over;
+                return None;
+            }
+            let caller = match woken {
+                Woken::Ended => None,
+                _ => self.who.identify().await.filter(|_| !self.has_ended()),
             };
-            let has_ended = self
-                .session
-                .as_ref()
-                .is_some_and(|(session, _)| self.mcp.sessions.state(session).ended);
-            let Some(caller) = self.who.identify().await.filter(|_| !has_ended) else {
-                self.phase = Phase::Ending;
-                break;
+            let Some(caller) = caller else {
+                self.end();
+                continue;
             };
             let content = self.mcp.gateway.content_for(&caller);
-            let is_told_elsewhere = self.session.as_ref().is_some_and(|(_, place)| !place.speaks());
             let is_new = std::mem::replace(&mut self.content, content) != content;
-            if is_new && self.wants_tools && !is_told_elsewhere {
-                return Some(Event::Message(self.list_changed()));
+            if !self.is_told_elsewhere() {
+                if is_new && self.wants.tools {
+                    self.waiting.push_back(self.changed("notifications/tools/list_changed"));
+                }
+                if let Woken::News(news) = &woken {
+                    self.tell(news.as_ref(), &caller);
+                }
             }
-            if is_tick {
+            if matches!(woken, Woken::Tick) && self.waiting.is_empty() {
                 return Some(Event::KeepAlive);
             }
         }
-        self.end()
+    }
+
+    async fn woken(&mut self) -> Woken {
+        tokio::select! {
+            biased;
+            () = taken_back(&mut self.entered) => Woken::TakenBack,
+            () = session_ended(&mut self.session) => Woken::Ended,
+            _ = self.closing.wait_for(|is_closing| *is_closing) => Woken::Ended,
+            changed = self.changes.changed() => match changed {
+                Ok(()) => Woken::Tools,
+                Err(_) => Woken::Ended,
+            },
+            news = self.news.recv() => match news {
+                Ok(news) => Woken::News(Some(news)),
+                Err(broadcast::error::RecvError::Lagged(_)) => Woken::News(None),
+                Err(broadcast::error::RecvError::Closed) => Woken::Ended,
+            },
+            _ = self.alive.tick() => Woken::Tick,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        let session = self.session.as_ref();
+        session.is_some_and(|(session, _)| self.mcp.sessions.state(session).ended)
+    }
+
+    fn is_told_elsewhere(&self) -> bool {
+        self.session.as_ref().is_some_and(|(_, place)| !place.speaks())
+    }
+
+    /// Tells what the client wants to hear. Who was too slow to hear what happened hears that all of
+    /// it may have.
+    fn tell(&mut self, news: Option<&News>, caller: &Caller) {
+        let of = |is: fn(&News) -> bool| news.is_none_or(is);
+        if self.wants.prompts && of(|news| matches!(news, News::Prompts)) {
+            self.waiting.push_back(self.changed("notifications/prompts/list_changed"));
+        }
+        if self.wants.resources && of(|news| matches!(news, News::Resources)) {
+            self.waiting.push_back(self.changed("notifications/resources/list_changed"));
+        }
+        let updated: Vec<String> = match news {
+            Some(News::Resource(uri)) if self.is_subscribed(uri) => vec![uri.to_string()],
+            Some(_) => Vec::new(),
+            None => self.subscriptions().into_iter().collect(),
+        };
+        if let Some(News::Task(task)) = news
+            && self.wants.tasks.contains(&task.id)
+            && task.user == user_of(caller)
+        {
+            let params = TaskParams { task: task.members(true), params: self.params() };
+            self.waiting.push_back(OutMessage::notification("notifications/tasks", &params));
+        }
+        for uri in updated {
+            let params = Params { uri: Some(&uri), ..self.params() };
+            let message = OutMessage::notification("notifications/resources/updated", &params);
+            self.waiting.push_back(message);
+        }
+    }
+
+    fn is_subscribed(&self, uri: &str) -> bool {
+        match &self.wants.updates {
+            Subscribed::To(uris) => uris.contains(uri),
+            _ => self.subscriptions().contains(uri),
+        }
+    }
+
+    fn subscriptions(&self) -> BTreeSet<String> {
+        match &self.wants.updates {
+            Subscribed::To(uris) => uris.clone(),
+            Subscribed::ByConnection(connection) => {
+                Arc::unwrap_or_clone(connection.agreed().subscriptions)
+            }
+            Subscribed::BySession => {
+                let session = self.session.as_ref().map(|(session, _)| session);
+                let state = session.map(|session| self.mcp.sessions.state(session));
+                Arc::unwrap_or_clone(state.unwrap_or_default().subscriptions)
+            }
+        }
     }
 
     /// The modern era announces the end, and then gives the request its result.
-    fn end(&mut self) -> Option<Event> {
-        let id = self.subscription.as_deref()?;
-        let message = match self.phase {
-            Phase::Open | Phase::Over => return None,
-            Phase::Ending => {
-                self.first = Some(ended(id, &self.mcp));
-                cancelled(id)
-            }
-        };
+    fn end(&mut self) {
         self.phase = Phase::Over;
-        Some(Event::Message(message))
+        if let Some(id) = self.subscription.as_deref() {
+            self.waiting.extend([cancelled(id), ended(id, &self.mcp)]);
+        }
     }
 
-    fn acknowledged(&self) -> OutMessage {
-        let mut accepted = Map::new();
-        if self.wants_tools {
-            accepted.insert("toolsListChanged".to_owned(), Value::Bool(true));
-        }
+    fn acknowledged(&self, accepted: Filter) -> OutMessage {
         let params = Params { notifications: Some(accepted), ..self.params() };
         OutMessage::notification("notifications/subscriptions/acknowledged", &params)
     }
 
-    fn list_changed(&self) -> OutMessage {
-        OutMessage::notification("notifications/tools/list_changed", &self.params())
+    fn changed(&self, method: &str) -> OutMessage {
+        OutMessage::notification(method, &self.params())
     }
 
     fn params(&self) -> Params<'_> {
         let meta = self.subscription.as_deref().map(|subscription| Meta { subscription });
-        Params { meta, notifications: None }
+        Params { meta, notifications: None, uri: None }
     }
 }
 
@@ -242,7 +340,70 @@ struct Params<'a> {
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     meta: Option<Meta<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    notifications: Option<Map<String, Value>>,
+    notifications: Option<Filter>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uri: Option<&'a str>,
+}
+
+/// A task, as `tasks/get` would show it.
+#[derive(Serialize)]
+struct TaskParams<'a> {
+    #[serde(flatten)]
+    task: serde_json::Map<String, serde_json::Value>,
+    #[serde(flatten)]
+    params: Params<'a>,
+}
+
+/// What a modern client asks to hear, and what it is told that it will.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Filter {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    tools_list_changed: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    prompts_list_changed: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    resources_list_changed: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    resource_subscriptions: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    task_ids: Vec<String>,
+}
+
+impl Filter {
+    /// What of it there is.
+    fn offered(mut self, request: &Requested<'_>) -> Result<Self, Reject> {
+        let mcp = request.mcp;
+        if mcp.tasks.is_none() {
+            self.task_ids.clear();
+        }
+        if !self.task_ids.is_empty() && !request.capabilities.has(Capability::Tasks) {
+            return Err(Reject::lacks(Capability::Tasks));
+        }
+        self.prompts_list_changed &= mcp.prompts.is_some();
+        self.resources_list_changed &= mcp.resources.is_some();
+        if !mcp.can_subscribe() {
+            self.resource_subscriptions.clear();
+        }
+        if self.resource_subscriptions.len().max(self.task_ids.len()) > MAX_SUBSCRIPTIONS {
+            let problem = format!("no more than {MAX_SUBSCRIPTIONS} of each can be listened to");
+            return Err(Reject::invalid_params(problem));
+        }
+        Ok(self)
+    }
+}
+
+/// Why a listener looks.
+enum Woken {
+    /// The client took its request back.
+    TakenBack,
+    /// The session or the server ends.
+    Ended,
+    /// The tools may have changed.
+    Tools,
+    /// Something happened; more than could be heard where it is nothing in particular.
+    News(Option<News>),
+    Tick,
 }
 
 #[derive(Serialize)]

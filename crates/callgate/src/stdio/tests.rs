@@ -10,9 +10,10 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::access::Caller;
+use crate::ask::ListRoots;
 use crate::catalog::CatalogBuilder;
 use crate::gateway::Gateway;
-use crate::local::{Error, Local};
+use crate::local::{Context, Error, Local};
 use crate::mcp::{SessionKey, Sessions};
 use crate::method::{LOCAL, Method};
 use crate::types::Types;
@@ -54,9 +55,12 @@ impl Client {
                 Ok::<_, Error>("done")
             }
         });
+        local.method(method("asks"), async |context: Context, _: Value| {
+            Ok::<_, Error>(context.client.ask("roots", ListRoots).await?.roots.len())
+        });
         let gateway = Gateway::new([(Arc::from(LOCAL), Arc::new(local) as Arc<dyn Upstream>)]);
         let gateway = Arc::new(gateway);
-        set_tools(&gateway, &["quick", "slow"]);
+        set_tools(&gateway, &["asks", "quick", "slow"]);
         let sessions = Sessions::new([SessionKey::new(&[1; 32])]);
         let mcp = Arc::new(Mcp::new(Arc::clone(&gateway), sessions));
         let known = Arc::new(Known(AtomicBool::new(true)));
@@ -85,7 +89,10 @@ impl Client {
     }
 
     async fn initialize(&mut self) {
-        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {}});
+        let capabilities = json!({"roots": {}});
+        let params = json!({
+            "protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": {},
+        });
         let reply = self.ask(request(0, "initialize", params)).await;
         assert_eq!(reply["result"]["protocolVersion"], "2025-06-18");
         self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
@@ -300,4 +307,36 @@ async fn a_client_that_reads_nothing_at_all_is_let_go() {
     let ended = tokio::time::timeout(WRITE_TIMEOUT * 2, client.server).await.unwrap().unwrap();
     assert!(matches!(ended, Err(StdioError::Io(error)) if error.kind() == io::ErrorKind::TimedOut));
     drop(client.lines);
+}
+
+#[tokio::test]
+async fn d37_a_legacy_client_is_asked_and_answers_in_between() {
+    let mut client = Client::new(StdioOptions::default());
+    client.initialize().await;
+    let question = client.ask(request(1, "tools/call", json!({"name": "asks"}))).await;
+    assert_eq!(question["method"], "roots/list");
+    assert_eq!(client.ask(request(2, "ping", json!({}))).await["id"], 2, "it goes on");
+    let answer = json!({"roots": [{"uri": "file:///a"}, {"uri": "file:///b"}]});
+    let result =
+        client.ask(json!({"jsonrpc": "2.0", "id": question["id"], "result": answer})).await;
+    assert_eq!(result["result"]["content"][0]["text"], "2");
+}
+
+#[tokio::test]
+async fn d37_a_modern_client_comes_again_with_its_answers() {
+    let mut client = Client::new(StdioOptions::default());
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"roots": {}},
+    });
+    let asks = client.ask(request(1, "tools/call", json!({"name": "asks", "_meta": meta}))).await;
+    assert_eq!(asks["result"]["inputRequests"]["roots"]["method"], "roots/list");
+    let params = json!({
+        "name": "asks",
+        "_meta": meta,
+        "requestState": asks["result"]["requestState"],
+        "inputResponses": {"roots": {"roots": []}},
+    });
+    let result = client.ask(request(2, "tools/call", params)).await;
+    assert_eq!(result["result"]["content"][0]["text"], "0");
 }

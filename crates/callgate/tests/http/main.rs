@@ -104,6 +104,11 @@ impl App {
     }
 
     fn with(local: Local, options: HttpOptions) -> Self {
+        Self::offering(local, options, |mcp| mcp)
+    }
+
+    /// With more of the protocol than tools.
+    fn offering(local: Local, options: HttpOptions, offer: impl FnOnce(Mcp) -> Mcp) -> Self {
         let user = |id, name: &str, grants: &[(&str, Mask)]| {
             let user = User { id, name: name.to_owned(), role: None };
             Caller::user(user, grants.iter().copied().collect::<Grants>())
@@ -120,7 +125,7 @@ impl App {
         let guest = Arc::new(AtomicBool::new(true));
         let authenticate = Arc::new(ByName { callers, guest: Arc::clone(&guest) });
         let sessions = Sessions::new([SessionKey::new(&[7; 32])]);
-        let mcp = Arc::new(Mcp::new(Arc::clone(&gateway), sessions));
+        let mcp = Arc::new(offer(Mcp::new(Arc::clone(&gateway), sessions)));
         let service = service(Arc::clone(&mcp), authenticate, readiness.clone(), options);
         Self { service, readiness, gateway, mcp, guest }
     }

@@ -1,9 +1,13 @@
 //! `/mcp`: every revision, through the router and without sockets.
 
+mod asking;
 mod calls;
 mod lists;
+mod offers;
+mod replay;
 mod sessions;
 mod streams;
+mod tasks;
 mod transport;
 
 use std::sync::atomic::AtomicU32;
@@ -22,12 +26,13 @@ struct Client<'a> {
     revision: &'a str,
     session: Option<String>,
     accept: &'a str,
+    capabilities: Value,
 }
 
 impl App {
     fn client<'a>(&'a self, caller: &'a str, revision: &'a str) -> Client<'a> {
         let accept = "application/json, text/event-stream";
-        Client { app: self, caller, revision, session: None, accept }
+        Client { app: self, caller, revision, session: None, accept, capabilities: json!({}) }
     }
 }
 
@@ -35,7 +40,8 @@ impl Client<'_> {
     fn message(&self, method: &str, mut params: Value) -> Value {
         if self.revision == MODERN {
             params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
-            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+                self.capabilities.clone();
         }
         json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     }
@@ -51,7 +57,8 @@ impl Client<'_> {
         if self.revision == MODERN {
             request = request.header("mcp-method", message["method"].as_str().unwrap());
             let params = &message["params"];
-            if let Some(name) = params["name"].as_str().or(params["uri"].as_str()) {
+            if let Some(name) = ["name", "uri", "taskId"].iter().find_map(|it| params[it].as_str())
+            {
                 request = request.header("mcp-name", name);
             }
         }
@@ -83,10 +90,21 @@ impl Client<'_> {
         self.result("tools/call", json!({"name": name, "arguments": arguments})).await
     }
 
+    /// Offers this, and has its handshake where its revision has one.
+    async fn offering(mut self, capabilities: Value) -> Self {
+        self.capabilities = capabilities;
+        if self.revision != MODERN {
+            self.initialize().await;
+        }
+        self
+    }
+
     async fn initialize(&mut self) -> Value {
         let client = json!({"name": "test", "version": "1"});
         let params = json!({
-            "protocolVersion": self.revision, "capabilities": {}, "clientInfo": client,
+            "protocolVersion": self.revision,
+            "capabilities": self.capabilities,
+            "clientInfo": client,
         });
         let reply = self.ask("initialize", params).await;
         self.session = Some(reply.header("mcp-session-id").to_owned());

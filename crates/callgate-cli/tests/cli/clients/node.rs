@@ -38,7 +38,15 @@ pub(crate) fn inspector() -> Command {
     command
 }
 
-/// The Node that the packages bring, since the Inspector needs a newer one than many machines have.
+/// The conformance suite's command line.
+pub(crate) fn conformance() -> Command {
+    let mut command = node();
+    let script = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
+    command.arg(directory().join(script));
+    command
+}
+
+/// The Node that the packages bring, since some of them need a newer one than many machines have.
 fn node() -> Command {
     Command::new(directory().join("node_modules/node/bin/node"))
 }

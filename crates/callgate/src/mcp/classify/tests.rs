@@ -35,7 +35,7 @@ fn outcome(verb: Verb, headers: Option<&[(&str, &str)]>, body: &str, newest: Rev
             match message {
                 Incoming::Request(asked) => format!("legacy {} ({claimed})", asked.method),
                 Incoming::Notification { method, .. } => format!("notification {method}"),
-                Incoming::Response => "response".to_owned(),
+                Incoming::Response { .. } => "response".to_owned(),
             }
         }
         Ok(Route::Batch { messages, .. }) => format!("batch of {}", messages.len()),

@@ -50,8 +50,15 @@ impl FromStr for LogLevel {
     }
 }
 
+impl LogLevel {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        ALL.iter().find(|(level, _)| *level == self).map_or("", |(_, word)| word)
+    }
+}
+
 impl fmt::Display for LogLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(ALL.iter().find(|(level, _)| level == self).map_or("", |(_, word)| word))
+        f.write_str(self.as_str())
     }
 }

@@ -1,0 +1,195 @@
+//! The protocol's official conformance suite, against `examples/everything` and against the demo.
+//!
+//! The suite's own verdict lets warnings and unscored scenarios pass; here each check is read, and each
+//! must have succeeded, but for those that are named below with their reason.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde::Deserialize;
+
+use super::clients::node;
+use super::support::Place;
+
+const LEGACY: &str = "2025-11-25";
+const MODERN: &str = "2026-07-28";
+
+/// Lines of the suite's log that it counts as checks; they say what was sent, not whether it was right.
+const LOG_LINES: [&str; 4] =
+    ["outgoing-request", "incoming-response", "incoming-sse-event", "stream-closed"];
+/// The suite skips it for every server, until it is rewritten.
+const NOT_WRITTEN_YET: &str = "tasks-status-notifications";
+/// Checks that call tools which only a server made for the suite has.
+const NEEDS_FIXTURES: [&str; 8] = [
+    "sep-2575-server-rejects-undeclared-capability",
+    "sep-2575-missing-capability-http-400",
+    "sep-2575-http-server-no-independent-requests-on-stream",
+    "sep-2575-server-no-log-without-loglevel",
+    "sep-2575-server-sends-prompts-list-changed-on-subscription",
+    "sep-2575-server-sends-tools-list-changed-on-subscription",
+    "sep-2243-server-decode-base64",
+    "sep-2243-server-validate-param-match",
+];
+
+/// Compares orders; the suite has no token, and nobody sees only one tool of the demo.
+const NEEDS_TWO_TOOLS: &str = "tools-list-deterministic-order";
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Check {
+    id: String,
+    status: String,
+    #[serde(default)]
+    description: String,
+    error_message: Option<String>,
+}
+
+impl Check {
+    fn succeeded(&self) -> bool {
+        self.status == "SUCCESS"
+    }
+
+    fn is_log_line(&self) -> bool {
+        self.status == "INFO" && LOG_LINES.contains(&self.id.as_str())
+    }
+}
+
+/// The checks by scenario.
+type Checks = BTreeMap<String, Vec<Check>>;
+
+/// Runs the suite; what it wrote comes back.
+fn suite(url: &str, arguments: &[&str]) -> Checks {
+    let out = tempfile::tempdir().unwrap();
+    let mut command = node::conformance();
+    command.args(["server", "--url", url, "--output-dir"]).arg(out.path()).args(arguments);
+    let ran = command.current_dir(out.path()).output().unwrap();
+    let checks = read(out.path());
+    assert!(!checks.is_empty(), "the suite said: {}", String::from_utf8_lossy(&ran.stdout));
+    checks
+}
+
+fn read(out: &Path) -> Checks {
+    let mut checks = Checks::new();
+    for entry in std::fs::read_dir(out).unwrap() {
+        let entry = entry.unwrap();
+        let Ok(text) = std::fs::read_to_string(entry.path().join("checks.json")) else { continue };
+        let name = entry.file_name().into_string().unwrap();
+        checks.insert(name, serde_json::from_str(&text).unwrap());
+    }
+    checks
+}
+
+/// What did not succeed, in words; `expected` may be otherwise.
+fn failures(checks: &Checks, expected: &[&str]) -> Vec<String> {
+    let mut failures = Vec::new();
+    for (scenario, checks) in checks {
+        let failed = checks.iter().filter(|check| !check.succeeded() && !check.is_log_line());
+        for check in failed.filter(|check| !expected.contains(&check.id.as_str())) {
+            let Check { id, status, description, error_message } = check;
+            let why = error_message.as_deref().unwrap_or(description);
+            failures.push(format!("{scenario}: {status} {id}: {why}"));
+        }
+    }
+    failures
+}
+
+fn succeeded(checks: &Checks) -> usize {
+    checks.values().flatten().filter(|check| check.succeeded()).count()
+}
+
+/// The conformance server, on a free port; gone at the end.
+pub(crate) struct Everything {
+    process: Child,
+    pub(crate) url: String,
+}
+
+impl Everything {
+    pub(crate) fn start() -> Self {
+        let mut process = Command::new(build())
+            .args(["--listen", "127.0.0.1:0"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut talk = BufReader::new(process.stderr.take().unwrap());
+        talk.read_line(&mut line).unwrap();
+        // What it says later must go somewhere.
+        std::thread::spawn(move || std::io::copy(&mut talk, &mut std::io::sink()));
+        let url = line.trim().strip_prefix("everything: ").unwrap_or_else(|| panic!("{line}"));
+        Self { process, url: url.to_owned() }
+    }
+}
+
+impl Drop for Everything {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The example, beside this test; with the features of the whole workspace, so that nothing else is
+/// built again.
+fn build() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.ancestors().nth(2).unwrap();
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "--workspace", "--all-features", "--bin", "everything"]);
+    cargo.arg("--target-dir").arg(profile.parent().unwrap());
+    cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().unwrap().success(), "the example cannot be built");
+    profile.join(format!("everything{}", std::env::consts::EXE_SUFFIX))
+}
+
+#[test]
+fn everything_passes_every_check_of_2025_11_25() {
+    let everything = Everything::start();
+    let checks = suite(&everything.url, &["--requirements", LEGACY]);
+    assert_eq!(failures(&checks, &[]), Vec::<String>::new());
+    assert_eq!(checks.len(), 33, "30 required scenarios, and the unscored ones");
+    assert!(succeeded(&checks) >= 83, "only {} checks", succeeded(&checks));
+}
+
+#[test]
+fn everything_passes_every_check_of_2026_07_28() {
+    let everything = Everything::start();
+    let checks = suite(&everything.url, &["--requirements", MODERN]);
+    assert_eq!(failures(&checks, &[NOT_WRITTEN_YET]), Vec::<String>::new());
+    assert_eq!(checks.len(), 50, "37 required scenarios, and the unscored ones");
+    assert!(succeeded(&checks) >= 197, "only {} checks", succeeded(&checks));
+}
+
+/// What needs no fixture, the gateway itself passes.
+#[test]
+fn the_demo_passes_what_needs_no_fixture() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let url = format!("http://{}/mcp", server.address);
+    let scenarios = [
+        ("server-initialize", LEGACY),
+        ("ping", LEGACY),
+        ("logging-set-level", LEGACY),
+        ("server-session-lifecycle", LEGACY),
+        ("tools-list", LEGACY),
+        ("tools-list", MODERN),
+        ("dns-rebinding-protection", LEGACY),
+        ("dns-rebinding-protection", MODERN),
+        ("server-sse-multiple-streams", LEGACY),
+        ("server-sse-multiple-streams", MODERN),
+        ("caching", MODERN),
+        ("sep-2164-resource-not-found", MODERN),
+        ("http-header-validation", MODERN),
+        ("server-stateless", MODERN),
+    ];
+    let expected = [&NEEDS_FIXTURES[..], &[NEEDS_TWO_TOOLS]].concat();
+    for (scenario, revision) in scenarios {
+        let arguments = ["--scenario", scenario, "--spec-version", revision, "--force"];
+        let checks = suite(&url, &arguments);
+        assert_eq!(failures(&checks, &expected), Vec::<String>::new(), "{revision}");
+        assert!(succeeded(&checks) > 0, "{scenario}");
+    }
+}

@@ -1,0 +1,165 @@
+//! What the fuzz targets run: whatever comes from outside, and what must hold for all of it.
+//!
+//! The targets are in `fuzz/`; the tests run the same over their corpora.
+
+use std::time::SystemTime;
+
+use crate::access::Caller;
+use crate::cursor::{AfterCursor, OffsetCursor};
+use crate::mcp::{Header, Headers, Inbound, Reject, Route, SessionKey, Sessions, Verb, classify};
+use crate::revision::Revision;
+use crate::type_expr::TypeExpr;
+
+/// Headers as they stand in the input, one a line.
+struct Lines<'a>(&'a str);
+
+impl Headers for Lines<'_> {
+    fn header(&self, name: &str) -> Header<'_> {
+        let values = self.0.lines().filter_map(|line| line.split_once(':'));
+        let mut values = values.filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        match (values.next(), values.next()) {
+            (None, _) => Header::Absent,
+            (Some((_, value)), None) => Header::One(value.trim_matches([' ', '\t'])),
+            (Some(_), Some(_)) => Header::Unusable,
+        }
+    }
+}
+
+/// A message with its headers: a line with the verb, the headers, an empty line, the body.
+pub fn classified(input: &str) {
+    let (head, body) = input.split_once("\n\n").unwrap_or(("", input));
+    let (verb, headers) = head.split_once('\n').unwrap_or((head, ""));
+    let verb = match verb {
+        "GET" => Verb::Get,
+        "DELETE" => Verb::Delete,
+        "RAW" => Verb::Raw,
+        _ => Verb::Post,
+    };
+    let headers = Lines(headers);
+    for headers in [Some(&headers as &dyn Headers), None] {
+        for newest in [Revision::NEWEST, Revision::NEWEST_LEGACY] {
+            let inbound = Inbound { verb, headers, body };
+            match classify(&inbound, newest) {
+                Ok(Route::Modern(_)) => assert!(newest.is_modern(), "not offered"),
+                Ok(Route::Batch { messages, .. }) => {
+                    messages.into_iter().filter_map(Result::err).for_each(|it| refused(&it));
+                }
+                Ok(_) => {}
+                Err(reject) => refused(&reject),
+            }
+        }
+    }
+}
+
+/// What is refused is refused with a message of one line and a status that says so.
+fn refused(reject: &Reject) {
+    assert!((200..500).contains(&reject.status), "{reject:?}");
+    let message = reject.message().into_slices().concat();
+    assert!(!message.contains(&b'\n'), "{reject:?}");
+    let message: serde_json::Value = serde_json::from_slice(&message).unwrap_or_default();
+    assert!(message.get("error").is_some(), "{reject:?}");
+}
+
+/// One message. Whatever is read is JSON, and is what a plain reader of JSON sees.
+pub fn envelope(body: &str) {
+    let plain: Result<serde_json::Value, _> = serde_json::from_str(body);
+    match crate::mcp::incoming(body) {
+        Ok(_) => {
+            let plain = plain.unwrap_or_default();
+            assert_eq!(plain.get("jsonrpc").and_then(|it| it.as_str()), Some("2.0"), "{body}");
+        }
+        Err(reject) => refused(&reject),
+    }
+}
+
+/// A type. What is read is written so that it is read as the same.
+pub fn type_notation(text: &str) {
+    if let Ok(ty) = text.parse::<TypeExpr>() {
+        let written = ty.to_string();
+        assert_eq!(written.parse::<TypeExpr>().as_ref(), Ok(&ty), "{text} {written}");
+    }
+}
+
+/// Cursors. What is read is written so that it is read as the same.
+pub fn cursors(text: &str) {
+    if let Ok(cursor) = OffsetCursor::decode(text) {
+        assert_eq!(OffsetCursor::decode(&cursor.encode()), Ok(cursor), "{text}");
+    }
+    if let Ok(Some(AfterCursor(key))) = AfterCursor::decode(text) {
+        assert_eq!(AfterCursor::decode(&AfterCursor::encode(&key)), Ok(Some(AfterCursor(key))));
+    }
+}
+
+/// Ids of sessions, and states of requests. Nobody can make one up; what is sealed comes back.
+pub fn session_ids(text: &str) {
+    let sessions = Sessions::new([SessionKey::new(&[7; 32])]);
+    assert!(sessions.unseal(text).is_none(), "{text}");
+    assert!(sessions.find(text, &Caller::anonymous(), SystemTime::now()).is_none(), "{text}");
+    let sealed = sessions.seal(text.as_bytes()).unwrap_or_default();
+    assert_eq!(sessions.unseal(&sealed).as_deref(), Some(text.as_bytes()));
+    // Whatever stands in it, it is read or refused.
+    let _ = sessions.find(&sealed, &Caller::anonymous(), SystemTime::now());
+}
+
+/// Server-sent events: the first byte says how the rest is cut, which must make no difference.
+#[cfg(feature = "bridge")]
+pub fn sse(input: &[u8]) {
+    use crate::bridge::sse::SseReader;
+    const LIMIT: usize = 200;
+    let Some((cut, bytes)) = input.split_first() else { return };
+    let mut whole = SseReader::new(LIMIT);
+    let at_once = whole.push(bytes);
+    let mut pieces = SseReader::new(LIMIT);
+    let mut events = Vec::new();
+    for piece in bytes.chunks(usize::from(*cut).max(1)) {
+        match pieces.push(piece) {
+            Ok(more) => events.extend(more),
+            Err(error) => return assert_eq!(at_once, Err(error)),
+        }
+    }
+    assert_eq!(at_once, Ok(events));
+    assert_eq!(whole.last_event_id(), pieces.last_event_id());
+    assert_eq!(whole.retry(), pieces.retry());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Target = fn(&str);
+
+    #[test]
+    fn the_corpora_have_no_findings() {
+        let targets: [(&str, Target); 5] = [
+            ("classify", classified),
+            ("cursors", cursors),
+            ("envelope", envelope),
+            ("session_ids", session_ids),
+            ("type_notation", type_notation),
+        ];
+        for (name, target) in targets {
+            for bytes in corpus(name) {
+                target(&String::from_utf8_lossy(&bytes));
+            }
+        }
+    }
+
+    #[cfg(feature = "bridge")]
+    #[test]
+    fn the_corpus_of_events_has_no_findings() {
+        for bytes in corpus("sse") {
+            for cut in 0..8 {
+                sse(&[&[cut], bytes.as_slice()].concat());
+            }
+        }
+    }
+
+    fn corpus(name: &str) -> Vec<Vec<u8>> {
+        let corpora = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+        let entries = std::fs::read_dir(corpora.join(name)).unwrap();
+        let inputs: Vec<_> =
+            entries.map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect();
+        assert!(!inputs.is_empty(), "{name} has no corpus");
+        inputs
+    }
+}

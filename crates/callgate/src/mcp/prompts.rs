@@ -1,0 +1,200 @@
+//! `prompts/*`: texts that a person starts a conversation with, from an embedder.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::input_required::Subject;
+use super::message::ResultWriter;
+use super::page::{Item, PageOf};
+use super::reject::Reject;
+use super::requested::Requested;
+use super::{Reply, Terms};
+use crate::access::Caller;
+use crate::content::{Content, Role};
+use crate::local::{Context, Error};
+use crate::upstream::BoxFuture;
+
+/// The prompts of a server.
+pub trait Prompts: Send + Sync + fmt::Debug {
+    /// Those that the caller may use.
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Prompt>, Error>>;
+
+    /// A prompt, filled in; `None` where there is none of that name. Only what [`list`](Self::list)
+    /// has for the caller is asked for, with every argument that it requires.
+    fn get(
+        self: Arc<Self>,
+        context: Context,
+        name: String,
+        arguments: BTreeMap<String, String>,
+    ) -> BoxFuture<'static, Result<Option<Filled>, Error>>;
+}
+
+/// A prompt, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Prompt {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    arguments: Vec<Argument>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Argument {
+    name: String,
+    description: String,
+    required: bool,
+}
+
+impl Prompt {
+    /// A prompt without arguments.
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
+        let (name, description) = (name.into(), Some(description.into()));
+        Self { name, title: None, description, arguments: Vec::new() }
+    }
+
+    /// A name for people.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// Adds an argument that must be given.
+    #[must_use]
+    pub fn required(self, name: impl Into<String>, description: impl Into<String>) -> Self {
+        self.argument(name.into(), description.into(), true)
+    }
+
+    /// Adds an argument that may be given.
+    #[must_use]
+    pub fn optional(self, name: impl Into<String>, description: impl Into<String>) -> Self {
+        self.argument(name.into(), description.into(), false)
+    }
+
+    fn argument(mut self, name: String, description: String, required: bool) -> Self {
+        self.arguments.push(Argument { name, description, required });
+        self
+    }
+
+    fn missing(&self, given: &BTreeMap<String, String>) -> Option<&str> {
+        let mut required = self.arguments.iter().filter(|argument| argument.required);
+        required.find(|argument| !given.contains_key(&argument.name)).map(|it| it.name.as_str())
+    }
+}
+
+impl Item for Prompt {
+    fn key(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A prompt, filled in.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Filled {
+    description: Option<String>,
+    messages: Vec<(Role, Content)>,
+}
+
+impl Filled {
+    /// Adds what the person says.
+    #[must_use]
+    pub fn user(self, content: impl Into<Content>) -> Self {
+        self.message(Role::User, content)
+    }
+
+    /// Adds a message.
+    #[must_use]
+    pub fn message(mut self, role: Role, content: impl Into<Content>) -> Self {
+        self.messages.push((role, content.into()));
+        self
+    }
+
+    /// Says what it is about.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+}
+
+/// `prompts/list`
+pub(super) fn list(request: &Requested<'_>) -> Result<Reply, Reject> {
+    let page = PageOf::of(request, "prompts")?;
+    let Some(prompts) = request.mcp.prompts.clone() else {
+        return Ok(Reply::Message(page.write(Vec::<Prompt>::new())));
+    };
+    let run = |context: Context| -> BoxFuture<'static, _> {
+        Box::pin(async move { prompts.list(&context.caller).await })
+    };
+    request.run(None, run, |prompts| Ok(page.write(prompts)))
+}
+
+/// `prompts/get`
+pub(super) fn get(request: &Requested<'_>) -> Result<Reply, Reject> {
+    let asked = request.asked;
+    let name = asked.params.required_text("name").map_err(Reject::invalid_params)?.into_owned();
+    let arguments = asked.params.get("arguments").filter(|arguments| arguments.get() != "null");
+    let given = arguments.map(|raw| serde_json::from_str(raw.get())).transpose();
+    let given: BTreeMap<String, String> = given
+        .map_err(|_| Reject::invalid_params("`arguments` must be an object of strings"))?
+        .unwrap_or_default();
+    let Some(prompts) = request.mcp.prompts.clone() else { return Err(not_found(&name)) };
+    let subject = Subject { method: "prompts/get", name: &name, arguments };
+    let wanted = name.clone();
+    let run = move |context: Context| -> BoxFuture<'static, _> {
+        Box::pin(async move {
+            let listed = prompts.list(&context.caller).await?;
+            let Some(prompt) = listed.iter().find(|prompt| prompt.name == wanted) else {
+                return Ok(Found::Nothing);
+            };
+            if let Some(missing) = prompt.missing(&given) {
+                return Ok(Found::Lacks(missing.to_owned()));
+            }
+            let filled = prompts.get(context, wanted, given).await?;
+            Ok(filled.map_or(Found::Nothing, Found::Filled))
+        })
+    };
+    let (mcp, terms) = (Arc::clone(request.mcp), request.terms);
+    let (id, unknown) = (asked.id.to_owned(), not_found(&name));
+    request.run(Some(subject), run, move |found| match found {
+        Found::Nothing => Err(unknown),
+        Found::Lacks(argument) => {
+            Err(Reject::invalid_params(format!("the argument `{argument}` is missing")))
+        }
+        Found::Filled(filled) => {
+            let result = write(filled, &id, terms);
+            Ok(result.finish(&mcp.gateway.settings()))
+        }
+    })
+}
+
+enum Found {
+    Nothing,
+    Lacks(String),
+    Filled(Filled),
+}
+
+fn write(filled: Filled, id: &RawValue, terms: Terms) -> ResultWriter {
+    let mut result = ResultWriter::new(id, terms.revision, 200);
+    if let Some(description) = &filled.description {
+        result.value("description", description);
+    }
+    let messages = filled.messages.into_iter().map(
+        |(role, content)| json!({"role": role, "content": content.for_revision(terms.revision)}),
+    );
+    result.value("messages", &messages.collect::<Vec<_>>());
+    result
+}
+
+fn not_found(name: &str) -> Reject {
+    let name: String = name.chars().take(200).collect();
+    Reject::invalid_params(format!("Prompt '{name}' not found"))
+}

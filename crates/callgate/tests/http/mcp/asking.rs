@@ -1,0 +1,276 @@
+//! Methods that ask their client: in the modern era they run again, in the legacy era they wait.
+
+use std::sync::atomic::AtomicU32;
+
+use callgate::ask::{Elicit, ListRoots, Sample};
+use callgate::{Capability, Content, Context, LogLevel};
+
+use super::*;
+
+const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+fn name() -> Elicit {
+    let properties = json!({"name": {"type": "string"}});
+    Elicit::form(
+        "Who are you?",
+        json!({"type": "object", "properties": properties, "required": ["name"]}),
+    )
+}
+
+async fn greet(context: Context, arguments: Value) -> Result<Content, Error> {
+    let said = context.client.ask("name", name()).await?;
+    Ok(format!("{} {}!", arguments["greeting"], said.content["name"]).into())
+}
+
+async fn twice(context: Context, _: Value) -> Result<Content, Error> {
+    let one = context.client.ask("one", name()).await?;
+    let (two, roots) =
+        tokio::join!(context.client.ask("two", name()), context.client.ask("roots", ListRoots));
+    let roots = roots?.roots.len();
+    Ok(format!("{} {} {roots}", one.content["name"], two?.content["name"]).into())
+}
+
+/// Which counts how often each method began.
+fn asking() -> (App, Arc<AtomicU32>) {
+    let mut local = Local::default();
+    let began = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&began);
+    let greeting = method("greet").param(param("greeting", "string").default(json!("Hello")));
+    local.content_method(greeting, move |context, arguments: Value| {
+        count.fetch_add(1, Ordering::SeqCst);
+        greet(context, arguments)
+    });
+    local.content_method(method("twice"), twice);
+    local.content_method(method("model"), async |context: Context, _: Value| {
+        Ok(Content::text(context.client.ask("model", Sample::new("Why?", 9)).await?.text()))
+    });
+    local.content_method(method("told"), async |context: Context, _: Value| {
+        context.client.log(LogLevel::Info, "test", "heard");
+        context.client.log(LogLevel::Debug, "test", json!({"not": "heard"}));
+        context.client.progress(0.5, Some(1.0), Some("half"));
+        Ok(Content::text(context.client.can(Capability::Sampling).to_string()))
+    });
+    (App::with(local, HttpOptions::default()), began)
+}
+
+fn accept(name: &str) -> Value {
+    json!({"action": "accept", "content": {"name": name}})
+}
+
+#[tokio::test]
+async fn d37_a_modern_method_runs_again_with_its_answers() {
+    let (app, began) = asking();
+    let client = app.client("reader", MODERN).offering(json!({"elicitation": {}})).await;
+    let asks = client.call("greet", json!({"greeting": "Hi"})).await;
+    let mut shown = asks.clone();
+    assert!(shown["requestState"].is_string());
+    shown["requestState"] = json!("…");
+    insta::assert_json_snapshot!(shown);
+    let params = json!({
+        "name": "greet",
+        "arguments": {"greeting": "Hi"},
+        "inputResponses": {"name": accept("Ada"), "more": 1},
+        "requestState": asks["requestState"],
+    });
+    let result = client.result("tools/call", params).await;
+    assert_eq!(result["resultType"], "complete");
+    assert_eq!(result["content"][0]["text"], r#""Hi" "Ada"!"#);
+    assert_eq!(began.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn d37_answers_of_earlier_rounds_are_in_the_state() {
+    let (app, _) = asking();
+    let capabilities = json!({"elicitation": {}, "roots": {}});
+    let client = app.client("reader", MODERN).offering(capabilities).await;
+    let keys = |asks: &Value| -> Vec<String> {
+        asks["inputRequests"].as_object().unwrap().keys().cloned().collect()
+    };
+    let first = client.call("twice", json!({})).await;
+    assert_eq!(keys(&first), ["one"]);
+    let again = |state: &Value, answers: Value| {
+        json!({
+            "name": "twice", "arguments": {}, "requestState": state, "inputResponses": answers,
+        })
+    };
+    let answers = json!({"one": accept("A")});
+    let second = client.result("tools/call", again(&first["requestState"], answers)).await;
+    assert_eq!(keys(&second), ["roots", "two"], "what is awaited together is asked together");
+    let only_roots = json!({"roots": {"roots": [{"uri": "file:///"}]}});
+    let third = client.result("tools/call", again(&second["requestState"], only_roots)).await;
+    assert_eq!(keys(&third), ["two"], "what was not answered is asked again");
+    let state = &third["requestState"];
+    let last = client.result("tools/call", again(state, json!({"two": accept("B")}))).await;
+    assert_eq!(last["content"][0]["text"], r#""A" "B" 1"#);
+}
+
+#[tokio::test]
+async fn a_state_is_good_for_its_request_and_its_user_only() {
+    let (app, began) = asking();
+    let client = app.client("reader", MODERN).offering(json!({"elicitation": {}})).await;
+    let asks = client.call("greet", json!({"greeting": "Hi"})).await;
+    let state = asks["requestState"].as_str().unwrap();
+    let params = |state: &str, name: &str, greeting: &str| {
+        json!({
+            "name": name,
+            "arguments": {"greeting": greeting},
+            "inputResponses": {"name": accept("Ada")},
+            "requestState": state,
+        })
+    };
+    let before = began.load(Ordering::SeqCst);
+    for (state, name, greeting) in [
+        (&*format!("{state}-TAMPERED"), "greet", "Hi"),
+        ("", "greet", "Hi"),
+        (state, "greet", "Ho"),
+        (state, "twice", "Hi"),
+    ] {
+        let refused = client.error("tools/call", params(state, name, greeting)).await;
+        assert_eq!(refused, (200, -32602), "{state} {name} {greeting}");
+    }
+    let other = app.client("admin", MODERN).offering(json!({"elicitation": {}})).await;
+    assert_eq!(other.error("tools/call", params(state, "greet", "Hi")).await, (200, -32602));
+    let session = app.client("reader", "2025-11-25").offering(json!({})).await.session.unwrap();
+    let refused = client.error("tools/call", params(&session, "greet", "Hi")).await;
+    assert_eq!(refused, (200, -32602), "a session's id is signed with the same key");
+    assert_eq!(began.load(Ordering::SeqCst), before, "nothing ran");
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_asked_again_or_refused() {
+    let (app, _) = asking();
+    let client = app.client("reader", MODERN).offering(json!({"elicitation": {}})).await;
+    for answer in [json!(1), json!({"action": "accept"}), json!({"action": "maybe"})] {
+        let params = json!({"name": "greet", "inputResponses": {"name": answer}});
+        let asks = client.result("tools/call", params).await;
+        assert_eq!(asks["resultType"], "input_required", "{answer}");
+    }
+    for responses in [json!(null), json!([]), json!("x")] {
+        let params = json!({"name": "greet", "inputResponses": responses});
+        assert_eq!(client.error("tools/call", params).await, (200, -32602), "{responses}");
+    }
+    let client =
+        app.client("reader", MODERN).offering(json!({"elicitation": {}, "roots": {}})).await;
+    let too_large =
+        json!({"name": "twice", "inputResponses": {"one": accept(&"x".repeat(300_000))}});
+    assert_eq!(client.error("tools/call", too_large).await, (200, -32602));
+}
+
+#[tokio::test]
+async fn a_modern_client_must_declare_what_it_is_asked_for() {
+    let (app, _) = asking();
+    let client = app.client("reader", MODERN);
+    let reply = client.ask("tools/call", json!({"name": "model"})).await;
+    assert_eq!(code(&reply), (400, -32021));
+    let data = &reply.json()["error"]["data"];
+    assert_eq!(*data, json!({"requiredCapabilities": {"sampling": {}}}));
+    let page_only = json!({"elicitation": {"url": {}}});
+    let client = app.client("reader", MODERN).offering(page_only).await;
+    assert_eq!(client.error("tools/call", json!({"name": "greet"})).await, (400, -32021));
+}
+
+/// A client's answer to what it was asked.
+fn answer(question: &Value, result: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": question["id"], "result": result})
+}
+
+#[tokio::test]
+async fn d37_a_legacy_method_waits_for_its_answer() {
+    for revision in LEGACY {
+        let (app, began) = asking();
+        let client = app.client("reader", revision).offering(json!({"elicitation": {}})).await;
+        let mut stream = client.stream("tools/call", json!({"name": "greet"})).await;
+        let question = stream.next().await.unwrap();
+        assert_eq!(question["method"], "elicitation/create", "{revision}");
+        assert_eq!(question["params"]["message"], "Who are you?");
+        assert_eq!(client.send(&answer(&question, accept("Ada"))).await.status, 202);
+        let result = stream.next().await.unwrap();
+        assert_eq!(result["result"]["content"][0]["text"], r#""Hello" "Ada"!"#);
+        assert!(stream.next().await.is_none());
+        assert_eq!(began.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_question_is_answered_by_its_own_session_and_sensibly() {
+    let (app, _) = asking();
+    let client = app.client("reader", "2025-11-25").offering(json!({"elicitation": {}})).await;
+    let other = app.client("reader", "2025-11-25").offering(json!({"elicitation": {}})).await;
+    let mut stream = client.stream("tools/call", json!({"name": "greet"})).await;
+    let question = stream.next().await.unwrap();
+    // Of another session, to nothing, and without a session: taken, and of no effect.
+    assert_eq!(other.send(&answer(&question, accept("Eve"))).await.status, 202);
+    assert_eq!(client.send(&answer(&json!({"id": 7}), accept("Eve"))).await.status, 202);
+    let stateless = app.client("reader", "2025-11-25");
+    assert_eq!(stateless.send(&answer(&question, accept("Eve"))).await.status, 202);
+    assert_eq!(client.send(&answer(&question, json!({"action": "dance"}))).await.status, 202);
+    let result = stream.next().await.unwrap();
+    assert_eq!(result["result"]["isError"], true);
+    let text = result["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("the client's answer is not usable"), "{text}");
+
+    let mut stream = client.stream("tools/call", json!({"name": "greet"})).await;
+    let question = stream.next().await.unwrap();
+    let error = json!({"code": -1, "message": "User rejected"});
+    let refusal = json!({"jsonrpc": "2.0", "id": question["id"], "error": error});
+    assert_eq!(client.send(&refusal).await.status, 202);
+    let text = &stream.next().await.unwrap()["result"]["content"][0]["text"];
+    assert_eq!(text, "the client did not answer: User rejected (code -1)");
+}
+
+#[tokio::test]
+async fn a_legacy_client_that_cannot_be_asked_is_told_why() {
+    let (app, _) = asking();
+    let told = |reply: Reply| reply.json()["result"]["content"][0]["text"].clone();
+    let client = app.client("reader", "2025-11-25").offering(json!({})).await;
+    let reply = client.ask("tools/call", json!({"name": "greet"})).await;
+    assert_eq!(told(reply), "the client does not offer elicitation");
+    let stateless = app.client("reader", "2025-11-25");
+    let reply = stateless.ask("tools/call", json!({"name": "greet"})).await;
+    assert_eq!(told(reply), "the client cannot be asked: it has no session");
+    let mut deaf = app.client("reader", "2025-11-25").offering(json!({"elicitation": {}})).await;
+    deaf.accept = "application/json";
+    let reply = deaf.ask("tools/call", json!({"name": "greet"})).await;
+    assert_eq!(told(reply), "the client cannot be asked: it accepts no stream");
+    let reply = app.invoke("reader", "greet", json!({})).await;
+    assert_eq!(reply.json()["error"]["message"], "there is no client to ask");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_asked_may_take_longer_than_a_call_may() {
+    let (app, _) = asking();
+    let client = app.client("reader", "2025-11-25").offering(json!({"elicitation": {}})).await;
+    let mut stream = client.stream("tools/call", json!({"name": "greet"})).await;
+    let question = stream.next().await.unwrap();
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    client.send(&answer(&question, accept("Ada"))).await;
+    assert_eq!(stream.next().await.unwrap()["result"]["content"][0]["text"], r#""Hello" "Ada"!"#);
+    // But not for ever.
+    let mut stream = client.stream("tools/call", json!({"name": "greet"})).await;
+    stream.next().await.unwrap();
+    assert_eq!(stream.next().await.unwrap()["result"]["isError"], true);
+}
+
+#[tokio::test]
+async fn what_a_method_says_goes_before_its_result_to_who_wants_it() {
+    let (app, _) = asking();
+    for revision in ["2025-11-25", MODERN] {
+        let client = app.client("reader", revision).offering(json!({"sampling": {}})).await;
+        let mut params = json!({"name": "told", "_meta": {"progressToken": 7}});
+        if revision == MODERN {
+            params["_meta"]["io.modelcontextprotocol/logLevel"] = json!("info");
+        } else {
+            client.result("logging/setLevel", json!({"level": "info"})).await;
+        }
+        let mut stream = client.stream("tools/call", params).await;
+        let log = stream.next().await.unwrap();
+        assert_eq!(log["params"], json!({"level": "info", "logger": "test", "data": "heard"}));
+        let progress = stream.next().await.unwrap();
+        let expected = json!({"progressToken": 7, "progress": 0.5, "total": 1, "message": "half"});
+        assert_eq!(progress["params"], expected);
+        assert_eq!(stream.next().await.unwrap()["result"]["content"][0]["text"], "true");
+        assert!(stream.next().await.is_none());
+        let quiet = app.client("reader", revision).call("told", json!({})).await;
+        assert_eq!(quiet["content"][0]["text"], "false", "who wants nothing gets plain JSON");
+    }
+}

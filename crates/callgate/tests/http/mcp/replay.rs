@@ -1,0 +1,130 @@
+//! Clients that lose their stream and come back.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use callgate::mcp::{Kept, Replay};
+use callgate::{Content, Context};
+use tokio::sync::Notify;
+
+use super::*;
+
+#[derive(Debug, Default)]
+struct Memory {
+    streams: Mutex<HashMap<String, Vec<Kept>>>,
+    added: Notify,
+}
+
+impl Replay for Memory {
+    fn keep<'a>(&'a self, stream: &'a str, event: Kept) -> BoxFuture<'a, Result<(), Error>> {
+        self.streams.lock().unwrap().entry(stream.to_owned()).or_default().push(event);
+        self.added.notify_waiters();
+        Box::pin(async { Ok(()) })
+    }
+
+    fn after<'a>(&'a self, stream: &'a str, count: u64) -> BoxFuture<'a, Result<Vec<Kept>, Error>> {
+        let count = usize::try_from(count).unwrap();
+        Box::pin(async move {
+            loop {
+                let added = self.added.notified();
+                let events = self.streams.lock().unwrap().get(stream).cloned().unwrap_or_default();
+                if let Some(rest) = events.get(count..).filter(|rest| !rest.is_empty()) {
+                    return Ok(rest.to_vec());
+                }
+                added.await;
+            }
+        })
+    }
+}
+
+fn forgetful() -> (App, Slow) {
+    let slow = Slow::new();
+    let mut local = tools(&slow);
+    let waits = slow.clone();
+    local.content_method(method("leaves"), move |context: Context, _: Value| {
+        let slow = waits.clone();
+        async move {
+            context.client.let_go(Duration::from_millis(70));
+            slow.go.acquire().await.unwrap().forget();
+            Ok(Content::text("you are back"))
+        }
+    });
+    let replay = Arc::new(Memory::default());
+    (App::offering(local, HttpOptions::default(), |mcp| mcp.replay(replay)), slow)
+}
+
+fn id_of(event: &str) -> String {
+    event.lines().find_map(|line| line.strip_prefix("id: ")).unwrap().to_owned()
+}
+
+fn data_of(event: &str) -> Value {
+    serde_json::from_str(event.lines().find_map(|line| line.strip_prefix("data: ")).unwrap())
+        .unwrap()
+}
+
+async fn come_back(app: &App, caller: &str, session: &str, last: &str) -> Stream {
+    let request = request("GET", caller, "/mcp")
+        .header("accept", "text/event-stream")
+        .header("mcp-session-id", session)
+        .header("last-event-id", last);
+    Stream::of(app.respond(request.body(Body::empty()).unwrap()).await)
+}
+
+#[tokio::test]
+async fn d34_a_client_that_is_let_go_comes_back_for_its_result() {
+    let (app, slow) = forgetful();
+    let client = app.client("reader", "2025-11-25").offering(json!({})).await;
+    let session = client.session.clone().unwrap();
+    let mut stream = client.stream("tools/call", json!({"name": "leaves"})).await;
+    let primed = stream.event().await.unwrap();
+    assert!(primed.ends_with("\ndata: "), "{primed}");
+    let left = stream.event().await.unwrap();
+    assert!(left.contains("\nretry: 70\n"), "{left}");
+    assert!(stream.event().await.is_none(), "the stream ends before there is a result");
+    let mut stream = come_back(&app, "reader", &session, &id_of(&left)).await;
+    stream.event().await.unwrap();
+    slow.go.add_permits(1);
+    let result = stream.event().await.unwrap();
+    assert_eq!(data_of(&result)["result"]["content"][0]["text"], "you are back");
+    assert!(stream.event().await.is_none());
+    // As often as it likes.
+    let mut again = come_back(&app, "reader", &session, &id_of(&left)).await;
+    again.event().await.unwrap();
+    assert_eq!(data_of(&again.event().await.unwrap())["id"], 1);
+}
+
+#[tokio::test]
+async fn d34_a_stream_that_breaks_goes_on_where_it_was() {
+    let (app, slow) = forgetful();
+    let client = app.client("reader", "2025-11-25").offering(json!({})).await;
+    let session = client.session.clone().unwrap();
+    let params = json!({"name": "slow", "_meta": {"progressToken": 1}});
+    let mut stream = client.stream("tools/call", params).await;
+    let primed = stream.event().await.unwrap();
+    drop(stream);
+    slow.go.add_permits(1);
+    let mut stream = come_back(&app, "reader", &session, &id_of(&primed)).await;
+    stream.event().await.unwrap();
+    let result = stream.event().await.unwrap();
+    assert_eq!(data_of(&result)["result"]["content"][0]["text"], "done");
+}
+
+#[tokio::test]
+async fn d34_only_new_enough_clients_with_a_session_of_their_own_get_ids() {
+    let (app, slow) = forgetful();
+    let params = json!({"name": "slow", "_meta": {"progressToken": 1}});
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", MODERN] {
+        let client = app.client("reader", revision).offering(json!({})).await;
+        let mut stream = client.stream("tools/call", params.clone()).await;
+        slow.go.add_permits(1);
+        assert!(!stream.event().await.unwrap().contains("id: "), "{revision}");
+    }
+    let client = app.client("reader", "2025-11-25").offering(json!({})).await;
+    let mut stream = client.stream("tools/call", params).await;
+    let last = id_of(&stream.event().await.unwrap());
+    let other = app.client("reader", "2025-11-25").offering(json!({})).await.session.unwrap();
+    for wrong in [last.as_str(), "x", "x:1", "é:1", ":", ""] {
+        let mut stream = come_back(&app, "reader", &other, wrong).await;
+        assert_eq!(stream.event().await.unwrap(), ": keep-alive", "a stream of its own: {wrong}");
+    }
+}

@@ -1,0 +1,223 @@
+//! Calls that run on as tasks.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use callgate::ask::Elicit;
+use callgate::mcp::{Task, TaskStore};
+use callgate::{Content, Context};
+
+use super::*;
+
+#[derive(Debug, Default)]
+struct Store {
+    tasks: Mutex<HashMap<String, Task>>,
+    is_broken: AtomicBool,
+}
+
+impl TaskStore for Store {
+    fn put(&self, task: Task) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            if self.is_broken.load(Ordering::SeqCst) {
+                return Err(std::io::Error::other("password=hunter2").into());
+            }
+            // As a store elsewhere would have it.
+            let text = serde_json::to_string(&task)?;
+            self.tasks.lock().unwrap().insert(task.id, serde_json::from_str(&text)?);
+            Ok(())
+        })
+    }
+
+    fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Task>, Error>> {
+        let task = self.tasks.lock().unwrap().get(id).cloned();
+        Box::pin(async { Ok(task) })
+    }
+}
+
+fn with_tasks() -> (App, Slow, Arc<Store>) {
+    let slow = Slow::new();
+    let mut local = tools(&slow);
+    let waits = slow.clone();
+    local.content_method(method("long"), move |context: Context, _: Value| {
+        let slow = waits.clone();
+        async move {
+            let dropped = OnDrop(Arc::clone(&slow.dropped));
+            let is_task = context.client.become_task().await?;
+            slow.started.add_permits(1);
+            context.client.progress(1.0, None, Some("still at it"));
+            slow.go.acquire().await.unwrap().forget();
+            std::mem::forget(dropped);
+            Ok(Content::text(format!("task: {is_task}")))
+        }
+    });
+    local.content_method(method("required"), async |context: Context, _: Value| {
+        context.client.require_task().await?;
+        let said =
+            context.client.ask("sure", Elicit::form("Sure?", json!({"type": "object"}))).await?;
+        Ok(Content::text(format!("{:?}", said.action)))
+    });
+    let store = Arc::new(Store::default());
+    let offered = Arc::clone(&store);
+    let app = App::offering(local, HttpOptions::default(), |mcp| mcp.tasks(offered));
+    (app, slow, store)
+}
+
+fn capable() -> Value {
+    json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
+}
+
+/// Looks until the task is as it should be.
+async fn until(client: &Client<'_>, task: &Value, status: &str) -> Value {
+    loop {
+        let seen = client.result("tasks/get", json!({"taskId": task["taskId"]})).await;
+        if seen["status"] == status {
+            return seen;
+        }
+        assert!(
+            ["working", "input_required"].contains(&seen["status"].as_str().unwrap()),
+            "{seen}"
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_method_runs_on_as_a_task_and_has_its_result_later() {
+    let (app, slow, _) = with_tasks();
+    let client = app.client("reader", MODERN).offering(capable()).await;
+    let discovered = client.result("server/discover", json!({})).await;
+    let extensions = &discovered["capabilities"]["extensions"];
+    assert_eq!(*extensions, json!({"io.modelcontextprotocol/tasks": {}}));
+    let task = client.call("long", json!({})).await;
+    let mut shown = task.clone();
+    for member in ["taskId", "createdAt", "lastUpdatedAt"] {
+        assert!(shown[member].is_string());
+        shown[member] = json!("…");
+    }
+    insta::assert_json_snapshot!(shown);
+    slow.until_started().await;
+    // Longer than a call may take.
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    let working = until(&client, &task, "working").await;
+    assert_eq!(working["statusMessage"], "still at it");
+    slow.go.add_permits(1);
+    let done = until(&client, &task, "completed").await;
+    assert_eq!(done["resultType"], "complete");
+    assert_eq!(done["result"]["content"][0]["text"], "task: true");
+}
+
+#[tokio::test]
+async fn who_cannot_come_back_waits_or_is_refused() {
+    let (app, slow, _) = with_tasks();
+    slow.go.add_permits(2);
+    for revision in ["2025-11-25", MODERN] {
+        let client = app.client("reader", revision);
+        let waited = client.call("long", json!({})).await;
+        assert_eq!(waited["content"][0]["text"], "task: false", "{revision}");
+    }
+    let modern = app.client("reader", MODERN);
+    let reply = modern.ask("tools/call", json!({"name": "required"})).await;
+    assert_eq!(code(&reply), (400, -32021));
+    let required = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    assert_eq!(reply.json()["error"]["data"]["requiredCapabilities"], required);
+    for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
+        assert_eq!(modern.error(method, json!({"taskId": "x"})).await, (400, -32021), "{method}");
+    }
+    let legacy = app.client("reader", "2025-11-25").call("required", json!({})).await;
+    assert_eq!(legacy["isError"], true);
+    let rest = app.invoke("reader", "required", json!({})).await;
+    assert_eq!(rest.json()["error"]["message"], "this method runs as a task only, over MCP");
+    let plain = App::new();
+    let client = plain.client("reader", MODERN).offering(capable()).await;
+    assert_eq!(client.error("tasks/get", json!({"taskId": "x"})).await, (404, -32601));
+    let discovered = client.result("server/discover", json!({})).await;
+    assert!(discovered["capabilities"].get("extensions").is_none(), "the gateway has no tasks");
+}
+
+#[tokio::test]
+async fn a_task_asks_and_is_answered() {
+    let (app, _, _) = with_tasks();
+    let client = app.client("reader", MODERN).offering(capable()).await;
+    let task = client.call("required", json!({})).await;
+    let asks = until(&client, &task, "input_required").await;
+    assert_eq!(asks["inputRequests"]["sure"]["method"], "elicitation/create");
+    let update = |answers: Value| json!({"taskId": task["taskId"], "inputResponses": answers});
+    for nothing in [json!({"other": 1}), json!({"sure": {"action": "dance"}}), json!({})] {
+        client.result("tasks/update", update(nothing)).await;
+        until(&client, &task, "input_required").await;
+    }
+    assert_eq!(client.error("tasks/update", update(json!(1))).await, (200, -32602));
+    client.result("tasks/update", update(json!({"sure": {"action": "decline"}}))).await;
+    let done = until(&client, &task, "completed").await;
+    assert_eq!(done["result"]["content"][0]["text"], "Decline");
+}
+
+#[tokio::test]
+async fn a_task_is_its_users_and_can_be_taken_back() {
+    let (app, slow, _) = with_tasks();
+    let client = app.client("reader", MODERN).offering(capable()).await;
+    let task = client.call("long", json!({})).await;
+    slow.until_started().await;
+    let id = json!({"taskId": task["taskId"]});
+    for other in ["admin", ""] {
+        let other = app.client(other, MODERN).offering(capable()).await;
+        assert_eq!(other.error("tasks/get", id.clone()).await, (200, -32602));
+        assert_eq!(other.error("tasks/cancel", id.clone()).await, (200, -32602));
+    }
+    assert_eq!(client.error("tasks/get", json!({"taskId": "guess"})).await, (200, -32602));
+    let acknowledged = client.result("tasks/cancel", id.clone()).await;
+    assert!(acknowledged.get("taskId").is_none(), "{acknowledged}");
+    until(&client, &task, "cancelled").await;
+    while slow.counts().1 == 0 {
+        tokio::task::yield_now().await;
+    }
+    client.result("tasks/cancel", id).await;
+    until(&client, &task, "cancelled").await;
+}
+
+#[tokio::test]
+async fn who_listens_to_a_task_is_told_what_tasks_get_would_say() {
+    let (app, slow, _) = with_tasks();
+    let client = app.client("reader", MODERN).offering(capable()).await;
+    let task = client.call("long", json!({})).await;
+    slow.until_started().await;
+    let params = json!({"notifications": {"taskIds": [task["taskId"]]}});
+    let mut streams = Vec::new();
+    for caller in ["reader", "admin"] {
+        let client = app.client(caller, MODERN).offering(capable()).await;
+        let mut stream = client.stream("subscriptions/listen", params.clone()).await;
+        let acknowledged = stream.next().await.unwrap();
+        assert_eq!(acknowledged["params"]["notifications"], params["notifications"]);
+        streams.push(stream);
+    }
+    slow.go.add_permits(1);
+    let mut told = loop {
+        let told = streams[0].next().await.unwrap();
+        assert_eq!(told["method"], "notifications/tasks");
+        if told["params"]["status"] == "completed" {
+            break told["params"].clone();
+        }
+    };
+    let meta = told.as_object_mut().unwrap().shift_remove("_meta").unwrap();
+    assert_eq!(meta["io.modelcontextprotocol/subscriptionId"], 1);
+    let mut seen = until(&client, &task, "completed").await;
+    for member in ["resultType", "_meta"] {
+        seen.as_object_mut().unwrap().shift_remove(member);
+    }
+    assert_eq!(told, seen);
+    app.mcp.close();
+    assert_eq!(streams[1].next().await.unwrap()["method"], "notifications/cancelled", "not theirs");
+    let plain = app.client("reader", MODERN);
+    assert_eq!(plain.error("subscriptions/listen", params).await, (400, -32021));
+}
+
+#[tokio::test]
+async fn a_task_that_cannot_be_kept_does_not_begin() {
+    let (app, slow, store) = with_tasks();
+    store.is_broken.store(true, Ordering::SeqCst);
+    let client = app.client("reader", MODERN).offering(capable()).await;
+    let reply = client.ask("tools/call", json!({"name": "long"})).await;
+    assert_eq!(code(&reply), (200, -32603));
+    assert!(!reply.text.contains("hunter2"), "{}", reply.text);
+    assert_eq!(slow.counts(), (0, 1), "it is over");
+}
