@@ -8,6 +8,7 @@
 mod answer;
 mod client;
 mod clock;
+mod connector;
 mod failure;
 mod flights;
 mod forward;
@@ -33,6 +34,7 @@ use tokio::task::JoinSet;
 
 use crate::jsonrpc::{INVALID_REQUEST, RpcError};
 use crate::lines::{Line, read_line};
+use answer::LINGER;
 use client::Http;
 use failure::{Failure, error_message};
 use flights::{Cancelled, Flights, Way};
@@ -201,6 +203,7 @@ impl Desk {
             let line = read_line(&mut input, limit).await?;
             // What has ended takes no place.
             while self.tasks.try_join_next().is_some() {}
+            while self.background.try_join_next().is_some() {}
             match line {
                 Line::End => break,
                 Line::TooLong => {
@@ -246,6 +249,7 @@ impl Desk {
             return;
         }
         let way = match (&request.modern, &*request.method) {
+            (None, _) if request.ids.len() > 1 => Way::Batch,
             (None, _) => Way::Legacy,
             (Some(_), LISTEN) => Way::Listening,
             (Some(_), _) => Way::Modern,
@@ -273,6 +277,11 @@ impl Desk {
             if is_done || self.bridge.session.live().is_none() {
                 return;
             }
+            let (bridge, id) = (Arc::clone(&self.bridge), id.clone());
+            self.background.spawn(async move {
+                tokio::time::sleep(LINGER).await;
+                bridge.flights.abandon(&id);
+            });
         }
         self.last_number += 1;
         if other.method.as_deref() == Some(INITIALIZED) {

@@ -1,7 +1,6 @@
 //! `callgate bridge`: standard input and output of a client, an MCP server over HTTP.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use callgate::bridge::{self, BridgeError, Endpoint, HeaderError, Options};
@@ -15,7 +14,8 @@ use crate::standard_streams::{Input, Output};
 use crate::{config, logging, server};
 
 /// How often to look whether the program that started this one is there.
-const LOOK: Duration = Duration::from_secs(1);
+#[cfg(unix)]
+const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 
 pub(crate) fn run(arguments: &Bridge, printer: &mut Printer) -> anyhow::Result<()> {
     stay_small();

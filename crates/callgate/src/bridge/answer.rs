@@ -19,7 +19,7 @@ use crate::mcp::compact::compact;
 use crate::mcp::headers::SESSION_ID;
 
 /// How long a stream may stay open when everything is answered.
-const LINGER: Duration = Duration::from_secs(1);
+pub(super) const LINGER: Duration = Duration::from_secs(1);
 
 /// A request that was accepted.
 pub(super) struct Asked<'a> {
@@ -196,10 +196,11 @@ impl Bridge {
             }
             return;
         };
-        if let Some(asked) = asked {
+        let id = Id::of(id);
+        if let Some(asked) = asked.filter(|asked| asked.request.ids.contains(&id)) {
             self.note(asked, &message);
         }
-        if self.flights.answer(&Id::of(id)) {
+        if self.flights.answer(&id) {
             self.write(compact(json).into_owned().into_bytes()).await;
         }
     }

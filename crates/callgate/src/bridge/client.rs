@@ -10,31 +10,25 @@ use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue}
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
 use tokio::sync::watch;
 
 use super::clock::Clock;
+use super::connector::Connector;
 use super::options::{Endpoint, Options};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Node's servers close idle connections after five seconds; a request must not meet that.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-/// A peer that is gone without a word is noticed after so long.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
-const KEEP_ALIVE_RETRIES: u32 = 3;
 const LOOK: Duration = Duration::from_secs(1);
 
 const ACCEPT_BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const ACCEPT_EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+type Pool = Client<Connector, Full<Bytes>>;
 
 /// The client of one server.
 #[derive(Debug)]
@@ -42,6 +36,7 @@ pub(super) struct Http {
     endpoint: Endpoint,
     headers: HeaderMap,
     tls: ClientConfig,
+    connect: Duration,
     pool: Mutex<Pool>,
     clock: Clock,
     /// Counts how often time has jumped: what is open may be dead then.
@@ -77,8 +72,9 @@ impl Http {
         Ok(Self {
             endpoint: options.endpoint.clone(),
             headers: options.headers.clone(),
-            pool: Mutex::new(pool(&tls)),
+            pool: Mutex::new(pool(&tls, options.limits.connect)),
             tls,
+            connect: options.limits.connect,
             clock: Clock::new(),
             jumps: watch::channel(0).0,
         })
@@ -146,7 +142,8 @@ impl Http {
     /// After a sleep, connections that were idle may be dead and not know it.
     fn look(&self) {
         if self.clock.has_jumped() {
-            *self.pool.lock().unwrap_or_else(PoisonError::into_inner) = pool(&self.tls);
+            *self.pool.lock().unwrap_or_else(PoisonError::into_inner) =
+                pool(&self.tls, self.connect);
             self.jumps.send_modify(|jumps| *jumps += 1);
             tracing::info!("time has passed unnoticed; connections are made anew");
         }
@@ -177,26 +174,12 @@ fn tls(options: &Options) -> Result<ClientConfig, NoTls> {
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-fn pool(tls: &ClientConfig) -> Pool {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    tcp.set_keepalive(Some(KEEP_ALIVE));
-    tcp.set_keepalive_interval(Some(KEEP_ALIVE_INTERVAL));
-    tcp.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));
-    #[cfg(target_os = "linux")]
-    tcp.set_tcp_user_timeout(Some(KEEP_ALIVE + KEEP_ALIVE_RETRIES * KEEP_ALIVE_INTERVAL));
-    let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(tls.clone())
-        .https_or_http()
-        .enable_http1()
-        .wrap_connector(tcp);
+fn pool(tls: &ClientConfig, connect: Duration) -> Pool {
     Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_max_idle_per_host(8)
-        .build(connector)
+        .build(Connector::new(tls, connect))
 }
 
 /// The innermost cause says most, and nothing of what was sent.

@@ -12,6 +12,8 @@ use super::message::Id;
 pub(super) enum Way {
     /// A message cancels it.
     Legacy,
+    /// So it is here, but the others in the batch go on.
+    Batch,
     /// Leaving the connection cancels it.
     Modern,
     /// So does the end of the input, since it has no end of its own.
@@ -116,7 +118,12 @@ impl Flights {
     pub(super) fn cancel(&self, id: &Id) -> Cancelled {
         let mut flights = self.lock();
         let Some(flight) = flights.get_mut(id) else { return Cancelled::ByMessage };
-        if flight.way != Way::Legacy || flight.state == State::Unsent {
+        let is_silent = match flight.way {
+            Way::Modern | Way::Listening => true,
+            Way::Legacy => flight.state == State::Unsent,
+            Way::Batch => false,
+        };
+        if is_silent {
             if let Some(task) = flight.task.take() {
                 task.abort();
             }
@@ -125,6 +132,18 @@ impl Flights {
         }
         flight.state = State::Cancelled;
         Cancelled::ByMessage
+    }
+
+    /// Ends one that was cancelled by a message. Some servers never close its stream.
+    pub(super) fn abandon(&self, id: &Id) {
+        let mut flights = self.lock();
+        let is_left =
+            |flight: &Flight| flight.way == Way::Legacy && flight.state == State::Cancelled;
+        if flights.get(id).is_some_and(is_left)
+            && let Some(task) = flights.remove(id).and_then(|flight| flight.task)
+        {
+            task.abort();
+        }
     }
 
     /// Ends those that would never end.

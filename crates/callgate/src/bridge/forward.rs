@@ -231,6 +231,11 @@ impl Bridge {
         self.first_answer(response).await
     }
 
+    /// Whether somebody waits for it still.
+    fn is_wanted(&self, delivery: &Delivery<'_>) -> bool {
+        delivery.ids.is_empty() || self.flights.are_waiting(delivery.ids)
+    }
+
     /// Sends bytes, again and again while that is safe and there is time.
     pub(super) async fn deliver(
         &self,
@@ -251,11 +256,13 @@ impl Bridge {
                 return sent.map_err(|error| Failure::of_sending(self.http.endpoint(), &error));
             }
             let never_sent = matches!(sent, Err(SendError::NotSent(_)));
-            let is_untrusted = matches!(sent, Err(SendError::Untrusted(_)));
-            let in_time = Instant::now() + pause < end;
-            let again = !is_untrusted
-                && in_time
-                && (never_sent || delivery.is_held || std::mem::take(&mut may_repeat));
+            let is_safe = never_sent
+                || delivery.is_held
+                || (!is_time_out(&sent) && std::mem::take(&mut may_repeat));
+            let again = is_safe
+                && !matches!(sent, Err(SendError::Untrusted(_)))
+                && Instant::now() + pause < end
+                && self.is_wanted(delivery);
             if !again {
                 return sent.map_err(|error| Failure::of_sending(self.http.endpoint(), &error));
             }
@@ -270,6 +277,11 @@ impl Bridge {
             pause = (pause * 2).min(MAX_PAUSE);
         }
     }
+}
+
+/// Whether a proxy waited in vain for the server, which may be at work still.
+fn is_time_out(sent: &Result<Response<Incoming>, SendError>) -> bool {
+    sent.as_ref().is_ok_and(|response| response.status() == StatusCode::GATEWAY_TIMEOUT)
 }
 
 /// What proxies say when the server behind them is not there.

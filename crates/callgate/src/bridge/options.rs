@@ -118,6 +118,8 @@ pub struct Limits {
     pub event_bytes: usize,
     /// Requests under way.
     pub in_flight: usize,
+    /// How long a new connection may take, TLS included.
+    pub connect: Duration,
     /// How long the first request waits for a server that is not up.
     pub hold: Duration,
     /// How long any other request does.
@@ -135,6 +137,7 @@ impl Default for Limits {
             body_bytes: 64 << 20,
             event_bytes: 16 << 20,
             in_flight: 256,
+            connect: Duration::from_secs(10),
             hold: Duration::from_secs(20),
             patience: Duration::from_secs(5),
             delivery: Duration::from_secs(10),

@@ -82,6 +82,15 @@ async fn d31_what_was_sent_is_sent_again_only_if_it_reads() {
 }
 
 #[tokio::test]
+async fn d31_nothing_is_sent_again_after_a_time_out() {
+    let server = Fake::start(|_| Answer::text(504, "text/html", "<h1>Gateway Timeout</h1>")).await;
+    let mut client = Client::start(&server.url());
+    client.request(1, "tools/list", json!({})).await;
+    assert_eq!(client.answer(1).await["error"]["data"]["status"], 504);
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
 async fn d31_what_could_not_leave_is_tried_until_it_can() {
     let port = free_port().await;
     let mut client = Client::start(&format!("http://127.0.0.1:{port}/"));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 
 use crate::fake::{Answer, Fake, Seen};
-use crate::{Client, until};
+use crate::{Client, PATIENCE, until};
 
 const VERSION: &str = "2025-06-18";
 
@@ -161,11 +161,34 @@ async fn d30_a_legacy_cancellation_is_a_message_and_no_answer_comes() {
     client.notify("notifications/cancelled", json!({"requestId": 7})).await;
     until("the server is told", || server.of("notifications/cancelled").len() == 1).await;
     assert_eq!(server.of("notifications/cancelled")[0].body["params"]["requestId"], 7);
-    // The stream ends without an answer, as it may.
-    drop(stream);
+    // The server does not answer, and some never close the stream either.
+    tokio::time::timeout(PATIENCE, stream.closed()).await.expect("it is left in the end");
     client.request(8, "ping", json!({})).await;
     client.answer(8).await;
     assert!(client.leave().await.is_empty());
+}
+
+#[tokio::test]
+async fn d30_one_of_a_batch_is_cancelled_and_the_others_are_answered() {
+    let (stream, opened) = Answer::stream();
+    let opened = Mutex::new(Some(opened));
+    let sessions = AtomicUsize::new(0);
+    let server = Fake::start(move |seen| match &seen.body {
+        serde_json::Value::Array(_) => opened.lock().unwrap().take().unwrap(),
+        _ => with_sessions(seen, &sessions, |_| true, Answer::empty(404)),
+    })
+    .await;
+    let mut client = Client::start(&server.url());
+    client.initialize("2025-03-26").await;
+    let request = |id: i64| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    client.send(json!([request(1), request(2)])).await;
+    client.notify("notifications/cancelled", json!({"requestId": 1})).await;
+    until("the server is told", || server.of("notifications/cancelled").len() == 1).await;
+    for id in [1, 2] {
+        let answer = json!({"jsonrpc": "2.0", "id": id, "result": {}});
+        stream.send(format!("data: {answer}\n\n")).await.unwrap();
+    }
+    client.answer(2).await;
 }
 
 #[tokio::test]

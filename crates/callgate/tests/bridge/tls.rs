@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use callgate::bridge::Options;
+use callgate::bridge::{Limits, Options};
 use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::json;
@@ -67,4 +67,16 @@ async fn b65_https_does_not_trust_anybody_else_and_says_so_at_once() {
     client.request(1, "initialize", json!({})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
     assert!(message.contains("cannot trust") && message.contains("--ca-file"), "{message}");
+}
+
+#[tokio::test]
+async fn users_16_a_server_that_says_nothing_of_tls_holds_up_nobody() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/", silent.local_addr().unwrap());
+    let connect = std::time::Duration::from_millis(50);
+    let limits = Limits { connect, patience: connect, ..Limits::default() };
+    let mut client = Client::with(Options::new(url.parse().unwrap()).limits(limits));
+    client.request(1, "tools/call", json!({})).await;
+    let message = client.answer(1).await["error"]["message"].to_string();
+    assert!(message.contains("timed out"), "{message}");
 }
