@@ -39,10 +39,6 @@ impl Bridge {
         self.input.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
     }
 
-    pub(crate) fn process(&self) -> u32 {
-        self.child.id()
-    }
-
     pub(crate) fn next_line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();

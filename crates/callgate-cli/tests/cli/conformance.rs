@@ -4,12 +4,11 @@
 //! must have succeeded, but for those that are named below with their reason.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 
 use serde::Deserialize;
 
+use super::clients::everything::Everything;
 use super::clients::node;
 use super::support::Place;
 
@@ -99,55 +98,9 @@ fn succeeded(checks: &Checks) -> usize {
     checks.values().flatten().filter(|check| check.succeeded()).count()
 }
 
-/// The conformance server, on a free port; gone at the end.
-pub(crate) struct Everything {
-    process: Child,
-    pub(crate) url: String,
-}
-
-impl Everything {
-    pub(crate) fn start() -> Self {
-        let mut process = Command::new(build())
-            .args(["--listen", "127.0.0.1:0"])
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut talk = BufReader::new(process.stderr.take().unwrap());
-        talk.read_line(&mut line).unwrap();
-        // What it says later must go somewhere.
-        std::thread::spawn(move || std::io::copy(&mut talk, &mut std::io::sink()));
-        let url = line.trim().strip_prefix("everything: ").unwrap_or_else(|| panic!("{line}"));
-        Self { process, url: url.to_owned() }
-    }
-}
-
-impl Drop for Everything {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// The example, beside this test; with the features of the whole workspace, so that nothing else is
-/// built again.
-fn build() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.ancestors().nth(2).unwrap();
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--workspace", "--all-features", "--bin", "everything"]);
-    cargo.arg("--target-dir").arg(profile.parent().unwrap());
-    cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-    if profile.ends_with("release") {
-        cargo.arg("--release");
-    }
-    assert!(cargo.status().unwrap().success(), "the example cannot be built");
-    profile.join(format!("everything{}", std::env::consts::EXE_SUFFIX))
-}
-
 #[test]
 fn everything_passes_every_check_of_2025_11_25() {
-    let everything = Everything::start();
+    let everything = Everything::ours(0);
     let checks = suite(&everything.url, &["--requirements", LEGACY]);
     assert_eq!(failures(&checks, &[]), Vec::<String>::new());
     assert_eq!(checks.len(), 33, "30 required scenarios, and the unscored ones");
@@ -156,7 +109,7 @@ fn everything_passes_every_check_of_2025_11_25() {
 
 #[test]
 fn everything_passes_every_check_of_2026_07_28() {
-    let everything = Everything::start();
+    let everything = Everything::ours(0);
     let checks = suite(&everything.url, &["--requirements", MODERN]);
     assert_eq!(failures(&checks, &[NOT_WRITTEN_YET]), Vec::<String>::new());
     assert_eq!(checks.len(), 50, "37 required scenarios, and the unscored ones");

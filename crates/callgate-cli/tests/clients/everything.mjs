@@ -1,13 +1,31 @@
-// Drives one MCP client library over stdio against the bridge in front of `server-everything`, and
-// prints one JSON line per step on stdout. At a step that begins with `ready_` it waits for a line on
-// stdin, so that something can be done to the server or to the bridge meanwhile.
+// Drives one MCP client library over stdio against the bridge in front of a server with everything,
+// npm's `server-everything` or our example, and prints one JSON line per step on stdout. At a step that
+// begins with `ready_` it waits for a line on stdin, so that something can be done to the server or to
+// the bridge meanwhile.
 //
-//   node everything.mjs --client sdk1|client2-default|client2-auto COMMAND ARG...
+//   node everything.mjs --client sdk1|client2-default|client2-auto|client2-pinned --server npm|ours COMMAND ARG...
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const NAME = { name: 'callgate-tests', version: '1.0.0' };
-const ELICITED = { action: 'accept', content: { name: 'Ada', check: true, integer: 42 } };
+
+// What the servers call the same things.
+const SERVERS = {
+  npm: {
+    elicited: { name: 'Ada', check: true, integer: 42 },
+    echo: message => ({ name: 'echo', arguments: { message } }),
+    progress: { name: 'trigger-long-running-operation', arguments: { duration: 1, steps: 4 } },
+    long: { name: 'trigger-long-running-operation', arguments: { duration: 60, steps: 4 } },
+    elicitation: { name: 'trigger-elicitation-request', arguments: {} },
+  },
+  ours: {
+    elicited: { username: 'Ada', email: 'ada@example.org' },
+    echo: message => ({ name: 'greet', arguments: { name: message } }),
+    progress: { name: 'test_tool_with_progress', arguments: {} },
+    long: { name: 'slow_compute', arguments: { seconds: 60 } },
+    elicitation: { name: 'test_elicitation', arguments: { message: 'Who are you?' } },
+  },
+};
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
 // The libraries write some warnings with console.debug(), which goes to stdout.
@@ -20,37 +38,38 @@ async function pause(step) {
   await lines.next();
 }
 
-async function loadSdk1() {
+async function loadSdk1(content) {
   const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
   const { StdioClientTransport } = await import('@modelcontextprotocol/sdk/client/stdio.js');
   const { ElicitRequestSchema } = await import('@modelcontextprotocol/sdk/types.js');
   const client = new Client(NAME, { capabilities: { elicitation: {} } });
-  client.setRequestHandler(ElicitRequestSchema, async () => ELICITED);
+  client.setRequestHandler(ElicitRequestSchema, async () => ({ action: 'accept', content }));
   return { client, Stdio: StdioClientTransport, callTool: (params, options) => client.callTool(params, undefined, options) };
 }
 
-async function loadClient2(mode) {
+async function loadClient2(content, mode) {
   const { Client } = await import('@modelcontextprotocol/client');
   const { StdioClientTransport } = await import('@modelcontextprotocol/client/stdio');
   const client = new Client(NAME, {
     capabilities: { elicitation: {} },
     ...(mode && { versionNegotiation: { mode } }),
   });
-  client.setRequestHandler('elicitation/create', async () => ELICITED);
+  client.setRequestHandler('elicitation/create', async () => ({ action: 'accept', content }));
   return { client, Stdio: StdioClientTransport, callTool: (params, options) => client.callTool(params, options) };
 }
 
 const CLIENTS = {
   'sdk1': loadSdk1,
-  'client2-default': () => loadClient2(),
-  'client2-auto': () => loadClient2('auto'),
+  'client2-default': content => loadClient2(content),
+  'client2-auto': content => loadClient2(content, 'auto'),
+  'client2-pinned': content => loadClient2(content, { pin: '2026-07-28' }),
 };
 
-async function run(name, command) {
-  const { client, Stdio, callTool } = await CLIENTS[name]();
+async function run(name, server, command) {
+  const { client, Stdio, callTool } = await CLIENTS[name](server.elicited);
   client.onerror = error => console.error('onerror:', error.message);
   const transport = new Stdio({ command: command[0], args: command.slice(1), env: process.env });
-  const echo = async message => (await callTool({ name: 'echo', arguments: { message } })).content[0].text;
+  const echo = async message => (await callTool(server.echo(message))).content[0].text;
 
   print('connecting');
   await client.connect(transport);
@@ -61,18 +80,16 @@ async function run(name, command) {
   print('call', { text: await echo('one') });
 
   const progress = [];
-  const long = (duration, options) =>
-    callTool({ name: 'trigger-long-running-operation', arguments: { duration, steps: 4 } }, options);
-  const done = await long(1, { onprogress: ({ progress: at }) => progress.push(at) });
+  const done = await callTool(server.progress, { onprogress: ({ progress: at }) => progress.push(at) });
   print('progress', { progress, text: done.content[0].text });
 
   const controller = new AbortController();
-  const cancelled = long(60, { signal: controller.signal }).then(() => 'answered', () => 'rejected');
+  const cancelled = callTool(server.long, { signal: controller.signal }).then(() => 'answered', () => 'rejected');
   await sleep(300);
   controller.abort('no longer wanted');
   print('cancel', { outcome: await cancelled, alive: await echo('two') });
 
-  const elicited = await callTool({ name: 'trigger-elicitation-request', arguments: {} });
+  const elicited = await callTool(server.elicitation);
   print('elicitation', { text: elicited.content.map(part => part.text).join('\n') });
 
   await pause('ready_for_restart');
@@ -84,13 +101,13 @@ async function run(name, command) {
   print('closed');
 }
 
-const [flag, name, ...command] = process.argv.slice(2);
-if (flag !== '--client' || !(name in CLIENTS) || command.length === 0) {
-  console.error(`usage: everything.mjs --client ${Object.keys(CLIENTS).join('|')} COMMAND ARG...`);
+const [flag, name, serverFlag, server, ...command] = process.argv.slice(2);
+if (flag !== '--client' || serverFlag !== '--server' || !(name in CLIENTS) || !(server in SERVERS)) {
+  console.error(`usage: everything.mjs --client ${Object.keys(CLIENTS).join('|')} --server npm|ours COMMAND ARG...`);
   process.exit(2);
 }
 try {
-  await run(name, command);
+  await run(name, SERVERS[server], command);
   process.exit(0);
 } catch (error) {
   console.error(error);

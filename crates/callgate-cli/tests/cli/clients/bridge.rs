@@ -7,11 +7,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::everything::{Everything, fixed_port};
-use super::{Demo, LEGACY, MODERN, drive, node, over_lines};
+
+use super::{Demo, LEGACY, MODERN, Run, drive, node, over_lines};
 use crate::bridge::is_running;
 
 /// Longer than the bridge takes for a delay.
-const SLEEP: Duration = Duration::from_secs(6);
+const NAP: Duration = Duration::from_secs(6);
+/// Longer than servers and systems keep what is idle.
+const SLEEP: Duration = Duration::from_mins(1);
 
 fn over_bridge(client: &str, protocol: &str, demo: &Demo) {
     let port = demo.server.address().port();
@@ -49,34 +52,53 @@ fn signal(name: &str, process: &Value) {
 }
 
 /// All that a client does with everything, while the server comes late, is killed and comes back, and
-/// the bridge is stopped and goes on.
-fn everything(client: &str) {
+/// the bridge is stopped and goes on. What it printed and what the bridge said come back.
+fn everything(client_name: &str, server: &str, comes_late: bool) -> (Run, String) {
+    let start = match server {
+        "npm" => Everything::npm,
+        _ => {
+            Everything::build_ours();
+            Everything::ours
+        }
+    };
     let port = fixed_port();
-    let mut command = node::everything_client(client);
+    let mut command = node::everything_client(client_name, server);
     command.arg(env!("CARGO_BIN_EXE_callgate"));
     command.args(["bridge", "--port", &port.to_string(), "--path", "/mcp"]);
     let mut server = None;
     let mut process = Value::Null;
     let (run, talk) = drive(command, |step, client| match step["step"].as_str().unwrap() {
         "connecting" => {
-            client.until_it_says("waiting for");
-            server = Some(Everything::start(port));
+            if comes_late {
+                client.until_it_says("waiting for");
+            }
+            server = Some(start(port));
         }
         "connect" => process = step["pid"].clone(),
         "ready_for_restart" => {
             drop(server.take());
-            server = Some(Everything::start(port));
+            server = Some(start(port));
             client.go_on();
         }
         "ready_for_sleep" => {
             signal("-STOP", &process);
             // What is tried is that time passes.
-            std::thread::sleep(SLEEP);
+            std::thread::sleep(if client_name == "sdk1" { SLEEP } else { NAP });
             signal("-CONT", &process);
             client.go_on();
         }
         _ => {}
     });
+    run.step("closed");
+    assert!(!is_running(&process.to_string()), "it goes with its client");
+    for words in ["connected to", "time has passed"] {
+        assert!(talk.contains(words), "{words}: {talk}");
+    }
+    (run, talk)
+}
+
+fn with_npm(client: &str) {
+    let (run, talk) = everything(client, "npm", true);
     assert_eq!(run.step("connect")["server"]["name"], "mcp-servers/everything");
     let tools = run.step("list")["tools"].as_array().unwrap();
     assert!(tools.contains(&json!("trigger-elicitation-request")), "{tools:?}");
@@ -89,24 +111,58 @@ fn everything(client: &str) {
     assert!(run.step("elicitation")["text"].as_str().unwrap().contains("Name: Ada"));
     assert_eq!(run.step("restarted")["text"], "Echo: three");
     assert_eq!(run.step("awake")["text"], "Echo: four");
-    run.step("closed");
-    assert!(!is_running(&process.to_string()), "it goes with its client");
-    for words in ["connected to", "the session was lost", "time has passed"] {
-        assert!(talk.contains(words), "{words}: {talk}");
-    }
+    assert!(talk.contains("the session was lost"), "{talk}");
+}
+
+fn with_ours(client: &str, protocol: &str) {
+    // Who waits too long for a server of the modern era takes it for one of the legacy era, and who knows
+    // its era says nothing until it has something to ask.
+    let (run, talk) = everything(client, "ours", protocol == LEGACY);
+    let tools = run.step("list")["tools"].as_array().unwrap();
+    assert!(tools.contains(&json!("test_elicitation")), "{tools:?}");
+    assert_eq!(run.step("call")["text"], "Hello, one!");
+    let progress = run.step("progress")["progress"].as_array().unwrap();
+    assert!(progress.starts_with(&[json!(0), json!(50)]), "{progress:?}");
+    let cancel = run.step("cancel");
+    assert_eq!((&cancel["outcome"], &cancel["alive"]), (&json!("rejected"), &json!("Hello, two!")));
+    let elicited = run.step("elicitation")["text"].as_str().unwrap();
+    assert!(elicited.contains(r#""username":"Ada""#), "{elicited}");
+    assert_eq!(run.step("restarted")["text"], "Hello, three!");
+    assert_eq!(run.step("awake")["text"], "Hello, four!");
+    assert_eq!(talk.contains("the session was lost"), protocol == LEGACY, "{talk}");
+}
+
+#[test]
+fn users_7_16_18_b66_typescript_sdk_1_with_our_everything() {
+    with_ours("sdk1", LEGACY);
+}
+
+#[test]
+fn users_7_16_18_b66_typescript_client_2_default_with_our_everything() {
+    with_ours("client2-default", LEGACY);
+}
+
+#[test]
+fn users_16_18_b66_typescript_client_2_auto_with_our_everything() {
+    with_ours("client2-auto", MODERN);
+}
+
+#[test]
+fn users_16_18_b66_typescript_client_2_pinned_with_our_everything() {
+    with_ours("client2-pinned", MODERN);
 }
 
 #[test]
 fn users_7_16_18_b66_typescript_sdk_1_with_everything() {
-    everything("sdk1");
+    with_npm("sdk1");
 }
 
 #[test]
 fn users_7_16_18_b66_typescript_client_2_default_with_everything() {
-    everything("client2-default");
+    with_npm("client2-default");
 }
 
 #[test]
 fn users_7_16_18_b66_typescript_client_2_auto_with_everything() {
-    everything("client2-auto");
+    with_npm("client2-auto");
 }

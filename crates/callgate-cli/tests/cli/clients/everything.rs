@@ -1,30 +1,76 @@
-//! `server-everything`, the protocol's own reference server, in a process of its own.
+//! Servers with everything in them, each in a process of its own: `server-everything`, the protocol's
+//! reference server, and `examples/everything`, ours.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::Stdio;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use super::{Killed, node};
 
-/// The server while it runs.
+/// A server while it runs.
 pub(crate) struct Everything {
     _process: Killed,
+    pub(crate) url: String,
 }
 
 impl Everything {
-    pub(crate) fn start(port: u16) -> Self {
+    /// The reference server.
+    pub(crate) fn npm(port: u16) -> Self {
         let mut command = node::everything_server();
-        command.env("PORT", port.to_string());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut process = Killed(command.spawn().unwrap());
-        let mut lines = BufReader::new(process.0.stderr.take().unwrap()).lines();
-        let started = lines.any(|line| line.unwrap().contains("listening on port"));
-        assert!(started, "server-everything did not start");
-        // So that it is never held up by what it says.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { _process: process }
+        command.env("PORT", port.to_string()).stdin(Stdio::null()).stdout(Stdio::null());
+        let (process, _) = started(command, |line| line.contains("listening on port"));
+        Self { _process: process, url: format!("http://127.0.0.1:{port}/mcp") }
     }
+
+    /// Ours; port 0 is any.
+    pub(crate) fn ours(port: u16) -> Self {
+        let mut command = Command::new(example());
+        command.args(["--listen", &format!("127.0.0.1:{port}")]);
+        let (process, line) = started(command, |line| line.starts_with("everything: "));
+        let url = line.trim_start_matches("everything: ").to_owned();
+        Self { _process: process, url }
+    }
+}
+
+impl Everything {
+    /// Makes ours, which takes time that a bridge may not wait.
+    pub(crate) fn build_ours() {
+        example();
+    }
+}
+
+/// The process, and the line that says that it has started.
+fn started(mut command: Command, is_it: impl Fn(&str) -> bool) -> (Killed, String) {
+    let mut process = Killed(command.stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(process.0.stderr.take().unwrap()).lines();
+    let line = lines.find_map(|line| line.ok().filter(|line| is_it(line)));
+    let line = line.unwrap_or_else(|| panic!("{command:?} did not start"));
+    // So that it is never held up by what it says.
+    std::thread::spawn(move || lines.for_each(drop));
+    (process, line)
+}
+
+/// The example, beside this test; made with the features of the whole workspace, so that nothing else
+/// is built again.
+fn example() -> PathBuf {
+    static EXAMPLE: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let test = std::env::current_exe().unwrap();
+        let profile = test.ancestors().nth(2).unwrap();
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["build", "--quiet", "--workspace", "--all-features", "--bin", "everything"]);
+        cargo.arg("--target-dir").arg(profile.parent().unwrap());
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+        if profile.ends_with("release") {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().unwrap().success(), "the example cannot be built");
+        profile.join(format!("everything{}", std::env::consts::EXE_SUFFIX))
+    };
+    EXAMPLE.get_or_init(build).clone()
 }
 
 /// A port below those that the system gives away, so that nobody takes it between two starts.

@@ -14,10 +14,11 @@ pub(crate) fn client(name: &str) -> Command {
     command
 }
 
-/// The script that drives a client of `server-everything`.
-pub(crate) fn everything_client(name: &str) -> Command {
+/// The script that drives a client of a server with everything.
+pub(crate) fn everything_client(name: &str, server: &str) -> Command {
     let mut command = node();
-    command.arg(directory().join("everything.mjs")).args(["--client", name]);
+    let arguments = ["--client", name, "--server", server];
+    command.arg(directory().join("everything.mjs")).args(arguments);
     command
 }
 
