@@ -14,7 +14,7 @@ use crate::content::{Content, Role};
 /// Something that a client can be asked. See [`Elicit`], [`Sample`] and [`ListRoots`].
 pub trait Question: sealed::Sealed {
     /// What it is answered with.
-    type Answer;
+    type Answer: DeserializeOwned;
 }
 
 pub(crate) mod sealed {
@@ -62,8 +62,15 @@ pub struct Elicited {
     /// Whether they answered.
     pub action: Action,
     /// What they put into the fields.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     pub content: Map<String, Value>,
+}
+
+/// Some clients write null for nothing.
+fn or_nothing<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Map<String, Value>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 impl Elicited {

@@ -5,13 +5,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 use crate::ask::Question;
 use crate::local::Error;
@@ -19,8 +20,8 @@ use crate::log_level::LogLevel;
 
 /// So much may wait for a client that does not read; what comes then is let go.
 const MAX_SAID: usize = 256;
-/// So many questions of one call may be open.
-const MAX_ASKED: usize = 32;
+/// So many wishes of one call may wait to be seen to.
+const MAX_WISHED: usize = 32;
 
 /// What a client can be asked for, or can do with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,9 +159,12 @@ impl Client {
         }
     }
 
-    /// Whether the method waits for an answer of the client.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.0.as_ref().is_some_and(|line| line.is_waiting())
+    /// For how long the method has waited for answers of the client, and whether it does now.
+    pub(crate) fn waited(&self) -> (Duration, bool) {
+        let Some(line) = &self.0 else { return (Duration::ZERO, false) };
+        let waiting = line.waiting();
+        let now = waiting.since.map_or(Duration::ZERO, |since| since.elapsed());
+        (waiting.before + now, waiting.since.is_some())
     }
 
     /// Whether nobody waits for the method.
@@ -178,10 +182,7 @@ impl Client {
     /// In the modern era a method that asks ends here, and **runs again from its beginning** when the
     /// answers are there; so nothing before it may have effects. In the legacy era, and in a task, it
     /// waits. To ask several things at once, await them together (`tokio::join!`).
-    pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, Error>
-    where
-        Q::Answer: serde::de::DeserializeOwned,
-    {
+    pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, Error> {
         let Some(line) = &self.0 else { return Err(Error::tool("there is no client to ask")) };
         let answer = line.ask(key, question).await?;
         crate::ask::read(&answer).map_err(Error::tool)
@@ -282,6 +283,11 @@ impl fmt::Debug for Posed {
 }
 
 impl Posed {
+    /// Whether the method still waits for it.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
     /// Answers it, or says why not.
     pub(crate) fn answer(self, answer: Result<Box<RawValue>, String>) {
         let answer = answer.and_then(|answer| {
@@ -302,10 +308,12 @@ pub(crate) struct Line {
     log_level: Option<LogLevel>,
     said: Queue<Said>,
     wished: Queue<Wish>,
-    /// Questions that are not answered.
-    open: AtomicUsize,
+    waiting: Mutex<Waiting>,
     /// Whether the client no longer waits, and comes back.
     is_task: AtomicBool,
+    /// Whether nobody hears any more.
+    is_down: AtomicBool,
+    hung_up: Notify,
 }
 
 impl Line {
@@ -320,8 +328,10 @@ impl Line {
             log_level,
             said: Queue::default(),
             wished: Queue::default(),
-            open: AtomicUsize::new(0),
+            waiting: Mutex::default(),
             is_task: AtomicBool::new(false),
+            is_down: AtomicBool::new(false),
+            hung_up: Notify::new(),
         }
     }
 
@@ -329,9 +339,25 @@ impl Line {
         self.capabilities
     }
 
-    /// Whether the method waits for its client.
-    fn is_waiting(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > 0
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nobody hears any more.
+    pub(crate) fn hang_up(&self) {
+        self.is_down.store(true, Ordering::Release);
+        self.hung_up.notify_one();
+    }
+
+    pub(crate) fn has_hung_up(&self) -> bool {
+        self.is_down.load(Ordering::Acquire)
+    }
+
+    /// Waits until nobody hears any more.
+    pub(crate) async fn hung_up(&self) {
+        if !self.has_hung_up() {
+            self.hung_up.notified().await;
+        }
     }
 
     /// Of a task it is kept, for whoever looks.
@@ -349,7 +375,11 @@ impl Line {
         self.said.next().await
     }
 
+    /// What was said and not heard; a task's own is heard elsewhere.
     pub(crate) fn heard_already(&self) -> Option<Said> {
+        if self.is_task.load(Ordering::Relaxed) {
+            return None;
+        }
         self.said.pop()
     }
 
@@ -369,12 +399,12 @@ impl Line {
     }
 
     async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Box<RawValue>, Error> {
-        let _open = Open::one(&self.open);
+        let _open = Open::one(self);
         let (reply, answered) = oneshot::channel();
         let (method, params, needs) = (question.method(), question.params(), question.needs());
         let check = Box::new(move |answer: &RawValue| question.check(answer));
         let posed = Posed { key: key.to_owned(), method, params, needs, check, reply };
-        if !self.wished.push(Wish::Question(posed), MAX_ASKED) {
+        if !self.wished.push(Wish::Question(posed), MAX_WISHED) {
             return Err(Error::tool("too many questions are open"));
         }
         match answered.await {
@@ -393,7 +423,7 @@ impl Line {
         }
         let (reply, answered) = oneshot::channel();
         let wish = Wish::Task(TaskWish { is_required, reply });
-        if !self.wished.push(wish, MAX_ASKED) {
+        if !self.wished.push(wish, MAX_WISHED) {
             return Err(Error::tool("too many questions are open"));
         }
         match answered.await {
@@ -404,19 +434,39 @@ impl Line {
     }
 }
 
-/// Counts a question while it waits.
-struct Open<'a>(&'a AtomicUsize);
+/// How long a method has waited for its client.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Questions that are not answered.
+    open: usize,
+    /// Since when there are some.
+    since: Option<Instant>,
+    /// All of it before.
+    before: Duration,
+}
+
+/// Counts a question, and the time, while it waits.
+struct Open<'a>(&'a Line);
 
 impl<'a> Open<'a> {
-    fn one(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
+    fn one(line: &'a Line) -> Self {
+        let mut waiting = line.waiting();
+        waiting.open += 1;
+        waiting.since.get_or_insert_with(Instant::now);
+        drop(waiting);
+        Self(line)
     }
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let mut waiting = self.0.waiting();
+        waiting.open = waiting.open.saturating_sub(1);
+        if waiting.open == 0
+            && let Some(since) = waiting.since.take()
+        {
+            waiting.before += since.elapsed();
+        }
     }
 }
 

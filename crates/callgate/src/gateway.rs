@@ -16,6 +16,7 @@ use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
 use thiserror::Error;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::access::Caller;
 use crate::arguments::{ArgumentsError, CallPlans, ParamStyle};
@@ -34,6 +35,9 @@ pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a client that is asked something may take.
 const MAX_WAIT: Duration = Duration::from_mins(10);
+
+/// How often it is looked whether it still waits.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Ids are at most this long; what a client asks for may be longer.
 const MAX_LOGGED_ID: usize = 255;
@@ -326,18 +330,23 @@ pub(crate) async fn within<T>(
     if let Poll::Ready(result) = at_once {
         return result;
     }
-    let mut waited = Duration::ZERO;
+    let started = Instant::now();
     loop {
-        if let Ok(result) = tokio::time::timeout(limit, running.as_mut()).await {
-            return result;
-        }
-        waited += limit;
         if client.is_task() {
             // Its own time is all that limits it.
             return running.await;
         }
-        if !client.is_waiting() || waited >= MAX_WAIT {
-            return Err(UpstreamError::failed(format!("no answer within {waited:?}")));
+        let (waited, is_waiting) = client.waited();
+        let end = started + limit + waited.min(MAX_WAIT);
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let took = started.elapsed();
+            return Err(UpstreamError::failed(format!("no answer within {took:?}")));
+        }
+        // While it waits, its end goes away from it.
+        let left = if is_waiting { left.max(LOOK_AGAIN) } else { left };
+        if let Ok(result) = tokio::time::timeout(left, running.as_mut()).await {
+            return result;
         }
     }
 }

@@ -171,7 +171,7 @@ pub enum Reply {
     /// What happens from now on.
     Listen(Box<Listener>),
     /// What happened on a stream since its client lost it.
-    Replay(KeptReader),
+    Replay(Box<KeptReader>),
     /// The answers to several messages, as one list.
     Batch(Vec<BatchPart>),
 }

@@ -104,8 +104,9 @@ async fn answer(
                 Err(_) => rejected(&too_many("calls run").of(call.id())),
             }
         }
+        Ok(Reply::Replay(_)) if !accepted.stream => rejected(&no_stream()),
         Ok(Reply::Replay(reader)) => match Arc::clone(&shared.streams).try_acquire_owned() {
-            Ok(place) => sse::of_kept(reader, Some(place)),
+            Ok(place) => sse::of_kept(*reader, Some(place)),
             Err(_) => rejected(&too_many("clients listen")),
         },
         Ok(Reply::Batch(parts)) => batch(shared, accepted, parts).await,
@@ -115,12 +116,13 @@ async fn answer(
                 Err(_) => rejected(&listener.refused(too_many("clients listen"))),
             }
         }
-        Ok(Reply::Listen(listener)) => {
-            let message = "this is a stream: accept `text/event-stream`, or POST a message";
-            let reject = Reject::with_status(406, INVALID_REQUEST, message);
-            rejected(&listener.refused(reject))
-        }
+        Ok(Reply::Listen(listener)) => rejected(&listener.refused(no_stream())),
     }
+}
+
+fn no_stream() -> Reject {
+    let message = "this is a stream: accept `text/event-stream`, or POST a message";
+    Reject::with_status(406, INVALID_REQUEST, message)
 }
 
 fn too_many(what: &str) -> Reject {

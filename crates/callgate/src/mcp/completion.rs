@@ -11,7 +11,6 @@ use super::Reply;
 use super::message::ResultWriter;
 use super::reject::Reject;
 use super::requested::Requested;
-use crate::jsonrpc::METHOD_NOT_FOUND;
 use crate::local::{Context, Error};
 use crate::upstream::BoxFuture;
 
@@ -101,11 +100,8 @@ pub(super) fn complete(request: &Requested<'_>) -> Result<Reply, Reject> {
         arguments: BTreeMap<String, String>,
     }
     let asked = request.asked;
-    let is_modern = request.terms.revision.is_modern();
     let Some(completion) = request.mcp.completion.clone() else {
-        let status = if is_modern { 404 } else { 200 };
-        let message = "Method not found: completion/complete";
-        return Err(Reject::with_status(status, METHOD_NOT_FOUND, message));
+        return Err(Reject::no_such_method(&asked.method, request.terms.revision.is_modern()));
     };
     let of: CompletionOf = required(asked, "ref")?;
     let Argument { name, value } = required(asked, "argument")?;

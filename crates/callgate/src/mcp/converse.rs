@@ -4,22 +4,25 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::value::RawValue;
 
 use super::classify::Outcome;
+use super::input_required::Recorded;
 use super::running::Scope;
-use crate::ask::Answers;
+use super::session::random_id;
 use crate::client::{Capability, Line, Posed, Said, TaskWish, Wish};
 use crate::jsonrpc::RpcError;
+
+/// So many questions of one call are open.
+const MAX_OPEN: usize = 32;
+const GONE: &str = "the client has gone";
 
 /// How a client is asked.
 #[derive(Debug)]
 pub(crate) enum Way {
     /// The method runs again with the answers.
     Again {
-        answers: Answers,
+        answers: Recorded,
         /// Whether it may also run on as a task.
         tasks: bool,
     },
@@ -38,11 +41,18 @@ pub(crate) enum Conversed<T> {
     /// To its end.
     Over(T),
     /// To questions that have no answer yet.
-    Asks(Vec<Posed>),
+    Asks(Asks),
     /// To what the client cannot do.
     Lacks(Capability),
     /// To where it runs on as a task.
     Task(TaskWish),
+}
+
+/// What a method asked: what has no answer, and the answers that it had.
+#[derive(Debug, Default)]
+pub(crate) struct Asks {
+    pub(crate) unanswered: Vec<Posed>,
+    pub(crate) used: Recorded,
 }
 
 /// Runs a method and sees to its wishes. What has not come to its end can be run on.
@@ -51,37 +61,52 @@ pub(crate) async fn converse<T>(
     way: &Way,
     run: &mut (impl Future<Output = T> + Unpin),
 ) -> Conversed<T> {
-    let mut unanswered = Vec::new();
+    let mut asks = Asks::default();
     // Taken back when the method is over, whatever came of them.
-    let mut waiting = Vec::new();
+    let mut waiting = Waiting::default();
     loop {
         let wish = tokio::select! {
             biased;
             result = &mut *run => return Conversed::Over(result),
-            wish = next(line, !unanswered.is_empty()) => wish,
+            () = line.hung_up(), if !waiting.is_empty() => {
+                waiting.give_up();
+                continue;
+            }
+            wish = next(line, !asks.unanswered.is_empty()) => wish,
         };
         let posed = match wish {
             Some(Wish::Question(posed)) => posed,
-            Some(Wish::Task(wish)) => match task(line, way, wish) {
+            Some(Wish::Task(wish)) if asks.unanswered.is_empty() => match task(line, way, wish) {
                 Some(conversed) => return conversed,
                 None => continue,
             },
             // Nothing more comes before an answer does.
-            None => return Conversed::Asks(unanswered),
+            Some(Wish::Task(_)) | None => return Conversed::Asks(asks),
         };
         let lacks = !line.capabilities().has(posed.needs);
         match way {
             Way::Cannot(why) => posed.answer(Err((*why).to_owned())),
             Way::Again { .. } if lacks => return Conversed::Lacks(posed.needs),
+            Way::Again { answers, .. } => asks.take(posed, answers),
             Way::Live { .. } if lacks => {
                 let problem = format!("the client does not offer {}", posed.needs);
                 posed.answer(Err(problem));
             }
-            Way::Again { answers, .. } => match answers.get(&posed.key) {
-                Some(answer) if (posed.check)(answer).is_ok() => posed.answer(Ok(answer.clone())),
-                _ => unanswered.push(posed),
-            },
-            Way::Live { scope, questions } => waiting.extend(questions.put(*scope, posed, line)),
+            Way::Live { .. } if line.has_hung_up() => posed.answer(Err(GONE.to_owned())),
+            Way::Live { scope, questions } => waiting.put(questions, *scope, posed, line),
+        }
+    }
+}
+
+impl Asks {
+    /// Gives a question its answer, if that was for the same question and fits.
+    fn take(&mut self, posed: Posed, answers: &Recorded) {
+        match answers.answer_to(&posed) {
+            Some(answer) => {
+                self.used.record(&posed, answer);
+                posed.answer(Ok(answer.to_owned()));
+            }
+            None => self.unanswered.push(posed),
         }
     }
 }
@@ -122,20 +147,6 @@ impl Questions {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a question off, and notes it until what comes back is dropped. Its id cannot be guessed.
-    fn put(self: &Arc<Self>, scope: Scope, posed: Posed, line: &Line) -> Option<Place> {
-        let mut id = [0; 12];
-        if getrandom::fill(&mut id).is_err() {
-            posed.answer(Err("the question has no id: there is no randomness".to_owned()));
-            return None;
-        }
-        let id = URL_SAFE_NO_PAD.encode(id);
-        let (method, params) = (posed.method, posed.params.clone());
-        self.lock().insert((scope, id.clone()), posed);
-        line.say(Said::Request { id: id.clone(), method, params });
-        Some(Place { questions: Arc::clone(self), key: (scope, id) })
-    }
-
     /// A client's answer; one to nothing that is open is none of ours.
     pub(crate) fn answer(&self, scope: Scope, id: &RawValue, outcome: Outcome<'_>) {
         let Some(id) = crate::strict_json::text(id) else { return };
@@ -153,11 +164,54 @@ fn refused(error: &RawValue) -> String {
     format!("the client did not answer: {words}")
 }
 
+/// The questions of one call that wait for their client.
+#[derive(Debug, Default)]
+struct Waiting(Vec<Place>);
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Sends a question off. Its id cannot be guessed.
+    fn put(&mut self, questions: &Arc<Questions>, scope: Scope, posed: Posed, line: &Line) {
+        // What was answered, or is no longer waited for, is let go.
+        self.0.retain(Place::is_awaited);
+        if self.0.len() >= MAX_OPEN {
+            return posed.answer(Err("too many questions are open".to_owned()));
+        }
+        let Some(id) = random_id() else {
+            return posed.answer(Err("the question has no id: there is no randomness".to_owned()));
+        };
+        let (method, params) = (posed.method, posed.params.clone());
+        let key = (scope, id.clone());
+        questions.lock().insert(key.clone(), posed);
+        self.0.push(Place { questions: Arc::clone(questions), key });
+        line.say(Said::Request { id, method, params });
+    }
+
+    /// The client has gone: nobody could hear what becomes of it.
+    fn give_up(&mut self) {
+        for place in self.0.drain(..) {
+            let posed = place.questions.lock().remove(&place.key);
+            if let Some(posed) = posed {
+                posed.answer(Err(GONE.to_owned()));
+            }
+        }
+    }
+}
+
 /// A question's place among those that are open.
 #[derive(Debug)]
-pub(crate) struct Place {
+struct Place {
     questions: Arc<Questions>,
     key: (Scope, String),
+}
+
+impl Place {
+    fn is_awaited(&self) -> bool {
+        self.questions.lock().get(&self.key).is_some_and(Posed::is_awaited)
+    }
 }
 
 impl Drop for Place {

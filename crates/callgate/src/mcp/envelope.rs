@@ -47,10 +47,14 @@ pub(crate) fn incoming(body: &str) -> Result<Incoming<'_>, Reject> {
     }
 }
 
+/// Longer numbers than this are none that readers of JSON agree on.
+const MAX_DIGITS: usize = 20;
+
 /// Whether this can be the id of a request: the schemas know strings and whole numbers.
 pub(super) fn is_id(raw: &str) -> bool {
     raw.starts_with('"')
         || (raw.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+            && raw.len() <= MAX_DIGITS
             && !raw.contains(['.', 'e', 'E']))
 }
 

@@ -1,5 +1,6 @@
 //! Messages on the terms of a handshake.
 
+use std::collections::BTreeSet;
 use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -21,10 +22,8 @@ use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 use crate::log_level::LogLevel;
 use crate::revision::Revision;
 
-/// So many resources may a client want to hear of.
-pub(super) const MAX_SUBSCRIPTIONS: usize = 1000;
-/// And so long may the address of one be.
-const MAX_URI: usize = 2048;
+/// The addresses of resources that a client wants to hear of are no longer than this together.
+pub(super) const MAX_SUBSCRIPTIONS: usize = 16 * 1024;
 
 /// The header of the last event that a client has of a stream that it lost.
 const LAST_EVENT: &str = "last-event-id";
@@ -68,7 +67,8 @@ impl Mcp {
                 exchange.inbound.headers.map(|it| it.header(LAST_EVENT))
             && let Some(reader) = KeptStream::resume(last, session.nonce, replay)
         {
-            return Ok(Reply::Replay(reader));
+            let (who, place) = ((exchange.who)(), self.streams.note(session.nonce));
+            return Ok(Reply::Replay(Box::new(reader.ends_with(who, self.closing(), place))));
         }
         let who = (exchange.who)();
         let mut listener = Listener::legacy(self, exchange.caller, who);
@@ -256,34 +256,30 @@ impl Mcp {
     ) -> Result<(), Reject> {
         let uri = asked.params.required_text("uri").map_err(Reject::invalid_params)?;
         let wants = asked.method == "resources/subscribe";
-        let known = match (&client.session, exchange.carrier) {
-            (Some(session), _) => self.sessions.state(session).subscriptions,
-            (None, Carrier::Connection(connection)) => connection.agreed().subscriptions,
-            (None, _) => return Err(Reject::invalid_params("subscriptions need a session")),
+        let mut has_room = true;
+        let mut change = |subscriptions: &mut Arc<BTreeSet<String>>| {
+            let bytes: usize = subscriptions.iter().map(String::len).sum();
+            has_room = !wants || bytes + uri.len() <= MAX_SUBSCRIPTIONS;
+            if !wants {
+                Arc::make_mut(subscriptions).remove(uri.as_ref());
+            } else if has_room {
+                Arc::make_mut(subscriptions).insert(uri.clone().into_owned());
+            }
         };
-        if wants && (known.len() >= MAX_SUBSCRIPTIONS || uri.len() > MAX_URI) {
-            let message = format!(
-                "no more than {MAX_SUBSCRIPTIONS} resources, with addresses of up to {MAX_URI} bytes"
-            );
-            return Err(Reject::invalid_params(message));
-        }
-        let mut subscriptions = known;
-        let changed = Arc::make_mut(&mut subscriptions);
-        let is_new =
-            if wants { changed.insert(uri.into_owned()) } else { changed.remove(uri.as_ref()) };
-        if !is_new {
-            return Ok(());
-        }
         match (&client.session, exchange.carrier) {
             (Some(session), _) => {
-                self.change(session, |state| state.subscriptions = subscriptions).await
+                self.change(session, |state| change(&mut state.subscriptions)).await?;
             }
             (None, Carrier::Connection(connection)) => {
-                connection.agree(|agreed| agreed.subscriptions = subscriptions);
-                Ok(())
+                connection.agree(|agreed| change(&mut agreed.subscriptions));
             }
-            (None, _) => Ok(()),
+            (None, _) => return Err(Reject::invalid_params("subscriptions need a session")),
         }
+        if !has_room {
+            let problem = format!("no more than {MAX_SUBSCRIPTIONS} bytes of addresses");
+            return Err(Reject::invalid_params(problem));
+        }
+        Ok(())
     }
 
     pub(super) async fn end(&self, exchange: &Exchange<'_>) -> Result<Reply, Reject> {
@@ -293,6 +289,7 @@ impl Mcp {
         };
         self.change(&session, |state| state.ended = true).await?;
         self.streams.end(session.nonce);
+        self.in_flight.end(Scope::Session(session.nonce));
         Ok(Reply::Accepted)
     }
 

@@ -9,6 +9,7 @@ use super::requested::Requested;
 use super::watch::Listener;
 use super::{Carrier, Exchange, Mcp, Reply, Terms, handshake, tasks};
 use crate::client::Capabilities;
+use crate::jsonrpc::INVALID_REQUEST;
 use crate::log_level::LogLevel;
 
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
@@ -33,6 +34,11 @@ impl Mcp {
             scope: exchange.carrier.scope(),
             hears: exchange.hears,
         };
+        let changes = ["tasks/update", "tasks/cancel", "subscriptions/listen"];
+        if read_only && changes.contains(&asked.method.as_ref()) {
+            let problem = format!("`{}` is not for this form of request; use POST", asked.method);
+            return Err(Reject::with_status(405, INVALID_REQUEST, problem));
+        }
         let reply = match asked.method.as_ref() {
             "server/discover" => Reply::Message(handshake::discover(&request)),
             "subscriptions/listen" => {

@@ -18,27 +18,41 @@ pub(crate) enum News {
     Resources,
     /// The contents of a resource are others.
     Resource(Arc<str>),
-    /// A task stands otherwise.
-    Task(Arc<Task>),
 }
 
-/// Spreads what happens.
+/// Spreads what happens; tasks apart, since they change often.
 #[derive(Debug, Clone)]
-pub(crate) struct Newsroom(broadcast::Sender<News>);
+pub(crate) struct Newsroom {
+    news: broadcast::Sender<News>,
+    tasks: broadcast::Sender<Arc<Task>>,
+}
 
 impl Default for Newsroom {
     fn default() -> Self {
-        Self(broadcast::Sender::new(MAX_WAITING))
+        Self {
+            news: broadcast::Sender::new(MAX_WAITING),
+            tasks: broadcast::Sender::new(MAX_WAITING),
+        }
     }
 }
 
 impl Newsroom {
     pub(crate) fn tell(&self, news: News) {
         // Nobody may be listening.
-        let _ = self.0.send(news);
+        let _ = self.news.send(news);
+    }
+
+    pub(crate) fn tell_of(&self, task: &Task) {
+        if self.tasks.receiver_count() > 0 {
+            let _ = self.tasks.send(Arc::new(task.clone()));
+        }
     }
 
     pub(crate) fn listen(&self) -> broadcast::Receiver<News> {
-        self.0.subscribe()
+        self.news.subscribe()
+    }
+
+    pub(crate) fn listen_to_tasks(&self) -> broadcast::Receiver<Arc<Task>> {
+        self.tasks.subscribe()
     }
 }

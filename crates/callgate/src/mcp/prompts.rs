@@ -1,5 +1,6 @@
 //! `prompts/*`: texts that a person starts a conversation with, from an embedder.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::{Reply, Terms};
 use crate::access::Caller;
 use crate::content::{Content, Role};
 use crate::local::{Context, Error};
+use crate::strict_json;
 use crate::upstream::BoxFuture;
 
 /// The prompts of a server.
@@ -142,10 +144,9 @@ pub(super) fn get(request: &Requested<'_>) -> Result<Reply, Reject> {
     let asked = request.asked;
     let name = asked.params.required_text("name").map_err(Reject::invalid_params)?.into_owned();
     let arguments = asked.params.get("arguments").filter(|arguments| arguments.get() != "null");
-    let given = arguments.map(|raw| serde_json::from_str(raw.get())).transpose();
-    let given: BTreeMap<String, String> = given
-        .map_err(|_| Reject::invalid_params("`arguments` must be an object of strings"))?
-        .unwrap_or_default();
+    let given = arguments.map_or_else(|| Some(BTreeMap::new()), texts);
+    let given =
+        given.ok_or_else(|| Reject::invalid_params("`arguments` must be an object of strings"))?;
     let Some(prompts) = request.mcp.prompts.clone() else { return Err(not_found(&name)) };
     let subject = Subject { method: "prompts/get", name: &name, arguments };
     let wanted = name.clone();
@@ -174,6 +175,15 @@ pub(super) fn get(request: &Requested<'_>) -> Result<Reply, Reject> {
             Ok(result.finish(&mcp.gateway.settings()))
         }
     })
+}
+
+/// The members of an object of strings, none of them twice.
+fn texts(object: &RawValue) -> Option<BTreeMap<String, String>> {
+    let members = strict_json::members(object.get()).ok()?;
+    let text = |(name, raw): (Cow<'_, str>, &RawValue)| {
+        Some((name.into_owned(), strict_json::text(raw)?.into_owned()))
+    };
+    members.into_iter().map(text).collect()
 }
 
 enum Found {

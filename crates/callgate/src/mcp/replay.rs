@@ -8,14 +8,20 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use tokio::sync::watch;
 
 use super::running::RunningCall;
 use super::session::Nonce;
-use super::watch::{Event, KEEP_ALIVE};
+use super::session_streams::StreamPlace;
+use super::watch::{Event, Identify, KEEP_ALIVE};
 use crate::local::Error;
 use crate::upstream::BoxFuture;
 
-/// Keeps what is said on streams.
+/// The session, and what tells its streams apart.
+const NAME: usize = size_of::<Nonce>() + size_of::<u64>();
+
+/// Keeps what is said on streams. How much, and for how long, is for it to bound; the last message of a
+/// stream is the answer to its request.
 pub trait Replay: Send + Sync + fmt::Debug {
     /// Keeps an event behind those that the stream has, which are counted from 1.
     fn keep<'a>(&'a self, stream: &'a str, event: Kept) -> BoxFuture<'a, Result<(), Error>>;
@@ -55,9 +61,10 @@ impl KeptStream {
     pub(super) fn resume(id: &str, session: Nonce, replay: &Arc<dyn Replay>) -> Option<KeptReader> {
         let (name, count) = id.split_once(':')?;
         let bytes = URL_SAFE_NO_PAD.decode(name).ok()?;
-        let count = count.parse().ok()?;
+        let count: u32 = count.parse().ok()?;
         let stream = Self { replay: Arc::clone(replay), name: name.to_owned() };
-        bytes.starts_with(&session).then(|| stream.reader(count))
+        let is_theirs = bytes.len() == NAME && bytes.starts_with(&session);
+        is_theirs.then(|| stream.reader(count.into()))
     }
 
     /// Keeps what a call brings, to its end.
@@ -74,6 +81,9 @@ impl KeptStream {
             let is_over = event == Kept::End;
             if let Err(error) = self.replay.keep(&self.name, event).await {
                 tracing::error!(?error, "what is said on a stream cannot be kept");
+                // Better no stream than one with a hole.
+                let _ = self.replay.keep(&self.name, Kept::End).await;
+                return;
             }
             if is_over {
                 return;
@@ -87,7 +97,7 @@ impl KeptStream {
     }
 
     fn reader(self, count: u64) -> KeptReader {
-        KeptReader { stream: self, count, waiting: Vec::new(), phase: Phase::Primes }
+        KeptReader { stream: self, count, waiting: Vec::new(), phase: Phase::Primes, ends: None }
     }
 }
 
@@ -100,6 +110,42 @@ pub struct KeptReader {
     /// Those that follow, the next one last.
     waiting: Vec<Kept>,
     phase: Phase,
+    /// What ends it before its end, where it is no part of a request.
+    ends: Option<Ends>,
+}
+
+/// What ends a stream that a client came back for.
+struct Ends {
+    who: Arc<dyn Identify>,
+    closing: watch::Receiver<bool>,
+    place: StreamPlace,
+}
+
+impl fmt::Debug for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ends").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Ends {
+    /// Waits until the session or the server ends.
+    async fn ended(ends: &mut Option<Self>) {
+        match ends {
+            Some(ends) => tokio::select! {
+                () = ends.place.ended() => {}
+                _ = ends.closing.wait_for(|is_closing| *is_closing) => {}
+            },
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether its caller is still welcome.
+    async fn is_good(ends: Option<&Self>) -> bool {
+        match ends {
+            Some(ends) => ends.who.identify().await.is_some(),
+            None => true,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +170,17 @@ pub enum Read {
 }
 
 impl KeptReader {
+    /// Ends with its session, with the server, and with its caller's welcome.
+    pub(super) fn ends_with(
+        mut self,
+        who: Arc<dyn Identify>,
+        closing: watch::Receiver<bool>,
+        place: StreamPlace,
+    ) -> Self {
+        self.ends = Some(Ends { who, closing, place });
+        self
+    }
+
     /// What to send next; `None` at the end.
     pub async fn next(&mut self) -> Option<Read> {
         match self.phase {
@@ -136,8 +193,17 @@ impl KeptReader {
         }
         if self.waiting.is_empty() {
             let after = self.stream.replay.after(&self.stream.name, self.count);
-            let Ok(after) = tokio::time::timeout(KEEP_ALIVE, after).await else {
-                return Some(Read::KeepAlive);
+            let after = tokio::select! {
+                after = tokio::time::timeout(KEEP_ALIVE, after) => after,
+                () = Ends::ended(&mut self.ends) => {
+                    self.phase = Phase::Over;
+                    return None;
+                }
+            };
+            let Ok(after) = after else {
+                let is_good = Ends::is_good(self.ends.as_ref()).await;
+                self.phase = if is_good { Phase::Open } else { Phase::Over };
+                return is_good.then_some(Read::KeepAlive);
             };
             self.waiting = after.unwrap_or_else(|error| {
                 tracing::error!(?error, "what was said on a stream cannot be read");
@@ -146,7 +212,7 @@ impl KeptReader {
             self.waiting.reverse();
         }
         let event = self.waiting.pop();
-        self.count += 1;
+        self.count = self.count.saturating_add(1);
         match event {
             Some(Kept::Message(message)) => Some(Read::Message(self.id(), message)),
             Some(Kept::ComeBack(retry)) => {

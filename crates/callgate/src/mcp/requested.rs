@@ -108,9 +108,9 @@ impl Requested<'_> {
                         Err(reject) => reject,
                     },
                     Conversed::Over(Err(error)) => refused(error, &caller, &about, &call_id),
-                    Conversed::Asks(posed) => {
+                    Conversed::Asks(asks) => {
                         let subject = about.subject();
-                        return input_required::answer(&mcp, &caller, &id, subject, &way, &posed);
+                        return input_required::answer(&mcp, &caller, &id, subject, asks);
                     }
                     Conversed::Lacks(capability) => Reject::lacks(capability),
                     // It was not offered.

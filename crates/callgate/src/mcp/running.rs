@@ -58,6 +58,14 @@ impl InFlight {
         Entered { calls: Arc::clone(self), key, number, cancelled }
     }
 
+    /// Cancels all that belongs to a session that ends.
+    pub(crate) fn end(&self, scope: Scope) {
+        let calls: Vec<_> = self.lock().cancel.extract_if(|(of, _), _| *of == scope).collect();
+        for (_, (_, cancel)) in calls {
+            let _ = cancel.send(());
+        }
+    }
+
     /// Cancels a call; one that is over or unknown is none of ours.
     pub(crate) fn cancel(&self, scope: Scope, id: &RawValue) {
         let call = self.lock().cancel.remove(&(scope, id.get().to_owned()));
@@ -206,6 +214,12 @@ pub enum Ended {
     Answered(Answer),
     /// The client took it back.
     Cancelled,
+}
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        self.voice.line().hang_up();
+    }
 }
 
 impl std::fmt::Debug for RunningCall {

@@ -20,8 +20,12 @@ use crate::upstream::BoxFuture;
 
 /// How long a session lasts: nearly no client starts another when one is over.
 const LIFETIME: Duration = Duration::from_hours(24 * 30);
-/// So many sessions can have a state of their own; beyond, some lose it.
-const MAX_STATES: u64 = 100_000;
+/// What sessions became may take so many bytes together; beyond, some lose it.
+const MAX_STATES: u64 = 32 * 1024 * 1024;
+/// What one takes, beside what it subscribes to.
+const STATE: usize = 128;
+/// So many sessions can be changed at once.
+const LANES: usize = 16;
 /// What the ids of this form begin with.
 const FORM: u8 = 1;
 /// Form, revision, capabilities, user, nonce, end.
@@ -111,6 +115,8 @@ pub struct Sessions {
     /// Signed with the first, recognised with any.
     keys: Vec<SessionKey>,
     states: Cache<Nonce, SessionState>,
+    /// One change of a session after the other; sessions share these.
+    changing: [tokio::sync::Mutex<()>; LANES],
     keeper: Option<Arc<dyn KeepSessions>>,
 }
 
@@ -123,7 +129,12 @@ impl Sessions {
     /// Sessions signed with the first key; those signed with others are still good.
     pub fn new(keys: impl IntoIterator<Item = SessionKey>) -> Self {
         let keys = keys.into_iter().collect();
-        Self { keys, states: Cache::new(MAX_STATES), keeper: None }
+        let weigh = |_: &Nonce, state: &SessionState| {
+            let uris: usize = state.subscriptions.iter().map(|uri| STATE + uri.len()).sum();
+            u32::try_from(STATE + uris).unwrap_or(u32::MAX)
+        };
+        let states = Cache::builder().max_capacity(MAX_STATES).weigher(weigh).build();
+        Self { keys, states, changing: Default::default(), keeper: None }
     }
 
     /// Has states kept elsewhere too.
@@ -194,6 +205,12 @@ impl Sessions {
         session: &Session,
         change: impl FnOnce(&mut SessionState),
     ) -> Result<(), NotKept> {
+        let [lane, ..] = session.nonce;
+        let lane = self.changing.get(usize::from(lane) % LANES);
+        let _one = match lane {
+            Some(lane) => Some(lane.lock().await),
+            None => None,
+        };
         let mut state = self.state(session);
         change(&mut state);
         let change = SessionChange { nonce: session.nonce, state, ends_at: session.ends_at };
@@ -203,6 +220,13 @@ impl Sessions {
         self.learn(change);
         Ok(())
     }
+}
+
+/// A text that nobody can guess; none without randomness.
+pub(super) fn random_id() -> Option<String> {
+    let mut id = [0; 18];
+    getrandom::fill(&mut id).ok()?;
+    Some(URL_SAFE_NO_PAD.encode(id))
 }
 
 pub(super) fn user_of(caller: &Caller) -> Option<i64> {

@@ -16,8 +16,11 @@ pub(crate) struct SessionStreams {
 #[derive(Debug, Default)]
 struct Open {
     count: u64,
-    by_session: HashMap<Nonce, Vec<(u64, watch::Sender<()>)>>,
+    by_session: HashMap<Nonce, Vec<Stream>>,
 }
+
+/// A number, and what tells it that the session ends.
+type Stream = (u64, watch::Sender<()>);
 
 impl SessionStreams {
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -26,11 +29,24 @@ impl SessionStreams {
 
     /// Notes a stream, until what comes back is dropped.
     pub(crate) fn open(self: &Arc<Self>, session: Nonce) -> StreamPlace {
+        self.add(session, Vec::push)
+    }
+
+    /// Notes a stream that ends with the session, but does not speak for it.
+    pub(crate) fn note(self: &Arc<Self>, session: Nonce) -> StreamPlace {
+        self.add(session, |streams, stream| streams.insert(0, stream))
+    }
+
+    fn add(
+        self: &Arc<Self>,
+        session: Nonce,
+        add: impl FnOnce(&mut Vec<Stream>, Stream),
+    ) -> StreamPlace {
         let (sender, ended) = watch::channel(());
         let mut open = self.lock();
         open.count += 1;
         let number = open.count;
-        open.by_session.entry(session).or_default().push((number, sender));
+        add(open.by_session.entry(session).or_default(), (number, sender));
         drop(open);
         StreamPlace { streams: Arc::clone(self), session, number, ended }
     }

@@ -10,34 +10,40 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
 use super::message::{OutMessage, ResultWriter};
-use super::news::{News, Newsroom};
+use super::news::Newsroom;
 use super::reject::Reject;
 use super::requested::Requested;
 use super::running::Answer;
-use super::session::user_of;
+use super::session::{random_id, user_of};
 use super::tools::{Running, ToolCall};
-use super::{Mcp, Reply, Terms};
-use crate::client::{Capability, Posed, Said, TaskWish, Wish};
+use super::{Mcp, Reply, Terms, input_required};
+use crate::ask::Answers;
+use crate::client::{Capabilities, Capability, Posed, Said, TaskWish, Wish};
 use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
 use crate::local::Error;
 use crate::upstream::BoxFuture;
 
+/// How long a task may run.
+const RUN: Duration = Duration::from_hours(1);
 /// How long a task and its result are there.
-const TTL: Duration = Duration::from_hours(1);
+const TTL: Duration = Duration::from_hours(2);
 /// How often a client had better look.
 const POLL_MS: u64 = 1000;
 /// So many run at once.
 const MAX_RUNNING: usize = 1024;
+/// So many of one user; all that nobody signed in for count as one user's.
+const MAX_OF_USER: usize = 64;
+/// So many questions of one task are open.
+const MAX_OPEN: usize = 32;
 
-/// Where tasks are kept.
+/// Where tasks are kept. What is past its time ([`Task::ttl`]) may be forgotten, and how many there are
+/// is for the store to bound.
 pub trait TaskStore: Send + Sync + fmt::Debug {
     /// Keeps a task, in place of what it was before. When this is done, it is not lost.
     fn put(&self, task: Task) -> BoxFuture<'_, Result<(), Error>>;
@@ -147,6 +153,7 @@ pub(crate) struct Tasks {
 /// A task that runs in this process.
 #[derive(Debug)]
 struct RunningTask {
+    user: Option<i64>,
     /// Changed and kept in one go.
     state: tokio::sync::Mutex<State>,
     cancelled: Notify,
@@ -159,8 +166,25 @@ struct State {
 }
 
 impl State {
+    /// Takes a question, or says why not.
+    fn pose(&mut self, posed: Posed, capabilities: Capabilities) {
+        self.open.retain(|_, posed| posed.is_awaited());
+        let problem = if !capabilities.has(posed.needs) {
+            format!("the client does not offer {}", posed.needs)
+        } else if self.open.contains_key(&posed.key) {
+            format!("the question `{}` is open already", posed.key)
+        } else if self.open.len() >= MAX_OPEN {
+            "too many questions are open".to_owned()
+        } else {
+            self.open.insert(posed.key.clone(), posed);
+            return;
+        };
+        posed.answer(Err(problem));
+    }
+
     /// What it waits for, if anything.
     fn look(&mut self) {
+        self.open.retain(|_, posed| posed.is_awaited());
         let request = |posed: &Posed| json!({"method": posed.method, "params": posed.params});
         let requests: BTreeMap<String, Value> =
             self.open.iter().map(|(key, posed)| (key.clone(), request(posed))).collect();
@@ -181,6 +205,12 @@ impl Tasks {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The task, if it is there and theirs.
+    pub(super) async fn find(&self, id: &str, user: Option<i64>) -> Result<Option<Task>, Error> {
+        let task = self.store.get(id).await?;
+        Ok(task.filter(|task| task.user == user && task.is_there()))
+    }
+
     fn running(&self, id: &str) -> Option<Arc<RunningTask>> {
         self.lock().get(id).cloned()
     }
@@ -189,7 +219,7 @@ impl Tasks {
     async fn keep(&self, state: &mut State) -> Result<(), Error> {
         state.task.updated_at = now();
         self.store.put(state.task.clone()).await?;
-        self.news.tell(News::Task(Arc::new(state.task.clone())));
+        self.news.tell_of(&state.task);
         Ok(())
     }
 
@@ -206,29 +236,30 @@ impl Tasks {
     }
 }
 
-/// Makes a task of a call: kept first, then told, then run on.
-pub(super) async fn begin(call: Arc<ToolCall>, run: Running, wish: TaskWish) -> Answer {
-    match created(&call).await {
-        Ok((running, answer)) => {
-            call.line.is_task_now();
-            wish.answer(Ok(true));
-            tokio::spawn(drive(Arc::clone(&call), run, running));
-            answer
-        }
-        Err(reject) => reject.of(&call.id).into(),
+/// A task that was kept, and can be told of.
+pub(super) struct Begun {
+    running: Arc<RunningTask>,
+    place: Place,
+    answer: Answer,
+}
+
+impl Begun {
+    /// Runs the call on.
+    pub(super) fn run_on(self, call: Arc<ToolCall>, run: Running, wish: TaskWish) -> Answer {
+        call.line.is_task_now();
+        wish.answer(Ok(true));
+        tokio::spawn(drive(call, run, self.running, self.place));
+        self.answer
     }
 }
 
-async fn created(call: &ToolCall) -> Result<(Arc<RunningTask>, Answer), Reject> {
+/// Makes a task of a call: it has its place first, then it is kept.
+pub(super) async fn begin(call: &ToolCall) -> Result<Begun, Reject> {
     let failed = |why: &str| Reject::with_status(200, INTERNAL_ERROR, why);
     let tasks = call.mcp.tasks.as_ref().ok_or_else(|| failed("there are no tasks"))?;
-    if tasks.lock().len() >= MAX_RUNNING {
-        return Err(failed("too many tasks run already; try again later"));
-    }
-    let mut id = [0; 18];
-    getrandom::fill(&mut id).map_err(|_| failed("there is no randomness for the task's id"))?;
+    let id = random_id().ok_or_else(|| failed("there is no randomness for the task's id"))?;
     let task = Task {
-        id: URL_SAFE_NO_PAD.encode(id),
+        id: id.clone(),
         user: user_of(&call.caller),
         created_at: now(),
         updated_at: now(),
@@ -236,26 +267,23 @@ async fn created(call: &ToolCall) -> Result<(Arc<RunningTask>, Answer), Reject> 
         message: None,
         status: TaskStatus::Working,
     };
-    tasks.store.put(task.clone()).await.map_err(|error| {
-        tracing::error!(?error, "a task cannot be kept");
-        failed("the task cannot be kept")
-    })?;
     let mut result = ResultWriter::of_type(&call.id, Terms::MODERN.revision, "task");
     result.members(task.members(false));
     let answer = result.finish(&call.mcp.gateway.settings()).into();
-    let id = task.id.clone();
-    let state = tokio::sync::Mutex::new(State { task, open: BTreeMap::new() });
-    let running = Arc::new(RunningTask { state, cancelled: Notify::new() });
-    tasks.lock().insert(id, Arc::clone(&running));
-    Ok((running, answer))
+    let state = tokio::sync::Mutex::new(State { task: task.clone(), open: BTreeMap::new() });
+    let running = Arc::new(RunningTask { user: task.user, state, cancelled: Notify::new() });
+    let place = Place::take(&call.mcp, id, &running)
+        .ok_or_else(|| failed("too many tasks run already; try again later"))?;
+    tasks.store.put(task).await.map_err(|error| {
+        tracing::error!(?error, "a task cannot be kept");
+        failed("the task cannot be kept")
+    })?;
+    Ok(Begun { running, place, answer })
 }
 
 /// Runs a task to its end.
-async fn drive(call: Arc<ToolCall>, run: Running, running: Arc<RunningTask>) {
+async fn drive(call: Arc<ToolCall>, run: Running, running: Arc<RunningTask>, place: Place) {
     let Some(tasks) = &call.mcp.tasks else { return };
-    let id = running.state.lock().await.task.id.clone();
-    // Also where this is dropped halfway.
-    let _place = Place { tasks, id };
     let status = tokio::select! {
         biased;
         () = running.cancelled.notified() => TaskStatus::Cancelled,
@@ -263,26 +291,47 @@ async fn drive(call: Arc<ToolCall>, run: Running, running: Arc<RunningTask>) {
             Ok(result) => TaskStatus::Completed(result),
             Err(error) => TaskStatus::Failed(error),
         },
-        () = tokio::time::sleep(TTL) => {
+        () = tokio::time::sleep(RUN) => {
             TaskStatus::Failed(RpcError::new(INTERNAL_ERROR, "the task took too long"))
         }
     };
-    tasks
-        .change(&running, |state| {
-            state.open.clear();
-            state.task.status = status;
-        })
-        .await;
+    let mut state = running.state.lock().await;
+    state.open.clear();
+    // Who took it back has said so already; it is kept once more, since that may have failed.
+    if !state.task.status.is_over() {
+        state.task.status = status;
+    }
+    if let Err(error) = tasks.keep(&mut state).await {
+        tracing::error!(task = state.task.id, ?error, "the end of a task cannot be kept");
+    }
+    drop(place);
 }
 
-struct Place<'a> {
-    tasks: &'a Tasks,
+/// A task's place among those that run.
+struct Place {
+    mcp: Arc<Mcp>,
     id: String,
 }
 
-impl Drop for Place<'_> {
+impl Place {
+    /// None where too many run.
+    fn take(mcp: &Arc<Mcp>, id: String, running: &Arc<RunningTask>) -> Option<Self> {
+        let mut all = mcp.tasks.as_ref()?.lock();
+        let theirs = all.values().filter(|other| other.user == running.user).count();
+        if all.len() >= MAX_RUNNING || theirs >= MAX_OF_USER {
+            return None;
+        }
+        all.insert(id.clone(), Arc::clone(running));
+        drop(all);
+        Some(Self { mcp: Arc::clone(mcp), id })
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        self.tasks.lock().remove(&self.id);
+        if let Some(tasks) = &self.mcp.tasks {
+            tasks.lock().remove(&self.id);
+        }
     }
 }
 
@@ -292,22 +341,21 @@ async fn heed(call: &ToolCall, mut run: Running, running: &RunningTask, tasks: &
         tokio::select! {
             biased;
             result = &mut run => return call.over(result),
-            wish = call.line.wished() => match wish {
-                Wish::Task(wish) => wish.answer(Ok(true)),
-                Wish::Question(posed) if !call.line.capabilities().has(posed.needs) => {
-                    let problem = format!("the client does not offer {}", posed.needs);
-                    posed.answer(Err(problem));
-                }
-                Wish::Question(posed) => {
-                    tasks.change(running, |state| {
-                        state.open.insert(posed.key.clone(), posed);
-                        while let Some(Wish::Question(posed)) = call.line.wished_already() {
-                            state.open.insert(posed.key.clone(), posed);
+            wish = call.line.wished() => {
+                // What is asked together becomes one change.
+                let mut wishes = vec![wish];
+                wishes.extend(std::iter::from_fn(|| call.line.wished_already()));
+                let capabilities = call.line.capabilities();
+                tasks.change(running, |state| {
+                    for wish in wishes {
+                        match wish {
+                            Wish::Task(wish) => wish.answer(Ok(true)),
+                            Wish::Question(posed) => state.pose(posed, capabilities),
                         }
-                        state.look();
-                    }).await;
-                }
-            },
+                    }
+                    state.look();
+                }).await;
+            }
             said = call.line.heard() => {
                 if let Said::Progress { message: Some(message), .. } = said {
                     tasks.change(running, |state| state.task.message = Some(message)).await;
@@ -340,18 +388,15 @@ pub(super) fn request(request: &Requested<'_>) -> Result<Reply, Reject> {
     request.run(None, run, move |done| done.write(&mcp, &message_id))
 }
 
-fn answers(request: &Requested<'_>) -> Result<BTreeMap<String, Box<RawValue>>, Reject> {
-    let Some(raw) = request.asked.params.get("inputResponses") else {
-        return Err(Reject::invalid_params("`inputResponses` is missing"));
-    };
-    serde_json::from_str(raw.get())
-        .map_err(|_| Reject::invalid_params("`inputResponses` must be an object"))
+fn answers(request: &Requested<'_>) -> Result<Answers, Reject> {
+    input_required::responses(request.asked)?
+        .ok_or_else(|| Reject::invalid_params("`inputResponses` is missing"))
 }
 
 /// What a client does with a task.
 enum Step {
     Get,
-    Update(BTreeMap<String, Box<RawValue>>),
+    Update(Answers),
     Cancel,
 }
 
@@ -363,38 +408,53 @@ enum Done {
 }
 
 impl Step {
-    async fn take(self, mcp: &Mcp, id: &str, user: Option<i64>) -> Result<Done, Error> {
+    async fn take(self, mcp: &Arc<Mcp>, id: &str, user: Option<i64>) -> Result<Done, Error> {
         let Some(tasks) = &mcp.tasks else { return Ok(Done::Unknown) };
-        let task = tasks.store.get(id).await?;
-        let Some(task) = task.filter(|task| task.user == user && task.is_there()) else {
-            return Ok(Done::Unknown);
-        };
+        let Some(task) = tasks.find(id, user).await? else { return Ok(Done::Unknown) };
+        let is_over = task.status.is_over();
         match (self, tasks.running(id)) {
-            (Self::Get, _) => return Ok(Done::Seen(Box::new(task))),
-            (Self::Update(answers), Some(running)) => update(tasks, &running, answers).await?,
-            (Self::Cancel, Some(running)) => {
+            (Self::Get, Some(running)) => {
                 let mut state = running.state.lock().await;
+                // A method may have given up waiting.
                 if !state.task.status.is_over() {
-                    state.open.clear();
-                    state.task.status = TaskStatus::Cancelled;
-                    tasks.keep(&mut state).await?;
+                    state.look();
                 }
-                running.cancelled.notify_one();
+                Ok(Done::Seen(Box::new(state.task.clone())))
             }
-            // It is over, or runs elsewhere.
-            (Self::Update(_) | Self::Cancel, None) => {}
+            (Self::Get, None) => Ok(Done::Seen(Box::new(task))),
+            (step, Some(running)) => {
+                // A client that goes away halfway takes nothing back.
+                let mcp = Arc::clone(mcp);
+                tokio::spawn(async move { step.change(&mcp, &running).await }).await??;
+                Ok(Done::Acknowledged)
+            }
+            (_, None) if is_over => Ok(Done::Acknowledged),
+            (_, None) => Err(Error::tool("the task runs on another server, or was cut off")),
         }
-        Ok(Done::Acknowledged)
+    }
+
+    async fn change(self, mcp: &Mcp, running: &RunningTask) -> Result<(), Error> {
+        let Some(tasks) = &mcp.tasks else { return Ok(()) };
+        match self {
+            Self::Get => Ok(()),
+            Self::Update(answers) => update(tasks, running, answers).await,
+            Self::Cancel => {
+                let mut state = running.state.lock().await;
+                running.cancelled.notify_one();
+                if state.task.status.is_over() {
+                    return Ok(());
+                }
+                state.open.clear();
+                state.task.status = TaskStatus::Cancelled;
+                tasks.keep(&mut state).await
+            }
+        }
     }
 }
 
 /// Gives answers to their questions. What answers nothing, or does not fit, is let go: the question
 /// stays open.
-async fn update(
-    tasks: &Tasks,
-    running: &RunningTask,
-    answers: BTreeMap<String, Box<RawValue>>,
-) -> Result<(), Error> {
+async fn update(tasks: &Tasks, running: &RunningTask, answers: Answers) -> Result<(), Error> {
     let mut state = running.state.lock().await;
     let mut given = Vec::new();
     for (key, answer) in answers {
@@ -407,12 +467,13 @@ async fn update(
         return Ok(());
     }
     state.look();
-    tasks.keep(&mut state).await?;
+    let kept = tasks.keep(&mut state).await;
     drop(state);
+    // Whatever came of keeping it, the method must not wait in vain.
     for (posed, answer) in given {
         posed.answer(Ok(answer));
     }
-    Ok(())
+    kept
 }
 
 impl Done {

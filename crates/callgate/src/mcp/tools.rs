@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::compact::compact;
-use super::converse::{Conversed, Way, converse};
+use super::converse::{Asks, Conversed, Way, converse};
 use super::headers::Headers;
 use super::input_required::{self, Subject};
 use super::message::{OutMessage, ResultWriter, write_json};
@@ -16,7 +16,7 @@ use super::running::Answer;
 use super::voice::{self, Voice};
 use super::{Mcp, Requested, Terms, param_headers, tasks};
 use crate::access::Caller;
-use crate::client::{Client, Line, Posed};
+use crate::client::{Client, Line};
 use crate::content::ToolContent;
 use crate::cursor::AfterCursor;
 use crate::gateway::{CallError, Found, FoundCall, ToolRef};
@@ -123,9 +123,15 @@ impl ToolCall {
     async fn run_or_begin_task(self: Arc<Self>) -> Answer {
         let call = Arc::clone(&self);
         let mut run: Running = Box::pin(async move { call.result().await });
-        match converse(&self.line, &self.way, &mut run).await {
-            Conversed::Task(wish) => tasks::begin(self, run, wish).await,
-            conversed => self.conversed(conversed),
+        loop {
+            match converse(&self.line, &self.way, &mut run).await {
+                Conversed::Task(wish) => match tasks::begin(&self).await {
+                    Ok(begun) => return begun.run_on(self, run, wish),
+                    Err(_) if !wish.is_required => wish.answer(Ok(false)),
+                    Err(reject) => return reject.of(&self.id).into(),
+                },
+                conversed => return self.conversed(conversed),
+            }
         }
     }
 
@@ -144,7 +150,7 @@ impl ToolCall {
     fn conversed(&self, conversed: Conversed<Result<Returned, CallError>>) -> Answer {
         match conversed {
             Conversed::Over(result) => self.over(result),
-            Conversed::Asks(posed) => self.asks(&posed),
+            Conversed::Asks(asks) => self.asks(asks),
             Conversed::Lacks(capability) => Reject::lacks(capability).of(&self.id).into(),
             // It was not offered.
             Conversed::Task(_) => self.told("Tool execution failed", None).into(),
@@ -159,11 +165,11 @@ impl ToolCall {
         }
     }
 
-    fn asks(&self, posed: &[Posed]) -> Answer {
+    fn asks(&self, asks: Asks) -> Answer {
         let name = self.found.entry().map_or("", |entry| entry.name().as_str());
         let arguments = self.arguments.as_deref();
         let subject = Subject { method: "tools/call", name, arguments };
-        input_required::answer(&self.mcp, &self.caller, &self.id, subject, &self.way, posed)
+        input_required::answer(&self.mcp, &self.caller, &self.id, subject, asks)
     }
 
     /// A result that the method put together by itself.
@@ -173,12 +179,19 @@ impl ToolCall {
         let mut writer = ResultWriter::new(&self.id, revision, 200);
         let content: Vec<_> = content.into_iter().map(|it| it.for_revision(revision)).collect();
         writer.value("content", &content);
-        if let Some(value) = structured_content {
-            let json = value.to_string();
-            match self.structured(&json) {
-                Ok(structured) => structured.write(&json, &mut writer),
-                Err(problem) => return self.told(&problem, Some(&json)),
+        match structured_content {
+            Some(value) => {
+                let json = value.to_string();
+                match self.structured(&json) {
+                    Ok(structured) => structured.write(&json, &mut writer),
+                    Err(problem) => return self.told(&problem, Some(&json)),
+                }
             }
+            // A client would refuse the whole reply.
+            None if !is_error && !matches!(self.promised(), Structured::No) => {
+                return self.told("The method ran, but gave no data, as it declares to", None);
+            }
+            None => {}
         }
         if is_error {
             writer.value("isError", &true);
@@ -201,12 +214,10 @@ impl ToolCall {
     /// Whether and how the result is also given as data. What is promised to the client is checked:
     /// it would refuse the whole reply, with less to say about it.
     fn structured(&self, result: &str) -> Result<Structured, String> {
-        let Some(entry) = self.found.entry() else { return Ok(Structured::No) };
-        let structured = match (self.terms.revision.shape(), entry.output) {
-            (Shape::AnyOutput, Output::Object | Output::Wrapped | Output::Unwrappable)
-            | (Shape::ObjectOutput, Output::Object) => Structured::AsItIs,
-            (Shape::ObjectOutput, Output::Wrapped) => Structured::Wrapped,
-            _ => return Ok(Structured::No),
+        let structured = self.promised();
+        let (false, Some(entry)) = (matches!(structured, Structured::No), self.found.entry())
+        else {
+            return Ok(Structured::No);
         };
         let schema = self.found.catalog().output_schema(entry).unwrap_or_default();
         self.mcp.outputs.check(&schema, result).map_err(|problem| {
@@ -214,6 +225,17 @@ impl ToolCall {
             format!("The method ran, but its result is not what it declares: {problem}")
         })?;
         Ok(structured)
+    }
+
+    /// What the tool declares to clients of this revision.
+    fn promised(&self) -> Structured {
+        let Some(entry) = self.found.entry() else { return Structured::No };
+        match (self.terms.revision.shape(), entry.output) {
+            (Shape::AnyOutput, Output::Object | Output::Wrapped | Output::Unwrappable)
+            | (Shape::ObjectOutput, Output::Object) => Structured::AsItIs,
+            (Shape::ObjectOutput, Output::Wrapped) => Structured::Wrapped,
+            _ => Structured::No,
+        }
     }
 
     fn failure(&self, error: CallError) -> Answer {

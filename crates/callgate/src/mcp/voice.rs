@@ -24,6 +24,8 @@ pub(crate) struct Voice {
     revision: Revision,
     /// Whether the method tells by itself how far it is.
     tells_progress: bool,
+    /// How far it was last.
+    progress: f64,
 }
 
 impl Voice {
@@ -39,7 +41,7 @@ impl Voice {
         }
         let line = Arc::new(Line::new(capabilities, token.is_some(), terms.log_level));
         let token = token.map(ToOwned::to_owned);
-        Ok(Self { line, token, revision: terms.revision, tells_progress: false })
+        Ok(Self { line, token, revision: terms.revision, tells_progress: false, progress: 0.0 })
     }
 
     pub(crate) fn line(&self) -> &Arc<Line> {
@@ -86,15 +88,16 @@ impl Voice {
     }
 
     /// How much time has passed: all that is known of a method that runs elsewhere.
-    pub(crate) fn elapsed(&self, elapsed: Duration) -> Option<OutMessage> {
+    pub(crate) fn elapsed(&mut self, elapsed: Duration) -> Option<OutMessage> {
         let seconds = elapsed.as_secs();
         let message = format!("still running after {seconds} s");
         #[expect(clippy::cast_precision_loss, reason = "nobody waits that long")]
         self.progress(seconds as f64, None, Some(message))
     }
 
+    /// Nothing where it would go back, or is no number.
     fn progress(
-        &self,
+        &mut self,
         progress: f64,
         total: Option<f64>,
         message: Option<String>,
@@ -110,6 +113,11 @@ impl Voice {
             #[serde(skip_serializing_if = "Option::is_none")]
             message: Option<String>,
         }
+        if !progress.is_finite() || progress < self.progress {
+            return None;
+        }
+        self.progress = progress;
+        let total = total.filter(|total| total.is_finite());
         let message = message.filter(|_| self.revision > Revision::V2024_11_05);
         let params = Params { progress_token: self.token.as_deref()?, progress, total, message };
         Some(OutMessage::notification("notifications/progress", &params))

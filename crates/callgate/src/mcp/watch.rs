@@ -19,6 +19,7 @@ use super::requested::Requested;
 use super::running::{Entered, every};
 use super::session::{Session, user_of};
 use super::session_streams::StreamPlace;
+use super::tasks::Task;
 use super::{Mcp, Terms};
 use crate::access::Caller;
 use crate::client::Capability;
@@ -57,6 +58,8 @@ pub struct Listener {
     content: u64,
     changes: watch::Receiver<u64>,
     news: broadcast::Receiver<News>,
+    /// Only where the client wants to hear of some.
+    tasks: Option<broadcast::Receiver<Arc<Task>>>,
     closing: watch::Receiver<bool>,
     alive: Interval,
     phase: Phase,
@@ -80,7 +83,7 @@ struct Wants {
 #[derive(Debug)]
 pub(super) enum Subscribed {
     /// Those that it named when it began.
-    To(BTreeSet<String>),
+    To(Arc<BTreeSet<String>>),
     /// Those of its session, as of now.
     BySession,
     /// Those of its connection, as of now.
@@ -104,8 +107,8 @@ impl Listener {
     /// A legacy client's own stream.
     pub fn legacy(mcp: &Arc<Mcp>, caller: &Caller, who: Arc<dyn Identify>) -> Self {
         let updates = Subscribed::BySession;
-        let wants =
-            Wants { tools: true, prompts: true, resources: true, updates, tasks: BTreeSet::new() };
+        let (prompts, resources) = (mcp.prompts.is_some(), mcp.resources.is_some());
+        let wants = Wants { tools: true, prompts, resources, updates, tasks: BTreeSet::new() };
         Self::new(mcp, caller, who, None, wants)
     }
 
@@ -136,7 +139,9 @@ impl Listener {
             tools: filter.tools_list_changed,
             prompts: filter.prompts_list_changed,
             resources: filter.resources_list_changed,
-            updates: Subscribed::To(filter.resource_subscriptions.iter().cloned().collect()),
+            updates: Subscribed::To(Arc::new(
+                filter.resource_subscriptions.iter().cloned().collect(),
+            )),
             tasks: filter.task_ids.iter().cloned().collect(),
         };
         let mut listener = Self::new(mcp, caller, who, Some(asked.id.to_owned()), wants);
@@ -156,11 +161,13 @@ impl Listener {
         let changes = mcp.gateway.changes();
         let content = mcp.gateway.content_for(caller);
         let alive = every(KEEP_ALIVE, Instant::now());
+        let tasks = (!wants.tasks.is_empty()).then(|| mcp.news.listen_to_tasks());
         Self {
             mcp: Arc::clone(mcp),
             who,
             subscription,
             wants,
+            tasks,
             waiting: VecDeque::new(),
             content,
             changes,
@@ -196,6 +203,10 @@ impl Listener {
                 self.phase = Phase::Over;
                 return None;
             }
+            // What does not concern this client costs nothing more.
+            if !self.concerns(&woken) {
+                continue;
+            }
             let caller = match woken {
                 Woken::Ended => None,
                 _ => self.who.identify().await.filter(|_| !self.has_ended()),
@@ -210,13 +221,21 @@ impl Listener {
                 if is_new && self.wants.tools {
                     self.waiting.push_back(self.changed("notifications/tools/list_changed"));
                 }
-                if let Woken::News(news) = &woken {
-                    self.tell(news.as_ref(), &caller);
-                }
+                self.tell(&woken, &caller).await;
             }
             if matches!(woken, Woken::Tick) && self.waiting.is_empty() {
                 return Some(Event::KeepAlive);
             }
+        }
+    }
+
+    fn concerns(&self, woken: &Woken) -> bool {
+        match woken {
+            Woken::News(Some(News::Prompts)) => self.wants.prompts,
+            Woken::News(Some(News::Resources)) => self.wants.resources,
+            Woken::News(Some(News::Resource(uri))) => self.subscriptions().contains(&**uri),
+            Woken::Task(Some(task)) => self.wants.tasks.contains(&task.id),
+            _ => true,
         }
     }
 
@@ -235,6 +254,7 @@ impl Listener {
                 Err(broadcast::error::RecvError::Lagged(_)) => Woken::News(None),
                 Err(broadcast::error::RecvError::Closed) => Woken::Ended,
             },
+            task = next_task(&mut self.tasks) => Woken::Task(task),
             _ = self.alive.tick() => Woken::Tick,
         }
     }
@@ -250,7 +270,25 @@ impl Listener {
 
     /// Tells what the client wants to hear. Who was too slow to hear what happened hears that all of
     /// it may have.
-    fn tell(&mut self, news: Option<&News>, caller: &Caller) {
+    async fn tell(&mut self, woken: &Woken, caller: &Caller) {
+        match woken {
+            Woken::News(news) => self.tell_news(news.as_ref()),
+            Woken::Task(Some(task)) => self.tell_task(task, caller),
+            Woken::Task(None) => {
+                let ids: Vec<String> = self.wants.tasks.iter().cloned().collect();
+                let mcp = Arc::clone(&self.mcp);
+                for id in ids {
+                    let Some(tasks) = &mcp.tasks else { break };
+                    if let Ok(Some(task)) = tasks.find(&id, user_of(caller)).await {
+                        self.tell_task(&task, caller);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn tell_news(&mut self, news: Option<&News>) {
         let of = |is: fn(&News) -> bool| news.is_none_or(is);
         if self.wants.prompts && of(|news| matches!(news, News::Prompts)) {
             self.waiting.push_back(self.changed("notifications/prompts/list_changed"));
@@ -258,42 +296,34 @@ impl Listener {
         if self.wants.resources && of(|news| matches!(news, News::Resources)) {
             self.waiting.push_back(self.changed("notifications/resources/list_changed"));
         }
-        let updated: Vec<String> = match news {
-            Some(News::Resource(uri)) if self.is_subscribed(uri) => vec![uri.to_string()],
-            Some(_) => Vec::new(),
-            None => self.subscriptions().into_iter().collect(),
+        let updated = match news {
+            Some(News::Resource(uri)) => Arc::new(BTreeSet::from([uri.to_string()])),
+            Some(_) => Arc::default(),
+            None => self.subscriptions(),
         };
-        if let Some(News::Task(task)) = news
-            && self.wants.tasks.contains(&task.id)
-            && task.user == user_of(caller)
-        {
-            let params = TaskParams { task: task.members(true), params: self.params() };
-            self.waiting.push_back(OutMessage::notification("notifications/tasks", &params));
-        }
-        for uri in updated {
-            let params = Params { uri: Some(&uri), ..self.params() };
+        for uri in updated.iter() {
+            let params = Params { uri: Some(uri), ..self.params() };
             let message = OutMessage::notification("notifications/resources/updated", &params);
             self.waiting.push_back(message);
         }
     }
 
-    fn is_subscribed(&self, uri: &str) -> bool {
-        match &self.wants.updates {
-            Subscribed::To(uris) => uris.contains(uri),
-            _ => self.subscriptions().contains(uri),
+    /// As `tasks/get` would, and to whom it would.
+    fn tell_task(&mut self, task: &Task, caller: &Caller) {
+        if task.user == user_of(caller) {
+            let params = TaskParams { task: task.members(true), params: self.params() };
+            self.waiting.push_back(OutMessage::notification("notifications/tasks", &params));
         }
     }
 
-    fn subscriptions(&self) -> BTreeSet<String> {
+    fn subscriptions(&self) -> Arc<BTreeSet<String>> {
         match &self.wants.updates {
-            Subscribed::To(uris) => uris.clone(),
-            Subscribed::ByConnection(connection) => {
-                Arc::unwrap_or_clone(connection.agreed().subscriptions)
-            }
+            Subscribed::To(uris) => Arc::clone(uris),
+            Subscribed::ByConnection(connection) => connection.agreed().subscriptions,
             Subscribed::BySession => {
                 let session = self.session.as_ref().map(|(session, _)| session);
                 let state = session.map(|session| self.mcp.sessions.state(session));
-                Arc::unwrap_or_clone(state.unwrap_or_default().subscriptions)
+                state.unwrap_or_default().subscriptions
             }
         }
     }
@@ -324,6 +354,14 @@ impl Listener {
 async fn session_ended(session: &mut Option<(Session, StreamPlace)>) {
     match session {
         Some((_, place)) => place.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_task(tasks: &mut Option<broadcast::Receiver<Arc<Task>>>) -> Option<Arc<Task>> {
+    match tasks {
+        // Closed is not: the listener has the newsroom.
+        Some(tasks) => tasks.recv().await.ok(),
         None => std::future::pending().await,
     }
 }
@@ -385,8 +423,9 @@ impl Filter {
         if !mcp.can_subscribe() {
             self.resource_subscriptions.clear();
         }
-        if self.resource_subscriptions.len().max(self.task_ids.len()) > MAX_SUBSCRIPTIONS {
-            let problem = format!("no more than {MAX_SUBSCRIPTIONS} of each can be listened to");
+        let named = self.resource_subscriptions.iter().chain(&self.task_ids);
+        if named.map(String::len).sum::<usize>() > MAX_SUBSCRIPTIONS {
+            let problem = format!("no more than {MAX_SUBSCRIPTIONS} bytes of addresses and ids");
             return Err(Reject::invalid_params(problem));
         }
         Ok(self)
@@ -403,6 +442,8 @@ enum Woken {
     Tools,
     /// Something happened; more than could be heard where it is nothing in particular.
     News(Option<News>),
+    /// A task changed; more than could be heard where it is none in particular.
+    Task(Option<Arc<Task>>),
     Tick,
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU32;
 
 use callgate::ask::{Elicit, ListRoots, Sample};
-use callgate::{Capability, Content, Context, LogLevel};
+use callgate::{Capability, Content, Context, LogLevel, ToolContent};
 
 use super::*;
 
@@ -44,10 +44,34 @@ fn asking() -> (App, Arc<AtomicU32>) {
     local.content_method(method("model"), async |context: Context, _: Value| {
         Ok(Content::text(context.client.ask("model", Sample::new("Why?", 9)).await?.text()))
     });
+    local.content_method(method("works"), async |context: Context, _: Value| {
+        context.client.ask("name", name()).await?;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        Ok(Content::text("worked"))
+    });
+    let count = Arc::new(AtomicU32::new(3));
+    local.content_method(method("delete"), move |context: Context, _: Value| {
+        let files = count.fetch_add(297, Ordering::SeqCst);
+        async move {
+            let question =
+                Elicit::form(format!("Delete {files} files?"), json!({"type": "object"}));
+            context.client.ask("sure", question).await?;
+            Ok(Content::text(format!("{files} deleted")))
+        }
+    });
+    local.content_method(
+        method("promises").returns("array{a: int}".parse().unwrap()),
+        async |_, with: Value| {
+            let content = ToolContent::new(["words".into()]);
+            Ok(if with == json!({}) { content } else { content.structured(json!({"a": 1})) })
+        },
+    );
     local.content_method(method("told"), async |context: Context, _: Value| {
         context.client.log(LogLevel::Info, "test", "heard");
         context.client.log(LogLevel::Debug, "test", json!({"not": "heard"}));
         context.client.progress(0.5, Some(1.0), Some("half"));
+        context.client.progress(0.1, None, Some("back"));
+        context.client.progress(f64::NAN, None, Some("nowhere"));
         Ok(Content::text(context.client.can(Capability::Sampling).to_string()))
     });
     (App::with(local, HttpOptions::default()), began)
@@ -249,6 +273,80 @@ async fn a_client_that_is_asked_may_take_longer_than_a_call_may() {
     let mut stream = client.stream("tools/call", json!({"name": "greet"})).await;
     stream.next().await.unwrap();
     assert_eq!(stream.next().await.unwrap()["result"]["isError"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_that_a_client_takes_is_not_the_methods() {
+    let (app, _) = asking();
+    let client = app.client("reader", "2025-11-25").offering(json!({"elicitation": {}})).await;
+    for seconds in [5, 29, 31, 59] {
+        let mut stream = client.stream("tools/call", json!({"name": "works"})).await;
+        let question = stream.next().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        client.send(&answer(&question, accept("Ada"))).await;
+        let result = stream.next().await.unwrap();
+        assert_eq!(result["result"]["content"][0]["text"], "worked", "{seconds}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_to_its_question_and_not_to_another_with_the_same_key() {
+    let (app, _) = asking();
+    let client = app.client("reader", MODERN).offering(json!({"elicitation": {}})).await;
+    let asks = client.call("delete", json!({})).await;
+    let message = &asks["inputRequests"]["sure"]["params"]["message"];
+    assert_eq!(message, "Delete 3 files?");
+    let params = json!({
+        "name": "delete",
+        "arguments": {},
+        "requestState": asks["requestState"],
+        "inputResponses": {"sure": {"action": "accept", "content": {}}},
+    });
+    let again = client.result("tools/call", params).await;
+    assert_eq!(again["inputRequests"]["sure"]["params"]["message"], "Delete 300 files?");
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_client_that_has_gone_or_ended_its_session() {
+    let (app, _) = asking();
+    let client = app.client("reader", "2025-11-25").offering(json!({"elicitation": {}})).await;
+    let mut stream = client.stream("tools/call", json!({"name": "greet"})).await;
+    stream.next().await.unwrap();
+    let session = client.session.clone().unwrap();
+    let end = request("DELETE", "reader", "/mcp").header("mcp-session-id", &session);
+    assert_eq!(app.send(end.body(Body::empty()).unwrap()).await.status, 204);
+    assert!(stream.next().await.is_none(), "its calls end with it");
+
+    let slow = Slow::new();
+    let mut local = Local::default();
+    let waits = slow.clone();
+    local.content_method(method("asks"), move |context: Context, _: Value| {
+        let slow = waits.clone();
+        async move {
+            let asked = context.client.ask("roots", ListRoots).await;
+            assert!(asked.is_err());
+            slow.finished.fetch_add(1, Ordering::SeqCst);
+            Ok(Content::text("gave up"))
+        }
+    });
+    let app = App::with(local, HttpOptions::default());
+    let client = app.client("reader", "2025-11-25").offering(json!({"roots": {}})).await;
+    let mut stream = client.stream("tools/call", json!({"name": "asks"})).await;
+    stream.next().await.unwrap();
+    drop(stream);
+    while slow.counts().0 == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_method_that_declares_data_must_give_some() {
+    let (app, _) = asking();
+    for (revision, is_error) in [("2025-03-26", false), ("2025-11-25", true), (MODERN, true)] {
+        let client = app.client("reader", revision);
+        let result = client.call("promises", json!({})).await;
+        assert_eq!(result["isError"] == true, is_error, "{revision}");
+    }
 }
 
 #[tokio::test]

@@ -162,6 +162,11 @@ async fn a_prompt_that_is_not_there_or_lacks_something_is_refused() {
     ] {
         assert_eq!(client.error("prompts/get", params.clone()).await, (200, -32602), "{params}");
     }
+    let twice = r#"{"who": "a", "who": "b"}"#;
+    let message = client.message("prompts/get", json!({"name": "greet", "arguments": "X"}));
+    let body = message.to_string().replace(r#""X""#, twice);
+    let request = client.builder(&message).body(body.into()).unwrap();
+    assert_eq!(code(&app.send(request).await), (200, -32602), "d25 a name twice");
     let reply = client.ask("prompts/get", json!({"name": "sing"})).await;
     assert_eq!(code(&reply), (200, -32603), "a panic is a failed request");
     assert!(!reply.text.contains("hunter2"), "{}", reply.text);
@@ -280,6 +285,30 @@ async fn a_client_that_is_too_slow_hears_that_all_may_have_changed() {
     }
     assert_eq!(stream.next().await.unwrap()["method"], "notifications/prompts/list_changed");
     assert_eq!(stream.next().await.unwrap()["params"]["uri"], "a:first");
+}
+
+#[tokio::test]
+async fn d34_subscriptions_that_come_at_once_are_all_kept_and_bounded() {
+    let app = offers();
+    let client = app.client("reader", "2025-11-25").offering(json!({})).await;
+    let subscribe = |uri: String| {
+        let client = &client;
+        async move { client.ask("resources/subscribe", json!({"uri": uri})).await.status }
+    };
+    let all = ["a:1", "a:2", "a:3"].map(|uri| subscribe(uri.to_owned()));
+    let level = client.ask("logging/setLevel", json!({"level": "error"}));
+    let [one, two, three] = all;
+    tokio::join!(one, two, three, level);
+    let session = client.session.clone().unwrap();
+    let get = request("GET", "reader", "/mcp").header("accept", "text/event-stream");
+    let get = get.header("mcp-session-id", &session).body(Body::empty()).unwrap();
+    let mut stream = Stream::of(app.respond(get).await);
+    for uri in ["a:1", "a:2", "a:3"] {
+        app.mcp.resource_updated(uri);
+        assert_eq!(stream.next().await.unwrap()["params"]["uri"], uri);
+    }
+    let long = json!({"uri": "x".repeat(17 * 1024)});
+    assert_eq!(client.error("resources/subscribe", long).await, (200, -32602));
 }
 
 #[tokio::test]

@@ -110,6 +110,20 @@ async fn d34_a_stream_that_breaks_goes_on_where_it_was() {
 }
 
 #[tokio::test]
+async fn d34_a_stream_that_was_come_back_for_ends_with_the_server() {
+    let (app, _) = forgetful();
+    let client = app.client("reader", "2025-11-25").offering(json!({})).await;
+    let session = client.session.clone().unwrap();
+    let mut stream = client.stream("tools/call", json!({"name": "leaves"})).await;
+    stream.event().await.unwrap();
+    let left = stream.event().await.unwrap();
+    let mut stream = come_back(&app, "reader", &session, &id_of(&left)).await;
+    stream.event().await.unwrap();
+    app.mcp.close();
+    assert!(stream.event().await.is_none());
+}
+
+#[tokio::test]
 async fn d34_only_new_enough_clients_with_a_session_of_their_own_get_ids() {
     let (app, slow) = forgetful();
     let params = json!({"name": "slow", "_meta": {"progressToken": 1}});
@@ -123,6 +137,11 @@ async fn d34_only_new_enough_clients_with_a_session_of_their_own_get_ids() {
     let mut stream = client.stream("tools/call", params).await;
     let last = id_of(&stream.event().await.unwrap());
     let other = app.client("reader", "2025-11-25").offering(json!({})).await.session.unwrap();
+    let own = client.session.clone().unwrap();
+    let (name, _) = last.split_once(':').unwrap();
+    let beyond = format!("{name}:{}", u64::MAX);
+    let mut stream = come_back(&app, "reader", &own, &beyond).await;
+    assert_eq!(stream.event().await.unwrap(), ": keep-alive", "no such event");
     for wrong in [last.as_str(), "x", "x:1", "é:1", ":", ""] {
         let mut stream = come_back(&app, "reader", &other, wrong).await;
         assert_eq!(stream.event().await.unwrap(), ": keep-alive", "a stream of its own: {wrong}");

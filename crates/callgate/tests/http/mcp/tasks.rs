@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use callgate::ask::Elicit;
+use callgate::ask::{Elicit, ListRoots};
 use callgate::mcp::{Task, TaskStore};
 use callgate::{Content, Context};
 
@@ -55,6 +55,16 @@ fn with_tasks() -> (App, Slow, Arc<Store>) {
         let said =
             context.client.ask("sure", Elicit::form("Sure?", json!({"type": "object"}))).await?;
         Ok(Content::text(format!("{:?}", said.action)))
+    });
+    local.content_method(method("both"), async |context: Context, _: Value| {
+        context.client.require_task().await?;
+        let ask = |key| context.client.ask(key, Elicit::form("Sure?", json!({"type": "object"})));
+        let (one, two, roots, again) =
+            tokio::join!(ask("one"), ask("one"), context.client.ask("roots", ListRoots), async {
+                context.client.become_task().await
+            });
+        let failed = [one.is_err(), two.is_err(), roots.is_err(), again.is_err()];
+        Ok(Content::text(format!("{failed:?}")))
     });
     let store = Arc::new(Store::default());
     let offered = Arc::clone(&store);
@@ -153,6 +163,34 @@ async fn a_task_asks_and_is_answered() {
 }
 
 #[tokio::test]
+async fn a_task_asks_only_what_it_may_and_each_key_once() {
+    let (app, _, _) = with_tasks();
+    let client = app.client("reader", MODERN).offering(capable()).await;
+    let task = client.call("both", json!({})).await;
+    let asks = until(&client, &task, "input_required").await;
+    let keys: Vec<&String> = asks["inputRequests"].as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["one"], "no roots, which were not offered");
+    let answers = json!({"one": {"action": "decline"}});
+    let update = json!({"taskId": task["taskId"], "inputResponses": answers});
+    client.result("tasks/update", update).await;
+    let done = until(&client, &task, "completed").await;
+    assert_eq!(done["result"]["content"][0]["text"], "[false, true, true, false]");
+}
+
+#[tokio::test]
+async fn one_user_cannot_take_all_places() {
+    let (app, slow, _) = with_tasks();
+    let client = app.client("reader", MODERN).offering(capable()).await;
+    for _ in 0..64 {
+        assert_eq!(client.call("long", json!({})).await["resultType"], "task");
+    }
+    assert_eq!(client.error("tools/call", json!({"name": "required"})).await, (200, -32603));
+    let other = app.client("admin", MODERN).offering(capable()).await;
+    assert_eq!(other.call("long", json!({})).await["resultType"], "task");
+    slow.go.add_permits(65);
+}
+
+#[tokio::test]
 async fn a_task_is_its_users_and_can_be_taken_back() {
     let (app, slow, _) = with_tasks();
     let client = app.client("reader", MODERN).offering(capable()).await;
@@ -216,8 +254,10 @@ async fn a_task_that_cannot_be_kept_does_not_begin() {
     let (app, slow, store) = with_tasks();
     store.is_broken.store(true, Ordering::SeqCst);
     let client = app.client("reader", MODERN).offering(capable()).await;
-    let reply = client.ask("tools/call", json!({"name": "long"})).await;
+    let reply = client.ask("tools/call", json!({"name": "required"})).await;
     assert_eq!(code(&reply), (200, -32603));
     assert!(!reply.text.contains("hunter2"), "{}", reply.text);
-    assert_eq!(slow.counts(), (0, 1), "it is over");
+    slow.go.add_permits(1);
+    let waited = client.call("long", json!({})).await;
+    assert_eq!(waited["content"][0]["text"], "task: false", "where it can do without");
 }
