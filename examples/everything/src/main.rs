@@ -20,20 +20,29 @@ mod tasks;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use callgate::http::{self, Anonymous, HttpOptions, Readiness};
 use callgate::local::Error;
 use callgate::mcp::{Mcp, SessionKey, Sessions};
 use callgate::{Context, Gateway, LOCAL, Local, Method, Safety, ToolContent, Upstream};
+use clap::Parser;
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
 use changes::Changes;
 
+/// A server with everything that MCP has.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Where to listen; port 0 is any.
+    #[arg(long, default_value = "127.0.0.1:3000")]
+    listen: SocketAddr,
+}
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let listen = listen_address(std::env::args().skip(1))?;
+    let Arguments { listen } = Arguments::parse();
 
     let changes = Arc::new(Changes::default());
     let mut local = Local::default();
@@ -63,15 +72,6 @@ async fn main() -> anyhow::Result<()> {
     eprintln!("everything: http://{}/mcp", listener.local_addr()?);
     axum::serve(listener, router).await?;
     Ok(())
-}
-
-fn listen_address(mut arguments: impl Iterator<Item = String>) -> anyhow::Result<SocketAddr> {
-    let usage = "usage: everything [--listen ADDRESS], such as 127.0.0.1:3000";
-    match (arguments.next().as_deref(), arguments.next()) {
-        (None, _) => Ok(SocketAddr::from(([127, 0, 0, 1], 3000))),
-        (Some("--listen"), Some(address)) => address.parse().context(usage),
-        _ => bail!(usage),
-    }
 }
 
 /// A method and the name of its tool. The list of tools is in the order of the methods' ids.

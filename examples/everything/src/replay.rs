@@ -1,14 +1,14 @@
 //! What was said on streams, in memory, for clients that lose theirs.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use callgate::BoxFuture;
 use callgate::local::Error;
 use callgate::mcp::{Kept, Replay};
 use tokio::sync::Notify;
 
-/// So many streams are kept; the oldest give way.
+/// So many streams are kept; the oldest that are over give way.
 const MAX_STREAMS: usize = 1000;
 /// So much of one.
 const MAX_EVENTS: usize = 1000;
@@ -16,54 +16,68 @@ const MAX_EVENTS: usize = 1000;
 #[derive(Debug, Default)]
 pub(crate) struct MemoryReplay {
     kept: Mutex<Streams>,
-    added: Arc<Notify>,
+    added: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Streams {
     by_name: HashMap<String, Vec<Kept>>,
-    by_age: VecDeque<String>,
+    /// Those that are over, the oldest first.
+    over: VecDeque<String>,
+}
+
+impl Streams {
+    fn keep(&mut self, stream: &str, event: Kept) -> Result<(), Error> {
+        if !self.by_name.contains_key(stream) && self.by_name.len() >= MAX_STREAMS {
+            let Some(oldest) = self.over.pop_front() else {
+                return Err(Error::tool("too many streams are open"));
+            };
+            self.by_name.remove(&oldest);
+        }
+        if event == Kept::End {
+            self.over.push_back(stream.to_owned());
+        }
+        let events = self.by_name.entry(stream.to_owned()).or_default();
+        if events.len() >= MAX_EVENTS && event != Kept::End {
+            return Err(Error::tool("too much was said on one stream"));
+        }
+        events.push(event);
+        Ok(())
+    }
+
+    /// The events behind the first `count`; `None` where there are none yet.
+    fn behind(&self, stream: &str, count: u64) -> Option<Vec<Kept>> {
+        let Some(events) = self.by_name.get(stream) else {
+            // One that has not begun is waited for.
+            return (count > 0).then(Vec::new);
+        };
+        let rest = usize::try_from(count).ok().and_then(|count| events.get(count..));
+        match rest {
+            Some([]) if events.last() != Some(&Kept::End) => None,
+            rest => Some(rest.unwrap_or_default().to_vec()),
+        }
+    }
 }
 
 impl MemoryReplay {
     fn lock(&self) -> MutexGuard<'_, Streams> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// The events behind the first `count`; `None` where there are none yet.
-    fn behind(&self, stream: &str, count: u64) -> Option<Vec<Kept>> {
-        let kept = self.lock();
-        let events = kept.by_name.get(stream).map(Vec::as_slice).unwrap_or_default();
-        let rest = usize::try_from(count).ok().and_then(|count| events.get(count..));
-        rest.filter(|rest| !rest.is_empty()).map(<[Kept]>::to_vec)
-    }
 }
 
 impl Replay for MemoryReplay {
     fn keep<'a>(&'a self, stream: &'a str, event: Kept) -> BoxFuture<'a, Result<(), Error>> {
-        let mut kept = self.lock();
-        if !kept.by_name.contains_key(stream) {
-            kept.by_age.push_back(stream.to_owned());
-            if kept.by_age.len() > MAX_STREAMS
-                && let Some(oldest) = kept.by_age.pop_front()
-            {
-                kept.by_name.remove(&oldest);
-            }
-        }
-        let events = kept.by_name.entry(stream.to_owned()).or_default();
-        if events.len() < MAX_EVENTS || event == Kept::End {
-            events.push(event);
-        }
-        drop(kept);
+        let kept = self.lock().keep(stream, event);
         self.added.notify_waiters();
-        Box::pin(async { Ok(()) })
+        Box::pin(async { kept })
     }
 
     fn after<'a>(&'a self, stream: &'a str, count: u64) -> BoxFuture<'a, Result<Vec<Kept>, Error>> {
         Box::pin(async move {
             loop {
                 let added = self.added.notified();
-                match self.behind(stream, count) {
+                let behind = self.lock().behind(stream, count);
+                match behind {
                     Some(events) => return Ok(events),
                     None => added.await,
                 }

@@ -73,6 +73,13 @@ fn question(message: &str) -> Elicit {
     Elicit::form(message, json!({"type": "object", "properties": properties}))
 }
 
+/// What the form has, where the person filled it in.
+#[derive(Deserialize)]
+struct Confirmed {
+    #[serde(default)]
+    confirm: bool,
+}
+
 #[derive(Deserialize)]
 struct Confirm {
     filename: String,
@@ -82,8 +89,8 @@ async fn confirm(context: Context, arguments: Confirm) -> Result<Content, Error>
     context.client.require_task().await?;
     let message = format!("Delete {}?", arguments.filename);
     let said = context.client.ask("confirm", question(&message)).await?;
-    let is_confirmed = said.content.get("confirm") == Some(&json!(true));
-    Ok(if is_confirmed { "Deleted (not really).".into() } else { "Kept.".into() })
+    let confirmed = said.accepted::<Confirmed>().is_some_and(|said| said.confirm);
+    Ok(if confirmed { "Deleted (not really).".into() } else { "Kept.".into() })
 }
 
 async fn inputs(context: Context, _: Nothing) -> Result<Content, Error> {
@@ -108,19 +115,23 @@ async fn late(context: Context, _: Nothing) -> Result<Content, Error> {
 #[derive(Debug, Default)]
 pub(crate) struct MemoryTasks(Mutex<HashMap<String, Task>>);
 
-/// The oldest give way.
+/// There is no room for more.
 const MAX_TASKS: usize = 10_000;
 
 impl TaskStore for MemoryTasks {
     fn put(&self, task: Task) -> BoxFuture<'_, Result<(), Error>> {
         let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if tasks.len() >= MAX_TASKS {
-            let oldest =
-                tasks.values().min_by_key(|task| task.created_at).map(|task| task.id.clone());
-            oldest.map(|id| tasks.remove(&id));
+        let is_new = !tasks.contains_key(&task.id);
+        if is_new && tasks.len() >= MAX_TASKS {
+            tasks.retain(|_, other| task.created_at < other.created_at + other.ttl);
         }
-        tasks.insert(task.id.clone(), task);
-        Box::pin(async { Ok(()) })
+        let has_room = !is_new || tasks.len() < MAX_TASKS;
+        if has_room {
+            tasks.insert(task.id.clone(), task);
+        }
+        Box::pin(async move {
+            if has_room { Ok(()) } else { Err(Error::tool("there are too many tasks")) }
+        })
     }
 
     fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Task>, Error>> {

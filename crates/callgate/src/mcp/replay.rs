@@ -26,8 +26,8 @@ pub trait Replay: Send + Sync + fmt::Debug {
     /// Keeps an event behind those that the stream has, which are counted from 1.
     fn keep<'a>(&'a self, stream: &'a str, event: Kept) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// The events behind the first `count` of a stream. Waits for one where there is none yet; none
-    /// come back where the stream is not known, or no longer.
+    /// The events behind the first `count` of a stream. Waits for one where there is none yet, also for
+    /// the first one of a stream that is not known; none come back where there will be none.
     fn after<'a>(&'a self, stream: &'a str, count: u64) -> BoxFuture<'a, Result<Vec<Kept>, Error>>;
 }
 
