@@ -4,8 +4,8 @@
 //! pictures and sounds, report progress, log, ask the client and run as tasks; prompts, resources and
 //! completion. The names and texts are those that the protocol's conformance suite looks for.
 //!
-//! Read [`answers`] first, then [`asking`], [`forms`] and [`tasks`]; [`prompts`] and [`resources`] are the traits
-//! for the rest of the protocol, [`replay`] is for clients that lose their stream.
+//! Read [`answers`] first, then [`asking`], [`forms`] and [`tasks`]; [`prompts`] and [`resources`] are
+//! the traits for the rest of the protocol, [`replay`] is for clients that lose their stream.
 
 mod answers;
 mod asking;
@@ -13,7 +13,6 @@ mod changes;
 mod forms;
 mod prompts;
 mod replay;
-
 mod resources;
 mod tasks;
 
