@@ -239,14 +239,28 @@ fn announce(
         for (user, token) in tokens {
             printer.data(format_args!("  {user:<8}{}", token.expose()));
         }
-        printer.data("\nTry, in another terminal:");
-        printer.data(format_args!("  TOKEN={}", token.expose()));
-        printer
-            .data(format_args!("  curl -H \"Authorization: Bearer $TOKEN\" {url}/mcp/tools/list"));
-        printer.data(format_args!(
-            "  curl -H \"Authorization: Bearer $TOKEN\" {url}/mcp/tools/invoke \\\n    \
-             -d '{{\"name\":\"content.article.markdown\",\"arguments\":{{\"id\":1}}}}'"
-        ));
+        suggest(&url, token, printer)?;
     }
+    Ok(())
+}
+
+/// What to do with a token.
+fn suggest(url: &str, token: &Token, printer: &mut Printer) -> anyhow::Result<()> {
+    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    let server = json!({
+        "command": program,
+        "args": ["bridge", "--url", format!("{url}/mcp")],
+        "env": {"CALLGATE_TOKEN": token.expose()},
+    });
+    printer.data("\nTry, in another terminal:");
+    printer.data(format_args!("  TOKEN={}", token.expose()));
+    printer.data(format_args!("  curl -H \"Authorization: Bearer $TOKEN\" {url}/mcp/tools/list"));
+    printer.data(format_args!(
+        "  curl -H \"Authorization: Bearer $TOKEN\" {url}/mcp/tools/invoke \\\n    \
+         -d '{{\"name\":\"content.article.markdown\",\"arguments\":{{\"id\":1}}}}'"
+    ));
+    printer.data("\nOr paste into Claude Desktop's configuration, until the next start:");
+    let configuration = json!({"mcpServers": {"callgate-demo": server}});
+    printer.data(serde_json::to_string_pretty(&configuration)?);
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::bridge::Bridge;
 use super::support::Place;
 
 #[test]
@@ -142,14 +143,35 @@ fn start_up_says_where_it_listens_and_what_to_try() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    let lines: Vec<String> =
-        BufReader::new(child.stdout.take().unwrap()).lines().take(12).map(Result::unwrap).collect();
+    let mut lines = Vec::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        lines.push(line.unwrap());
+        // Where the part to paste ends.
+        if lines.last().is_some_and(|line| line == "}") {
+            break;
+        }
+    }
+    let start = lines.iter().position(|line| line == "{").unwrap();
+    let pasted: Value = serde_json::from_str(&lines[start..].join("\n")).unwrap();
+    let server = &pasted["mcpServers"]["callgate-demo"];
+    let mut command = std::process::Command::new(server["command"].as_str().unwrap());
+    let arguments = server["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap());
+    let token = server["env"]["CALLGATE_TOKEN"].as_str().unwrap();
+    command.args(arguments).env("CALLGATE_TOKEN", token);
+    let mut bridge = Bridge::start(command);
+    bridge.initialize();
+    let params = json!({"name": "user_get", "arguments": {"id_user": 2}});
+    let answer = bridge.ask(2, "tools/call", &params);
+    assert!(answer.to_string().contains("Ravi Menon"), "{answer}");
     child.kill().unwrap();
     child.wait().unwrap();
+    for line in lines.iter_mut().filter(|line| line.contains("\"command\"")) {
+        *line = "      \"command\": \"PROGRAM\",".to_owned();
+    }
     let port = lines[0].rsplit(':').next().unwrap();
     let text = lines.join("\n").replace(port, "PORT");
     let text: Vec<String> = text
-        .split_inclusive(['\n', ' ', '='])
+        .split_inclusive(['\n', ' ', '=', '"'])
         .map(|word| {
             if word.starts_with("cg_") { format!("TOKEN{}", &word[46..]) } else { word.to_owned() }
         })
