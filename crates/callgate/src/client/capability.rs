@@ -1,0 +1,115 @@
+//! What a client can be asked for, as it said itself.
+
+use std::fmt;
+
+use serde_json::value::RawValue;
+
+/// What a client can be asked for, or can do with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capability {
+    /// To have its model complete something.
+    Sampling,
+    /// To have the person fill a form.
+    Elicitation,
+    /// To say where it works.
+    Roots,
+    /// To have the person visit a page.
+    ElicitationPage,
+    /// To come back for the result of a task.
+    Tasks,
+}
+
+impl Capability {
+    const ALL: [Self; 5] =
+        [Self::Sampling, Self::Elicitation, Self::Roots, Self::ElicitationPage, Self::Tasks];
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
+    /// As a client would declare it.
+    pub(crate) fn declaration(self) -> serde_json::Value {
+        use serde_json::json;
+        match self {
+            Self::Sampling => json!({"sampling": {}}),
+            Self::Elicitation => json!({"elicitation": {}}),
+            Self::Roots => json!({"roots": {}}),
+            Self::ElicitationPage => json!({"elicitation": {"url": {}}}),
+            Self::Tasks => json!({"extensions": {TASKS_EXTENSION: {}}}),
+        }
+    }
+}
+
+/// What a client that can come back for results declares.
+pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sampling => "sampling",
+            Self::Elicitation => "elicitation",
+            Self::Roots => "roots",
+            Self::ElicitationPage => "elicitation by URL",
+            Self::Tasks => "tasks",
+        })
+    }
+}
+
+/// What a client said that it can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Capabilities(u8);
+
+impl Capabilities {
+    pub(crate) fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    pub(crate) fn bits(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) fn has(self, capability: Capability) -> bool {
+        self.0 & capability.bit() != 0
+    }
+
+    /// From a client's own words.
+    pub(crate) fn declared(words: &RawValue) -> Result<Self, serde_json::Error> {
+        use serde::de::IgnoredAny;
+        #[derive(serde::Deserialize)]
+        struct Declared {
+            sampling: Option<IgnoredAny>,
+            elicitation: Option<Elicitation>,
+            roots: Option<IgnoredAny>,
+            extensions: Option<Extensions>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Elicitation {
+            form: Option<IgnoredAny>,
+            url: Option<IgnoredAny>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Extensions {
+            #[serde(rename = "io.modelcontextprotocol/tasks")]
+            tasks: Option<IgnoredAny>,
+        }
+        if words.get() == "{}" {
+            return Ok(Self::default());
+        }
+        let declared: Declared = serde_json::from_str(words.get())?;
+        let has = |capability| match capability {
+            Capability::Sampling => declared.sampling.is_some(),
+            Capability::Roots => declared.roots.is_some(),
+            // Who names no form of it means fields.
+            Capability::Elicitation => declared
+                .elicitation
+                .as_ref()
+                .is_some_and(|it| it.form.is_some() || it.url.is_none()),
+            Capability::ElicitationPage => {
+                declared.elicitation.as_ref().is_some_and(|it| it.url.is_some())
+            }
+            Capability::Tasks => declared.extensions.as_ref().is_some_and(|it| it.tasks.is_some()),
+        };
+        let bits = Capability::ALL.into_iter().filter(|it| has(*it));
+        Ok(Self(bits.fold(0, |bits, capability| bits | capability.bit())))
+    }
+}

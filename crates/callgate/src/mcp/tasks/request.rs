@@ -1,0 +1,139 @@
+//! What clients do with tasks: look, answer, take back.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::{RunningTask, Task, TaskStatus, Tasks};
+use crate::ask::Answers;
+use crate::client::Capability;
+use crate::local::Error;
+use crate::mcp::message::{OutMessage, ResultWriter};
+use crate::mcp::reject::Reject;
+use crate::mcp::requested::Requested;
+use crate::mcp::session::user_of;
+use crate::mcp::{Mcp, Reply, Terms, input_required};
+use crate::upstream::BoxFuture;
+
+/// `tasks/get`, `tasks/update`, `tasks/cancel`
+pub(in crate::mcp) fn request(request: &Requested<'_>) -> Result<Reply, Reject> {
+    if !request.capabilities.has(Capability::Tasks) {
+        return Err(Reject::lacks(Capability::Tasks));
+    }
+    let asked = request.asked;
+    let id = asked.params.required_text("taskId").map_err(Reject::invalid_params)?.into_owned();
+    let step = match asked.method.as_ref() {
+        "tasks/update" => Step::Update(answers(request)?),
+        "tasks/cancel" => Step::Cancel,
+        _ => Step::Get,
+    };
+    let (mcp, user) = (Arc::clone(request.mcp), user_of(request.caller));
+    let message_id = asked.id.to_owned();
+    let run = {
+        let (mcp, id) = (Arc::clone(&mcp), id.clone());
+        move |_| -> BoxFuture<'static, _> {
+            Box::pin(async move { step.take(&mcp, &id, user).await })
+        }
+    };
+    request.run(None, run, move |done| done.write(&mcp, &message_id))
+}
+
+fn answers(request: &Requested<'_>) -> Result<Answers, Reject> {
+    input_required::responses(request.asked)?
+        .ok_or_else(|| Reject::invalid_params("`inputResponses` is missing"))
+}
+
+/// What a client does with a task.
+enum Step {
+    Get,
+    Update(Answers),
+    Cancel,
+}
+
+/// What came of it.
+enum Done {
+    Unknown,
+    Acknowledged,
+    Seen(Box<Task>),
+}
+
+impl Step {
+    async fn take(self, mcp: &Arc<Mcp>, id: &str, user: Option<i64>) -> Result<Done, Error> {
+        let Some(tasks) = &mcp.tasks else { return Ok(Done::Unknown) };
+        let Some(task) = tasks.find(id, user).await? else { return Ok(Done::Unknown) };
+        let is_over = task.status.is_over();
+        match (self, tasks.running(id)) {
+            (Self::Get, Some(running)) => {
+                let mut state = running.state.lock().await;
+                // A method may have given up waiting.
+                if !state.task.status.is_over() {
+                    state.look();
+                }
+                Ok(Done::Seen(Box::new(state.task.clone())))
+            }
+            (Self::Get, None) => Ok(Done::Seen(Box::new(task))),
+            (step, Some(running)) => {
+                // A client that goes away halfway takes nothing back.
+                let mcp = Arc::clone(mcp);
+                tokio::spawn(async move { step.change(&mcp, &running).await }).await??;
+                Ok(Done::Acknowledged)
+            }
+            (_, None) if is_over => Ok(Done::Acknowledged),
+            (_, None) => Err(Error::tool("the task runs on another server, or was cut off")),
+        }
+    }
+
+    async fn change(self, mcp: &Mcp, running: &RunningTask) -> Result<(), Error> {
+        let Some(tasks) = &mcp.tasks else { return Ok(()) };
+        match self {
+            Self::Get => Ok(()),
+            Self::Update(answers) => update(tasks, running, answers).await,
+            Self::Cancel => {
+                let mut state = running.state.lock().await;
+                running.cancelled.notify_one();
+                if state.task.status.is_over() {
+                    return Ok(());
+                }
+                state.open.clear();
+                state.task.status = TaskStatus::Cancelled;
+                tasks.keep(&mut state).await
+            }
+        }
+    }
+}
+
+/// Gives answers to their questions. What answers nothing, or does not fit, is let go: the question
+/// stays open.
+async fn update(tasks: &Tasks, running: &RunningTask, answers: Answers) -> Result<(), Error> {
+    let mut state = running.state.lock().await;
+    let mut given = Vec::new();
+    for (key, answer) in answers {
+        let fits = state.open.get(&key).is_some_and(|posed| (posed.check)(&answer).is_ok());
+        if fits && let Some(posed) = state.open.remove(&key) {
+            given.push((posed, answer));
+        }
+    }
+    if given.is_empty() {
+        return Ok(());
+    }
+    state.look();
+    let kept = tasks.keep(&mut state).await;
+    drop(state);
+    // Whatever came of keeping it, the method must not wait in vain.
+    for (posed, answer) in given {
+        posed.answer(Ok(answer));
+    }
+    kept
+}
+
+impl Done {
+    fn write(self, mcp: &Mcp, id: &RawValue) -> Result<OutMessage, Reject> {
+        let mut result = ResultWriter::new(id, Terms::MODERN.revision, 300);
+        match self {
+            Self::Unknown => return Err(Reject::invalid_params("there is no such task")),
+            Self::Acknowledged => {}
+            Self::Seen(task) => result.members(task.members(true)),
+        }
+        Ok(result.finish(&mcp.gateway.settings()))
+    }
+}
