@@ -9,6 +9,8 @@ mod answer;
 mod client;
 mod clock;
 mod connector;
+mod credential;
+mod endpoint;
 mod failure;
 mod flights;
 mod forward;
@@ -44,7 +46,8 @@ use param_headers::ParamHeaders;
 use session::Session;
 
 pub use client::NoTls;
-pub use options::{CertificateError, Endpoint, EndpointError, HeaderError, Limits, Options};
+pub use endpoint::{Endpoint, EndpointError};
+pub use options::{CertificateError, HeaderError, Limits, Options};
 
 /// So many messages wait for a client that does not read.
 const MAX_UNREAD: usize = 64;

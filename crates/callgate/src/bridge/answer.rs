@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::Bridge;
 use super::client::{self, BodyError, Kind};
-use super::failure::{Failure, error_message};
+use super::failure::{Failure, IS_THAT_IT, error_message};
 use super::forward::{Refusal, Sent};
 use super::message::{FromServer, Id, Request};
 use super::session::Live;
@@ -66,8 +66,7 @@ impl Bridge {
             Kind::Empty | Kind::Other => {
                 let status = response.status();
                 let words = format!(
-                    "{} answered HTTP {status} with neither JSON nor a stream. Is that an MCP server? \
-                     Check --path, or --url",
+                    "{} answered HTTP {status} with neither JSON nor a stream. {IS_THAT_IT}",
                     self.http.endpoint()
                 );
                 Err(Failure::new(words).with_status(status))
@@ -76,15 +75,15 @@ impl Bridge {
     }
 
     async fn refused(&self, request: &Request, refusal: Refusal) -> Result<(), Failure> {
-        if matches!(refusal.status.as_u16(), 401 | 403) {
-            tracing::warn!("{}", refusal.failure().words());
-        }
         if request.is_handshake() && refusal.is_about_the_era() {
             return Err(refusal.era_failure(requested_version(request).as_deref()));
         }
         match &refusal.json {
             // The server's own words are better than ours.
             Some(json) => {
+                if matches!(refusal.status.as_u16(), 401 | 403) {
+                    tracing::warn!("{}", refusal.failure().words());
+                }
                 let asked = Asked { request, session_id: None };
                 self.pass(json, Some(&asked)).await;
                 self.must_be_answered(request)
@@ -107,9 +106,14 @@ impl Bridge {
 
     fn must_be_answered(&self, request: &Request) -> Result<(), Failure> {
         if self.flights.are_waiting(&request.ids) {
-            let words =
-                format!("what {} answered is no answer to the request", self.http.endpoint());
-            return Err(Failure::new(words));
+            let endpoint = self.http.endpoint();
+            let words = format!("what {endpoint} answered is no answer to the request");
+            let is_first = request.opens();
+            return Err(Failure::new(if is_first {
+                format!("{words}. {IS_THAT_IT}")
+            } else {
+                words
+            }));
         }
         Ok(())
     }

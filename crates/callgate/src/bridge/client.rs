@@ -18,7 +18,9 @@ use tokio::sync::watch;
 
 use super::clock::Clock;
 use super::connector::Connector;
-use super::options::{Endpoint, Options};
+use super::credential::Credential;
+use super::endpoint::Endpoint;
+use super::options::Options;
 
 /// Node's servers close idle connections after five seconds; a request must not meet that.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
@@ -35,6 +37,7 @@ type Pool = Client<Connector, Full<Bytes>>;
 pub(super) struct Http {
     endpoint: Endpoint,
     headers: HeaderMap,
+    credential: Option<Credential>,
     tls: ClientConfig,
     connect: Duration,
     pool: Mutex<Pool>,
@@ -72,6 +75,7 @@ impl Http {
         Ok(Self {
             endpoint: options.endpoint.clone(),
             headers: options.headers.clone(),
+            credential: options.credential,
             pool: Mutex::new(pool(&tls, options.limits.connect)),
             tls,
             connect: options.limits.connect,
@@ -82,6 +86,11 @@ impl Http {
 
     pub(super) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// The token that is sent.
+    pub(super) fn credential(&self) -> Option<Credential> {
+        self.credential
     }
 
     /// Sends a message.

@@ -3,9 +3,13 @@
 use serde_json::json;
 
 use super::client::{BodyError, SendError};
+use super::credential::Credential;
+use super::endpoint::Endpoint;
 use super::message::Id;
-use super::options::Endpoint;
 use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
+
+/// For answers that no MCP server would give.
+pub(super) const IS_THAT_IT: &str = "Is that an MCP server? Check --path, or --url";
 
 /// Why a request has no answer of the server's.
 #[derive(Debug, Clone)]
@@ -68,14 +72,17 @@ impl Failure {
         endpoint: &Endpoint,
         status: http::StatusCode,
         location: Option<&str>,
+        credential: Option<Credential>,
     ) -> Self {
+        let refused = credential.map(|credential| credential.refused());
         let advice = match status.as_u16() {
+            401 if refused.is_some() => refused.as_deref().unwrap_or_default(),
             401 => "The server wants a token: set CALLGATE_TOKEN, or name a file with --token-file",
             403 => {
                 "The server refuses: check the token in CALLGATE_TOKEN or --token-file, and whether the \
                  server allows this host name"
             }
-            404 | 405 => "Is that the path of an MCP server? Check --path, or --url",
+            400 | 404..=406 | 410 | 415 | 501 => IS_THAT_IT,
             413 => "The request is larger than the server takes",
             429 => "The server is asked too often; wait before you send it again",
             502..=504 => "Something in front of the server answered: is the server itself running?",

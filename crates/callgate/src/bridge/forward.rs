@@ -8,10 +8,11 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::json;
 
-use super::client::{self, Kind, SendError};
+use super::client::{self, Http, Kind, SendError};
+use super::credential::Credential;
+use super::endpoint::Endpoint;
 use super::failure::Failure;
 use super::message::{FromServer, Id, Modern, Request};
-use super::options::Endpoint;
 use super::session::Live;
 use super::{Bridge, Reached};
 use crate::jsonrpc::{METHOD_NOT_FOUND, RpcError};
@@ -55,10 +56,11 @@ pub(super) struct Refusal {
     pub(super) json: Option<String>,
     pub(super) error: Option<RpcError>,
     endpoint: Endpoint,
+    credential: Option<Credential>,
 }
 
 impl Refusal {
-    pub(super) async fn read(response: Response<Incoming>, endpoint: &Endpoint) -> Self {
+    pub(super) async fn read(response: Response<Incoming>, http: &Http) -> Self {
         let status = response.status();
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
         let location = location.map(ToOwned::to_owned);
@@ -71,7 +73,8 @@ impl Refusal {
         };
         let error = body.as_deref().and_then(FromServer::parse).and_then(|m| m.rpc_error());
         let json = body.filter(|_| error.is_some());
-        Self { status, location, json, error, endpoint: endpoint.clone() }
+        let (endpoint, credential) = (http.endpoint().clone(), http.credential());
+        Self { status, location, json, error, endpoint, credential }
     }
 
     /// Whether it says that there is no such session. Some servers say 400 instead of 404.
@@ -89,7 +92,8 @@ impl Refusal {
     }
 
     pub(super) fn failure(&self) -> Failure {
-        Failure::of_status(&self.endpoint, self.status, self.location.as_deref())
+        let location = self.location.as_deref();
+        Failure::of_status(&self.endpoint, self.status, location, self.credential)
     }
 
     pub(super) fn words(&self) -> String {
@@ -99,30 +103,31 @@ impl Refusal {
         }
     }
 
-    /// Whether a server of the modern era alone would say this to `initialize`.
+    /// Whether a server of the modern era alone would say this to `initialize`. A server that says nothing
+    /// of MCP is taken for none.
     pub(super) fn is_about_the_era(&self) -> bool {
-        self.has_code(METHOD_NOT_FOUND)
-            || self.has_code(UNSUPPORTED_VERSION)
-            || self.has_code(HEADER_MISMATCH)
-            || (self.error.is_none() && matches!(self.status.as_u16(), 400 | 404 | 405))
+        [METHOD_NOT_FOUND, UNSUPPORTED_VERSION, HEADER_MISMATCH]
+            .iter()
+            .any(|code| self.has_code(*code))
+            || !self.supported().is_empty()
+    }
+
+    /// The revisions that the server named.
+    fn supported(&self) -> Vec<&str> {
+        let data = self.error.as_ref().and_then(|error| error.data.as_ref());
+        let list = data.and_then(|data| data.get("supported")?.as_array());
+        list.into_iter().flatten().filter_map(|version| version.as_str()).collect()
     }
 
     /// For a client that opens with `initialize` at a server that does not take it.
     pub(super) fn era_failure(&self, requested: Option<&str>) -> Failure {
-        let supported = self.error.as_ref().and_then(|error| error.data.as_ref()?.get("supported"));
-        let versions: Vec<&str> = supported
-            .and_then(|list| list.as_array())
-            .map(|list| list.iter().filter_map(|version| version.as_str()).collect())
-            .unwrap_or_default();
-        let offers = match versions.as_slice() {
+        let offers = match self.supported().as_slice() {
             [] => "it does not say what it speaks, perhaps only 2026-07-28".to_owned(),
             versions => format!("it speaks {}", versions.join(", ")),
         };
-        let path =
-            if self.error.is_none() { ", or check --path if there is no MCP server" } else { "" };
         let failure = Failure::new(format!(
             "{} does not take `initialize` of revision {}: HTTP {}; {offers}. The bridge translates no \
-             eras: use a client that speaks a revision of the server's{path}",
+             eras: use a client that speaks a revision of the server's",
             self.endpoint,
             requested.unwrap_or("unknown"),
             self.status,
@@ -154,7 +159,7 @@ impl Bridge {
             if response.status().is_success() {
                 return Ok(Sent::Accepted(response));
             }
-            let refusal = Refusal::read(response, self.http.endpoint()).await;
+            let refusal = Refusal::read(response, &self.http).await;
             let lost = live.filter(|live| live.id.is_some() && refusal.is_lost_session());
             if let Some(live) = lost.filter(|_| std::mem::take(&mut may_renew)) {
                 self.renew(&live).await?;
@@ -252,7 +257,9 @@ impl Bridge {
             let sent = self.http.post(headers, body.clone()).await;
             let is_up = sent.as_ref().is_ok_and(|response| !is_gateway_error(response.status()));
             if is_up {
-                self.reached(Reached::Yes);
+                if sent.as_ref().is_ok_and(|response| knows_us(response.status())) {
+                    self.reached(Reached::Yes);
+                }
                 return sent.map_err(|error| Failure::of_sending(self.http.endpoint(), &error));
             }
             let never_sent = matches!(sent, Err(SendError::NotSent(_)));
@@ -282,6 +289,11 @@ impl Bridge {
 /// Whether a proxy waited in vain for the server, which may be at work still.
 fn is_time_out(sent: &Result<Response<Incoming>, SendError>) -> bool {
     sent.as_ref().is_ok_and(|response| response.status() == StatusCode::GATEWAY_TIMEOUT)
+}
+
+/// Whether this may be an MCP server that has let us in.
+fn knows_us(status: StatusCode) -> bool {
+    !matches!(status.as_u16(), 401 | 403..=405 | 501)
 }
 
 /// What proxies say when the server behind them is not there.

@@ -127,7 +127,7 @@ impl Bridge {
         let delivery = Delivery { may_repeat: true, ..Delivery::default() };
         let response = self.deliver(&delivery, &HeaderMap::new(), lost.initialize.clone()).await?;
         if !response.status().is_success() {
-            let refusal = Refusal::read(response, self.http.endpoint()).await;
+            let refusal = Refusal::read(response, &self.http).await;
             return Err(Failure::new(format!(
                 "the session at {} is lost, and the server refuses a new one: {}",
                 self.http.endpoint(),
