@@ -22,13 +22,13 @@ mod session;
 pub mod sse;
 mod stream;
 
+use std::collections::HashSet;
 use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, watch};
@@ -41,7 +41,7 @@ use client::Http;
 use failure::{Failure, error_message};
 use flights::{Cancelled, Flights, Way};
 use lane::Numbered;
-use message::{FromClient, FromServer, INITIALIZED, LISTEN, Other, Request};
+use message::{FromClient, INITIALIZED, Id, LISTEN, Other, Request, ids_of_refused};
 use param_headers::ParamHeaders;
 use session::Session;
 
@@ -233,11 +233,22 @@ impl Desk {
             Ok(FromClient::Request(request)) => self.ask(request).await,
             Ok(FromClient::Other(other)) => self.tell(other).await,
             Err(error) => {
-                let text = String::from_utf8_lossy(&line);
-                let id = FromServer::parse(&text).and_then(|message| message.id);
+                let ids = ids_of_refused(&String::from_utf8_lossy(&line));
                 let error = RpcError::new(error.code(), error.to_string());
-                self.bridge.write(error_message(id.map(RawValue::get), &error)).await;
+                self.refuse(&ids, &error).await;
             }
+        }
+    }
+
+    /// Tells each request that it is not sent. One whose id is under way has no answer of its own, since
+    /// the client would take that for the other's.
+    async fn refuse(&self, ids: &[Id], error: &RpcError) {
+        let ids: HashSet<&Id> = ids.iter().filter(|id| !self.bridge.flights.has(id)).collect();
+        if ids.is_empty() {
+            self.bridge.write(error_message(None, error)).await;
+        }
+        for id in ids {
+            self.bridge.write(error_message(Some(id.as_json()), error)).await;
         }
     }
 
@@ -259,9 +270,8 @@ impl Desk {
         };
         if let Err(id) = flights.begin(&request.ids, way) {
             let words = format!("a request with the id {} is under way", id.as_json());
-            let error = RpcError::new(INVALID_REQUEST, words);
-            self.bridge.write(error_message(None, &error)).await;
-            return;
+            tracing::warn!("{words}; another one is not sent");
+            return self.refuse(&request.ids, &RpcError::new(INVALID_REQUEST, words)).await;
         }
         let ids = request.ids.clone();
         let (bridge, mut told, barrier) =

@@ -15,6 +15,7 @@ use super::forward::{Refusal, Sent};
 use super::message::{FromServer, Id, Request};
 use super::session::Live;
 use super::stream::{EventStream, MIN_PAUSE, PAUSE, is_stream, resuming};
+use crate::jsonrpc::RpcError;
 use crate::mcp::compact::compact;
 use crate::mcp::headers::SESSION_ID;
 
@@ -97,7 +98,7 @@ impl Bridge {
         let json = client::text(response.into_body(), self.limits.body_bytes).await;
         let json = json.map_err(|error| Failure::of_body(self.http.endpoint(), &error))?;
         if json.trim_start().starts_with('[') {
-            self.pass_batch(&json).await;
+            self.pass_batch(&json, asked).await;
         } else {
             self.pass(&json, Some(asked)).await;
         }
@@ -191,12 +192,8 @@ impl Bridge {
             return;
         }
         let Some(id) = message.id else {
-            // An error about a message that the server could not read.
-            if let (Some(error), Some([id])) =
-                (message.rpc_error(), asked.map(|asked| asked.request.ids.as_slice()))
-                && self.flights.answer(id)
-            {
-                self.write(error_message(Some(id.as_json()), &error)).await;
+            if let (Some(error), Some(asked)) = (message.rpc_error(), asked) {
+                self.pass_nameless(&error, &asked.request.ids).await;
             }
             return;
         };
@@ -209,15 +206,35 @@ impl Bridge {
         }
     }
 
-    /// Answers to a batch.
-    async fn pass_batch(&self, json: &str) {
+    /// Answers to a batch, each of them once.
+    async fn pass_batch(&self, json: &str, asked: &Asked<'_>) {
         let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(json) else { return };
-        let mut is_wanted = false;
-        for id in items.iter().filter_map(|item| FromServer::parse(item.get())?.id) {
-            is_wanted |= self.flights.answer(&Id::of(id));
+        let (mut wanted, mut nameless) = (Vec::with_capacity(items.len()), None);
+        for item in &items {
+            let Some(message) = FromServer::parse(item.get()) else { continue };
+            match message.id {
+                Some(id) if message.is_answer() && !self.flights.answer(&Id::of(id)) => {}
+                None if message.is_answer() => nameless = message.rpc_error().or(nameless),
+                _ => wanted.push(*item),
+            }
         }
-        if is_wanted {
+        if wanted.len() == items.len() {
             self.write(compact(json).into_owned().into_bytes()).await;
+        } else if !wanted.is_empty() {
+            let items: Vec<_> = wanted.iter().map(|item| compact(item.get())).collect();
+            self.write(format!("[{}]", items.join(",")).into_bytes()).await;
+        }
+        if let Some(error) = nameless {
+            self.pass_nameless(&error, &asked.request.ids).await;
+        }
+    }
+
+    /// An error about a message that the server could not read: it is the answer to all that wait.
+    async fn pass_nameless(&self, error: &RpcError, ids: &[Id]) {
+        for id in ids {
+            if self.flights.answer(id) {
+                self.write(error_message(Some(id.as_json()), error)).await;
+            }
         }
     }
 

@@ -80,6 +80,11 @@ impl Flights {
         Ok(())
     }
 
+    /// Whether it is under way.
+    pub(super) fn has(&self, id: &Id) -> bool {
+        self.lock().contains_key(id)
+    }
+
     /// What runs them.
     pub(super) fn set_task(&self, ids: &[Id], task: &AbortHandle) {
         let mut flights = self.lock();

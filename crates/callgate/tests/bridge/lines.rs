@@ -59,28 +59,6 @@ async fn b66_d28_pretty_printed_answers_become_one_line() {
 }
 
 #[tokio::test]
-async fn batches_pass_as_they_are() {
-    let server = Fake::start(|seen| {
-        let Some(items) = seen.body.as_array() else { return Answer::empty(202) };
-        let answers: Vec<Value> = items
-            .iter()
-            .filter(|item| item.get("id").is_some())
-            .map(|item| json!({"jsonrpc": "2.0", "id": item["id"], "result": {}}))
-            .collect();
-        if answers.is_empty() { Answer::empty(202) } else { Answer::json(200, &json!(answers)) }
-    })
-    .await;
-    let mut client = Client::start(&server.url());
-    let request = |id: i64| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
-    let notification = json!({"jsonrpc": "2.0", "method": "notifications/progress"});
-    client.send(json!([request(1), notification, request(2)])).await;
-    assert_eq!(client.next().await.as_array().unwrap().len(), 2);
-    client.send(json!([notification])).await;
-    client.send(json!([request(3)])).await;
-    assert_eq!(client.next().await[0]["id"], 3);
-}
-
-#[tokio::test]
 async fn users_17_the_end_of_the_input_lets_requests_finish_and_ends_the_session() {
     let (stream, opened) = Answer::stream();
     let opened = std::sync::Mutex::new(Some(opened));
