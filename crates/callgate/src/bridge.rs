@@ -18,6 +18,7 @@ mod lane;
 mod message;
 mod options;
 mod param_headers;
+mod send_error;
 mod session;
 pub mod sse;
 mod stream;
@@ -165,6 +166,11 @@ impl Bridge {
         }
     }
 
+    /// Whether the server was there the last time.
+    fn was_there(&self) -> bool {
+        *self.was_reached.lock().unwrap_or_else(PoisonError::into_inner) == Some(true)
+    }
+
     /// Ends the session, if there is one.
     async fn end_session(&self) {
         let Some(live) = self.session.live().filter(|live| live.id.is_some()) else { return };
@@ -257,7 +263,7 @@ impl Desk {
         let limit = self.bridge.limits.in_flight;
         if flights.len() + request.ids.len() > limit {
             let failure = Failure::new(format!("no more than {limit} requests at once"));
-            for id in &request.ids {
+            for id in request.ids.iter().collect::<HashSet<_>>() {
                 self.bridge.write(failure.message(id, self.bridge.http.endpoint())).await;
             }
             return;

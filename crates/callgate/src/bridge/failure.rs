@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use super::client::{BodyError, SendError};
+use super::client::BodyError;
 use super::credential::Credential;
 use super::endpoint::Endpoint;
 use super::message::Id;
+use super::send_error::SendError;
 use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
 
 /// For answers that no MCP server would give.
@@ -38,6 +39,13 @@ impl Failure {
         self
     }
 
+    /// With another sentence.
+    pub(super) fn and(mut self, sentence: &str) -> Self {
+        self.words.push_str(". ");
+        self.words.push_str(sentence);
+        self
+    }
+
     /// For people.
     pub(super) fn words(&self) -> &str {
         &self.words
@@ -45,21 +53,7 @@ impl Failure {
 
     /// No connection, or one that broke.
     pub(super) fn of_sending(endpoint: &Endpoint, error: &SendError) -> Self {
-        let words = error.words();
-        Self::new(match error {
-            SendError::NotSent(_) => format!(
-                "cannot reach {endpoint}: {words}. Is the server running? Check --host and --port, or \
-                 --url"
-            ),
-            SendError::Untrusted(_) => format!(
-                "cannot trust {endpoint}: {words}. If its certificate is signed by your own authority, \
-                 name that with --ca-file"
-            ),
-            SendError::Broken(_) => format!(
-                "the connection to {endpoint} broke before the answer came: {words}. The request may \
-                 have been carried out; look before you send it again"
-            ),
-        })
+        Self::new(error.advice(endpoint))
     }
 
     /// An answer that could not be read.
