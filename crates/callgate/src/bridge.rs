@@ -10,6 +10,7 @@ mod client;
 mod clock;
 mod connector;
 mod credential;
+mod cut;
 mod endpoint;
 mod failure;
 mod flights;
@@ -22,11 +23,12 @@ mod send_error;
 mod session;
 pub mod sse;
 mod stream;
+mod wishes;
 
 use std::collections::HashSet;
 use std::io;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -39,12 +41,15 @@ use crate::jsonrpc::{INVALID_REQUEST, RpcError};
 use crate::lines::{Line, read_line};
 use answer::LINGER;
 use client::Http;
+use cut::id_of_cut;
 use failure::{Failure, error_message};
 use flights::{Cancelled, Flights, Way};
 use lane::Numbered;
 use message::{FromClient, INITIALIZED, Id, LISTEN, Other, Request, ids_of_refused};
 use param_headers::ParamHeaders;
+use send_error::SendError;
 use session::Session;
+use wishes::Wishes;
 
 pub use client::NoTls;
 pub use endpoint::{Endpoint, EndpointError};
@@ -122,16 +127,18 @@ struct Bridge {
     session: Session,
     flights: Flights,
     param_headers: ParamHeaders,
+    wishes: Wishes,
     lines: mpsc::Sender<Vec<u8>>,
     /// Whether the server was there the last time; nothing before the first.
-    was_reached: Mutex<Option<bool>>,
+    reached: Mutex<Option<Reached>>,
 }
 
 /// Whether the server is there.
-#[derive(Clone, Copy)]
-enum Reached<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reached {
     Yes,
-    No(&'a str),
+    /// And why not.
+    No(String),
 }
 
 impl Bridge {
@@ -142,8 +149,9 @@ impl Bridge {
             session: Session::default(),
             flights: Flights::default(),
             param_headers: ParamHeaders::default(),
+            wishes: Wishes::default(),
             lines,
-            was_reached: Mutex::default(),
+            reached: Mutex::default(),
         })
     }
 
@@ -153,10 +161,10 @@ impl Bridge {
     }
 
     /// Says so when that has changed.
-    fn reached(&self, reached: Reached<'_>) {
-        let is_there = matches!(reached, Reached::Yes);
-        let mut was = self.was_reached.lock().unwrap_or_else(PoisonError::into_inner);
-        if was.replace(is_there) == Some(is_there) {
+    fn set_reached(&self, reached: Reached) {
+        let is_there = reached == Reached::Yes;
+        let before = self.last_reached().replace(reached.clone());
+        if before.is_some_and(|before| (before == Reached::Yes) == is_there) {
             return;
         }
         let endpoint = self.http.endpoint();
@@ -166,9 +174,23 @@ impl Bridge {
         }
     }
 
-    /// Whether the server was there the last time.
-    fn was_there(&self) -> bool {
-        *self.was_reached.lock().unwrap_or_else(PoisonError::into_inner) == Some(true)
+    fn last_reached(&self) -> MutexGuard<'_, Option<Reached>> {
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For requests that nobody waits for any longer.
+    fn gave_up(&self) -> Failure {
+        let endpoint = self.http.endpoint();
+        match &*self.last_reached() {
+            Some(Reached::No(why)) => {
+                Failure::of_sending(endpoint, &SendError::NotSent(why.clone()))
+            }
+            _ => Failure::new(format!(
+                "the input ended, and {endpoint} did not answer within {:?} after that. The request may \
+                 have been carried out; look before you send it again",
+                self.limits.end
+            )),
+        }
     }
 
     /// Ends the session, if there is one.
@@ -215,10 +237,10 @@ impl Desk {
             while self.background.try_join_next().is_some() {}
             match line {
                 Line::End => break,
-                Line::TooLong => {
+                Line::TooLong(ends) => {
                     let words = format!("the message is longer than {limit} bytes");
                     let error = RpcError::new(INVALID_REQUEST, words);
-                    self.bridge.write(error_message(None, &error)).await;
+                    self.refuse(id_of_cut(&ends).as_slice(), &error).await;
                 }
                 Line::Text(line) if line.iter().all(u8::is_ascii_whitespace) => {}
                 Line::Text(line) => self.take(line.into()).await,
@@ -231,7 +253,18 @@ impl Desk {
             let _ = told.wait_for(|told| *told >= last).await;
         };
         let _ = tokio::time::timeout(self.bridge.limits.end, finished).await;
+        // A client that does not read holds up no end.
+        let _ = tokio::time::timeout(LAST_WORDS, self.give_up()).await;
         Ok(())
+    }
+
+    /// Ends what is under way, and says so.
+    async fn give_up(&mut self) {
+        self.tasks.shutdown().await;
+        let failure = self.bridge.gave_up();
+        for id in self.bridge.flights.take_waiting() {
+            self.bridge.write(failure.message(&id, self.bridge.http.endpoint())).await;
+        }
     }
 
     async fn take(&mut self, line: Bytes) {

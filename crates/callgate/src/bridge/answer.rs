@@ -242,8 +242,11 @@ impl Bridge {
     fn note(&self, asked: &Asked<'_>, message: &FromServer<'_>) {
         let Some(result) = message.result else { return };
         if asked.request.is_handshake() {
+            self.wishes.forget();
             self.session.open(&asked.request.body, asked.session_id.clone(), result);
-        } else if &*asked.request.method == "tools/list" && asked.request.modern.is_some() {
+        } else if asked.request.modern.is_none() {
+            self.wishes.note(asked.request);
+        } else if &*asked.request.method == "tools/list" {
             self.param_headers.learn(result);
         }
     }

@@ -151,6 +151,12 @@ impl Flights {
         }
     }
 
+    /// Ends all; those that wait for an answer come back.
+    pub(super) fn take_waiting(&self) -> Vec<Id> {
+        let all = std::mem::take(&mut *self.lock());
+        all.into_iter().filter(|(_, flight)| flight.is_waiting()).map(|(id, _)| id).collect()
+    }
+
     /// Ends those that would never end.
     pub(super) fn end_listening(&self) {
         self.lock().retain(|_, flight| {

@@ -272,7 +272,7 @@ impl Bridge {
                 && !is_gateway_error(status)
             {
                 if knows_us(status) {
-                    self.reached(Reached::Yes);
+                    self.set_reached(Reached::Yes);
                 }
                 return sent.map_err(|error| self.not_sent(&error));
             }
@@ -293,9 +293,8 @@ impl Bridge {
             if never_left {
                 self.flights.set_sent(delivery.ids, false);
             }
-            self.reached(Reached::No(
-                error.map_or("something in front of it answers", SendError::words),
-            ));
+            let why = error.map_or("something in front of it answers", SendError::words);
+            self.set_reached(Reached::No(why.to_owned()));
             // A port that is forwarded to a server which is not up breaks connections too.
             tokio::time::sleep(if breaks > 0 { BREAK_PAUSE } else { pause }).await;
             pause = (pause * 2).min(MAX_PAUSE);
@@ -305,7 +304,7 @@ impl Bridge {
     fn not_sent(&self, error: &SendError) -> Failure {
         let endpoint = self.http.endpoint();
         let failure = Failure::of_sending(endpoint, error);
-        let was_there = self.was_there();
+        let was_there = *self.last_reached() == Some(Reached::Yes);
         match error {
             SendError::Broken(_) if !was_there && !endpoint.is_https() => {
                 failure.and("If the server speaks TLS, try --protocol https")

@@ -117,6 +117,7 @@ impl Bridge {
         let told = self.deliver(&delivery, &headers, body.into());
         let told = tokio::time::timeout(self.limits.delivery, told).await;
         told.map_err(|_| Failure::new("the server did not take `notifications/initialized`"))??;
+        self.wish_again(&headers).await;
         self.session.live.send_replace(Some(Arc::new(live)));
         tracing::info!("the session was lost; there is a new one");
         Ok(())
