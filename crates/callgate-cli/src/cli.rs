@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use callgate::Mask;
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand};
 
 /// Turns the JSON-RPC methods that an application already has into MCP tools, and lets each caller
 /// use only the ones that they may.
@@ -14,6 +15,19 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Reads the command line, or says what is wrong with it and ends.
+    pub(crate) fn read() -> Self {
+        let cli = Self::parse();
+        let given = cli.global.given().filter(|_| matches!(cli.command, Command::Bridge(_)));
+        if let Some(option) = given {
+            let words = format!("'{option}' does nothing for 'bridge', which has no registry");
+            Self::command().error(ErrorKind::ArgumentConflict, words).exit();
+        }
+        cli
+    }
 }
 
 #[derive(Debug, Args)]
@@ -27,6 +41,15 @@ pub(crate) struct Global {
     /// Defaults for a kind of application: festi or drupal
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) preset: Option<String>,
+}
+
+impl Global {
+    /// One of them that was given.
+    fn given(&self) -> Option<&'static str> {
+        let database = self.database.as_ref().map(|_| "--database");
+        let config = self.config.as_ref().map(|_| "--config");
+        database.or(config).or_else(|| self.preset.as_ref().map(|_| "--preset"))
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -83,6 +106,7 @@ pub(crate) struct Serve {
 }
 
 #[derive(Debug, Args)]
+#[command(args = without_registry())]
 pub(crate) struct Bridge {
     /// http or https
     #[arg(long, value_enum, default_value = "http")]
@@ -91,7 +115,7 @@ pub(crate) struct Bridge {
     #[arg(long, default_value = "localhost")]
     pub(crate) host: String,
     /// The server's port
-    #[arg(long, default_value_t = 8080)]
+    #[arg(long, default_value_t = 8080, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
     /// Where on the server MCP is
     #[arg(long, default_value = "/")]
@@ -99,18 +123,26 @@ pub(crate) struct Bridge {
     /// Protocol, host, port and path at once, such as `https://example.com/mcp`
     #[arg(long, conflicts_with_all = ["protocol", "host", "port", "path"])]
     pub(crate) url: Option<String>,
-    /// Who the client is; others on this machine can see it here, so better use `CALLGATE_TOKEN`
+    /// Who the client is, in place of `CALLGATE_TOKEN`; others on this machine can see it here, so better
+    /// use that
     #[arg(long, conflicts_with = "token_file")]
     pub(crate) token: Option<String>,
-    /// A file with the token
+    /// A file with the token, in place of `CALLGATE_TOKEN`
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// A file, in PEM, with certificates of authorities to trust beside those of the system
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// A further header, `Name: value`; may repeat
+    /// A further header, `Name: value`; may repeat. `Authorization` is sent in place of any token
     #[arg(long = "header", value_name = "HEADER", num_args = 1..)]
     pub(crate) headers: Vec<String>,
+}
+
+/// The options of all commands, where they would do nothing: out of the help, and refused when given.
+fn without_registry() -> [Arg; 3] {
+    let hidden = |name: &'static str| Arg::new(name).long(name).hide(true);
+    let path = clap::value_parser!(PathBuf);
+    [hidden("database"), hidden("config").value_parser(path), hidden("preset")]
 }
 
 /// How the bridge connects.

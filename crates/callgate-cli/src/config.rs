@@ -103,7 +103,7 @@ pub(crate) const KEYS: &[Key] = &[
 const OTHER_VARIABLES: [&str; 2] = ["CALLGATE_CONFIG", TOKEN_VARIABLE];
 
 /// Who the client is, over stdio and for the bridge.
-const TOKEN_VARIABLE: &str = "CALLGATE_TOKEN";
+pub(crate) const TOKEN_VARIABLE: &str = "CALLGATE_TOKEN";
 
 /// What Kubernetes sets in every container for a service that is named `callgate`.
 const SERVICE_VARIABLES: [&str; 2] = ["CALLGATE_SERVICE_", "CALLGATE_PORT"];
@@ -142,6 +142,11 @@ impl Secret {
     pub(crate) fn of_environment() -> Option<Self> {
         let token = std::env::var_os(TOKEN_VARIABLE)?;
         Self::new(&token.to_string_lossy())
+    }
+
+    /// Whether `CALLGATE_TOKEN` is there, with or without something in it.
+    pub(crate) fn is_in_environment() -> bool {
+        std::env::var_os(TOKEN_VARIABLE).is_some()
     }
 
     /// Without the white space around it; an empty one is none.

@@ -15,7 +15,6 @@ mod standard_streams;
 use std::process::ExitCode;
 
 use callgate_registry::StoreError;
-use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
 use crate::config::Config;
@@ -25,7 +24,7 @@ use crate::printer::Printer;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::read();
     let mut printer = Printer::stdio();
     match run(cli, &mut printer) {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,6 +9,9 @@ mod answer;
 mod client;
 mod clock;
 mod connector;
+mod credential;
+mod cut;
+mod endpoint;
 mod failure;
 mod flights;
 mod forward;
@@ -16,17 +19,19 @@ mod lane;
 mod message;
 mod options;
 mod param_headers;
+mod send_error;
 mod session;
 pub mod sse;
 mod stream;
+mod wishes;
 
+use std::collections::HashSet;
 use std::io;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, watch};
@@ -36,15 +41,19 @@ use crate::jsonrpc::{INVALID_REQUEST, RpcError};
 use crate::lines::{Line, read_line};
 use answer::LINGER;
 use client::Http;
+use cut::id_of_cut;
 use failure::{Failure, error_message};
 use flights::{Cancelled, Flights, Way};
 use lane::Numbered;
-use message::{FromClient, FromServer, INITIALIZED, LISTEN, Other, Request};
+use message::{FromClient, INITIALIZED, Id, LISTEN, Other, Request, ids_of_refused};
 use param_headers::ParamHeaders;
+use send_error::SendError;
 use session::Session;
+use wishes::Wishes;
 
 pub use client::NoTls;
-pub use options::{CertificateError, Endpoint, EndpointError, HeaderError, Limits, Options};
+pub use endpoint::{Endpoint, EndpointError};
+pub use options::{CertificateError, HeaderError, Limits, Options};
 
 /// So many messages wait for a client that does not read.
 const MAX_UNREAD: usize = 64;
@@ -118,16 +127,18 @@ struct Bridge {
     session: Session,
     flights: Flights,
     param_headers: ParamHeaders,
+    wishes: Wishes,
     lines: mpsc::Sender<Vec<u8>>,
     /// Whether the server was there the last time; nothing before the first.
-    was_reached: Mutex<Option<bool>>,
+    reached: Mutex<Option<Reached>>,
 }
 
 /// Whether the server is there.
-#[derive(Clone, Copy)]
-enum Reached<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reached {
     Yes,
-    No(&'a str),
+    /// And why not.
+    No(String),
 }
 
 impl Bridge {
@@ -138,8 +149,9 @@ impl Bridge {
             session: Session::default(),
             flights: Flights::default(),
             param_headers: ParamHeaders::default(),
+            wishes: Wishes::default(),
             lines,
-            was_reached: Mutex::default(),
+            reached: Mutex::default(),
         })
     }
 
@@ -149,16 +161,35 @@ impl Bridge {
     }
 
     /// Says so when that has changed.
-    fn reached(&self, reached: Reached<'_>) {
-        let is_there = matches!(reached, Reached::Yes);
-        let mut was = self.was_reached.lock().unwrap_or_else(PoisonError::into_inner);
-        if was.replace(is_there) == Some(is_there) {
+    fn set_reached(&self, reached: Reached) {
+        let is_there = reached == Reached::Yes;
+        let before = self.last_reached().replace(reached.clone());
+        if before.is_some_and(|before| (before == Reached::Yes) == is_there) {
             return;
         }
         let endpoint = self.http.endpoint();
         match reached {
             Reached::Yes => tracing::info!("connected to {endpoint}"),
             Reached::No(why) => tracing::info!("waiting for {endpoint}: {why}"),
+        }
+    }
+
+    fn last_reached(&self) -> MutexGuard<'_, Option<Reached>> {
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For requests that nobody waits for any longer.
+    fn gave_up(&self) -> Failure {
+        let endpoint = self.http.endpoint();
+        match &*self.last_reached() {
+            Some(Reached::No(why)) => {
+                Failure::of_sending(endpoint, &SendError::NotSent(why.clone()))
+            }
+            _ => Failure::new(format!(
+                "the input ended, and {endpoint} did not answer within {:?} after that. The request may \
+                 have been carried out; look before you send it again",
+                self.limits.end
+            )),
         }
     }
 
@@ -206,10 +237,10 @@ impl Desk {
             while self.background.try_join_next().is_some() {}
             match line {
                 Line::End => break,
-                Line::TooLong => {
+                Line::TooLong(ends) => {
                     let words = format!("the message is longer than {limit} bytes");
                     let error = RpcError::new(INVALID_REQUEST, words);
-                    self.bridge.write(error_message(None, &error)).await;
+                    self.refuse(id_of_cut(&ends).as_slice(), &error).await;
                 }
                 Line::Text(line) if line.iter().all(u8::is_ascii_whitespace) => {}
                 Line::Text(line) => self.take(line.into()).await,
@@ -222,7 +253,18 @@ impl Desk {
             let _ = told.wait_for(|told| *told >= last).await;
         };
         let _ = tokio::time::timeout(self.bridge.limits.end, finished).await;
+        // A client that does not read holds up no end.
+        let _ = tokio::time::timeout(LAST_WORDS, self.give_up()).await;
         Ok(())
+    }
+
+    /// Ends what is under way, and says so.
+    async fn give_up(&mut self) {
+        self.tasks.shutdown().await;
+        let failure = self.bridge.gave_up();
+        for id in self.bridge.flights.take_waiting() {
+            self.bridge.write(failure.message(&id, self.bridge.http.endpoint())).await;
+        }
     }
 
     async fn take(&mut self, line: Bytes) {
@@ -230,11 +272,22 @@ impl Desk {
             Ok(FromClient::Request(request)) => self.ask(request).await,
             Ok(FromClient::Other(other)) => self.tell(other).await,
             Err(error) => {
-                let text = String::from_utf8_lossy(&line);
-                let id = FromServer::parse(&text).and_then(|message| message.id);
+                let ids = ids_of_refused(&String::from_utf8_lossy(&line));
                 let error = RpcError::new(error.code(), error.to_string());
-                self.bridge.write(error_message(id.map(RawValue::get), &error)).await;
+                self.refuse(&ids, &error).await;
             }
+        }
+    }
+
+    /// Tells each request that it is not sent. One whose id is under way has no answer of its own, since
+    /// the client would take that for the other's.
+    async fn refuse(&self, ids: &[Id], error: &RpcError) {
+        let ids: HashSet<&Id> = ids.iter().filter(|id| !self.bridge.flights.has(id)).collect();
+        if ids.is_empty() {
+            self.bridge.write(error_message(None, error)).await;
+        }
+        for id in ids {
+            self.bridge.write(error_message(Some(id.as_json()), error)).await;
         }
     }
 
@@ -243,7 +296,7 @@ impl Desk {
         let limit = self.bridge.limits.in_flight;
         if flights.len() + request.ids.len() > limit {
             let failure = Failure::new(format!("no more than {limit} requests at once"));
-            for id in &request.ids {
+            for id in request.ids.iter().collect::<HashSet<_>>() {
                 self.bridge.write(failure.message(id, self.bridge.http.endpoint())).await;
             }
             return;
@@ -256,9 +309,8 @@ impl Desk {
         };
         if let Err(id) = flights.begin(&request.ids, way) {
             let words = format!("a request with the id {} is under way", id.as_json());
-            let error = RpcError::new(INVALID_REQUEST, words);
-            self.bridge.write(error_message(None, &error)).await;
-            return;
+            tracing::warn!("{words}; another one is not sent");
+            return self.refuse(&request.ids, &RpcError::new(INVALID_REQUEST, words)).await;
         }
         let ids = request.ids.clone();
         let (bridge, mut told, barrier) =

@@ -8,10 +8,38 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 pub(crate) enum Line {
     /// Without its end.
     Text(Vec<u8>),
-    /// It was read to its end, and let go.
-    TooLong,
+    /// It was read to its end, and let go but for its ends.
+    TooLong(Ends),
     /// Nothing more comes.
     End,
+}
+
+/// So much is kept of either end of a line that is too long.
+const KEPT: usize = 1024;
+
+/// How a line begins and ends.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) head: Vec<u8>,
+    pub(crate) tail: Vec<u8>,
+}
+
+impl Ends {
+    /// Of a line that has become too long.
+    fn of(line: &[u8], part: &[u8]) -> Self {
+        let head = line.iter().chain(part).take(KEPT).copied().collect();
+        let mut ends = Self { head, tail: Vec::new() };
+        ends.push(line);
+        ends.push(part);
+        ends
+    }
+
+    fn push(&mut self, part: &[u8]) {
+        let from = part.len().saturating_sub(KEPT);
+        self.tail.extend_from_slice(part.get(from..).unwrap_or_default());
+        let surplus = self.tail.len().saturating_sub(KEPT);
+        self.tail.drain(..surplus);
+    }
 }
 
 /// Reads one line.
@@ -20,28 +48,49 @@ pub(crate) async fn read_line(
     limit: usize,
 ) -> io::Result<Line> {
     let mut line = Vec::new();
-    let mut is_too_long = false;
+    let mut cut: Option<Ends> = None;
     loop {
         let chunk = input.fill_buf().await?;
         if chunk.is_empty() {
-            return Ok(match (is_too_long, line.is_empty()) {
-                (true, _) => Line::TooLong,
-                (false, true) => Line::End,
-                (false, false) => Line::Text(line),
+            return Ok(match (cut, line.is_empty()) {
+                (Some(ends), _) => Line::TooLong(ends),
+                (None, true) => Line::End,
+                (None, false) => Line::Text(line),
             });
         }
         let end = chunk.iter().position(|byte| *byte == b'\n');
         let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
-        if line.len() + part.len() > limit {
-            is_too_long = true;
-            line.clear();
-        } else if !is_too_long {
-            line.extend_from_slice(part);
+        match &mut cut {
+            Some(ends) => ends.push(part),
+            None if line.len() + part.len() > limit => {
+                cut = Some(Ends::of(&line, part));
+                line = Vec::new();
+            }
+            None => line.extend_from_slice(part),
         }
         let used = end.map_or(chunk.len(), |end| end + 1);
         input.consume(used);
         if end.is_some() {
-            return Ok(if is_too_long { Line::TooLong } else { Line::Text(line) });
+            return Ok(cut.map_or(Line::Text(line), Line::TooLong));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn of_a_line_that_is_too_long_both_ends_are_kept_however_it_comes() {
+        let line: Vec<u8> = (0..5000_usize).map(|n| b'a' + u8::try_from(n % 26).unwrap()).collect();
+        let text = [&line[..], b"\nnext"].concat();
+        for size in [1, 7, 1000, 1024, 4096, 10_000] {
+            let mut input = tokio::io::BufReader::with_capacity(size, &text[..]);
+            let Line::TooLong(ends) = read_line(&mut input, 3000).await.unwrap() else { panic!() };
+            assert_eq!((&ends.head[..], &ends.tail[..]), (&line[..KEPT], &line[5000 - KEPT..]));
+            assert!(
+                matches!(read_line(&mut input, 3000).await, Ok(Line::Text(next)) if next == b"next")
+            );
         }
     }
 }

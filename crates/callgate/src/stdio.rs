@@ -132,7 +132,7 @@ impl Server {
             while self.listeners.try_join_next().is_some() {}
             match line {
                 Line::End => break,
-                Line::TooLong => {
+                Line::TooLong(_) => {
                     let limit = self.options.max_line_bytes;
                     let message = format!("the message is longer than {limit} bytes");
                     let reject = Reject::with_status(413, INVALID_REQUEST, message);

@@ -1,14 +1,16 @@
 //! `callgate bridge`: standard input and output of a client, an MCP server over HTTP.
 
+mod place;
+mod token;
+
 use std::path::Path;
 
 use anyhow::Context as _;
-use callgate::bridge::{self, BridgeError, Endpoint, HeaderError, Options};
+use callgate::bridge::{self, BridgeError, Options};
 use tokio::io::BufReader;
 
-use crate::cli::{Bridge, Protocol};
-use crate::config::{LogFormat, Secret};
-use crate::errors::hinted;
+use crate::cli::Bridge;
+use crate::config::LogFormat;
 use crate::printer::Printer;
 use crate::standard_streams::{Input, Output};
 use crate::{config, logging, server};
@@ -52,11 +54,12 @@ fn stay_small() {
 }
 
 fn options(arguments: &Bridge, printer: &mut Printer) -> anyhow::Result<Options> {
-    let mut options = Options::new(endpoint(arguments)?);
-    if let Some(token) = token(arguments, printer)? {
-        options = options.token(token.expose()).map_err(bad_token)?;
-    }
+    let options = Options::new(place::endpoint(arguments)?);
+    let mut options = token::with_token(options, arguments, printer)?;
     for line in header_lines(&arguments.headers) {
+        if line.trim_start().to_ascii_lowercase().starts_with("authorization") {
+            token::warn_of_process_list("--header Authorization", printer);
+        }
         options = options.header(&line).context("`--header` is not right")?;
     }
     if let Some(path) = &arguments.ca_file {
@@ -65,54 +68,6 @@ fn options(arguments: &Bridge, printer: &mut Printer) -> anyhow::Result<Options>
         options = options.ca_certificates(&pem).with_context(context)?;
     }
     Ok(options)
-}
-
-fn endpoint(arguments: &Bridge) -> anyhow::Result<Endpoint> {
-    if let Some(url) = &arguments.url {
-        return url.parse().context("`--url` is not right");
-    }
-    let scheme = match arguments.protocol {
-        Protocol::Http => "http",
-        Protocol::Https => "https",
-    };
-    let host = match arguments.host.trim() {
-        host if host.contains(':') && !host.starts_with('[') => format!("[{host}]"),
-        host => host.to_owned(),
-    };
-    let path = arguments.path.trim();
-    let slash = if path.starts_with('/') { "" } else { "/" };
-    let url = format!("{scheme}://{host}:{}{slash}{path}", arguments.port);
-    url.parse().context("`--host` or `--path` is not right")
-}
-
-/// From a file, the command line or the environment, in this order.
-fn token(arguments: &Bridge, printer: &mut Printer) -> anyhow::Result<Option<Secret>> {
-    if let Some(path) = &arguments.token_file {
-        let text = std::fs::read_to_string(path).with_context(|| cannot_read(path))?;
-        let token = Secret::new(text.trim_start_matches('\u{feff}'));
-        return match token {
-            Some(token) => Ok(Some(token)),
-            None => anyhow::bail!("there is no token in `{}`", path.display()),
-        };
-    }
-    let named = arguments.token.as_deref().and_then(Secret::new);
-    if named.is_some() {
-        printer.talk(
-            "callgate: others on this machine can see `--token`; use `CALLGATE_TOKEN` or \
-             `--token-file`",
-        );
-    }
-    Ok(named.or_else(Secret::of_environment))
-}
-
-fn bad_token(error: HeaderError) -> anyhow::Error {
-    match error {
-        HeaderError::Placeholder(_, placeholder) => hinted(
-            format!("the token is `{placeholder}`, which your client did not fill in"),
-            "give the token in the environment of the program, as `CALLGATE_TOKEN`",
-        ),
-        _ => anyhow::anyhow!("the token has characters that no token can have"),
-    }
 }
 
 fn cannot_read(path: &Path) -> String {

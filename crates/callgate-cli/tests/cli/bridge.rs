@@ -132,7 +132,9 @@ fn b65_options_in_any_order_make_the_url() {
     assert_eq!(url(&["--path", "/rpc/v1/", "--port", &port, "--host", "127.0.0.1"]), expected);
     assert_eq!(url(&["--host", "127.0.0.1", "--port", &port, "--path", "rpc/v1/"]), expected);
     assert_eq!(url(&["--url", &expected]), expected);
-    assert_eq!(url(&["--host", "::1", "--port", &port]), format!("http://[::1]:{port}/"));
+    for address in ["::1", "[::1]"] {
+        assert_eq!(url(&["--host", address, "--port", &port]), format!("http://[::1]:{port}/"));
+    }
 }
 
 #[test]
@@ -149,6 +151,25 @@ fn b65_wrong_options_are_refused_without_their_secrets() {
         (&["--ca-file", "nowhere"], 1, "cannot read `nowhere`"),
         (&["--protocol", "gopher"], 2, "possible values"),
         (&["--url", "http://a/", "--host", "b"], 2, "cannot be used with"),
+        (&["--url", "http://localhost:99999/"], 1, "`--url` is not right: the port must be"),
+        (&["--url", "http://localhost/#s3cret"], 1, "`#` and what follows it is never sent"),
+        (&["--host", "localhost/mcp"], 1, "what follows it goes to `--path`"),
+        (&["--host", "localhost?s3cret"], 1, "what follows it goes to `--path`"),
+        (&["--host", "localhost#s3cret"], 1, "what follows it goes to `--path`"),
+        (&["--host", "me:s3cret@localhost"], 1, "do not belong into `--host`"),
+        (&["--host", "http://localhost"], 1, "a whole URL goes to `--url`"),
+        (&["--host", "127.0.0.1:8080"], 1, "the port goes to `--port`"),
+        (&["--host", "[::1]:8080"], 1, "the port goes to `--port`"),
+        (&["--host", "localhost:8080"], 1, "the port goes to `--port`"),
+        (&["--host", ""], 1, "`--host` is not right"),
+        (&["--host", "two words"], 1, "`--host` is not right"),
+        (&["--path", "http://localhost/mcp"], 1, "a whole URL goes to `--url`"),
+        (&["--path", "/mcp#s3cret"], 1, "`--path` is not right: `#`"),
+        (&["--port", "0"], 2, "1..=65535"),
+        (&["--port", "99999"], 2, "1..=65535"),
+        (&["--database", "sqlite:x.db"], 2, "'--database' does nothing for 'bridge'"),
+        (&["--config", "x.toml"], 2, "'--config' does nothing for 'bridge'"),
+        (&["--preset", "festi"], 2, "'--preset' does nothing for 'bridge'"),
     ] {
         let ran = place.run(&[&["bridge"], arguments].concat());
         let (found, talk) = ran.failure();
@@ -186,6 +207,55 @@ fn b66_the_token_is_taken_from_the_environment_a_file_or_the_command_line() {
     );
     assert!(warned.contains("others on this machine can see `--token`"), "{warned}");
     assert!(!quiet.contains("--token"), "{quiet}");
+}
+
+#[test]
+fn b66_a_token_that_is_refused_is_told_from_one_that_is_missing() {
+    let place = Place::new();
+    let server = place.serve(&["--demo", "--require-auth"]);
+    let port = server.address().port().to_string();
+    let talk = |arguments: &[&str], variable: Option<&str>| {
+        let mut command = place.command(&[&["bridge", "--port", &port], arguments].concat());
+        command.envs(variable.map(|token| ("CALLGATE_TOKEN", token)));
+        let mut bridge = Bridge::start(command);
+        assert!(bridge.ask(1, "initialize", &json!({})).get("error").is_some());
+        let (_, _, talk) = bridge.leave();
+        assert_eq!(talk.matches("answered HTTP 401").count(), 1, "once: {talk}");
+        assert!(!talk.contains("connected to"), "{talk}");
+        talk
+    };
+    assert!(talk(&[], None).contains("set CALLGATE_TOKEN"));
+    let wrong = talk(&[], Some(TOKEN));
+    assert!(wrong.contains("refused the token (from CALLGATE_TOKEN): it may be"), "{wrong}");
+    assert!(talk(&["--token", TOKEN], None).contains("(from --token)"));
+    let header = talk(&["--header", "Authorization: Bearer 'x'"], Some(TOKEN));
+    assert!(header.contains("(from --header)") && header.contains("has quotes"), "{header}");
+    assert!(header.contains("others on this machine can see `--header Authorization`"), "{header}");
+    for (arguments, variable, words) in [
+        (&[][..], Some(""), "`CALLGATE_TOKEN` is empty: the bridge goes without a token"),
+        (&["--token", ""], None, "`--token` is empty: the bridge goes without a token"),
+        (&["--path", "/?key=x"], None, "what follows `?` in `--path` is sent as it is"),
+    ] {
+        let talk = talk(arguments, variable);
+        assert!(talk.contains("WARN") && talk.contains(words), "{talk}");
+    }
+}
+
+#[test]
+fn b66_a_token_that_is_made_for_the_demo_outlives_its_start() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let create = ["token", "create", "admin", "--database", "sqlite:callgate-demo.db"];
+    let token = place.ok(&create).trim().to_owned();
+    let expected = server.tools(&server.token("admin")).len();
+    drop(server);
+    let server = place.serve(&["--demo"]);
+    let port = server.address().port().to_string();
+    let mut command = place.command(&["bridge", "--port", &port]);
+    command.env("CALLGATE_TOKEN", token);
+    let tools = Bridge::start(command).ask(1, "tools/list", &json!({}))["result"]["tools"].clone();
+    assert_eq!(tools.as_array().unwrap().len(), expected);
+    assert!(expected > server.tools("").len());
 }
 
 #[test]
@@ -269,7 +339,10 @@ fn users_17_it_goes_with_its_client_whatever_is_under_way() {
     bridge.ask(2, "ping", &json!({}));
     let started = Instant::now();
     let (code, rest, _) = bridge.leave();
-    assert_eq!((code, &*rest), (Some(0), ""));
+    assert_eq!(code, Some(0));
+    let gave_up: Value = serde_json::from_str(&rest).unwrap();
+    assert_eq!(gave_up["id"], 1, "{gave_up}");
+    assert!(gave_up["error"]["message"].to_string().contains("the input ended"), "{gave_up}");
     assert!(started.elapsed() < Duration::from_secs(10));
 }
 

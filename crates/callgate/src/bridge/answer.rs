@@ -10,11 +10,12 @@ use serde_json::value::RawValue;
 
 use super::Bridge;
 use super::client::{self, BodyError, Kind};
-use super::failure::{Failure, error_message};
+use super::failure::{Failure, IS_THAT_IT, error_message};
 use super::forward::{Refusal, Sent};
 use super::message::{FromServer, Id, Request};
 use super::session::Live;
 use super::stream::{EventStream, MIN_PAUSE, PAUSE, is_stream, resuming};
+use crate::jsonrpc::RpcError;
 use crate::mcp::compact::compact;
 use crate::mcp::headers::SESSION_ID;
 
@@ -66,8 +67,7 @@ impl Bridge {
             Kind::Empty | Kind::Other => {
                 let status = response.status();
                 let words = format!(
-                    "{} answered HTTP {status} with neither JSON nor a stream. Is that an MCP server? \
-                     Check --path, or --url",
+                    "{} answered HTTP {status} with neither JSON nor a stream. {IS_THAT_IT}",
                     self.http.endpoint()
                 );
                 Err(Failure::new(words).with_status(status))
@@ -76,15 +76,15 @@ impl Bridge {
     }
 
     async fn refused(&self, request: &Request, refusal: Refusal) -> Result<(), Failure> {
-        if matches!(refusal.status.as_u16(), 401 | 403) {
-            tracing::warn!("{}", refusal.failure().words());
-        }
         if request.is_handshake() && refusal.is_about_the_era() {
             return Err(refusal.era_failure(requested_version(request).as_deref()));
         }
         match &refusal.json {
             // The server's own words are better than ours.
             Some(json) => {
+                if matches!(refusal.status.as_u16(), 401 | 403) {
+                    tracing::warn!("{}", refusal.failure().words());
+                }
                 let asked = Asked { request, session_id: None };
                 self.pass(json, Some(&asked)).await;
                 self.must_be_answered(request)
@@ -98,7 +98,7 @@ impl Bridge {
         let json = client::text(response.into_body(), self.limits.body_bytes).await;
         let json = json.map_err(|error| Failure::of_body(self.http.endpoint(), &error))?;
         if json.trim_start().starts_with('[') {
-            self.pass_batch(&json).await;
+            self.pass_batch(&json, asked).await;
         } else {
             self.pass(&json, Some(asked)).await;
         }
@@ -107,9 +107,14 @@ impl Bridge {
 
     fn must_be_answered(&self, request: &Request) -> Result<(), Failure> {
         if self.flights.are_waiting(&request.ids) {
-            let words =
-                format!("what {} answered is no answer to the request", self.http.endpoint());
-            return Err(Failure::new(words));
+            let endpoint = self.http.endpoint();
+            let words = format!("what {endpoint} answered is no answer to the request");
+            let is_first = request.opens();
+            return Err(Failure::new(if is_first {
+                format!("{words}. {IS_THAT_IT}")
+            } else {
+                words
+            }));
         }
         Ok(())
     }
@@ -187,12 +192,8 @@ impl Bridge {
             return;
         }
         let Some(id) = message.id else {
-            // An error about a message that the server could not read.
-            if let (Some(error), Some([id])) =
-                (message.rpc_error(), asked.map(|asked| asked.request.ids.as_slice()))
-                && self.flights.answer(id)
-            {
-                self.write(error_message(Some(id.as_json()), &error)).await;
+            if let (Some(error), Some(asked)) = (message.rpc_error(), asked) {
+                self.pass_nameless(&error, &asked.request.ids).await;
             }
             return;
         };
@@ -205,15 +206,35 @@ impl Bridge {
         }
     }
 
-    /// Answers to a batch.
-    async fn pass_batch(&self, json: &str) {
+    /// Answers to a batch, each of them once.
+    async fn pass_batch(&self, json: &str, asked: &Asked<'_>) {
         let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(json) else { return };
-        let mut is_wanted = false;
-        for id in items.iter().filter_map(|item| FromServer::parse(item.get())?.id) {
-            is_wanted |= self.flights.answer(&Id::of(id));
+        let (mut wanted, mut nameless) = (Vec::with_capacity(items.len()), None);
+        for item in &items {
+            let Some(message) = FromServer::parse(item.get()) else { continue };
+            match message.id {
+                Some(id) if message.is_answer() && !self.flights.answer(&Id::of(id)) => {}
+                None if message.is_answer() => nameless = message.rpc_error().or(nameless),
+                _ => wanted.push(*item),
+            }
         }
-        if is_wanted {
+        if wanted.len() == items.len() {
             self.write(compact(json).into_owned().into_bytes()).await;
+        } else if !wanted.is_empty() {
+            let items: Vec<_> = wanted.iter().map(|item| compact(item.get())).collect();
+            self.write(format!("[{}]", items.join(",")).into_bytes()).await;
+        }
+        if let Some(error) = nameless {
+            self.pass_nameless(&error, &asked.request.ids).await;
+        }
+    }
+
+    /// An error about a message that the server could not read: it is the answer to all that wait.
+    async fn pass_nameless(&self, error: &RpcError, ids: &[Id]) {
+        for id in ids {
+            if self.flights.answer(id) {
+                self.write(error_message(Some(id.as_json()), error)).await;
+            }
         }
     }
 
@@ -221,8 +242,11 @@ impl Bridge {
     fn note(&self, asked: &Asked<'_>, message: &FromServer<'_>) {
         let Some(result) = message.result else { return };
         if asked.request.is_handshake() {
+            self.wishes.forget();
             self.session.open(&asked.request.body, asked.session_id.clone(), result);
-        } else if &*asked.request.method == "tools/list" && asked.request.modern.is_some() {
+        } else if asked.request.modern.is_none() {
+            self.wishes.note(asked.request);
+        } else if &*asked.request.method == "tools/list" {
             self.param_headers.learn(result);
         }
     }

@@ -1,7 +1,5 @@
 //! The HTTP client: pooled connections that are known to live, TLS, and what went wrong in words.
 
-use std::error::Error;
-use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +16,10 @@ use tokio::sync::watch;
 
 use super::clock::Clock;
 use super::connector::Connector;
-use super::options::{Endpoint, Options};
+use super::credential::Credential;
+use super::endpoint::Endpoint;
+use super::options::Options;
+use super::send_error::{SendError, words};
 
 /// Node's servers close idle connections after five seconds; a request must not meet that.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
@@ -35,6 +36,7 @@ type Pool = Client<Connector, Full<Bytes>>;
 pub(super) struct Http {
     endpoint: Endpoint,
     headers: HeaderMap,
+    credential: Option<Credential>,
     tls: ClientConfig,
     connect: Duration,
     pool: Mutex<Pool>,
@@ -48,30 +50,13 @@ pub(super) struct Http {
 #[error("cannot set up TLS")]
 pub struct NoTls;
 
-/// Why a request has no response.
-#[derive(Debug)]
-pub(super) enum SendError {
-    /// It did not leave, and may do so later.
-    NotSent(String),
-    /// It did not leave, and would not later: the server is another than it should be.
-    Untrusted(String),
-    /// It may have been read, or not.
-    Broken(String),
-}
-
-impl SendError {
-    pub(super) fn words(&self) -> &str {
-        let (Self::NotSent(words) | Self::Untrusted(words) | Self::Broken(words)) = self;
-        words
-    }
-}
-
 impl Http {
     pub(super) fn new(options: &Options) -> Result<Self, NoTls> {
         let tls = tls(options)?;
         Ok(Self {
             endpoint: options.endpoint.clone(),
             headers: options.headers.clone(),
+            credential: options.credential,
             pool: Mutex::new(pool(&tls, options.limits.connect)),
             tls,
             connect: options.limits.connect,
@@ -82,6 +67,11 @@ impl Http {
 
     pub(super) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// The token that is sent.
+    pub(super) fn credential(&self) -> Option<Credential> {
+        self.credential
     }
 
     /// Sends a message.
@@ -124,14 +114,7 @@ impl Http {
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, SendError> {
         self.look();
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        pool.request(request).await.map_err(|error| {
-            let words = words(&error);
-            match (error.is_connect(), is_about_trust(&error)) {
-                (true, true) => SendError::Untrusted(words),
-                (true, false) => SendError::NotSent(words),
-                (false, _) => SendError::Broken(words),
-            }
-        })
+        pool.request(request).await.map_err(|error| SendError::of(&error))
     }
 
     /// Tells when time has jumped.
@@ -180,38 +163,6 @@ fn pool(tls: &ClientConfig, connect: Duration) -> Pool {
         .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_max_idle_per_host(8)
         .build(Connector::new(tls, connect))
-}
-
-/// The innermost cause says most, and nothing of what was sent.
-fn words(error: &(dyn Error + 'static)) -> String {
-    let cause = causes(error).last().unwrap_or(error);
-    match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
-        Some(io::ErrorKind::ConnectionRefused) => "connection refused".to_owned(),
-        Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
-            "connection reset".to_owned()
-        }
-        Some(io::ErrorKind::TimedOut) => "no answer from the machine (timed out)".to_owned(),
-        _ => cause.to_string(),
-    }
-}
-
-/// An error and what is below it. TLS errors are in I/O errors that do not name them as their source.
-fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |&cause| {
-        match cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-            Some(inner) => Some(inner),
-            None => cause.source(),
-        }
-    })
-}
-
-fn is_about_trust(error: &(dyn Error + 'static)) -> bool {
-    causes(error).any(|cause| {
-        matches!(
-            cause.downcast_ref(),
-            Some(rustls::Error::InvalidCertificate(_) | rustls::Error::AlertReceived(_))
-        )
-    })
 }
 
 /// Why a body could not be read.

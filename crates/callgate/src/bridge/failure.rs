@@ -2,10 +2,15 @@
 
 use serde_json::json;
 
-use super::client::{BodyError, SendError};
+use super::client::BodyError;
+use super::credential::Credential;
+use super::endpoint::Endpoint;
 use super::message::Id;
-use super::options::Endpoint;
+use super::send_error::SendError;
 use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
+
+/// For answers that no MCP server would give.
+pub(super) const IS_THAT_IT: &str = "Is that an MCP server? Check --path, or --url";
 
 /// Why a request has no answer of the server's.
 #[derive(Debug, Clone)]
@@ -34,6 +39,13 @@ impl Failure {
         self
     }
 
+    /// With another sentence.
+    pub(super) fn and(mut self, sentence: &str) -> Self {
+        self.words.push_str(". ");
+        self.words.push_str(sentence);
+        self
+    }
+
     /// For people.
     pub(super) fn words(&self) -> &str {
         &self.words
@@ -41,21 +53,7 @@ impl Failure {
 
     /// No connection, or one that broke.
     pub(super) fn of_sending(endpoint: &Endpoint, error: &SendError) -> Self {
-        let words = error.words();
-        Self::new(match error {
-            SendError::NotSent(_) => format!(
-                "cannot reach {endpoint}: {words}. Is the server running? Check --host and --port, or \
-                 --url"
-            ),
-            SendError::Untrusted(_) => format!(
-                "cannot trust {endpoint}: {words}. If its certificate is signed by your own authority, \
-                 name that with --ca-file"
-            ),
-            SendError::Broken(_) => format!(
-                "the connection to {endpoint} broke before the answer came: {words}. The request may \
-                 have been carried out; look before you send it again"
-            ),
-        })
+        Self::new(error.advice(endpoint))
     }
 
     /// An answer that could not be read.
@@ -68,14 +66,17 @@ impl Failure {
         endpoint: &Endpoint,
         status: http::StatusCode,
         location: Option<&str>,
+        credential: Option<Credential>,
     ) -> Self {
+        let refused = credential.map(|credential| credential.refused());
         let advice = match status.as_u16() {
+            401 if refused.is_some() => refused.as_deref().unwrap_or_default(),
             401 => "The server wants a token: set CALLGATE_TOKEN, or name a file with --token-file",
             403 => {
                 "The server refuses: check the token in CALLGATE_TOKEN or --token-file, and whether the \
                  server allows this host name"
             }
-            404 | 405 => "Is that the path of an MCP server? Check --path, or --url",
+            400 | 404..=406 | 410 | 415 | 501 => IS_THAT_IT,
             413 => "The request is larger than the server takes",
             429 => "The server is asked too often; wait before you send it again",
             502..=504 => "Something in front of the server answered: is the server itself running?",

@@ -80,6 +80,11 @@ impl Flights {
         Ok(())
     }
 
+    /// Whether it is under way.
+    pub(super) fn has(&self, id: &Id) -> bool {
+        self.lock().contains_key(id)
+    }
+
     /// What runs them.
     pub(super) fn set_task(&self, ids: &[Id], task: &AbortHandle) {
         let mut flights = self.lock();
@@ -144,6 +149,12 @@ impl Flights {
         {
             task.abort();
         }
+    }
+
+    /// Ends all; those that wait for an answer come back.
+    pub(super) fn take_waiting(&self) -> Vec<Id> {
+        let all = std::mem::take(&mut *self.lock());
+        all.into_iter().filter(|(_, flight)| flight.is_waiting()).map(|(id, _)| id).collect()
     }
 
     /// Ends those that would never end.

@@ -8,10 +8,12 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::json;
 
-use super::client::{self, Kind, SendError};
+use super::client::{self, Http, Kind};
+use super::credential::Credential;
+use super::endpoint::Endpoint;
 use super::failure::Failure;
 use super::message::{FromServer, Id, Modern, Request};
-use super::options::Endpoint;
+use super::send_error::SendError;
 use super::session::Live;
 use super::{Bridge, Reached};
 use crate::jsonrpc::{METHOD_NOT_FOUND, RpcError};
@@ -21,6 +23,9 @@ use crate::mcp::{HEADER_MISMATCH, UNSUPPORTED_VERSION};
 /// Between attempts, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// A server that takes a connection and breaks it does so this often.
+const MAX_BREAKS: usize = 4;
+const BREAK_PAUSE: Duration = Duration::from_millis(500);
 /// An error of the server is no longer than this.
 const MAX_REFUSAL: usize = 1 << 20;
 /// Nor does it take longer.
@@ -51,14 +56,17 @@ pub(super) enum Sent {
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
     location: Option<String>,
+    /// It says that it wants HTTPS.
+    wants_tls: bool,
     /// The JSON-RPC error in its body.
     pub(super) json: Option<String>,
     pub(super) error: Option<RpcError>,
     endpoint: Endpoint,
+    credential: Option<Credential>,
 }
 
 impl Refusal {
-    pub(super) async fn read(response: Response<Incoming>, endpoint: &Endpoint) -> Self {
+    pub(super) async fn read(response: Response<Incoming>, http: &Http) -> Self {
         let status = response.status();
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
         let location = location.map(ToOwned::to_owned);
@@ -70,8 +78,12 @@ impl Refusal {
             }
         };
         let error = body.as_deref().and_then(FromServer::parse).and_then(|m| m.rpc_error());
+        let wants_tls = status == StatusCode::BAD_REQUEST
+            && !http.endpoint().is_https()
+            && body.as_deref().is_some_and(names_https);
         let json = body.filter(|_| error.is_some());
-        Self { status, location, json, error, endpoint: endpoint.clone() }
+        let (endpoint, credential) = (http.endpoint().clone(), http.credential());
+        Self { status, location, wants_tls, json, error, endpoint, credential }
     }
 
     /// Whether it says that there is no such session. Some servers say 400 instead of 404.
@@ -89,7 +101,12 @@ impl Refusal {
     }
 
     pub(super) fn failure(&self) -> Failure {
-        Failure::of_status(&self.endpoint, self.status, self.location.as_deref())
+        if self.wants_tls {
+            let words = format!("{} speaks TLS; try --protocol https", self.endpoint);
+            return Failure::new(words).with_status(self.status);
+        }
+        let location = self.location.as_deref();
+        Failure::of_status(&self.endpoint, self.status, location, self.credential)
     }
 
     pub(super) fn words(&self) -> String {
@@ -99,30 +116,31 @@ impl Refusal {
         }
     }
 
-    /// Whether a server of the modern era alone would say this to `initialize`.
+    /// Whether a server of the modern era alone would say this to `initialize`. A server that says nothing
+    /// of MCP is taken for none.
     pub(super) fn is_about_the_era(&self) -> bool {
-        self.has_code(METHOD_NOT_FOUND)
-            || self.has_code(UNSUPPORTED_VERSION)
-            || self.has_code(HEADER_MISMATCH)
-            || (self.error.is_none() && matches!(self.status.as_u16(), 400 | 404 | 405))
+        [METHOD_NOT_FOUND, UNSUPPORTED_VERSION, HEADER_MISMATCH]
+            .iter()
+            .any(|code| self.has_code(*code))
+            || !self.supported().is_empty()
+    }
+
+    /// The revisions that the server named.
+    fn supported(&self) -> Vec<&str> {
+        let data = self.error.as_ref().and_then(|error| error.data.as_ref());
+        let list = data.and_then(|data| data.get("supported")?.as_array());
+        list.into_iter().flatten().filter_map(|version| version.as_str()).collect()
     }
 
     /// For a client that opens with `initialize` at a server that does not take it.
     pub(super) fn era_failure(&self, requested: Option<&str>) -> Failure {
-        let supported = self.error.as_ref().and_then(|error| error.data.as_ref()?.get("supported"));
-        let versions: Vec<&str> = supported
-            .and_then(|list| list.as_array())
-            .map(|list| list.iter().filter_map(|version| version.as_str()).collect())
-            .unwrap_or_default();
-        let offers = match versions.as_slice() {
+        let offers = match self.supported().as_slice() {
             [] => "it does not say what it speaks, perhaps only 2026-07-28".to_owned(),
             versions => format!("it speaks {}", versions.join(", ")),
         };
-        let path =
-            if self.error.is_none() { ", or check --path if there is no MCP server" } else { "" };
         let failure = Failure::new(format!(
             "{} does not take `initialize` of revision {}: HTTP {}; {offers}. The bridge translates no \
-             eras: use a client that speaks a revision of the server's{path}",
+             eras: use a client that speaks a revision of the server's",
             self.endpoint,
             requested.unwrap_or("unknown"),
             self.status,
@@ -154,7 +172,7 @@ impl Bridge {
             if response.status().is_success() {
                 return Ok(Sent::Accepted(response));
             }
-            let refusal = Refusal::read(response, self.http.endpoint()).await;
+            let refusal = Refusal::read(response, &self.http).await;
             let lost = live.filter(|live| live.id.is_some() && refusal.is_lost_session());
             if let Some(live) = lost.filter(|_| std::mem::take(&mut may_renew)) {
                 self.renew(&live).await?;
@@ -246,42 +264,76 @@ impl Bridge {
         let limit = if delivery.is_held { self.limits.hold } else { self.limits.patience };
         let end = Instant::now() + limit;
         let mut pause = FIRST_PAUSE;
-        let mut may_repeat = delivery.may_repeat;
+        let (mut may_repeat, mut breaks) = (delivery.may_repeat, 0);
         loop {
             self.flights.set_sent(delivery.ids, true);
             let sent = self.http.post(headers, body.clone()).await;
-            let is_up = sent.as_ref().is_ok_and(|response| !is_gateway_error(response.status()));
-            if is_up {
-                self.reached(Reached::Yes);
-                return sent.map_err(|error| Failure::of_sending(self.http.endpoint(), &error));
+            if let Some(status) = sent.as_ref().ok().map(Response::status)
+                && !is_gateway_error(status)
+            {
+                if knows_us(status) {
+                    self.set_reached(Reached::Yes);
+                }
+                return sent.map_err(|error| self.not_sent(&error));
             }
-            let never_sent = matches!(sent, Err(SendError::NotSent(_)));
-            let is_safe = never_sent
+            let error = sent.as_ref().err();
+            let never_left = error.is_some_and(SendError::never_left);
+            breaks += usize::from(error.is_some_and(SendError::is_break));
+            let is_safe = never_left
                 || delivery.is_held
                 || (!is_time_out(&sent) && std::mem::take(&mut may_repeat));
             let again = is_safe
-                && !matches!(sent, Err(SendError::Untrusted(_)))
+                && !error.is_some_and(SendError::is_final)
+                && breaks < MAX_BREAKS
                 && Instant::now() + pause < end
                 && self.is_wanted(delivery);
             if !again {
-                return sent.map_err(|error| Failure::of_sending(self.http.endpoint(), &error));
+                return sent.map_err(|error| self.not_sent(&error));
             }
-            if never_sent {
+            if never_left {
                 self.flights.set_sent(delivery.ids, false);
             }
-            self.reached(match &sent {
-                Err(error) => Reached::No(error.words()),
-                Ok(_) => Reached::No("something in front of it answers"),
-            });
-            tokio::time::sleep(pause).await;
+            let why = error.map_or("something in front of it answers", SendError::words);
+            self.set_reached(Reached::No(why.to_owned()));
+            // A port that is forwarded to a server which is not up breaks connections too.
+            tokio::time::sleep(if breaks > 0 { BREAK_PAUSE } else { pause }).await;
             pause = (pause * 2).min(MAX_PAUSE);
         }
     }
+
+    fn not_sent(&self, error: &SendError) -> Failure {
+        let endpoint = self.http.endpoint();
+        let failure = Failure::of_sending(endpoint, error);
+        let was_there = *self.last_reached() == Some(Reached::Yes);
+        match error {
+            SendError::Broken(_) if !was_there && !endpoint.is_https() => {
+                failure.and("If the server speaks TLS, try --protocol https")
+            }
+            _ => failure,
+        }
+    }
+}
+
+/// What servers say to HTTP where they expect TLS: nginx, Apache and Go, each in its own words.
+fn names_https(body: &str) -> bool {
+    let body = body.to_ascii_lowercase();
+    [
+        "plain http request was sent to https port",
+        "speaking plain http to an ssl",
+        "to an https server",
+    ]
+    .iter()
+    .any(|words| body.contains(words))
 }
 
 /// Whether a proxy waited in vain for the server, which may be at work still.
 fn is_time_out(sent: &Result<Response<Incoming>, SendError>) -> bool {
     sent.as_ref().is_ok_and(|response| response.status() == StatusCode::GATEWAY_TIMEOUT)
+}
+
+/// Whether this may be an MCP server that has let us in.
+fn knows_us(status: StatusCode) -> bool {
+    !matches!(status.as_u16(), 401 | 403..=405 | 501)
 }
 
 /// What proxies say when the server behind them is not there.

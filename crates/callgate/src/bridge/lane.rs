@@ -73,7 +73,7 @@ impl Bridge {
         let response =
             self.deliver(&Delivery::default(), &headers, Bytes::clone(&other.body)).await?;
         if !response.status().is_success() {
-            return Ok(Some(Refusal::read(response, self.http.endpoint()).await));
+            return Ok(Some(Refusal::read(response, &self.http).await));
         }
         drain(response).await;
         Ok(None)

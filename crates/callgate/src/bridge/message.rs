@@ -222,6 +222,9 @@ fn parts(line: &str) -> Result<Parts<'_>, EnvelopeError> {
 /// The ids that are to be answered.
 fn batch(line: &str) -> Result<Vec<Id>, EnvelopeError> {
     let items: Vec<&RawValue> = serde_json::from_str(line).map_err(EnvelopeError::Parse)?;
+    if items.is_empty() {
+        return Err(EnvelopeError::invalid("a list must have something in it"));
+    }
     let mut ids = Vec::new();
     for item in items {
         if let (Some(id), Some(_), _) = parts(item.get())? {
@@ -229,6 +232,17 @@ fn batch(line: &str) -> Result<Vec<Id>, EnvelopeError> {
         }
     }
     Ok(ids)
+}
+
+/// The ids in a line that cannot be sent; each waits for an answer.
+pub(super) fn ids_of_refused(line: &str) -> Vec<Id> {
+    if let Some(message) = FromServer::parse(line) {
+        return message.id.map(Id::of).into_iter().collect();
+    }
+    let items: Vec<&RawValue> = serde_json::from_str(line).unwrap_or_default();
+    let asks = |message: &FromServer<'_>| message.result.is_none() && message.error.is_none();
+    let messages = items.into_iter().filter_map(|item| FromServer::parse(item.get()));
+    messages.filter(asks).filter_map(|message| message.id.map(Id::of)).collect()
 }
 
 /// A message of the server.

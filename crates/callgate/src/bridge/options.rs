@@ -1,12 +1,12 @@
-//! Where the server is, and what is said to it with every request.
+//! What is said to the server with every request, and how long it may take.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Uri, uri};
 use thiserror::Error;
+
+use super::credential::Credential;
+use super::endpoint::Endpoint;
 
 /// Headers that belong to the transport, beside all that begin with `Mcp-`.
 const OWN_HEADERS: [HeaderName; 9] = [
@@ -20,63 +20,6 @@ const OWN_HEADERS: [HeaderName; 9] = [
     header::TRANSFER_ENCODING,
     header::UPGRADE,
 ];
-
-/// The URL of a server, without a user and a password in it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Endpoint(Uri);
-
-/// Why something is no URL of a server. What was given is not repeated: it may be a secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum EndpointError {
-    /// Not `http://…` or `https://…`.
-    #[error("expected such as `http://localhost:8080/` or `https://example.com/mcp`")]
-    NotAUrl,
-    /// A user and a password.
-    #[error("a user and a password do not belong into the URL")]
-    UserInfo,
-}
-
-impl Endpoint {
-    pub(super) fn uri(&self) -> &Uri {
-        &self.0
-    }
-
-    pub(super) fn is_https(&self) -> bool {
-        self.0.scheme() == Some(&uri::Scheme::HTTPS)
-    }
-}
-
-impl FromStr for Endpoint {
-    type Err = EndpointError;
-
-    fn from_str(text: &str) -> Result<Self, EndpointError> {
-        let uri: Uri = text.trim().parse().map_err(|_| EndpointError::NotAUrl)?;
-        let has_user = |authority: &uri::Authority| authority.as_str().contains('@');
-        if uri.authority().is_some_and(has_user) {
-            return Err(EndpointError::UserInfo);
-        }
-        let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
-        if !is_web || uri.host().is_none_or(str::is_empty) {
-            return Err(EndpointError::NotAUrl);
-        }
-        Ok(Self(uri))
-    }
-}
-
-/// Without the query, where some put a key.
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = self.0.scheme_str().unwrap_or_default();
-        let authority = self.0.authority().map_or("", uri::Authority::as_str);
-        write!(f, "{scheme}://{authority}{}", self.0.path())
-    }
-}
-
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Endpoint({self})")
-    }
-}
 
 /// A header that cannot be sent. Its value is not repeated: it may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -103,6 +46,7 @@ pub enum HeaderError {
 pub struct Options {
     pub(super) endpoint: Endpoint,
     pub(super) headers: HeaderMap,
+    pub(super) credential: Option<Credential>,
     pub(super) extra_roots: Vec<rustls::pki_types::CertificateDer<'static>>,
     pub(super) limits: Limits,
 }
@@ -152,21 +96,28 @@ impl Options {
         Self {
             endpoint,
             headers: HeaderMap::new(),
+            credential: None,
             extra_roots: Vec::new(),
             limits: Limits::default(),
         }
     }
 
     /// Who the client is: a bearer token.
-    pub fn token(mut self, token: &str) -> Result<Self, HeaderError> {
+    pub fn token(self, token: &str) -> Result<Self, HeaderError> {
+        self.token_from("the program's options", token)
+    }
+
+    /// The same, with where people find it when it is wrong.
+    pub fn token_from(mut self, source: &'static str, token: &str) -> Result<Self, HeaderError> {
         let name = header::AUTHORIZATION;
         let value = secret(&name, &format!("Bearer {token}"))?;
         self.headers.insert(name, value);
+        self.credential = Some(Credential::of_token(source, token));
         Ok(self)
     }
 
-    /// A further header, `Name: value` or `Name:value`; it comes before the token where both say
-    /// `Authorization`.
+    /// A further header, `Name: value` or `Name:value`; two of one name are both sent. `Authorization`
+    /// is sent in place of the token.
     pub fn header(mut self, line: &str) -> Result<Self, HeaderError> {
         let (name, value) = line.split_once(':').ok_or(HeaderError::NoColon)?;
         let name = name.trim();
@@ -175,8 +126,14 @@ impl Options {
         if OWN_HEADERS.contains(&name) || name.as_str().starts_with("mcp-") {
             return Err(HeaderError::Own(name.to_string()));
         }
-        let value = secret(&name, value.trim())?;
-        self.headers.insert(name, value);
+        let value = value.trim();
+        let secret = secret(&name, value)?;
+        if name == header::AUTHORIZATION {
+            self.credential = Some(Credential::of_header(value));
+            self.headers.insert(name, secret);
+        } else {
+            self.headers.append(name, secret);
+        }
         Ok(self)
     }
 
@@ -231,24 +188,18 @@ mod tests {
     }
 
     #[test]
-    fn urls_show_neither_user_nor_query() {
-        let endpoint: Endpoint = "https://example.com/mcp?key=s3cret".parse().unwrap();
-        assert_eq!(endpoint.to_string(), "https://example.com/mcp");
-        assert!(!format!("{endpoint:?}").contains("s3cret"));
-        assert_eq!("http://a:b@c/".parse::<Endpoint>(), Err(EndpointError::UserInfo));
-        for wrong in ["", "localhost", "/mcp", "ftp://a/", "http://", "http:///x", "http://a b/"] {
-            assert_eq!(wrong.parse::<Endpoint>(), Err(EndpointError::NotAUrl), "{wrong}");
-        }
-    }
-
-    #[test]
     fn users_19_headers_are_taken_with_and_without_a_space() {
         for line in ["X-Team: blue", "X-Team:blue", " x-team :  blue "] {
             let options = options().header(line).unwrap();
             assert_eq!(options.headers.get("x-team").unwrap(), "blue", "{line}");
         }
         let options = options().token("t").unwrap().header("Authorization: Basic a:b").unwrap();
-        assert_eq!(options.headers.get("authorization").unwrap(), "Basic a:b");
+        assert_eq!(
+            options.headers.get_all("authorization").iter().collect::<Vec<_>>(),
+            ["Basic a:b"]
+        );
+        let options = options.header("X-Team: blue").unwrap().header("x-team: red").unwrap();
+        assert_eq!(options.headers.get_all("x-team").iter().collect::<Vec<_>>(), ["blue", "red"]);
     }
 
     #[test]

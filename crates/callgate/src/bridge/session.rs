@@ -117,6 +117,7 @@ impl Bridge {
         let told = self.deliver(&delivery, &headers, body.into());
         let told = tokio::time::timeout(self.limits.delivery, told).await;
         told.map_err(|_| Failure::new("the server did not take `notifications/initialized`"))??;
+        self.wish_again(&headers).await;
         self.session.live.send_replace(Some(Arc::new(live)));
         tracing::info!("the session was lost; there is a new one");
         Ok(())
@@ -127,7 +128,7 @@ impl Bridge {
         let delivery = Delivery { may_repeat: true, ..Delivery::default() };
         let response = self.deliver(&delivery, &HeaderMap::new(), lost.initialize.clone()).await?;
         if !response.status().is_success() {
-            let refusal = Refusal::read(response, self.http.endpoint()).await;
+            let refusal = Refusal::read(response, &self.http).await;
             return Err(Failure::new(format!(
                 "the session at {} is lost, and the server refuses a new one: {}",
                 self.http.endpoint(),

@@ -118,10 +118,11 @@ async fn users_16_errors_of_http_name_their_remedy() {
     .await;
     let mut client = Client::start(&server.url());
     for (status, words) in [
-        (401, "CALLGATE_TOKEN"),
+        (401, "refused the token (from the program's options): it may be revoked, expired"),
         (403, "--token-file"),
-        (404, "--path"),
-        (405, "--path"),
+        (404, "HTTP 404 Not Found. Is that an MCP server? Check --path, or --url"),
+        (405, "Is that an MCP server? Check --path, or --url"),
+        (501, "Is that an MCP server? Check --path, or --url"),
         (308, "to https://example.com/mcp. Redirects are not followed"),
         (500, "server's log"),
         (200, "neither JSON nor a stream"),
@@ -133,6 +134,44 @@ async fn users_16_errors_of_http_name_their_remedy() {
         assert!(message.contains(words) && !message.contains("secret"), "{status}: {message}");
         assert_eq!(error["data"]["status"], status);
     }
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_of_mcp_is_taken_for_a_wrong_path_and_for_no_era() {
+    for status in [400, 404, 405, 415, 501] {
+        for media in ["text/html", "application/json"] {
+            let server = Fake::start(move |_| Answer::text(status, media, "{\"no\": 1}")).await;
+            let mut client = Client::start(&server.url());
+            client.request(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
+            let message = client.answer(1).await["error"]["message"].to_string();
+            assert!(message.contains("Is that an MCP server? Check --path"), "{message}");
+            assert!(!message.contains("era"), "{message}");
+        }
+    }
+    let server = Fake::start(|_| Answer::json(200, &json!({"hello": "world"}))).await;
+    let mut client = Client::start(&server.url());
+    client.request(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
+    let message = client.answer(1).await["error"]["message"].to_string();
+    assert!(message.contains("Is that an MCP server? Check --path"), "{message}");
+}
+
+#[tokio::test]
+async fn a_server_that_knows_the_method_not_is_of_another_era() {
+    let server = Fake::start(|seen| seen.error(404, -32601, "unknown method")).await;
+    let mut client = Client::start(&server.url());
+    client.request(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
+    let error = client.answer(1).await["error"].clone();
+    assert_eq!(error["code"], -32601);
+    assert!(error["message"].to_string().contains("does not take `initialize`"), "{error}");
+}
+
+#[tokio::test]
+async fn without_a_token_a_401_asks_for_one() {
+    let server = Fake::start(|_| Answer::empty(401)).await;
+    let mut client = Client::with(Options::new(server.url().parse().unwrap()));
+    client.request(1, "initialize", json!({})).await;
+    let message = client.answer(1).await["error"]["message"].to_string();
+    assert!(message.contains("wants a token: set CALLGATE_TOKEN"), "{message}");
 }
 
 #[tokio::test]

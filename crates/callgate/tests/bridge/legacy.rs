@@ -130,6 +130,46 @@ async fn d38_a_new_session_of_another_revision_is_refused() {
 }
 
 #[tokio::test]
+async fn d38_a_new_session_is_asked_for_what_the_lost_one_had_granted() {
+    let sessions = AtomicUsize::new(0);
+    let server = Fake::start(move |seen| {
+        let is_lost = seen.method() == "tools/call" && seen.header("mcp-session-id") == Some("s1");
+        if seen.body["params"]["uri"] == "refused:" {
+            return seen.error(200, -32002, "no such resource");
+        }
+        with_sessions(seen, &sessions, |_| !is_lost, Answer::empty(404))
+    })
+    .await;
+    let mut client = Client::start(&server.url());
+    client.initialize(VERSION).await;
+    for (id, method, params) in [
+        (1, "logging/setLevel", json!({"level": "error"})),
+        (2, "logging/setLevel", json!({"level": "debug"})),
+        (3, "resources/subscribe", json!({"uri": "a:"})),
+        (4, "resources/subscribe", json!({"uri": "b:"})),
+        (5, "resources/subscribe", json!({"uri": "refused:"})),
+        (6, "resources/unsubscribe", json!({"uri": "a:"})),
+        (7, "tools/call", json!({"name": "x"})),
+    ] {
+        client.request(id, method, params).await;
+        client.answer(id).await;
+    }
+    let again: Vec<_> = server
+        .seen()
+        .into_iter()
+        .filter(|seen| seen.header("mcp-session-id") == Some("s2") && seen.verb == "POST")
+        .map(|seen| (seen.method().to_owned(), seen.body["params"].clone()))
+        .collect();
+    let expected = [
+        ("logging/setLevel", json!({"level": "debug"})),
+        ("resources/subscribe", json!({"uri": "b:"})),
+        ("tools/call", json!({"name": "x"})),
+    ];
+    assert_eq!(again[1..], expected.map(|(method, params)| (method.to_owned(), params)));
+    assert!(client.leave().await.is_empty());
+}
+
+#[tokio::test]
 async fn d38_a_session_that_is_lost_again_at_once_is_an_error_and_no_loop() {
     let sessions = AtomicUsize::new(0);
     let server = Fake::start(move |seen| {

@@ -27,8 +27,16 @@ async fn a_line_that_is_too_long_is_skipped() {
     let options = callgate::bridge::Options::new(server.url().parse().unwrap());
     let limits = callgate::bridge::Limits { line_bytes: 100, ..Default::default() };
     let mut client = Client::with(options.limits(limits));
-    client.request(1, "ping", json!({"long": "x".repeat(200)})).await;
-    assert_eq!(client.next().await["error"]["code"], -32600);
+    let long = "x".repeat(5000);
+    client.request(1, "ping", json!({"long": long})).await;
+    let first = format!(r#"{{"jsonrpc":"2.0","id":2,"method":"ping","params":"{long}"}}"#);
+    client.send_text(&first).await;
+    let last = format!(r#"{{"method":"ping","params":"{long}","jsonrpc":"2.0","id":"3"}}"#);
+    client.send_text(&last).await;
+    client.send_text(&long).await;
+    for id in [json!(1), json!(2), json!("3"), Value::Null] {
+        assert_eq!(client.answer(id).await["error"]["code"], -32600);
+    }
     client.request(2, "ping", json!({})).await;
     client.answer(2).await;
 }
@@ -56,28 +64,6 @@ async fn b66_d28_pretty_printed_answers_become_one_line() {
         assert_eq!(answer["result"], json!({"a b": [1, "c\n d"]}));
     }
     assert_eq!(client.read[0].replace("\"id\":1", "\"id\":2"), client.read[1]);
-}
-
-#[tokio::test]
-async fn batches_pass_as_they_are() {
-    let server = Fake::start(|seen| {
-        let Some(items) = seen.body.as_array() else { return Answer::empty(202) };
-        let answers: Vec<Value> = items
-            .iter()
-            .filter(|item| item.get("id").is_some())
-            .map(|item| json!({"jsonrpc": "2.0", "id": item["id"], "result": {}}))
-            .collect();
-        if answers.is_empty() { Answer::empty(202) } else { Answer::json(200, &json!(answers)) }
-    })
-    .await;
-    let mut client = Client::start(&server.url());
-    let request = |id: i64| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
-    let notification = json!({"jsonrpc": "2.0", "method": "notifications/progress"});
-    client.send(json!([request(1), notification, request(2)])).await;
-    assert_eq!(client.next().await.as_array().unwrap().len(), 2);
-    client.send(json!([notification])).await;
-    client.send(json!([request(3)])).await;
-    assert_eq!(client.next().await[0]["id"], 3);
 }
 
 #[tokio::test]
@@ -116,8 +102,24 @@ async fn users_17_a_request_that_never_ends_holds_up_no_end() {
     let mut client = Client::start(&server.url());
     client.request(1, "tools/call", json!({"name": "x"})).await;
     crate::until("it is under way", || server.seen().len() == 1).await;
-    assert_eq!(client.leave().await, [Value::Null; 0]);
+    let rest = client.leave().await;
+    assert_eq!((rest.len(), &rest[0]["id"]), (1, &json!(1)), "{rest:?}");
+    let message = rest[0]["error"]["message"].to_string();
+    assert!(message.contains("did not answer within 2s"), "{message}");
     tokio::time::timeout(PATIENCE, stream.closed()).await.expect("the connection is closed");
+}
+
+#[tokio::test]
+async fn users_17_a_request_that_waits_for_a_server_is_answered_before_the_end() {
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", free.local_addr().unwrap());
+    drop(free);
+    let mut client = Client::start(&url);
+    client.request(1, "initialize", json!({})).await;
+    let rest = client.leave().await;
+    assert_eq!((rest.len(), &rest[0]["id"]), (1, &json!(1)), "{rest:?}");
+    let message = rest[0]["error"]["message"].to_string();
+    assert!(message.contains("cannot reach") && message.contains("refused"), "{message}");
 }
 
 #[tokio::test]

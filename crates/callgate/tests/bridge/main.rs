@@ -7,6 +7,7 @@
     reason = "a test may stop"
 )]
 
+mod batches;
 mod failures;
 mod fake;
 mod legacy;
