@@ -362,7 +362,7 @@ impl Parser<'_> {
 
     fn number(&mut self) -> Result<TypeExpr, Problem> {
         let start = self.rest;
-        let text = self.take_while(|c| c.is_ascii_digit() || c == '-' || c == '.');
+        let text = self.take_while(|c| c.is_ascii_digit() || "-+.eE".contains(c));
         let number = match text.parse::<i64>() {
             Ok(integer) => Some(Number::from(integer)),
             Err(_) => text.parse().ok().and_then(Number::from_f64),
