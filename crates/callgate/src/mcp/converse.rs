@@ -44,8 +44,8 @@ pub(crate) enum Conversed<T> {
     Asks(Asks),
     /// To what the client cannot do.
     Lacks(Capability),
-    /// To where it runs on as a task.
-    Task(TaskWish),
+    /// To where it runs on as a task, with what it asked before.
+    Task(TaskWish, Asks),
 }
 
 /// What a method asked: what has no answer, and the answers that it had.
@@ -55,13 +55,14 @@ pub(crate) struct Asks {
     pub(crate) used: Recorded,
 }
 
-/// Runs a method and sees to its wishes. What has not come to its end can be run on.
+/// Runs a method and sees to its wishes. What has not come to its end can be run on, with what it asked
+/// so far.
 pub(crate) async fn converse<T>(
     line: &Line,
     way: &Way,
+    mut asks: Asks,
     run: &mut (impl Future<Output = T> + Unpin),
 ) -> Conversed<T> {
-    let mut asks = Asks::default();
     // Taken back when the method is over, whatever came of them.
     let mut waiting = Waiting::default();
     loop {
@@ -77,8 +78,9 @@ pub(crate) async fn converse<T>(
         let posed = match wish {
             Some(Wish::Question(posed)) => posed,
             Some(Wish::Task(wish)) if asks.unanswered.is_empty() => match task(line, way, wish) {
-                Some(conversed) => return conversed,
-                None => continue,
+                Tasked::Yes(wish) => return Conversed::Task(wish, asks),
+                Tasked::Lacks => return Conversed::Lacks(Capability::Tasks),
+                Tasked::No => continue,
             },
             // Nothing more comes before an answer does.
             Some(Wish::Task(_)) | None => return Conversed::Asks(asks),
@@ -111,20 +113,26 @@ impl Asks {
     }
 }
 
-/// What comes of the wish to run on as a task, where that is the end of this.
-fn task<T>(line: &Line, way: &Way, wish: TaskWish) -> Option<Conversed<T>> {
+/// What comes of the wish to run on as a task.
+enum Tasked {
+    Yes(TaskWish),
+    /// The client would have to be able to come back.
+    Lacks,
+    /// The method goes on, or fails, as it is.
+    No,
+}
+
+fn task(line: &Line, way: &Way, wish: TaskWish) -> Tasked {
     let can = line.capabilities().has(Capability::Tasks);
     match way {
-        Way::Again { tasks: true, .. } if can => return Some(Conversed::Task(wish)),
-        Way::Again { tasks: true, .. } if wish.is_required => {
-            return Some(Conversed::Lacks(Capability::Tasks));
-        }
+        Way::Again { tasks: true, .. } if can => return Tasked::Yes(wish),
+        Way::Again { tasks: true, .. } if wish.is_required => return Tasked::Lacks,
         _ if wish.is_required => {
-            wish.answer(Err("this runs as a task only, which needs a newer client".to_owned()));
+            wish.answer(Err("this runs as a task only, and here it cannot".to_owned()));
         }
         _ => wish.answer(Ok(false)),
     }
-    None
+    Tasked::No
 }
 
 /// The next wish; none where a question is open and nothing else is there.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::classify::Asked;
-use super::converse::{Conversed, Way, converse};
+use super::converse::{Asks, Conversed, Way, converse};
 use super::input_required::{self, Subject};
 use super::message::OutMessage;
 use super::reject::Reject;
@@ -102,7 +102,7 @@ impl Requested<'_> {
             request_id,
             Box::pin(async move {
                 let mut run = pin!(within(mcp.gateway.call_limit(), &client, run));
-                let reject = match converse(&line, &way, &mut run).await {
+                let reject = match converse(&line, &way, Asks::default(), &mut run).await {
                     Conversed::Over(Ok(value)) => match write(value) {
                         Ok(message) => return message.into(),
                         Err(reject) => reject,
@@ -114,7 +114,7 @@ impl Requested<'_> {
                     }
                     Conversed::Lacks(capability) => Reject::lacks(capability),
                     // It was not offered.
-                    Conversed::Task(_) => Reject::with_status(200, INTERNAL_ERROR, "Failed"),
+                    Conversed::Task(..) => Reject::with_status(200, INTERNAL_ERROR, "Failed"),
                 };
                 Answer::from(reject.of(&id))
             }),

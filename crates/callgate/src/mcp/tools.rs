@@ -115,7 +115,7 @@ impl ToolCall {
             return Arc::new(self).run_or_begin_task().await;
         }
         let mut run = pin!(self.result());
-        let conversed = converse(&self.line, &self.way, &mut run).await;
+        let conversed = converse(&self.line, &self.way, Asks::default(), &mut run).await;
         self.conversed(conversed)
     }
 
@@ -123,11 +123,15 @@ impl ToolCall {
     async fn run_or_begin_task(self: Arc<Self>) -> Answer {
         let call = Arc::clone(&self);
         let mut run: Running = Box::pin(async move { call.result().await });
+        let mut asks = Asks::default();
         loop {
-            match converse(&self.line, &self.way, &mut run).await {
-                Conversed::Task(wish) => match tasks::begin(&self).await {
+            match converse(&self.line, &self.way, asks, &mut run).await {
+                Conversed::Task(wish, asked) => match tasks::begin(&self).await {
                     Ok(begun) => return begun.run_on(self, run, wish),
-                    Err(_) if !wish.is_required => wish.answer(Ok(false)),
+                    Err(_) if !wish.is_required => {
+                        wish.answer(Ok(false));
+                        asks = asked;
+                    }
                     Err(reject) => return reject.of(&self.id).into(),
                 },
                 conversed => return self.conversed(conversed),
@@ -153,7 +157,7 @@ impl ToolCall {
             Conversed::Asks(asks) => self.asks(asks),
             Conversed::Lacks(capability) => Reject::lacks(capability).of(&self.id).into(),
             // It was not offered.
-            Conversed::Task(_) => self.told("Tool execution failed", None).into(),
+            Conversed::Task(..) => self.told("Tool execution failed", None).into(),
         }
     }
 

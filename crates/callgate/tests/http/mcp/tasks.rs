@@ -56,6 +56,13 @@ fn with_tasks() -> (App, Slow, Arc<Store>) {
             context.client.ask("sure", Elicit::form("Sure?", json!({"type": "object"}))).await?;
         Ok(Content::text(format!("{:?}", said.action)))
     });
+    local.content_method(method("asks_around"), async |context: Context, _: Value| {
+        let ask = |key| context.client.ask(key, Elicit::form("Sure?", json!({"type": "object"})));
+        let before = ask("before").await?;
+        let is_task = context.client.become_task().await?;
+        let after = ask("after").await?;
+        Ok(Content::text(format!("{:?} {is_task} {:?}", before.action, after.action)))
+    });
     local.content_method(method("both"), async |context: Context, _: Value| {
         context.client.require_task().await?;
         let ask = |key| context.client.ask(key, Elicit::form("Sure?", json!({"type": "object"})));
@@ -260,4 +267,15 @@ async fn a_task_that_cannot_be_kept_does_not_begin() {
     slow.go.add_permits(1);
     let waited = client.call("long", json!({})).await;
     assert_eq!(waited["content"][0]["text"], "task: false", "where it can do without");
+    // And what was asked before is not forgotten.
+    let params = |state: &Value, key: &str| {
+        json!({
+            "name": "asks_around", "arguments": {}, "requestState": state,
+            "inputResponses": {key: {"action": "decline"}},
+        })
+    };
+    let first = client.call("asks_around", json!({})).await;
+    let second = client.result("tools/call", params(&first["requestState"], "before")).await;
+    let last = client.result("tools/call", params(&second["requestState"], "after")).await;
+    assert_eq!(last["content"][0]["text"], "Decline false Decline");
 }
