@@ -264,6 +264,13 @@ impl fmt::Display for TypeExpr {
                 write_separated(f, fields, ", ")?;
                 f.write_str("}")
             }
+            // A class that is called like a type of another kind is told from it by the backslash.
+            Self::Class(name)
+                if ClassName::parse(name.as_str()).is_some()
+                    && name.as_str().parse().as_ref() != Ok(self) =>
+            {
+                write!(f, "\\{name}")
+            }
             Self::Class(name) => name.fmt(f),
             Self::Nullable(inner) => match **inner {
                 Self::Union(_) => write!(f, "{inner}|null"),
