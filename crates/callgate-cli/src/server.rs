@@ -92,27 +92,31 @@ async fn accept(
     }
 }
 
-/// Waits until the program is told to stop.
-pub(crate) async fn told_to_stop() {
-    let interrupt = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        match signal(SignalKind::terminate()) {
-            Ok(mut terminate) => {
+/// Waits for SIGTERM or Ctrl-C. They are listened for from this call on, not only when it is awaited: who
+/// is told where the program listens may stop it at once.
+#[cfg(unix)]
+pub(crate) fn told_to_stop() -> impl Future<Output = ()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let signals = signal(SignalKind::terminate())
+        .and_then(|terminate| Ok((terminate, signal(SignalKind::interrupt())?)));
+    async {
+        match signals {
+            Ok((mut terminate, mut interrupt)) => {
                 tokio::select! {
-                    _ = interrupt => {}
                     _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot listen for SIGTERM");
-                let _ = interrupt.await;
+                tracing::warn!(%error, "cannot listen for signals");
+                std::future::pending::<()>().await;
             }
         }
     }
-    #[cfg(not(unix))]
-    {
-        let _ = interrupt.await;
-    }
+}
+
+/// Waits for Ctrl-C.
+#[cfg(not(unix))]
+pub(crate) async fn told_to_stop() {
+    let _ = tokio::signal::ctrl_c().await;
 }

@@ -26,9 +26,10 @@ pub(crate) fn run(arguments: &Bridge, printer: &mut Printer) -> anyhow::Result<(
     // One thread is enough, is started sooner, and takes less.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
+        let told = server::told_to_stop();
         let stop = async {
             tokio::select! {
-                () = server::told_to_stop() => {}
+                () = told => {}
                 () = parent_is_gone() => tracing::info!("the program that started this one is gone"),
             }
         };

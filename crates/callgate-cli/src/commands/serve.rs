@@ -53,6 +53,7 @@ pub(crate) async fn run(
     };
     let service =
         http::service(Arc::clone(&mcp), Arc::clone(&authenticator) as _, readiness, options);
+    let stopping = server::told_to_stop();
     announce(config, serve, &listener, mcp.gateway(), &tokens, printer)?;
     drop(tokens);
     let watching = tokio::spawn(reloader.run());
@@ -61,7 +62,7 @@ pub(crate) async fn run(
         shutdown_timeout: config.shutdown_timeout,
     };
     let stop = async {
-        server::told_to_stop().await;
+        stopping.await;
         // Clients that listen would hold up the end.
         mcp.close();
     };
@@ -146,12 +147,13 @@ async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
         max_line_bytes: config.max_body_bytes,
         end_timeout: config.shutdown_timeout,
     };
+    let stopping = server::told_to_stop();
     let input = BufReader::new(tokio::io::stdin());
     let mut served =
         pin!(stdio::serve(Arc::clone(&mcp), Arc::new(who), input, tokio::io::stdout(), options));
     let ended = tokio::select! {
         ended = &mut served => ended,
-        () = server::told_to_stop() => {
+        () = stopping => {
             mcp.close();
             served.await
         }
