@@ -58,7 +58,7 @@ const TEST: &[Step] = &[
 
 const BENCH: &[Step] = &[
     Step {
-        what: "the program is built",
+        what: "the program and the servers are built",
         arguments: &[
             "build",
             "--release",
@@ -87,11 +87,6 @@ const BENCH: &[Step] = &[
     Step {
         what: "the catalog as it grows",
         arguments: &["bench", "--package", "callgate", "--bench", "catalog"],
-        variables: &[],
-    },
-    Step {
-        what: "the servers are built",
-        arguments: &["build", "--release", "--package", "callgate-bench"],
         variables: &[],
     },
     Step {

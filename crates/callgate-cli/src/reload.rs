@@ -24,8 +24,6 @@ const POLL: Duration = Duration::from_millis(250);
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 /// How often the last use of tokens is written.
 const FLUSH_USES: Duration = Duration::from_mins(1);
-/// And how often that is tried.
-const FLUSH_ATTEMPTS: usize = 3;
 /// So many problems are named in the log at once.
 const MAX_NAMED: usize = 20;
 
@@ -270,14 +268,7 @@ pub(crate) async fn flush_uses(store: &dyn Store, authenticator: &TokenAuthentic
     if uses.is_empty() {
         return;
     }
-    // They are taken, so a registry that is busy for a moment must not lose them.
-    for attempt in 1..=FLUSH_ATTEMPTS {
-        match store.touch_tokens(&uses).await {
-            Ok(()) => return,
-            Err(error) if attempt == FLUSH_ATTEMPTS => {
-                tracing::warn!(error = described(error), "cannot note the use of tokens");
-            }
-            Err(_) => tokio::time::sleep(POLL).await,
-        }
+    if let Err(error) = store.touch_tokens(&uses).await {
+        tracing::warn!(error = described(error), "cannot note the use of tokens");
     }
 }

@@ -68,8 +68,6 @@ pub(crate) async fn run(
     };
     server::serve(listener, service, limits, stop).await;
     watching.abort();
-    // What it was doing is over before the last is written.
-    let _ = watching.await;
     reload::flush_uses(&*serving.store, &authenticator).await;
     Ok(())
 }
@@ -159,8 +157,6 @@ async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
         }
     };
     watching.abort();
-    // What it was doing is over before the last is written.
-    let _ = watching.await;
     reload::flush_uses(&*serving.store, &authenticator).await;
     match ended {
         // The client is gone, which is how this ends.

@@ -13,8 +13,8 @@ use super::message::FromServer;
 use super::options::Limits;
 use super::session::Live;
 use super::sse::{SseEvent, SseReader};
+use crate::mcp::headers::LAST_EVENT_ID;
 
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Before a stream is opened again, where the server does not say.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 /// A server that wants to be asked again at once is asked this seldom.
@@ -63,7 +63,7 @@ impl EventStream {
 /// With where a stream goes on.
 pub(super) fn resuming(mut headers: HeaderMap, last_event_id: Option<&str>) -> HeaderMap {
     if let Some(Ok(id)) = last_event_id.map(HeaderValue::from_str) {
-        headers.insert(LAST_EVENT_ID, id);
+        headers.insert(HeaderName::from_static(LAST_EVENT_ID), id);
     }
     headers
 }

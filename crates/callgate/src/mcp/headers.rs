@@ -14,6 +14,9 @@ pub const METHOD: &str = "mcp-method";
 /// `Mcp-Name`
 pub const NAME: &str = "mcp-name";
 
+/// `Last-Event-ID`: the last event that a client has of a stream that it lost.
+pub(crate) const LAST_EVENT_ID: &str = "last-event-id";
+
 /// One header of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Header<'a> {

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::classify::{self, Asked, Incoming};
 use super::connection::Agreed;
-use super::headers::{Header, SESSION_ID};
+use super::headers::{Header, LAST_EVENT_ID, SESSION_ID};
 use super::members::Members;
 use super::message::{OutMessage, ResultWriter};
 use super::reject::Reject;
@@ -24,9 +24,6 @@ use crate::revision::Revision;
 
 /// The addresses of resources that a client wants to hear of are no longer than this together.
 pub(super) const MAX_SUBSCRIPTIONS: usize = 16 * 1024;
-
-/// The header of the last event that a client has of a stream that it lost.
-const LAST_EVENT: &str = "last-event-id";
 
 /// A client that begins with a handshake, as far as its message tells.
 pub(super) struct LegacyClient {
@@ -64,7 +61,7 @@ impl Mcp {
         let client = self.client(exchange, claimed)?;
         if let (Some(session), Some(replay)) = (&client.session, &self.replay)
             && let Some(Header::One(last)) =
-                exchange.inbound.headers.map(|it| it.header(LAST_EVENT))
+                exchange.inbound.headers.map(|it| it.header(LAST_EVENT_ID))
             && let Some(reader) = KeptStream::resume(last, session.nonce, replay)
         {
             let (who, place) = ((exchange.who)(), self.streams.note(session.nonce));

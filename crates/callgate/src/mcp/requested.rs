@@ -37,11 +37,11 @@ pub(crate) struct Requested<'a> {
 }
 
 impl Requested<'_> {
-    /// How its client is asked something.
-    pub(crate) fn way(&self, subject: Subject<'_>) -> Result<Way, Reject> {
+    /// How its client is asked something, and whether it may be given a task instead.
+    pub(crate) fn way(&self, subject: Subject<'_>, tasks: bool) -> Result<Way, Reject> {
         if self.terms.revision.is_modern() {
             let answers = input_required::answers(self.mcp, self.caller, self.asked, subject)?;
-            return Ok(Way::Again { answers, tasks: false });
+            return Ok(Way::Again { answers, tasks });
         }
         Ok(match self.scope {
             Some(scope) if self.hears => {
@@ -82,7 +82,7 @@ impl Requested<'_> {
     ) -> Result<Reply, Reject> {
         let voice = self.voice()?;
         let way = match subject {
-            Some(subject) => self.way(subject)?,
+            Some(subject) => self.way(subject, false)?,
             None => Way::Cannot("clients are not asked here"),
         };
         let mcp = Arc::clone(self.mcp);

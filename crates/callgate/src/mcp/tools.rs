@@ -92,10 +92,8 @@ pub(super) fn call(
     {
         param_headers::check(&entry.headers, arguments, headers)?;
     }
-    let mut way = request.way(Subject { method: "tools/call", name: &name, arguments })?;
-    if let Way::Again { tasks, .. } = &mut way {
-        *tasks = mcp.tasks.is_some();
-    }
+    let subject = Subject { method: "tools/call", name: &name, arguments };
+    let way = request.way(subject, mcp.tasks.is_some())?;
     Ok(ToolCall {
         mcp: Arc::clone(mcp),
         caller: caller.clone(),
