@@ -20,6 +20,9 @@ pub const INVALID_PARAMS: i64 = -32602;
 /// -32603
 pub const INTERNAL_ERROR: i64 = -32603;
 
+/// More messages than this are no batch that anybody needs.
+pub(crate) const MAX_BATCH: usize = 100;
+
 /// A request or, without an id, a notification.
 #[derive(Debug)]
 pub struct Request<'a> {
@@ -31,23 +34,29 @@ pub struct Request<'a> {
     pub params: Option<&'a RawValue>,
 }
 
-/// A body that is not one request.
+/// A body that is neither a request nor a batch of them.
 #[derive(Debug, Error)]
 pub enum EnvelopeError {
+    /// Not text.
+    #[error("not valid JSON: not UTF-8")]
+    NotUtf8,
     /// Not JSON.
     #[error("not valid JSON: {0}")]
     Parse(#[source] serde_json::Error),
     /// JSON, but not a request.
     #[error("not a JSON-RPC 2.0 request: {0}")]
     Invalid(Cow<'static, str>),
+    /// A list that is empty or too long.
+    #[error("a batch has 1 to {MAX_BATCH} messages")]
+    BatchSize,
 }
 
 impl EnvelopeError {
     /// The code for the reply.
     pub fn code(&self) -> i64 {
         match self {
-            Self::Parse(_) => PARSE_ERROR,
-            Self::Invalid(_) => INVALID_REQUEST,
+            Self::NotUtf8 | Self::Parse(_) => PARSE_ERROR,
+            Self::Invalid(_) | Self::BatchSize => INVALID_REQUEST,
         }
     }
 
@@ -79,6 +88,16 @@ impl<'a> Request<'a> {
             return Err(EnvelopeError::invalid("`params` must be an object or a list"));
         }
         Ok(Self { id, method, params })
+    }
+}
+
+/// The messages of a batch, each as it stands.
+pub(crate) fn batch(body: &str) -> Result<Vec<&RawValue>, EnvelopeError> {
+    let messages: Vec<&RawValue> = serde_json::from_str(body).map_err(EnvelopeError::Parse)?;
+    if (1..=MAX_BATCH).contains(&messages.len()) {
+        Ok(messages)
+    } else {
+        Err(EnvelopeError::BatchSize)
     }
 }
 
@@ -166,6 +185,12 @@ impl RpcError {
     /// An error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
+    }
+}
+
+impl From<EnvelopeError> for RpcError {
+    fn from(error: EnvelopeError) -> Self {
+        Self::new(error.code(), error.to_string())
     }
 }
 

@@ -15,6 +15,7 @@ use http_body_util::LengthLimitError;
 
 use super::HttpOptions;
 use super::reply::RestError;
+use crate::jsonrpc::EnvelopeError;
 
 /// The whole body, if it is small enough and arrives in time.
 pub(super) async fn read(
@@ -40,6 +41,11 @@ pub(super) async fn read(
         Ok(Err(_)) => Err(RestError::BodyBroken),
         Err(_) => Err(RestError::BodyTooSlow),
     }
+}
+
+/// The body as text, where it should be JSON-RPC.
+pub(super) fn text(bytes: &[u8]) -> Result<&str, EnvelopeError> {
+    std::str::from_utf8(bytes).map_err(|_| EnvelopeError::NotUtf8)
 }
 
 fn is_length_limit(error: &axum::Error) -> bool {

@@ -16,7 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::body::{self, Slices};
 use super::{Shared, authenticate, guard, reply, rest, sse};
 use crate::access::Caller;
-use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR};
+use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 use crate::mcp::{
     Answer, BatchPart, Carrier, Ended, Exchange, Header, Headers, Identify, Inbound, KeptStream,
     METHOD, NAME, OutMessage, PROTOCOL_VERSION, PreparedCall, Reject, Reply, SESSION_ID, Verb,
@@ -74,9 +74,11 @@ async fn answer(
     (verb, carrier): (Verb, Carrier<'_>),
     body: &Bytes,
 ) -> Response {
-    let Ok(text) = std::str::from_utf8(body) else {
-        let reject = Reject::with_status(400, PARSE_ERROR, "not valid JSON: not UTF-8");
-        return rejected(&reject);
+    let text = match body::text(body) {
+        Ok(text) => text,
+        Err(error) => {
+            return rejected(&Reject::with_status(400, error.code(), error.to_string()));
+        }
     };
     let accepted = Accepted::of(&parts.headers);
     let headers = (verb != Verb::Raw).then_some(&parts.headers as &dyn Headers);

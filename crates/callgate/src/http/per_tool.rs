@@ -15,7 +15,7 @@ use super::reply::{self, RestError};
 use super::{Shared, body, rest};
 use crate::access::Caller;
 use crate::gateway::CallRequest;
-use crate::jsonrpc::{self, INVALID_REQUEST, PARSE_ERROR, RpcError};
+use crate::jsonrpc::{self, INVALID_REQUEST, RpcError};
 
 /// `POST /mcp/tools/{id}`
 pub(super) async fn post(
@@ -27,11 +27,10 @@ pub(super) async fn post(
     let Ok(Path(id)) = path else { return Ok(reply::no_such_path(request.uri().path())) };
     let (parts, body) = request.into_parts();
     let bytes = body::read(&parts.headers, body, &shared.options).await?;
-    let Ok(payload) = std::str::from_utf8(&bytes) else {
-        let error = RpcError::new(PARSE_ERROR, "not valid JSON: not UTF-8");
-        return Ok(rpc_reply(StatusCode::BAD_REQUEST, None, Err(&error)));
-    };
-    Ok(run(&shared, &caller, &id, payload, Form::Post).await)
+    match body::text(&bytes) {
+        Ok(payload) => Ok(run(&shared, &caller, &id, payload, Form::Post).await),
+        Err(error) => Ok(rpc_reply(StatusCode::BAD_REQUEST, None, Err(&error.into()))),
+    }
 }
 
 /// `GET /mcp/tools/{id}?query=`, for read-only tools.
@@ -63,10 +62,7 @@ async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Fo
             let error = RpcError::new(INVALID_REQUEST, message);
             return refuse(shared, caller, id, request.id, &error);
         }
-        Err(error) => {
-            let error = RpcError::new(error.code(), error.to_string());
-            return refuse(shared, caller, id, None, &error);
-        }
+        Err(error) => return refuse(shared, caller, id, None, &error.into()),
     };
     let call = CallRequest { id, arguments: request.params, read_only: form == Form::Get };
     match shared.gateway.call(caller, call).await {

@@ -28,7 +28,7 @@ use super::envelope::incoming;
 use super::headers::{self, Header, Headers, decode};
 use super::members::Members;
 use super::reject::Reject;
-use crate::jsonrpc::{INVALID_PARAMS, INVALID_REQUEST};
+use crate::jsonrpc::{self, INVALID_PARAMS, INVALID_REQUEST};
 use crate::revision::{Era, Revision};
 use crate::strict_json::text;
 
@@ -36,8 +36,6 @@ use crate::strict_json::text;
 pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// The `_meta` key of what a modern client can do.
 pub(crate) const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// More messages than this are no batch that anybody needs.
-const MAX_BATCH: usize = 100;
 
 /// The header and the body disagree, or a header is missing.
 pub const HEADER_MISMATCH: i64 = -32020;
@@ -312,13 +310,8 @@ pub(crate) fn unsupported_header(version: &str, newest: Revision) -> Reject {
 
 fn batch<'a>(inbound: &Inbound<'a>) -> Result<Route<'a>, Reject> {
     let refused = |problem: &str| Reject::bad_request(INVALID_REQUEST, problem.to_owned());
-    let parsed: Result<Vec<&RawValue>, _> = serde_json::from_str(inbound.body);
-    let raw = parsed.map_err(|error| {
-        Reject::bad_request(crate::jsonrpc::PARSE_ERROR, format!("not valid JSON: {error}"))
-    })?;
-    if raw.is_empty() || raw.len() > MAX_BATCH {
-        return Err(refused(&format!("a batch has 1 to {MAX_BATCH} messages")));
-    }
+    let raw = jsonrpc::batch(inbound.body)
+        .map_err(|error| Reject::bad_request(error.code(), error.to_string()))?;
     if is_modern_header(inbound.headers) {
         return Err(refused("this revision has no batches"));
     }
