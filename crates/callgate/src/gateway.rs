@@ -26,6 +26,7 @@ use crate::jsonrpc::RpcError;
 use crate::listing::{Page, PageLimit};
 use crate::local::TOOL_ERROR;
 use crate::method::{MethodId, Safety};
+use crate::openrpc::{self, OpenRpcError};
 use crate::settings::Settings;
 use crate::tool::Shape;
 use crate::upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
@@ -230,6 +231,12 @@ impl Gateway {
         let catalog = self.catalog.load();
         let entry = decide(&catalog, caller, ToolRef::Id(id))?;
         Ok(catalog.tool(entry))
+    }
+
+    /// The caller's methods as an OpenRPC document.
+    pub fn open_rpc(&self, caller: &Caller) -> Result<Bytes, OpenRpcError> {
+        let catalog = self.catalog.load_full();
+        openrpc::document(&self.settings.load(), &catalog, &catalog.listing(&caller.grants))
     }
 
     /// The tool, if the caller may use it, and in this way.

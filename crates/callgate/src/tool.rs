@@ -201,7 +201,7 @@ fn note_odd_properties(schema: &Value, findings: &mut Vec<Finding>) {
     }
 }
 
-fn portable(c: char) -> char {
+pub(crate) fn portable(c: char) -> char {
     if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-') { c } else { '_' }
 }
 

@@ -1,0 +1,207 @@
+//! The OpenRPC document of a caller's methods.
+//!
+//! It is made from the bytes of their tools, one after the other, so that only one of them is a tree
+//! at a time. What their schemas define for themselves moves to the document's own definitions, see
+//! [`Components`].
+
+mod components;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use crate::catalog::Catalog;
+use crate::listing::Listing;
+use crate::settings::Settings;
+use crate::tool::Shape;
+use components::{Components, Source};
+
+/// The version of OpenRPC that the document is written in.
+const VERSION: &str = "1.3.2";
+/// A document has no more methods than this.
+const MAX_METHODS: usize = 10_000;
+/// Nor is it made from more bytes of tools.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// More methods than one document can hold.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum OpenRpcError {
+    /// By their number.
+    #[error(
+        "there are {0} methods for you, and one document has at most {MAX_METHODS}; \
+         GET /mcp/tools/list has them in pages"
+    )]
+    TooMany(usize),
+    /// By their size.
+    #[error(
+        "your methods take {0} bytes, and one document is made from at most {MAX_BYTES}; \
+         GET /mcp/tools/list has them in pages"
+    )]
+    TooLarge(usize),
+}
+
+/// The methods of a listing. The catalog must be the one that the listing was made from.
+pub(crate) fn document(
+    settings: &Settings,
+    catalog: &Catalog,
+    listing: &Listing,
+) -> Result<Bytes, OpenRpcError> {
+    let arena = catalog.arena(Shape::Rest);
+    let size = listing.ordinals.iter().map(|ordinal| arena.size(*ordinal)).sum();
+    within_limits(listing.len(), size)?;
+    let mut out = Vec::with_capacity(size * 2);
+    let info = Info { title: &settings.server_name, version: &settings.server_version };
+    out.extend_from_slice(b"{\"openrpc\":");
+    json(&mut out, VERSION);
+    out.extend_from_slice(b",\"info\":");
+    json(&mut out, &info);
+    out.extend_from_slice(b",\"methods\":[");
+    let mut components = Components::default();
+    for (number, ordinal) in listing.ordinals.iter().enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        write_method(&arena.tool(*ordinal), &mut components, &mut out);
+    }
+    out.push(b']');
+    if let Some(schemas) = components.finish() {
+        out.extend_from_slice(b",\"components\":{\"schemas\":");
+        json(&mut out, &schemas);
+        out.push(b'}');
+    }
+    out.push(b'}');
+    Ok(out.into())
+}
+
+fn within_limits(methods: usize, bytes: usize) -> Result<(), OpenRpcError> {
+    if methods > MAX_METHODS {
+        return Err(OpenRpcError::TooMany(methods));
+    }
+    if bytes > MAX_BYTES { Err(OpenRpcError::TooLarge(bytes)) } else { Ok(()) }
+}
+
+fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    // Texts and JSON values can be written, and a Vec takes them.
+    let _ = serde_json::to_writer(out, value);
+}
+
+#[derive(Serialize)]
+struct Info<'a> {
+    title: &'a str,
+    version: &'a str,
+}
+
+/// A tool as the REST face shows it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tool<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    title: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    description: Cow<'a, str>,
+    #[serde(borrow)]
+    input_schema: &'a RawValue,
+    #[serde(borrow)]
+    output_schema: Option<&'a RawValue>,
+    #[serde(borrow)]
+    annotations: &'a RawValue,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MethodObject<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    summary: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    params: Vec<ContentDescriptor<'a>>,
+    result: ContentDescriptor<'a>,
+    param_structure: &'static str,
+    #[serde(rename = "x-title", skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(rename = "x-annotations")]
+    annotations: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct ContentDescriptor<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    /// Not said of a result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    required: Option<bool>,
+    schema: Value,
+}
+
+/// Appends a tool as a method object; where its bytes are not a tool, which cannot be, an empty one.
+fn write_method(tool: &[u8], components: &mut Components, out: &mut Vec<u8>) {
+    let Ok(tool) = serde_json::from_slice::<Tool<'_>>(tool) else {
+        return out.extend_from_slice(b"{}");
+    };
+    let input = Source::new(format!("{}.params", tool.name), tool.input_schema);
+    let mut params = params(&input, components);
+    // Whoever counts wants the order of the signature, but OpenRPC wants what is required first.
+    let is_ordered = params.is_sorted_by_key(|param| param.required == Some(false));
+    params.sort_by_key(|param| param.required == Some(false));
+    let output = tool.output_schema.map(|schema| {
+        let output = Source::new(format!("{}.result", tool.name), schema);
+        components.adopting(&output).adopt(output.root())
+    });
+    let schema = output.unwrap_or_else(anything);
+    let (summary, has_more) = summary(&tool.description);
+    let method = MethodObject {
+        name: &tool.name,
+        summary,
+        description: has_more.then_some(&tool.description),
+        params,
+        result: ContentDescriptor { name: "result", description: None, required: None, schema },
+        param_structure: if is_ordered { "either" } else { "by-name" },
+        title: tool.title.as_deref(),
+        annotations: tool.annotations,
+    };
+    json(out, &method);
+}
+
+/// The properties of an input schema, each as a parameter.
+fn params<'a>(input: &'a Source, components: &mut Components) -> Vec<ContentDescriptor<'a>> {
+    let list = input.root().get("required").and_then(Value::as_array);
+    let required: HashSet<&str> = list.into_iter().flatten().filter_map(Value::as_str).collect();
+    let properties = input.root().get("properties").and_then(Value::as_object);
+    let mut adopting = components.adopting(input);
+    let param = |(name, property): (&'a String, &'a Value)| {
+        let mut schema = adopting.adopt(property);
+        if let Some(map) = schema.as_object_mut() {
+            map.shift_remove("description");
+        }
+        ContentDescriptor {
+            name,
+            description: property.get("description").and_then(Value::as_str),
+            required: Some(required.contains(name.as_str())),
+            schema,
+        }
+    };
+    properties.into_iter().flatten().map(param).collect()
+}
+
+/// The first paragraph on one line, and whether there are more.
+fn summary(description: &str) -> (String, bool) {
+    let mut lines = description.trim().lines().map(str::trim);
+    let first: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+    (first.join(" "), lines.next().is_some())
+}
+
+/// The schema of everything.
+fn anything() -> Value {
+    Value::Object(serde_json::Map::new())
+}

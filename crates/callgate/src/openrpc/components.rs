@@ -1,0 +1,333 @@
+//! The definitions that the schemas of a document share.
+//!
+//! Each tool's schema stands for itself, with its definitions under `$defs`. In a document they are
+//! taken apart, so what a part refers to moves to `components.schemas`, and the references with it.
+//! Two definitions are one if they are called the same and are the same with all that they refer
+//! to; others of one name are numbered.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use super::anything;
+use crate::tool::portable;
+
+/// Where a schema keeps its definitions, in the words of its drafts.
+const HOLDERS: [&str; 2] = ["$defs", "definitions"];
+
+/// A whole schema.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// What it is called where something refers to all of it, or into it.
+    name: String,
+    /// Without the definitions.
+    root: Value,
+    definitions: Value,
+}
+
+/// What a reference names: a definition, or the root, and something inside of it.
+#[derive(Debug)]
+struct Target<'a> {
+    /// Of the definition, within the schema; empty for the root.
+    place: String,
+    /// The rest of the reference.
+    inside: Cow<'a, str>,
+}
+
+impl Source {
+    pub(super) fn new(name: String, schema: &RawValue) -> Self {
+        // What is too deep to be read takes no call either.
+        let mut root = serde_json::from_str(schema.get()).unwrap_or_else(|_| anything());
+        let mut definitions = Map::new();
+        if let Value::Object(root) = &mut root {
+            for holder in HOLDERS {
+                definitions.extend(root.shift_remove_entry(holder));
+            }
+            // Its own name and its draft: neither is true inside of a document.
+            for keyword in ["$id", "$schema"] {
+                root.shift_remove(keyword);
+            }
+        }
+        Self { name, root, definitions: Value::Object(definitions) }
+    }
+
+    /// The schema without its definitions.
+    pub(super) fn root(&self) -> &Value {
+        &self.root
+    }
+
+    fn value(&self, place: &str) -> Option<&Value> {
+        if place.is_empty() { Some(&self.root) } else { self.definitions.pointer(place) }
+    }
+
+    /// What a reference names, if it is in this schema and is given as a path.
+    fn target<'a>(&self, reference: &'a str) -> Option<Target<'a>> {
+        let path = reference.strip_prefix('#')?;
+        let mut steps = path.splitn(4, '/');
+        let start = steps.next().filter(|start| start.is_empty())?;
+        let holder = steps.next().and_then(decoded);
+        let target = match (holder, steps.next()) {
+            (Some(holder), Some(name)) if HOLDERS.contains(&holder.as_ref()) => {
+                let inside = steps.next().map_or(start.into(), |rest| format!("/{rest}").into());
+                Target { place: format!("/{holder}/{}", decoded(name)?), inside }
+            }
+            _ => Target { place: String::new(), inside: path.into() },
+        };
+        self.value(&target.place)?.pointer(&decoded(&target.inside)?)?;
+        Some(target)
+    }
+
+    /// A definition by itself; `None` if something in it refers to another place than this schema.
+    fn definition(&self, place: &str) -> Option<Definition> {
+        let schema = self.value(place)?;
+        let digest = Sha256::digest(serde_json::to_vec(&(place, schema)).ok()?).into();
+        let places = references(schema)?.into_iter().map(|it| Some(self.target(it)?.place));
+        Some(Definition { digest, needs: places.collect::<Option<_>>()? })
+    }
+}
+
+/// What is known of a definition.
+#[derive(Debug)]
+struct Definition {
+    /// Stands for its place and its text.
+    digest: [u8; 32],
+    /// The places that it refers to.
+    needs: HashSet<String>,
+}
+
+/// The definitions of a document.
+#[derive(Debug, Default)]
+pub(super) struct Components {
+    schemas: BTreeMap<String, Value>,
+    /// The key of each definition that is there, by what tells it from others.
+    keys: HashMap<[u8; 32], String>,
+    /// How many keys were made of each name.
+    numbers: HashMap<String, usize>,
+}
+
+impl Components {
+    /// For taking parts of a schema into the document.
+    pub(super) fn adopting<'a>(&'a mut self, source: &'a Source) -> Adopting<'a> {
+        Adopting {
+            components: self,
+            source,
+            definitions: HashMap::new(),
+            keys: HashMap::new(),
+            promised: Vec::new(),
+        }
+    }
+
+    /// `components.schemas`, unless there are none.
+    pub(super) fn finish(self) -> Option<BTreeMap<String, Value>> {
+        (!self.schemas.is_empty()).then_some(self.schemas)
+    }
+
+    fn new_key(&mut self, name: &str) -> String {
+        let plain: String = name.chars().map(portable).collect();
+        let plain = if plain.is_empty() { "schema".to_owned() } else { plain };
+        let number = self.numbers.entry(plain.clone()).or_default();
+        loop {
+            *number += 1;
+            let key = if *number == 1 { plain.clone() } else { format!("{plain}_{number}") };
+            if !self.schemas.contains_key(&key) {
+                return key;
+            }
+        }
+    }
+}
+
+/// Takes parts of one schema into the document.
+#[derive(Debug)]
+pub(super) struct Adopting<'a> {
+    components: &'a mut Components,
+    source: &'a Source,
+    /// What was looked at, by its place.
+    definitions: HashMap<String, Option<Definition>>,
+    /// The keys of the definitions, by their places; `None` where one cannot be moved.
+    keys: HashMap<String, Option<String>>,
+    /// Places whose definitions have a key and are not there yet.
+    promised: Vec<(String, String)>,
+}
+
+impl Adopting<'_> {
+    /// A part of the schema as it stands in the document. One with references that cannot be moved
+    /// says nothing: without them it could say something wrong.
+    pub(super) fn adopt(&mut self, schema: &Value) -> Value {
+        let can_move = references(schema).is_some_and(|references| {
+            references.into_iter().all(|reference| self.moved(reference).is_some())
+        });
+        let adopted = if can_move { self.pointed_here(schema) } else { anything() };
+        self.keep_promises();
+        adopted
+    }
+
+    /// Writes what has a key, one after the other: chains of definitions may be long.
+    fn keep_promises(&mut self) {
+        while let Some((place, key)) = self.promised.pop() {
+            let schema = self.source.value(&place).unwrap_or(&Value::Null);
+            let schema = self.pointed_here(schema);
+            self.components.schemas.insert(key, schema);
+        }
+    }
+
+    /// A copy whose references are those of the document.
+    fn pointed_here(&mut self, schema: &Value) -> Value {
+        let mut copy = schema.clone();
+        for_each_reference_mut(&mut copy, &mut |reference| {
+            if let Some(moved) = self.moved(reference) {
+                *reference = moved;
+            }
+        });
+        copy
+    }
+
+    /// A reference as it is in the document.
+    fn moved(&mut self, reference: &str) -> Option<String> {
+        let Target { place, inside } = self.source.target(reference)?;
+        let key = match self.keys.get(&place) {
+            Some(key) => key.clone(),
+            None => {
+                let key = self.new_or_equal(&place);
+                self.keys.insert(place, key.clone());
+                key
+            }
+        };
+        Some(format!("#/components/schemas/{}{inside}", key?))
+    }
+
+    /// The key of a definition: that of an equal one, or its own from now on.
+    fn new_or_equal(&mut self, place: &str) -> Option<String> {
+        let identity = self.identity(place)?;
+        if let Some(key) = self.components.keys.get(&identity) {
+            return Some(key.clone());
+        }
+        let name = match place.rsplit_once('/') {
+            Some((_, name)) => name.replace("~1", "/").replace("~0", "~"),
+            None => self.source.name.clone(),
+        };
+        let key = self.components.new_key(&name);
+        self.components.keys.insert(identity, key.clone());
+        // Taken; what it is follows.
+        self.components.schemas.insert(key.clone(), Value::Null);
+        self.promised.push((place.to_owned(), key.clone()));
+        Some(key)
+    }
+
+    /// Stands for a definition and all that it needs; `None` if some of that cannot be moved.
+    fn identity(&mut self, place: &str) -> Option<[u8; 32]> {
+        let mut seen = HashSet::new();
+        let mut digests = BTreeSet::new();
+        let mut waiting = vec![place.to_owned()];
+        while let Some(place) = waiting.pop() {
+            if !seen.insert(place.clone()) {
+                continue;
+            }
+            let source = self.source;
+            let definition = self.definitions.entry(place);
+            let definition = definition.or_insert_with_key(|place| source.definition(place));
+            let Definition { digest, needs } = definition.as_ref()?;
+            digests.insert(*digest);
+            waiting.extend(needs.iter().filter(|place| !seen.contains(*place)).cloned());
+        }
+        let own = self.definitions.get(place)?.as_ref()?.digest;
+        let all = digests.iter().fold(Sha256::new_with_prefix(own), Sha256::chain_update);
+        Some(all.finalize().into())
+    }
+}
+
+/// The keywords that refer.
+const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
+
+/// What a keyword of a schema holds.
+enum Holds {
+    /// A schema, or a list of them, or nothing of interest.
+    Schemas,
+    /// Schemas by names that are no keywords.
+    ByName,
+    /// Values, which may look like anything.
+    Data,
+}
+
+fn holds(keyword: &str) -> Holds {
+    match keyword {
+        "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions" => {
+            Holds::ByName
+        }
+        "const" | "enum" | "default" | "examples" => Holds::Data,
+        _ => Holds::Schemas,
+    }
+}
+
+/// The references in a schema; `None` where they are not to be read from the document's root.
+fn references(schema: &Value) -> Option<Vec<&str>> {
+    let mut found = Vec::new();
+    let mut has_own_base = false;
+    for_each_schema(schema, &mut |map| {
+        found.extend(REFERENCES.iter().filter_map(|keyword| map.get(*keyword)?.as_str()));
+        has_own_base |= map.contains_key("$id");
+    });
+    (found.is_empty() || !has_own_base).then_some(found)
+}
+
+fn for_each_schema<'a>(schema: &'a Value, visit: &mut dyn FnMut(&'a Map<String, Value>)) {
+    match schema {
+        Value::Object(map) => {
+            visit(map);
+            for (keyword, value) in map {
+                match (holds(keyword), value) {
+                    (Holds::Data, _) => {}
+                    (Holds::ByName, Value::Object(named)) => {
+                        named.values().for_each(|schema| for_each_schema(schema, visit));
+                    }
+                    _ => for_each_schema(value, visit),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| for_each_schema(item, visit)),
+        _ => {}
+    }
+}
+
+fn for_each_reference_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut String)) {
+    match schema {
+        Value::Object(map) => {
+            for (keyword, value) in map {
+                match (holds(keyword), value) {
+                    (Holds::Data, _) => {}
+                    (_, Value::String(reference)) if REFERENCES.contains(&keyword.as_str()) => {
+                        visit(reference);
+                    }
+                    (Holds::ByName, Value::Object(named)) => {
+                        named.values_mut().for_each(|schema| for_each_reference_mut(schema, visit));
+                    }
+                    (_, value) => for_each_reference_mut(value, visit),
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                for_each_reference_mut(item, visit);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A part of a URI without its `%` escapes.
+fn decoded(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('%') {
+        return Some(text.into());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut pieces = text.split('%');
+    bytes.extend_from_slice(pieces.next()?.as_bytes());
+    for piece in pieces {
+        let (digits, rest) = piece.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok().map(Cow::Owned)
+}
