@@ -1,4 +1,4 @@
-//! The axum router: MCP over Streamable HTTP, the REST face, health, and discovery.
+//! The axum router: MCP over Streamable HTTP, the REST face, plain JSON-RPC, health, and discovery.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -18,6 +18,7 @@ mod authenticate;
 mod body;
 mod guard;
 mod health;
+mod jsonrpc;
 mod mcp;
 mod per_tool;
 mod reply;
@@ -103,6 +104,8 @@ struct Faces {
     options: HttpOptions,
     streams: Arc<Semaphore>,
     legacy_calls: Arc<Semaphore>,
+    /// For the documents that are being made.
+    documents: Arc<Semaphore>,
 }
 
 impl Deref for Shared {
@@ -139,6 +142,7 @@ pub fn service(
         readiness,
         streams: Arc::new(Semaphore::new(options.max_streams)),
         legacy_calls: Arc::new(Semaphore::new(options.max_legacy_calls)),
+        documents: Arc::new(Semaphore::new(jsonrpc::MAX_DOCUMENTS)),
         options,
     }));
     // Does by itself what the layers do for the others: each of them costs a little on every call.
@@ -151,6 +155,7 @@ pub fn service(
         .route("/mcp/tools/describe", get(rest::describe))
         .route("/mcp/tools/invoke", post(rest::invoke))
         .route("/mcp/tools/{*id}", get(per_tool::get).post(per_tool::post))
+        .route("/jsonrpc", post(jsonrpc::post))
         .fallback(async |request: Request| reply::no_such_path(request.uri().path()))
         .method_not_allowed_fallback(async || reply::method_not_allowed())
         .layer(from_fn_with_state(shared.clone(), authenticate::layer));

@@ -25,6 +25,7 @@ pub(super) async fn mcp(State(shared): State<Shared>) -> Response {
             "describe": "/mcp/tools/describe",
             "invoke": "/mcp/tools/invoke",
             "tool": "/mcp/tools/{name}",
+            "jsonrpc": "/jsonrpc",
         },
     });
     reply::json(StatusCode::OK, &body)

@@ -10,6 +10,7 @@
 mod authentication;
 mod describe;
 mod invoke;
+mod jsonrpc;
 mod limits;
 mod list;
 mod mcp;

@@ -1,0 +1,213 @@
+//! `rpc.discover`
+
+use super::*;
+
+fn discover(params: Option<Value>) -> Value {
+    let mut request = json!({"jsonrpc": "2.0", "method": "rpc.discover", "id": 7});
+    request.as_object_mut().unwrap().extend(params.map(|it| ("params".to_owned(), it)));
+    request
+}
+
+async fn document(app: &App, caller: &str) -> Value {
+    let reply = app.rpc(caller, discover(None)).await;
+    assert_eq!((reply.status, reply.header("content-type")), (StatusCode::OK, "application/json"));
+    assert_eq!(reply.header("content-length"), reply.text.len().to_string());
+    let mut reply = reply.json();
+    assert_eq!((&reply["jsonrpc"], &reply["id"]), (&json!("2.0"), &json!(7)));
+    let document = reply["result"].take();
+    is_open_rpc(&document);
+    document
+}
+
+/// What OpenRPC 1.3.2 says of what is in our documents.
+fn is_open_rpc(document: &Value) {
+    let descriptor = json!({
+        "type": "object",
+        "required": ["name", "schema"],
+        "properties": {
+            "name": {"type": "string", "minLength": 1},
+            "description": {"type": "string"},
+            "required": {"type": "boolean"},
+            "schema": {"type": ["object", "boolean"]},
+        },
+        "additionalProperties": false,
+    });
+    let method = json!({
+        "type": "object",
+        "required": ["name", "params", "result"],
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "not": {"pattern": "^rpc\\."}},
+            "summary": {"type": "string"},
+            "description": {"type": "string"},
+            "params": {"type": "array", "items": descriptor},
+            "result": descriptor,
+            "paramStructure": {"enum": ["by-name", "by-position", "either"]},
+        },
+        "patternProperties": {"^x-": {}},
+        "additionalProperties": false,
+    });
+    let schema = json!({
+        "type": "object",
+        "required": ["openrpc", "info", "methods"],
+        "properties": {
+            "openrpc": {"const": "1.3.2"},
+            "info": {
+                "type": "object",
+                "required": ["title", "version"],
+                "properties": {"title": {"type": "string"}, "version": {"type": "string"}},
+                "additionalProperties": false,
+            },
+            "methods": {"type": "array", "items": method},
+            "components": {
+                "type": "object",
+                "required": ["schemas"],
+                "properties": {"schemas": {
+                    "type": "object",
+                    "minProperties": 1,
+                    "propertyNames": {"pattern": "^[a-zA-Z0-9._-]+$"},
+                    "additionalProperties": {"type": ["object", "boolean"]},
+                }},
+                "additionalProperties": false,
+            },
+        },
+        "additionalProperties": false,
+    });
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    if let Err(error) = validator.validate(document) {
+        panic!("{}: {error}", error.instance_path());
+    }
+    for method in document["methods"].as_array().unwrap() {
+        let params = method["params"].as_array().unwrap();
+        assert!(params.is_sorted_by_key(|it| it["required"] == false), "{method}");
+    }
+}
+
+/// A schema of the document, with the document to look its references up in.
+fn compiled(document: &Value, pointer: &str) -> jsonschema::Validator {
+    assert!(document.pointer(pointer).is_some(), "{pointer}");
+    let mut root = document.clone();
+    root["$ref"] = json!(format!("#{pointer}"));
+    jsonschema::draft202012::new(&root).unwrap_or_else(|error| panic!("{pointer}: {error}"))
+}
+
+/// Where the document has schemas.
+fn schemas(document: &Value) -> Vec<String> {
+    let methods = document["methods"].as_array().unwrap().iter().enumerate();
+    let mut found: Vec<String> = methods
+        .flat_map(|(number, method)| {
+            let params = 0..method["params"].as_array().unwrap().len();
+            let params = params.map(move |n| format!("/methods/{number}/params/{n}/schema"));
+            params.chain([format!("/methods/{number}/result/schema")])
+        })
+        .collect();
+    let components = document.pointer("/components/schemas").and_then(Value::as_object);
+    found.extend(
+        components.into_iter().flatten().map(|(key, _)| format!("/components/schemas/{key}")),
+    );
+    found
+}
+
+#[tokio::test]
+async fn an_admin_is_told_of_everything() {
+    insta::assert_json_snapshot!(document(&App::new(), "admin").await);
+}
+
+#[tokio::test]
+async fn d21_a_reader_is_told_of_less() {
+    let app = App::new();
+    let reader = document(&app, "reader").await;
+    assert!(!reader.to_string().contains("delete"));
+    insta::assert_json_snapshot!(reader);
+    assert!(
+        document(&app, "").await["methods"].as_array().unwrap().len()
+            < reader["methods"].as_array().unwrap().len()
+    );
+    let nobody = App::with(Local::default(), HttpOptions::default());
+    assert_eq!(
+        nobody.rpc("", discover(None)).await.text,
+        r#"{"jsonrpc":"2.0","id":7,"result":{"openrpc":"1.3.2","info":{"title":"callgate","version":"0.1.0"},"methods":[]}}"#
+    );
+}
+
+#[tokio::test]
+async fn every_reference_resolves_and_means_what_it_did() {
+    let tree = |leaf: &str| {
+        json!({
+            "type": "object",
+            "properties": {"tree": {"$ref": "#/$defs/Tree", "description": "A tree."}},
+            "required": ["tree"],
+            "$defs": {
+                "Tree": {"type": "array", "items": {"anyOf": [
+                    {"$ref": "#/$defs/Tree"}, {"$ref": "#/$defs/Leaf"},
+                ]}},
+                "Leaf": {"type": leaf},
+            },
+        })
+    };
+    let mut local = Local::default();
+    for (id, leaf) in [("a", "string"), ("b", "integer"), ("c", "string")] {
+        let method = method(id).input_schema(tree(leaf)).unwrap();
+        let method = method.output_schema(tree(leaf)).unwrap();
+        local.method(method, async |_, _: Value| Ok::<_, Error>(1));
+    }
+    let document = document(&App::with(local, HttpOptions::default()), "").await;
+    let all = schemas(&document);
+    assert_eq!(all.len(), 10, "{document:#}");
+    for pointer in &all {
+        compiled(&document, pointer);
+    }
+    for (number, words) in [(0, true), (1, false), (2, true)] {
+        let param = compiled(&document, &format!("/methods/{number}/params/0/schema"));
+        assert_eq!(param.is_valid(&json!([["deep", []]])), words);
+        assert_eq!(param.is_valid(&json!([[1, []]])), !words);
+        let result = compiled(&document, &format!("/methods/{number}/result/schema"));
+        assert_eq!(result.is_valid(&json!({"tree": [["deep", []]]})), words);
+    }
+    insta::assert_json_snapshot!(document);
+}
+
+#[tokio::test]
+async fn it_takes_no_parameters() {
+    let app = App::new();
+    for params in [json!({}), json!([])] {
+        assert!(app.rpc("", discover(Some(params))).await.json()["result"].is_object());
+    }
+    let spaced = r#"{"jsonrpc":"2.0","method":"rpc.discover","id":7,"params":{ }}"#;
+    assert!(app.post("", PATH, spaced).await.json()["result"].is_object());
+    for params in [json!([[]]), json!([{}]), json!({"a": 1})] {
+        let error = error_of(&app.rpc("", discover(Some(params))).await);
+        let message = "`rpc.discover` takes no parameters";
+        assert_eq!(error, json!({"code": -32602, "message": message}));
+    }
+}
+
+#[tokio::test]
+async fn it_is_refused_in_a_batch() {
+    let reply = App::new().rpc("", json!([discover(None)])).await;
+    assert_eq!(
+        reply.text,
+        r#"[{"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"`rpc.discover` cannot be in a batch, since its reply can be large; send it by itself"}}]"#
+    );
+}
+
+#[tokio::test]
+async fn more_than_a_document_holds_is_refused_with_another_way() {
+    let app = App::with(many(10_001), HttpOptions::default());
+    let error = error_of(&app.rpc("", discover(None)).await);
+    assert_eq!(
+        error,
+        json!({
+            "code": -32000,
+            "message": "there are 10001 methods for you, and one document has at most 10000; \
+                        GET /mcp/tools/list has them in pages",
+        })
+    );
+}
+
+#[tokio::test]
+async fn all_who_ask_at_once_are_answered() {
+    let app = App::new();
+    let all: [_; 8] = std::array::from_fn(|_| document(&app, "admin"));
+    let all = futures_util::future::join_all(all).await;
+    assert!(all.iter().all(|document| *document == all[0]));
+}
