@@ -9,7 +9,6 @@ mod logging;
 mod printer;
 mod registry;
 mod reload;
-mod server;
 mod standard_streams;
 
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 //! List, describe, call: the one place where access is decided.
 
+mod as_caller;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,8 @@ use crate::openrpc::{self, OpenRpcError};
 use crate::settings::Settings;
 use crate::tool::Shape;
 use crate::upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
+
+pub use as_caller::AsCaller;
 
 /// How long a call may take unless told otherwise.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);

@@ -23,6 +23,7 @@ mod mcp;
 mod per_tool;
 mod reply;
 mod rest;
+mod server;
 mod sse;
 mod well_known;
 
@@ -50,6 +51,7 @@ pub use axum::http::request::Parts;
 
 pub use authenticate::{Anonymous, Authenticate, AuthenticateError, bearer_token};
 pub use health::Readiness;
+pub use server::{ServerLimits, serve, told_to_stop};
 
 /// What the router allows.
 #[derive(Debug, Clone)]

@@ -48,10 +48,19 @@ mod arguments;
 pub mod ask;
 #[cfg(feature = "bridge")]
 pub mod bridge;
+
+#[cfg(feature = "macros")]
+#[path = "private.rs"]
+#[doc(hidden)]
+pub mod __private;
 mod catalog;
 mod client;
 mod content;
+mod context;
 mod cursor;
+#[cfg(feature = "macros")]
+mod definition;
+mod embedded;
 mod finding;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -68,12 +77,23 @@ mod log_level;
 pub mod mcp;
 mod method;
 mod openrpc;
+mod percent;
+#[cfg(feature = "macros")]
+pub mod plugin;
+#[cfg(feature = "macros")]
+mod prompt_function;
+#[cfg(feature = "macros")]
+mod reply;
+#[cfg(feature = "macros")]
+mod resource_function;
 mod revision;
 mod schema;
 mod settings;
 #[cfg(feature = "stdio")]
 pub mod stdio;
 mod strict_json;
+#[cfg(feature = "macros")]
+mod texts;
 mod tool;
 mod tool_name;
 mod type_expr;
@@ -82,17 +102,33 @@ mod upstream;
 
 pub use access::{Access, Caller, Decision, Grants, Mask, Need, Requirement, Section, User};
 pub use arguments::{ArgumentsError, ParamStyle};
+#[cfg(feature = "macros")]
+pub use callgate_macros::{method, prompt, resource};
 pub use catalog::{Catalog, CatalogBuilder, Entry, Quarantined};
 pub use client::{Capability, Client};
 pub use content::{Content, ResourceContents, Role, ToolContent};
+pub use context::Context;
 pub use cursor::{CursorError, OffsetCursor};
+#[cfg(feature = "http")]
+pub use embedded::ServeError;
+pub use embedded::{BuildError, Builder, Callgate};
 pub use finding::Finding;
-pub use gateway::{CallError, CallRequest, DEFAULT_CALL_TIMEOUT, Gateway, NotFound, ToolRef};
+pub use gateway::{
+    AsCaller, CallError, CallRequest, DEFAULT_CALL_TIMEOUT, Gateway, NotFound, ToolRef,
+};
 pub use listing::{Listing, Page};
-pub use local::{Context, Local};
+pub use local::{Error, Function, Local, Response, Undefined};
 pub use log_level::{LogLevel, LogLevelError};
 pub use method::{DefinitionError, LOCAL, Method, MethodId, Param, Safety};
 pub use openrpc::OpenRpcError;
+#[cfg(feature = "macros")]
+pub use plugin::{Offer, Plugin};
+#[cfg(feature = "macros")]
+pub use prompt_function::PromptFunction;
+#[cfg(feature = "macros")]
+pub use reply::Reply;
+#[cfg(feature = "macros")]
+pub use resource_function::{IntoContents, ResourceFunction};
 pub use revision::{Era, Revision, RevisionError};
 pub use schema::Schema;
 pub use settings::{KEYS as SETTING_KEYS, SettingError, Settings};
@@ -100,3 +136,30 @@ pub use tool_name::{Prefix, ToolName, Unnamed, tool_names};
 pub use type_expr::{ClassName, Field, Literal, TypeError, TypeExpr};
 pub use types::{TypeDefinition, TypeField, Types};
 pub use upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
+
+/// Functions with `#[method]`, for [`Builder::methods`]: `methods![get_user, users::delete_user]`.
+#[cfg(feature = "macros")]
+#[macro_export]
+macro_rules! methods {
+    ($($function:path),* $(,)?) => {
+        [$(<$function as $crate::__private::MethodItem>::make()),*]
+    };
+}
+
+/// Functions with `#[prompt]`, for [`Builder::prompts`]: `prompts![review]`.
+#[cfg(feature = "macros")]
+#[macro_export]
+macro_rules! prompts {
+    ($($function:path),* $(,)?) => {
+        [$(<$function as $crate::__private::PromptItem>::make()),*]
+    };
+}
+
+/// Functions with `#[resource]`, for [`Builder::resources`]: `resources![stock]`.
+#[cfg(feature = "macros")]
+#[macro_export]
+macro_rules! resources {
+    ($($function:path),* $(,)?) => {
+        [$(<$function as $crate::__private::ResourceItem>::make()),*]
+    };
+}

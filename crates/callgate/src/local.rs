@@ -26,27 +26,15 @@ use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use crate::access::Caller;
-use crate::client::Client;
 use crate::content::ToolContent;
+use crate::context::Context;
 use crate::jsonrpc::RpcError;
-use crate::method::{LOCAL, Method};
+use crate::method::{DefinitionError, LOCAL, Method};
 use crate::strict_json;
 use crate::upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
 
 /// The code of errors made by [`Error::tool`]: outside of the ranges that JSON-RPC and MCP reserve.
 pub(crate) const TOOL_ERROR: i64 = 1;
-
-/// What a function knows of its call.
-#[derive(Debug, Clone)]
-pub struct Context {
-    /// Who is asking.
-    pub caller: Caller,
-    /// The call's id, the same as in the logs.
-    pub call_id: String,
-    /// Who hears how it goes, and can be asked.
-    pub client: Client,
-}
 
 /// Why a function has no result.
 #[derive(Debug)]
@@ -69,9 +57,7 @@ impl Error {
     pub fn rpc(error: RpcError) -> Self {
         Self(Kind::Tool(error))
     }
-}
 
-impl Error {
     /// An error of the request itself: over MCP the client gets it in place of a result, so that an
     /// agent sees less of it than of [`Error::tool`].
     pub fn protocol(error: RpcError) -> Self {
@@ -80,9 +66,9 @@ impl Error {
 }
 
 /// Any other error is internal: it reaches the log, not the caller.
-impl<E: std::error::Error + Send + Sync + 'static> From<E> for Error {
+impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for Error {
     fn from(error: E) -> Self {
-        Self(Kind::Internal(Box::new(error)))
+        Self(Kind::Internal(error.into()))
     }
 }
 
@@ -107,19 +93,64 @@ impl Response {
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<Value>) {
         self.contents.insert(name.into(), value.into());
     }
+
+    /// What it holds so far.
+    pub fn contents(&self) -> &Map<String, Value> {
+        &self.contents
+    }
 }
 
 type Outcome = Result<Returned, UpstreamError>;
-type Function = dyn Fn(Context, Box<RawValue>) -> BoxFuture<'static, Outcome> + Send + Sync;
+type Run = dyn Fn(Context, &RawValue) -> BoxFuture<'static, Outcome> + Send + Sync;
+
+/// A function with the method that it is, as `#[method]` makes it.
+pub struct Function {
+    pub(crate) method: Result<Method, Undefined>,
+    run: Arc<Run>,
+}
+
+/// A method whose definition is wrong.
+#[derive(Debug, thiserror::Error)]
+#[error("method `{id}`: {reason}")]
+pub struct Undefined {
+    /// The method's id.
+    pub id: String,
+    /// What is wrong.
+    #[source]
+    pub reason: DefinitionError,
+}
+
+#[cfg(feature = "macros")]
+impl Function {
+    pub(crate) fn new(
+        method: Result<Method, Undefined>,
+        run: impl Fn(Context, &RawValue) -> BoxFuture<'static, Outcome> + Send + Sync + 'static,
+    ) -> Self {
+        Self { method, run: Arc::new(run) }
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Function").field(&self.method.as_ref().map(Method::id)).finish()
+    }
+}
 
 /// Functions in this process, with the methods that they are.
 #[derive(Default)]
 pub struct Local {
     methods: Vec<Method>,
-    functions: HashMap<String, Arc<Function>>,
+    functions: HashMap<String, Arc<Run>>,
 }
 
 impl Local {
+    /// Adds a function that has the attribute `#[method]`.
+    pub fn add(&mut self, function: Function) -> Result<(), Undefined> {
+        let Function { method, run } = function;
+        self.insert_shared(method?, run);
+        Ok(())
+    }
+
     /// Adds a function. Its arguments come as one value, read from an object with the parameters'
     /// names and their defaults filled in.
     pub fn method<A, R, F, Fut>(&mut self, method: Method, function: F)
@@ -130,7 +161,7 @@ impl Local {
         Fut: Future<Output = Result<R, Error>> + Send + 'static,
     {
         self.insert(method, move |context, params| {
-            let call = read(&params).map(|arguments| function(context, arguments));
+            let call = read(params).map(|arguments| function(context, arguments));
             Box::pin(async move { Ok(to_raw_value(&call?.await?).map_err(Error::from)?.into()) })
         });
     }
@@ -147,9 +178,10 @@ impl Local {
         let function = Arc::new(function);
         self.insert(method, move |context, params| {
             let function = Arc::clone(&function);
+            let arguments = read(params);
             Box::pin(async move {
                 let mut response = Response::default();
-                function(&mut response, context, read(&params)?).await?;
+                function(&mut response, context, arguments?).await?;
                 Ok(to_raw_value(&response.contents).map_err(Error::from)?.into())
             })
         });
@@ -164,7 +196,7 @@ impl Local {
         Fut: Future<Output = Result<R, Error>> + Send + 'static,
     {
         self.insert(method, move |context, params| {
-            let call = read(&params).map(|arguments| function(context, arguments));
+            let call = read(params).map(|arguments| function(context, arguments));
             Box::pin(async move { Ok(Returned::Content(call?.await?.into())) })
         });
     }
@@ -172,11 +204,24 @@ impl Local {
     fn insert(
         &mut self,
         method: Method,
-        function: impl Fn(Context, Box<RawValue>) -> BoxFuture<'static, Outcome> + Send + Sync + 'static,
+        function: impl Fn(Context, &RawValue) -> BoxFuture<'static, Outcome> + Send + Sync + 'static,
     ) {
+        self.insert_shared(method, Arc::new(function));
+    }
+
+    fn insert_shared(&mut self, method: Method, run: Arc<Run>) {
         // Of two with one id the catalog serves the first, so that is what must run.
-        self.functions.entry(method.id().to_string()).or_insert_with(|| Arc::new(function));
+        self.functions.entry(method.id().to_string()).or_insert(run);
         self.methods.push(method.upstream(LOCAL));
+    }
+
+    /// Adds all functions of another.
+    pub fn extend(&mut self, other: Self) {
+        let Self { methods, functions } = other;
+        self.methods.extend(methods);
+        for (id, run) in functions {
+            self.functions.entry(id).or_insert(run);
+        }
     }
 
     /// The methods, in the order in which they were added.
@@ -187,7 +232,7 @@ impl Local {
 
 /// JSON Schema takes `1.0` for an integer and knows no widths, so what passed the check may still
 /// not fit: whole numbers are written as such, and what then does not fit is the caller's to mend.
-fn read<A: DeserializeOwned>(params: &RawValue) -> Result<A, UpstreamError> {
+pub(crate) fn read<A: DeserializeOwned>(params: &RawValue) -> Result<A, UpstreamError> {
     let refused = |error: serde_json::Error| {
         UpstreamError::Arguments(format!("arguments: {}", strict_json::problem(&error)))
     };
@@ -228,13 +273,9 @@ impl Upstream for Local {
             let function = self.functions.get(call.method).ok_or_else(|| {
                 UpstreamError::failed(format!("no function is registered for `{}`", call.method))
             })?;
-            let context = Context {
-                caller: call.caller.clone(),
-                call_id: call.id.to_owned(),
-                client: call.client.clone(),
-            };
-            let params = call.params.to_owned();
-            caught(async move { function(context, params).await }).await
+            let (caller, client) = (call.caller.clone(), call.client.clone());
+            let (context, _guard) = Context::new(caller, call.id.to_owned(), client);
+            caught(async move { function(context, call.params).await }).await
         })
     }
 }

@@ -15,7 +15,7 @@ use crate::tool::is_portable;
 use crate::type_expr::{ClassName, TypeExpr};
 
 /// Inlined forms with more nodes than this go to `$defs`.
-const MAX_INLINE_NODES: usize = 200;
+pub(crate) const MAX_INLINE_NODES: usize = 200;
 
 /// The definitions of classes, checked and linked.
 #[derive(Debug, Default)]

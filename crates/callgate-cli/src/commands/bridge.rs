@@ -13,7 +13,7 @@ use crate::cli::Bridge;
 use crate::config::LogFormat;
 use crate::printer::Printer;
 use crate::standard_streams::{Input, Output};
-use crate::{config, logging, server};
+use crate::{config, logging};
 
 /// How often to look whether the program that started this one is there.
 #[cfg(unix)]
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &Bridge, printer: &mut Printer) -> anyhow::Result<(
     // One thread is enough, is started sooner, and takes less.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
-        let told = server::told_to_stop();
+        let told = callgate::http::told_to_stop();
         let stop = async {
             tokio::select! {
                 () = told => {}

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate::http::{self, HttpOptions, Readiness};
+use callgate::http::{self, HttpOptions, Readiness, ServerLimits};
 use callgate::mcp::{Identify, Mcp, Sessions};
 use callgate::stdio::{self, StdioError, StdioOptions};
 use callgate::{BoxFuture, Caller, Gateway, LOCAL, Local, Upstream};
@@ -20,7 +20,6 @@ use crate::config::{Config, Secret};
 use crate::errors::hinted;
 use crate::printer::Printer;
 use crate::reload::{self, CatalogSource, Reloader};
-use crate::server::{self, Limits};
 use crate::{demo, logging, registry};
 
 pub(crate) async fn run(
@@ -53,11 +52,11 @@ pub(crate) async fn run(
     };
     let service =
         http::service(Arc::clone(&mcp), Arc::clone(&authenticator) as _, readiness, options);
-    let stopping = server::told_to_stop();
+    let stopping = http::told_to_stop();
     announce(config, serve, &listener, mcp.gateway(), &tokens, printer)?;
     drop(tokens);
     let watching = tokio::spawn(reloader.run());
-    let limits = Limits {
+    let limits = ServerLimits {
         max_connections: config.max_connections,
         shutdown_timeout: config.shutdown_timeout,
     };
@@ -66,7 +65,7 @@ pub(crate) async fn run(
         // Clients that listen would hold up the end.
         mcp.close();
     };
-    server::serve(listener, service, limits, stop).await;
+    http::serve(listener, service, limits, stop).await;
     watching.abort();
     reload::flush_uses(&*serving.store, &authenticator).await;
     Ok(())
@@ -145,7 +144,7 @@ async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
         max_line_bytes: config.max_body_bytes,
         end_timeout: config.shutdown_timeout,
     };
-    let stopping = server::told_to_stop();
+    let stopping = http::told_to_stop();
     let input = BufReader::new(tokio::io::stdin());
     let mut served =
         pin!(stdio::serve(Arc::clone(&mcp), Arc::new(who), input, tokio::io::stdout(), options));

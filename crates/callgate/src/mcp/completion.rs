@@ -11,7 +11,8 @@ use super::Reply;
 use super::message::ResultWriter;
 use super::reject::Reject;
 use super::requested::Requested;
-use crate::local::{Context, Error};
+use crate::context::Context;
+use crate::local::Error;
 use crate::upstream::BoxFuture;
 
 /// More proposals than this are not sent.

@@ -17,7 +17,8 @@ use super::requested::Requested;
 use super::{Reply, Terms};
 use crate::access::Caller;
 use crate::content::{Content, Role};
-use crate::local::{Context, Error};
+use crate::context::Context;
+use crate::local::Error;
 use crate::strict_json;
 use crate::upstream::BoxFuture;
 
@@ -51,6 +52,7 @@ pub struct Prompt {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Argument {
     name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     description: String,
     required: bool,
 }
@@ -58,8 +60,23 @@ struct Argument {
 impl Prompt {
     /// A prompt without arguments.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
-        let (name, description) = (name.into(), Some(description.into()));
-        Self { name, title: None, description, arguments: Vec::new() }
+        Self::named(name).description(description)
+    }
+
+    pub(crate) fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), title: None, description: None, arguments: Vec::new() }
+    }
+
+    #[cfg(feature = "macros")]
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is for.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
     }
 
     /// A name for people.
@@ -124,6 +141,13 @@ impl Filled {
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
+    }
+}
+
+/// The person says it.
+impl<T: Into<Content>> From<T> for Filled {
+    fn from(content: T) -> Self {
+        Self::default().user(content)
     }
 }
 

@@ -16,9 +16,10 @@ use super::voice::Voice;
 use super::{Mcp, Reply, Terms};
 use crate::access::Caller;
 use crate::client::Capabilities;
+use crate::context::Context;
 use crate::gateway::{log_failure, within};
 use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
-use crate::local::{Context, Error, TOOL_ERROR, guarded};
+use crate::local::{Error, TOOL_ERROR, guarded};
 use crate::revision::Revision;
 use crate::upstream::{BoxFuture, UpstreamError};
 
@@ -86,11 +87,8 @@ impl Requested<'_> {
             None => Way::Cannot("clients are not asked here"),
         };
         let mcp = Arc::clone(self.mcp);
-        let context = Context {
-            caller: self.caller.clone(),
-            call_id: mcp.gateway.next_call_id(),
-            client: voice.client(),
-        };
+        let (context, guard) =
+            Context::new(self.caller.clone(), mcp.gateway.next_call_id(), voice.client());
         let (caller, call_id) = (context.caller.clone(), context.call_id.clone());
         let (client, line) = (context.client.clone(), Arc::clone(voice.line()));
         let id: Box<RawValue> = self.asked.id.to_owned();
@@ -101,6 +99,7 @@ impl Requested<'_> {
         let work = Work::Other(
             request_id,
             Box::pin(async move {
+                let _guard = guard;
                 let mut run = pin!(within(mcp.gateway.call_limit(), &client, run));
                 let reject = match converse(&line, &way, Asks::default(), &mut run).await {
                     Conversed::Over(Ok(value)) => match write(value) {

@@ -14,8 +14,9 @@ use super::reject::Reject;
 use super::requested::Requested;
 use crate::access::Caller;
 use crate::content::ResourceContents;
+use crate::context::Context;
 use crate::listing::PageLimit;
-use crate::local::{Context, Error};
+use crate::local::Error;
 use crate::revision::Revision;
 use crate::upstream::BoxFuture;
 

@@ -34,6 +34,14 @@ pub trait Identify: Send + Sync {
     fn identify(&self) -> BoxFuture<'_, Option<Caller>>;
 }
 
+/// Always the same.
+impl Identify for Caller {
+    fn identify(&self) -> BoxFuture<'_, Option<Caller>> {
+        let caller = self.clone();
+        Box::pin(async { Some(caller) })
+    }
+}
+
 /// What a stream sends next.
 #[derive(Debug)]
 pub enum Event {

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::anything;
+use crate::percent::decoded;
 use crate::tool::portable;
 
 /// Where a schema keeps its definitions, in the words of its drafts.
@@ -314,20 +315,4 @@ fn for_each_reference_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut String)
         }
         _ => {}
     }
-}
-
-/// A part of a URI without its `%` escapes.
-fn decoded(text: &str) -> Option<Cow<'_, str>> {
-    if !text.contains('%') {
-        return Some(text.into());
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut pieces = text.split('%');
-    bytes.extend_from_slice(pieces.next()?.as_bytes());
-    for piece in pieces {
-        let (digits, rest) = piece.split_at_checked(2)?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        bytes.extend_from_slice(rest.as_bytes());
-    }
-    String::from_utf8(bytes).ok().map(Cow::Owned)
 }

@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use callgate::http::HttpService;
 use hyper::server::conn::http1::Builder;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -13,6 +12,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
+
+use super::HttpService;
 
 /// A client that takes longer to say what it wants, from the first moment on or after a reply, is
 /// let go: silent connections must not take the places of others. HTTP/2 is left to proxies in
@@ -23,18 +24,26 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 /// After a failed accept, so that a lack of file descriptors is not a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the server allows.
+/// What a server allows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    pub(crate) max_connections: usize,
-    pub(crate) shutdown_timeout: Duration,
+pub struct ServerLimits {
+    /// How many connections there may be at once; others wait.
+    pub max_connections: usize,
+    /// How long requests under way may take to finish at the end.
+    pub shutdown_timeout: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self { max_connections: 1024, shutdown_timeout: Duration::from_secs(10) }
+    }
 }
 
 /// Serves until `stop`, then lets requests under way finish.
-pub(crate) async fn serve(
+pub async fn serve(
     listener: TcpListener,
     service: HttpService,
-    limits: Limits,
+    limits: ServerLimits,
     stop: impl Future<Output = ()>,
 ) {
     let mut builder = Builder::new();
@@ -95,7 +104,7 @@ async fn accept(
 /// Waits for SIGTERM or Ctrl-C. They are listened for from this call on, not only when it is awaited: who
 /// is told where the program listens may stop it at once.
 #[cfg(unix)]
-pub(crate) fn told_to_stop() -> impl Future<Output = ()> {
+pub fn told_to_stop() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     let signals = signal(SignalKind::terminate())
         .and_then(|terminate| Ok((terminate, signal(SignalKind::interrupt())?)));
@@ -117,6 +126,6 @@ pub(crate) fn told_to_stop() -> impl Future<Output = ()> {
 
 /// Waits for Ctrl-C.
 #[cfg(not(unix))]
-pub(crate) async fn told_to_stop() {
+pub async fn told_to_stop() {
     let _ = tokio::signal::ctrl_c().await;
 }

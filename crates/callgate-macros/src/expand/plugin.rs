@@ -1,0 +1,95 @@
+//! `#[methods]`, on an `impl`: the type becomes a plugin.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Attribute, Ident, ImplItem, ImplItemFn, ItemImpl, Meta};
+
+use super::{Function, method, prompt, resource};
+use crate::errors::Errors;
+use crate::signature::{self, Place};
+
+const WHERE: &str = "`#[plugin::methods]` goes before the `impl` of a type, with `#[method(…)]` before \
+     those of its functions that are methods";
+
+pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    if !attribute.is_empty() {
+        errors.push(attribute, "nothing is said here; each `#[method(…)]` speaks for itself");
+    }
+    let Ok(mut block) = syn::parse2::<ItemImpl>(item.clone()) else {
+        errors.push(item, WHERE);
+        let errors = errors.into_tokens();
+        return quote!(#item #errors);
+    };
+    if let Some((path, _)) = &block.trait_ {
+        errors.push(path, WHERE);
+    }
+    let mut offered = Vec::new();
+    for item in &mut block.items {
+        if let ImplItem::Fn(function) = item {
+            offered.extend(offer(function, &mut errors));
+        }
+    }
+    if offered.is_empty() && errors.is_empty() {
+        errors.push(&block.self_ty, WHERE);
+    }
+    let offer = if errors.is_empty() {
+        quote! {
+            let __plugin = self;
+            let __offer = ::callgate::__private::Offer::default();
+            #(#offered)*
+            __offer
+        }
+    } else {
+        quote!(::core::unreachable!())
+    };
+    let errors = errors.into_tokens();
+    let (generics, _, condition) = block.generics.split_for_impl();
+    let ty = &block.self_ty;
+    quote! {
+        #block
+
+        impl #generics ::callgate::__private::Plugin for #ty #condition {
+            fn offer(self: ::std::sync::Arc<Self>) -> ::callgate::__private::Offer {
+                #offer
+            }
+        }
+
+        #errors
+    }
+}
+
+/// Takes the attribute away from a function and gives the statement that offers it.
+fn offer(function: &mut ImplItemFn, errors: &mut Errors) -> Option<TokenStream> {
+    let kind = |attribute: &Attribute| {
+        let name = attribute.path().segments.last()?.ident.to_string();
+        ["method", "prompt", "resource"].contains(&name.as_str()).then_some(name)
+    };
+    let at = function.attrs.iter().position(|attribute| kind(attribute).is_some())?;
+    let attribute = function.attrs.remove(at);
+    let kind = kind(&attribute)?;
+    let arguments = match &attribute.meta {
+        Meta::Path(_) => TokenStream::new(),
+        Meta::List(list) => list.tokens.clone(),
+        Meta::NameValue(pair) => {
+            errors.push(pair, format_args!("expected `#[{kind}(…)]`"));
+            return None;
+        }
+    };
+    let name = function.sig.ident.clone();
+    let described = Function {
+        name: &name,
+        attributes: &function.attrs,
+        signature: &function.sig,
+        place: Place::Plugin,
+    };
+    let made = match kind.as_str() {
+        "method" => method::expand(arguments, &described, errors),
+        "prompt" => prompt::expand(arguments, &described, errors),
+        _ => resource::expand(arguments, &described, errors),
+    };
+    signature::strip(&mut function.sig);
+    let kind = Ident::new(&kind, name.span());
+    let conditions = function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+    Some(quote!(#(#conditions)* let __offer = __offer.#kind({ #made });))
+}

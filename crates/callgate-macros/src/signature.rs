@@ -1,0 +1,226 @@
+//! What a function takes and gives.
+//!
+//! References are what Callgate itself hands in; owned values are arguments, by name.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens as _;
+use syn::{Attribute, Expr, FnArg, Ident, Meta, Pat, PatType, Path, ReturnType, Type, TypePath};
+
+use crate::docs;
+use crate::errors::Errors;
+
+/// A function's signature, as far as it matters here.
+pub(crate) struct Signature {
+    pub(crate) is_async: bool,
+    /// `&self`
+    pub(crate) has_self: bool,
+    pub(crate) inputs: Vec<Input>,
+    /// What it gives, `()` where nothing is said.
+    pub(crate) output: Type,
+}
+
+/// One parameter.
+pub(crate) enum Input {
+    /// `&Context`
+    Context,
+    /// `&mut Response`
+    Response,
+    /// An owned value.
+    Argument(Box<Argument>),
+}
+
+/// What a caller gives by name.
+pub(crate) struct Argument {
+    pub(crate) name: Ident,
+    pub(crate) ty: Type,
+    pub(crate) description: String,
+    pub(crate) default: Option<DefaultValue>,
+    /// `#[serde(…)]` and `#[schemars(…)]`
+    pub(crate) attributes: Vec<Attribute>,
+}
+
+/// `#[default]` or `#[default(…)]`
+pub(crate) enum DefaultValue {
+    OfType,
+    Value(Box<Expr>),
+}
+
+/// Where a function stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In a module.
+    Free,
+    /// In an `impl` with `#[methods]`.
+    Plugin,
+}
+
+const INJECTED: &str = "only `&Context` and `&mut Response` are handed in by reference; \
+     an argument is an owned value, such as `String` instead of `&str`";
+
+impl Signature {
+    pub(crate) fn parse(
+        signature: &syn::Signature,
+        place: Place,
+        what: &str,
+        errors: &mut Errors,
+    ) -> Self {
+        if !signature.generics.params.is_empty() {
+            let message = format_args!("{what} has no type parameters: callers cannot choose them");
+            errors.push(&signature.generics.params, message);
+        }
+        if let Some(variadic) = &signature.variadic {
+            errors.push(variadic, "arguments have names");
+        }
+        let mut has_self = false;
+        let mut inputs = Vec::new();
+        for input in &signature.inputs {
+            match input {
+                FnArg::Receiver(receiver) => {
+                    has_self = true;
+                    let is_shared = receiver.to_token_stream().to_string() == "& self";
+                    if place == Place::Free {
+                        let message = "put `#[plugin::methods]` before the `impl`, so that the \
+                                       type's value is known";
+                        errors.push(receiver, message);
+                    } else if !is_shared {
+                        errors.push(receiver, "calls share the plugin: take `&self`");
+                    }
+                }
+                FnArg::Typed(typed) => inputs.extend(input_of(typed, errors)),
+            }
+        }
+        let output = match &signature.output {
+            ReturnType::Default => syn::parse_quote!(()),
+            ReturnType::Type(_, ty) => (**ty).clone(),
+        };
+        Self { is_async: signature.asyncness.is_some(), has_self, inputs, output }
+    }
+
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = &Argument> {
+        self.inputs.iter().filter_map(|input| match input {
+            Input::Argument(argument) => Some(&**argument),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn fills_response(&self) -> bool {
+        self.inputs.iter().any(|input| matches!(input, Input::Response))
+    }
+
+    /// Whether it gives a `Result`.
+    pub(crate) fn is_fallible(&self) -> bool {
+        last_segment(&self.output).is_some_and(|name| name == "Result")
+    }
+}
+
+fn input_of(typed: &PatType, errors: &mut Errors) -> Option<Input> {
+    if let Type::Reference(reference) = &*typed.ty {
+        let name = last_segment(&reference.elem).map(ToString::to_string);
+        return match (name.as_deref(), reference.mutability.is_some()) {
+            (Some("Context"), false) => Some(Input::Context),
+            (Some("Response"), true) => Some(Input::Response),
+            (Some("Context"), true) => {
+                errors.push(&typed.ty, "the context is handed in as `&Context`");
+                None
+            }
+            (Some("Response"), false) => {
+                errors
+                    .push(&typed.ty, "the response is handed in as `&mut Response`, to be filled");
+                None
+            }
+            _ => {
+                errors.push(&typed.ty, INJECTED);
+                None
+            }
+        };
+    }
+    if matches!(*typed.ty, Type::ImplTrait(_)) {
+        errors.push(&typed.ty, "an argument has one type; callers cannot choose it");
+    }
+    let name = match &*typed.pat {
+        Pat::Ident(ident) if ident.by_ref.is_none() && ident.subpat.is_none() => &ident.ident,
+        other => {
+            let message = "an argument has a name, which callers use: `id_user: i64`";
+            errors.push(other, message);
+            return None;
+        }
+    };
+    let default = default_of(&typed.attrs, errors);
+    Some(Input::Argument(Box::new(Argument {
+        name: name.clone(),
+        ty: (*typed.ty).clone(),
+        description: docs::description(&typed.attrs, errors),
+        default,
+        attributes: passed_on(&typed.attrs, errors),
+    })))
+}
+
+fn default_of(attributes: &[Attribute], errors: &mut Errors) -> Option<DefaultValue> {
+    let mut defaults = attributes.iter().filter(|attribute| attribute.path().is_ident("default"));
+    let first = defaults.next()?;
+    if let Some(second) = defaults.next() {
+        errors.push(second, "the default is said twice");
+    }
+    match &first.meta {
+        Meta::Path(_) => Some(DefaultValue::OfType),
+        Meta::List(list) => {
+            let message = "expected a value: `#[default(10)]`";
+            let value =
+                list.parse_args::<Expr>().map_err(|_| syn::Error::new_spanned(list, message));
+            Some(DefaultValue::Value(Box::new(errors.take(value)?)))
+        }
+        Meta::NameValue(pair) => {
+            let value = pair.value.to_token_stream();
+            errors.push(&first.meta, format_args!("write it as `#[default({value})]`"));
+            None
+        }
+    }
+}
+
+/// What serde and schemars say of an argument.
+fn passed_on(attributes: &[Attribute], errors: &mut Errors) -> Vec<Attribute> {
+    let own = |attribute: &&Attribute| {
+        attribute.path().is_ident("serde") || attribute.path().is_ident("schemars")
+    };
+    let attributes: Vec<Attribute> = attributes.iter().filter(own).cloned().collect();
+    for attribute in &attributes {
+        let _ = attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("default") || meta.path.is_ident("skip") {
+                errors.push(&meta.path, "an argument's default is `#[default]` or `#[default(…)]`");
+            }
+            // Whatever stands behind it is serde's to read.
+            let _: TokenStream = meta.input.parse()?;
+            Ok(())
+        });
+    }
+    attributes
+}
+
+/// Takes away what only Callgate understands, for the compiler.
+pub(crate) fn strip(signature: &mut syn::Signature) {
+    for input in &mut signature.inputs {
+        if let FnArg::Typed(typed) = input {
+            typed.attrs.retain(|attribute| {
+                !["doc", "default", "serde", "schemars"]
+                    .iter()
+                    .any(|name| attribute.path().is_ident(name))
+            });
+        }
+    }
+}
+
+fn last_segment(ty: &Type) -> Option<&Ident> {
+    let Type::Path(TypePath { path: Path { segments, .. }, .. }) = ty else { return None };
+    segments.last().map(|segment| &segment.ident)
+}
+
+/// The type in an `Option`.
+pub(crate) fn optional(ty: &Type) -> Option<&Type> {
+    let Type::Path(TypePath { path, .. }) = ty else { return None };
+    let segment = path.segments.last().filter(|segment| segment.ident == "Option")?;
+    let syn::PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
+    match arguments.args.first()? {
+        syn::GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    }
+}

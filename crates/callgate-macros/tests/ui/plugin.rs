@@ -1,0 +1,40 @@
+#![allow(unused_variables)]
+
+use callgate::{Context, plugin};
+
+struct Shop;
+
+#[plugin::methods(section = "shop")]
+impl Shop {
+    /// Changes the plugin, which all calls share.
+    #[method(destructive)]
+    fn change(&mut self) {}
+
+    /// Says nothing of safety, and borrows.
+    #[method]
+    fn find(&self, ctx: &Context, words: &str) {}
+
+    #[method = "x"]
+    fn wrong(&self) {}
+}
+
+struct Empty;
+
+#[plugin::methods]
+impl Empty {
+    fn helper(&self) {}
+}
+
+struct Other;
+
+#[plugin::methods]
+impl Clone for Other {
+    fn clone(&self) -> Self {
+        Other
+    }
+}
+
+#[plugin::methods]
+struct NotAnImpl;
+
+fn main() {}

@@ -1,0 +1,300 @@
+//! Putting a [`Callgate`] together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::Callgate;
+use crate::catalog::CatalogBuilder;
+use crate::gateway::{DEFAULT_CALL_TIMEOUT, Gateway};
+use crate::local::{Function, Local, Undefined};
+use crate::mcp::{Complete, Mcp, Prompts, Replay, Resources, SessionKey, Sessions, TaskStore};
+use crate::method::LOCAL;
+#[cfg(feature = "macros")]
+use crate::plugin::Plugin;
+#[cfg(feature = "macros")]
+use crate::prompt_function::{LocalPrompts, PromptFunction};
+#[cfg(feature = "macros")]
+use crate::resource_function::{LocalResources, ResourceFunction};
+use crate::settings::Settings;
+use crate::types::Types;
+use crate::upstream::Upstream;
+
+/// What is to be served, and how.
+#[derive(Debug)]
+#[must_use]
+pub struct Builder {
+    local: Local,
+    undefined: Vec<Undefined>,
+    settings: Settings,
+    call_timeout: Duration,
+    session_key: Option<SessionKey>,
+    #[cfg(feature = "macros")]
+    prompt_functions: Vec<PromptFunction>,
+    #[cfg(feature = "macros")]
+    local_resources: LocalResources,
+    prompts: Option<Arc<dyn Prompts>>,
+    resources: Option<Arc<dyn Resources>>,
+    completion: Option<Arc<dyn Complete>>,
+    tasks: Option<Arc<dyn TaskStore>>,
+    replay: Option<Arc<dyn Replay>>,
+    #[cfg(feature = "http")]
+    http: super::http::Http,
+}
+
+/// Why there is nothing to serve.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// Definitions that are wrong, all of them.
+    #[error("{} method(s) cannot be served: {}", .0.len(), sentences(.0))]
+    Methods(Vec<Undefined>),
+    /// Two prompts or two resources are called the same.
+    #[error("there are two {0} `{1}`")]
+    Twice(&'static str, String),
+    /// A key for sessions could not be made.
+    #[error("the system has no random numbers")]
+    Random(#[from] getrandom::Error),
+}
+
+fn sentences(undefined: &[Undefined]) -> String {
+    undefined.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            local: Local::default(),
+            undefined: Vec::new(),
+            settings: Settings::default(),
+            call_timeout: DEFAULT_CALL_TIMEOUT,
+            session_key: None,
+            #[cfg(feature = "macros")]
+            prompt_functions: Vec::new(),
+            #[cfg(feature = "macros")]
+            local_resources: LocalResources::default(),
+            prompts: None,
+            resources: None,
+            completion: None,
+            tasks: None,
+            replay: None,
+            #[cfg(feature = "http")]
+            http: super::http::Http {
+                authenticate: Arc::new(crate::http::Anonymous),
+                options: crate::http::HttpOptions::default(),
+                allow_anonymous: false,
+                readiness: crate::http::Readiness::default(),
+            },
+        }
+    }
+}
+
+impl Builder {
+    /// What clients are told that the server is called; `callgate` unless said.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.settings.server_name = name.into();
+        self
+    }
+
+    /// The version that clients are told.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.settings.server_version = version.into();
+        self
+    }
+
+    /// All settings at once, in place of those that were said before.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Adds functions: `methods![get_user, delete_user]`.
+    pub fn methods(mut self, functions: impl IntoIterator<Item = Function>) -> Self {
+        for function in functions {
+            if let Err(undefined) = self.local.add(function) {
+                self.undefined.push(undefined);
+            }
+        }
+        self
+    }
+
+    /// Adds functions whose methods are written by hand.
+    pub fn local(mut self, local: Local) -> Self {
+        self.local.extend(local);
+        self
+    }
+
+    /// Adds all that a type offers, with this value as its state.
+    #[cfg(feature = "macros")]
+    pub fn plugin(self, plugin: impl Plugin) -> Self {
+        self.shared_plugin(Arc::new(plugin))
+    }
+
+    /// The same, for a value that others have too.
+    #[cfg(feature = "macros")]
+    pub fn shared_plugin(self, plugin: Arc<impl Plugin>) -> Self {
+        let offer = plugin.offer();
+        self.methods(offer.methods).prompts(offer.prompts).resources(offer.resources)
+    }
+
+    /// Adds prompts: `prompts![review]`.
+    #[cfg(feature = "macros")]
+    pub fn prompts(mut self, prompts: impl IntoIterator<Item = PromptFunction>) -> Self {
+        self.prompt_functions.extend(prompts);
+        self
+    }
+
+    /// Adds resources: `resources![stock, product]`.
+    #[cfg(feature = "macros")]
+    pub fn resources(mut self, resources: impl IntoIterator<Item = ResourceFunction>) -> Self {
+        self.local_resources.functions.extend(resources);
+        self
+    }
+
+    /// Lets clients be told when a resource changes
+    /// ([`Mcp::resource_updated`](crate::mcp::Mcp::resource_updated)).
+    #[cfg(feature = "macros")]
+    pub fn resource_subscriptions(mut self) -> Self {
+        self.local_resources.can_subscribe = true;
+        self
+    }
+
+    /// Offers the prompts of a type of one's own, in place of functions.
+    pub fn prompts_of(mut self, prompts: impl Prompts + 'static) -> Self {
+        self.prompts = Some(Arc::new(prompts));
+        self
+    }
+
+    /// Offers the resources of a type of one's own, in place of functions.
+    pub fn resources_of(mut self, resources: impl Resources + 'static) -> Self {
+        self.resources = Some(Arc::new(resources));
+        self
+    }
+
+    /// Offers completion of the arguments of prompts and resources.
+    pub fn completion(mut self, completion: impl Complete + 'static) -> Self {
+        self.completion = Some(Arc::new(completion));
+        self
+    }
+
+    /// Lets methods run on as tasks, which are kept here.
+    pub fn tasks(mut self, tasks: impl TaskStore + 'static) -> Self {
+        self.tasks = Some(Arc::new(tasks));
+        self
+    }
+
+    /// Keeps what is said on the streams of legacy clients.
+    pub fn replay(mut self, replay: impl Replay + 'static) -> Self {
+        self.replay = Some(Arc::new(replay));
+        self
+    }
+
+    /// How long a call may take; 30 seconds unless said.
+    pub fn call_timeout(mut self, timeout: Duration) -> Self {
+        self.call_timeout = timeout;
+        self
+    }
+
+    /// The key that sessions are signed with: with the same one they outlive the process, and are good
+    /// on each of several servers. Unless said, a new one is made on each start.
+    pub fn session_key(mut self, key: SessionKey) -> Self {
+        self.session_key = Some(key);
+        self
+    }
+
+    /// Checks everything that was said.
+    ///
+    /// # Errors
+    ///
+    /// When definitions are wrong: all of them are named.
+    pub fn build(self) -> Result<Callgate, BuildError> {
+        let mut catalog = CatalogBuilder::new(self.settings.tools_prefix.clone(), None);
+        for method in self.local.methods() {
+            catalog.add(method.clone(), 0, &Types::default(), []);
+        }
+        let mut catalog = catalog.finish();
+        let mut undefined = self.undefined;
+        let quarantined = catalog.take_quarantined().into_iter();
+        undefined.extend(quarantined.map(|one| Undefined { id: one.id, reason: one.reason }));
+        if !undefined.is_empty() {
+            return Err(BuildError::Methods(undefined));
+        }
+        let local: Arc<dyn Upstream> = Arc::new(self.local);
+        let gateway = Gateway::new([(Arc::from(LOCAL), local)]).call_timeout(self.call_timeout);
+        gateway.set_settings(Arc::new(self.settings));
+        gateway.set_catalog(Arc::new(catalog));
+        let key = self.session_key.map_or_else(SessionKey::generate, Ok)?;
+        let mut mcp = Mcp::new(Arc::new(gateway), Sessions::new([key]));
+        #[cfg(feature = "macros")]
+        let (prompts, resources) = (
+            self.prompts.or(local_prompts(self.prompt_functions)?),
+            self.resources.or(local_resources(self.local_resources)?),
+        );
+        #[cfg(not(feature = "macros"))]
+        let (prompts, resources) = (self.prompts, self.resources);
+        mcp = prompts.into_iter().fold(mcp, Mcp::prompts);
+        mcp = resources.into_iter().fold(mcp, Mcp::resources);
+        mcp = self.completion.into_iter().fold(mcp, Mcp::completion);
+        mcp = self.tasks.into_iter().fold(mcp, Mcp::tasks);
+        mcp = self.replay.into_iter().fold(mcp, Mcp::replay);
+        #[cfg(feature = "http")]
+        self.http.readiness.set_ready();
+        Ok(Callgate {
+            mcp: Arc::new(mcp),
+            #[cfg(feature = "http")]
+            http: self.http,
+        })
+    }
+}
+
+#[cfg(feature = "macros")]
+fn local_prompts(functions: Vec<PromptFunction>) -> Result<Option<Arc<dyn Prompts>>, BuildError> {
+    let names = functions.iter().map(|function| function.name().to_owned());
+    if let Some(twice) = first_twice(names) {
+        return Err(BuildError::Twice("prompts", twice));
+    }
+    Ok((!functions.is_empty()).then(|| Arc::new(LocalPrompts(functions)) as _))
+}
+
+#[cfg(feature = "macros")]
+fn local_resources(local: LocalResources) -> Result<Option<Arc<dyn Resources>>, BuildError> {
+    let addresses = local.functions.iter().map(|function| function.uri().to_owned());
+    if let Some(twice) = first_twice(addresses) {
+        return Err(BuildError::Twice("resources", twice));
+    }
+    Ok((!local.functions.is_empty()).then(|| Arc::new(local) as _))
+}
+
+#[cfg(feature = "macros")]
+fn first_twice(mut names: impl Iterator<Item = String>) -> Option<String> {
+    let mut seen = std::collections::HashSet::new();
+    names.find(|name| !seen.insert(name.clone()))
+}
+
+#[cfg(feature = "http")]
+impl Builder {
+    /// Who callers are, by their credentials.
+    pub fn authenticate(mut self, authenticate: impl crate::http::Authenticate + 'static) -> Self {
+        self.http.authenticate = Arc::new(authenticate);
+        self
+    }
+
+    /// Refuses everything but health and discovery without a credential.
+    pub fn require_auth(mut self) -> Self {
+        self.http.options.require_auth = true;
+        self
+    }
+
+    /// Lets [`serve`](Callgate::serve) listen where other machines can reach it although callers need no
+    /// credential.
+    pub fn allow_anonymous(mut self) -> Self {
+        self.http.allow_anonymous = true;
+        self
+    }
+
+    /// All limits and permissions of HTTP at once, in place of those that were said before.
+    pub fn http_options(mut self, options: crate::http::HttpOptions) -> Self {
+        self.http.options = options;
+        self
+    }
+}

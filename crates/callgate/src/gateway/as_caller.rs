@@ -1,0 +1,53 @@
+//! The gateway as one caller has it, without a protocol between: for tests, and for code that calls
+//! methods itself.
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+
+use super::{CallError, CallRequest, Gateway, NotFound};
+use crate::access::Caller;
+use crate::arguments::ArgumentsError;
+
+/// A [`Gateway`] with the eyes and hands of one caller.
+#[derive(Debug)]
+pub struct AsCaller<'a> {
+    gateway: &'a Gateway,
+    caller: Caller,
+}
+
+impl Gateway {
+    /// Everything as this caller has it.
+    pub fn as_caller(&self, caller: Caller) -> AsCaller<'_> {
+        AsCaller { gateway: self, caller }
+    }
+}
+
+impl AsCaller<'_> {
+    /// Calls a method by its id, with everything that a call over the network goes through: access,
+    /// the check of the arguments, defaults, the time limit.
+    pub async fn call(&self, id: &str, arguments: impl Serialize) -> Result<Value, CallError> {
+        let unreadable = |error: serde_json::Error| {
+            CallError::Arguments(ArgumentsError::from_upstream(format!("arguments: {error}")))
+        };
+        let arguments = to_raw_value(&arguments).map_err(unreadable)?;
+        let arguments = (arguments.get() != "null").then_some(&*arguments);
+        let request = CallRequest { id, arguments, read_only: false };
+        let result = self.gateway.call(&self.caller, request).await?;
+        Ok(serde_json::from_str(result.get()).unwrap_or_default())
+    }
+
+    /// The ids of the methods that the caller may call, sorted.
+    pub fn methods(&self) -> Vec<String> {
+        let catalog = self.gateway.catalog();
+        let listing = catalog.listing(&self.caller.grants);
+        let entries = listing.ordinals.iter().filter_map(|at| catalog.entries().get(*at as usize));
+        entries.map(|entry| entry.id().to_string()).collect()
+    }
+
+    /// A tool as clients see it, by its method's id.
+    pub fn describe(&self, id: &str) -> Result<Value, NotFound> {
+        let tool = self.gateway.describe(&self.caller, id)?;
+        Ok(serde_json::from_slice(&tool).unwrap_or_default())
+    }
+}

@@ -1,0 +1,51 @@
+//! What the attributes write refers to this. Not for use by hand: it changes without notice.
+
+pub use schemars;
+pub use serde;
+
+pub use crate::access::Mask;
+pub use crate::context::Context;
+pub use crate::definition::Definition;
+pub use crate::local::{Error, Function, Response};
+pub use crate::method::Safety;
+pub use crate::plugin::{Offer, Plugin};
+pub use crate::prompt_function::{PromptDefinition, PromptFunction};
+pub use crate::resource_function::{ResourceDefinition, ResourceFunction};
+pub use crate::texts::Texts;
+
+/// What stands beside a function with `#[method]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a method",
+    note = "put `#[method(…)]` before the function"
+)]
+pub trait MethodItem {
+    fn make() -> Function;
+}
+
+/// What stands beside a function with `#[prompt]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a prompt",
+    note = "put `#[prompt(…)]` before the function"
+)]
+pub trait PromptItem {
+    fn make() -> PromptFunction;
+}
+
+/// What stands beside a function with `#[resource]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a resource",
+    note = "put `#[resource(…)]` before the function"
+)]
+pub trait ResourceItem {
+    fn make() -> ResourceFunction;
+}
+
+/// The outcome of a function that can fail.
+pub fn finished<T, E: Into<Error>>(result: Result<T, E>) -> Result<T, Error> {
+    result.map_err(Into::into)
+}
+
+/// The outcome of one that cannot.
+pub fn succeeded<T>(value: T) -> Result<T, Error> {
+    Ok(value)
+}

@@ -1,0 +1,270 @@
+//! Functions as resources, as `#[resource]` makes them.
+
+#![expect(missing_docs, reason = "only what the attributes write uses its definition")]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::access::{Caller, Mask, Requirement, Section};
+use crate::content::ResourceContents;
+use crate::context::Context;
+use crate::local::Error;
+use crate::mcp::{Resource, ResourceTemplate, Resources};
+use crate::texts::Texts;
+use crate::upstream::BoxFuture;
+
+type Contents = Option<Vec<ResourceContents>>;
+type Run =
+    dyn Fn(Context, Texts, Address) -> BoxFuture<'static, Result<Contents, Error>> + Send + Sync;
+
+/// Where a resource is and what kind it is.
+#[derive(Debug, Clone)]
+pub struct Address {
+    uri: String,
+    mime_type: Option<String>,
+}
+
+impl Address {
+    fn contents(&self, contents: ResourceContents) -> ResourceContents {
+        match &self.mime_type {
+            Some(mime_type) => contents.mime_type(mime_type),
+            None => contents,
+        }
+    }
+}
+
+/// What a function with `#[resource]` may give: a text, bytes, [`ResourceContents`] or a list of them;
+/// in an `Option`, nothing is there.
+#[diagnostic::on_unimplemented(
+    message = "a resource cannot be `{Self}`",
+    note = "return `String`, `Vec<u8>`, `ResourceContents` or a list of these, in an `Option` or a `Result` where it may not be there"
+)]
+pub trait IntoContents: Send {
+    /// The contents; `None` where there is no such resource.
+    #[doc(hidden)]
+    fn into_contents(self, address: &Address) -> Contents;
+}
+
+impl IntoContents for String {
+    fn into_contents(self, address: &Address) -> Contents {
+        Some(vec![address.contents(ResourceContents::text(&address.uri, self))])
+    }
+}
+
+impl IntoContents for &'static str {
+    fn into_contents(self, address: &Address) -> Contents {
+        self.to_owned().into_contents(address)
+    }
+}
+
+impl IntoContents for Vec<u8> {
+    fn into_contents(self, address: &Address) -> Contents {
+        Some(vec![address.contents(ResourceContents::bytes(&address.uri, self))])
+    }
+}
+
+impl IntoContents for &'static [u8] {
+    fn into_contents(self, address: &Address) -> Contents {
+        self.to_vec().into_contents(address)
+    }
+}
+
+impl IntoContents for ResourceContents {
+    fn into_contents(self, _: &Address) -> Contents {
+        Some(vec![self])
+    }
+}
+
+impl IntoContents for Vec<ResourceContents> {
+    fn into_contents(self, _: &Address) -> Contents {
+        Some(self)
+    }
+}
+
+impl<T: IntoContents> IntoContents for Option<T> {
+    fn into_contents(self, address: &Address) -> Contents {
+        self?.into_contents(address)
+    }
+}
+
+/// A function with the resource, or the family of them, that it is.
+#[derive(Clone)]
+pub struct ResourceFunction {
+    definition: ResourceDefinition,
+    run: Arc<Run>,
+}
+
+impl ResourceFunction {
+    pub(crate) fn uri(&self) -> &'static str {
+        self.definition.uri
+    }
+}
+
+impl fmt::Debug for ResourceFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ResourceFunction").field(&self.definition).finish()
+    }
+}
+
+/// A resource that is being defined.
+#[derive(Debug, Clone)]
+pub struct ResourceDefinition {
+    uri: &'static str,
+    name: &'static str,
+    description: Option<&'static str>,
+    mime_type: Option<&'static str>,
+    requirement: Requirement,
+}
+
+impl ResourceDefinition {
+    pub fn new(uri: &'static str, name: &'static str) -> Self {
+        let requirement = Requirement::default();
+        Self { uri, name, description: None, mime_type: None, requirement }
+    }
+
+    #[must_use]
+    pub fn description(self, description: &'static str) -> Self {
+        Self { description: Some(description), ..self }
+    }
+
+    #[must_use]
+    pub fn mime_type(self, mime_type: &'static str) -> Self {
+        Self { mime_type: Some(mime_type), ..self }
+    }
+
+    #[must_use]
+    pub fn requires(mut self, section: &str, mask: Mask) -> Self {
+        self.requirement.add(Section::from(section), mask);
+        self
+    }
+
+    /// The function itself.
+    pub fn run<R, F, Fut>(self, function: F) -> ResourceFunction
+    where
+        R: IntoContents,
+        F: Fn(Context, Texts) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Error>> + Send + 'static,
+    {
+        let run = move |context, parts, address: Address| -> BoxFuture<'static, _> {
+            let contents = function(context, parts);
+            Box::pin(async move { Ok(contents.await?.into_contents(&address)) })
+        };
+        ResourceFunction { definition: self, run: Arc::new(run) }
+    }
+
+    fn is_family(&self) -> bool {
+        self.uri.contains('{')
+    }
+
+    fn listed(&self) -> Resource {
+        let resource = Resource::new(self.uri, self.name);
+        let resource = self.description.into_iter().fold(resource, Resource::description);
+        self.mime_type.into_iter().fold(resource, Resource::mime_type)
+    }
+
+    fn template(&self) -> ResourceTemplate {
+        let template = ResourceTemplate::new(self.uri, self.name);
+        let template = self.description.into_iter().fold(template, ResourceTemplate::description);
+        self.mime_type.into_iter().fold(template, ResourceTemplate::mime_type)
+    }
+}
+
+/// Functions, each a resource or a family of them. Each caller sees those that they may read.
+#[derive(Debug, Default)]
+pub(crate) struct LocalResources {
+    pub(crate) functions: Vec<ResourceFunction>,
+    pub(crate) can_subscribe: bool,
+}
+
+impl LocalResources {
+    fn allowed<'a>(
+        &'a self,
+        caller: &'a Caller,
+        family: bool,
+    ) -> impl Iterator<Item = &'a ResourceDefinition> {
+        let all = self.functions.iter().map(|function| &function.definition);
+        all.filter(move |one| one.is_family() == family && one.requirement.allows(&caller.grants))
+    }
+}
+
+impl Resources for LocalResources {
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Resource>, Error>> {
+        let resources = self.allowed(caller, false).map(ResourceDefinition::listed).collect();
+        Box::pin(async { Ok(resources) })
+    }
+
+    fn templates<'a>(
+        &'a self,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Vec<ResourceTemplate>, Error>> {
+        let templates = self.allowed(caller, true).map(ResourceDefinition::template).collect();
+        Box::pin(async { Ok(templates) })
+    }
+
+    fn read(
+        self: Arc<Self>,
+        context: Context,
+        uri: String,
+    ) -> BoxFuture<'static, Result<Contents, Error>> {
+        Box::pin(async move {
+            let found = self.functions.iter().find_map(|function| {
+                let ResourceDefinition { uri: pattern, requirement, .. } = &function.definition;
+                let parts =
+                    requirement.allows(&context.caller.grants).then(|| parts(pattern, &uri));
+                Some((function, parts??))
+            });
+            let Some((function, parts)) = found else { return Ok(None) };
+            let mime_type = function.definition.mime_type.map(ToOwned::to_owned);
+            (function.run)(context, Texts(parts), Address { uri, mime_type }).await
+        })
+    }
+
+    fn can_subscribe(&self) -> bool {
+        self.can_subscribe
+    }
+}
+
+/// The parts of an address in the places of a template's names; `None` where it does not fit. A part is
+/// not empty and has no slash.
+fn parts(pattern: &str, uri: &str) -> Option<BTreeMap<String, String>> {
+    let (start, mut pattern) = pattern.split_once('{').unwrap_or((pattern, ""));
+    let mut rest = uri.strip_prefix(start)?;
+    let mut parts = BTreeMap::new();
+    while !pattern.is_empty() {
+        let (name, after) = pattern.split_once('}')?;
+        let (between, next) = after.split_once('{').unwrap_or((after, ""));
+        let end = if between.is_empty() { rest.len() } else { rest.find(between)? };
+        let (part, others) = rest.split_at_checked(end)?;
+        if part.is_empty() || part.contains('/') {
+            return None;
+        }
+        parts.insert(name.to_owned(), crate::percent::decoded(part)?.into_owned());
+        rest = others.strip_prefix(between)?;
+        pattern = next;
+    }
+    rest.is_empty().then_some(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_fits_a_template_or_not() {
+        let of = |pattern, uri| {
+            parts(pattern, uri).map(|parts| parts.into_values().collect::<Vec<_>>().join("|"))
+        };
+        assert_eq!(of("a://b", "a://b").as_deref(), Some(""));
+        assert_eq!(of("a://b", "a://bc"), None);
+        assert_eq!(of("a://{x}", "a://1").as_deref(), Some("1"));
+        assert_eq!(of("a://{x}", "a://"), None);
+        assert_eq!(of("a://{x}", "a://1/2"), None);
+        assert_eq!(of("a://{x}", "a://caf%C3%A9%2F1").as_deref(), Some("café/1"));
+        assert_eq!(of("a://{x}", "a://%ff"), None);
+        assert_eq!(of("a://{x}/data/{y}", "a://1/data/2").as_deref(), Some("1|2"));
+        assert_eq!(of("a://{x}/data", "a://1/data").as_deref(), Some("1"));
+        assert_eq!(of("a://{x}/data", "a://1/dat"), None);
+        assert_eq!(of("a://{x}.{y}", "a://1.2.3").as_deref(), Some("1|2.3"));
+    }
+}

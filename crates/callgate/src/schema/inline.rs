@@ -1,0 +1,238 @@
+//! A schema with its `$defs` written where they are referred to.
+//!
+//! Clients tend to drop `$ref`, so a definition is written inline wherever that ends and stays small;
+//! a recursive one, and one whose inlined form is large, stays in `$defs`. The same rule as for
+//! classes of the registry, see [`crate::types`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use crate::percent;
+use crate::types::MAX_INLINE_NODES;
+
+const PREFIX: &str = "#/$defs/";
+
+/// The schema with what can be inlined inlined. References that lead nowhere stay as they are.
+pub(crate) fn inline(mut schema: Value) -> Value {
+    let definitions = schema.as_object_mut().and_then(|root| root.shift_remove("$defs"));
+    let Some(Value::Object(definitions)) = definitions else { return schema };
+    let inliner = Inliner::new(&definitions);
+    let mut needed = BTreeSet::new();
+    // A root that is a reference says nothing of its kind to those who only look there.
+    for _ in 0..definitions.len() {
+        let Some(name) = inliner.target(&schema) else { break };
+        schema = merged(definitions.get(name).unwrap_or(&Value::Null), &schema);
+    }
+    let mut schema = inliner.write(&schema, &mut needed);
+    let mut written = BTreeMap::new();
+    while let Some(name) = needed.iter().find(|name| !written.contains_key(*name)).cloned() {
+        let definition = definitions.get(&name).unwrap_or(&Value::Null);
+        written.insert(name, inliner.write(definition, &mut needed));
+    }
+    if let (Value::Object(root), false) = (&mut schema, written.is_empty()) {
+        root.insert("$defs".to_owned(), written.into_iter().collect());
+    }
+    schema
+}
+
+struct Inliner<'a> {
+    definitions: &'a Map<String, Value>,
+    by_reference: BTreeSet<&'a str>,
+}
+
+impl<'a> Inliner<'a> {
+    fn new(definitions: &'a Map<String, Value>) -> Self {
+        let mut inliner = Self { definitions, by_reference: BTreeSet::new() };
+        for name in definitions.keys() {
+            if inliner.reaches(name, name, &mut BTreeSet::new()) {
+                inliner.by_reference.insert(name);
+            }
+        }
+        let mut sizes = BTreeMap::new();
+        for name in definitions.keys() {
+            inliner.measure(name, &mut sizes);
+        }
+        inliner
+    }
+
+    /// The definition that a schema refers to.
+    fn target(&self, schema: &Value) -> Option<&'a str> {
+        let reference = schema.get("$ref")?.as_str()?.strip_prefix(PREFIX)?;
+        let name = decoded(reference);
+        self.definitions.get_key_value(&name).map(|(name, _)| name.as_str())
+    }
+
+    /// Whether `goal` is referred to from `from`, by any way.
+    fn reaches(&self, from: &str, goal: &str, seen: &mut BTreeSet<&'a str>) -> bool {
+        let Some(schema) = self.definitions.get(from) else { return false };
+        let mut targets = Vec::new();
+        self.targets_in(schema, &mut targets);
+        targets.into_iter().any(|target| {
+            target == goal || (seen.insert(target) && self.reaches(target, goal, seen))
+        })
+    }
+
+    fn targets_in(&self, schema: &Value, targets: &mut Vec<&'a str>) {
+        targets.extend(self.target(schema));
+        for_each_member(schema, &mut |member| self.targets_in(member, targets));
+    }
+
+    /// How many nodes a definition has when it is written out; too many, and it is not.
+    fn measure(&mut self, name: &'a str, sizes: &mut BTreeMap<&'a str, usize>) -> usize {
+        if self.by_reference.contains(name) {
+            return 1;
+        }
+        if let Some(size) = sizes.get(name) {
+            return *size;
+        }
+        let Some(schema) = self.definitions.get(name) else { return 1 };
+        let mut targets = Vec::new();
+        self.targets_in(schema, &mut targets);
+        let inlined: usize = targets.into_iter().map(|target| self.measure(target, sizes)).sum();
+        let size = nodes(schema).saturating_add(inlined);
+        if size > MAX_INLINE_NODES {
+            self.by_reference.insert(name);
+            return 1;
+        }
+        sizes.insert(name, size);
+        size
+    }
+
+    fn write(&self, schema: &Value, needed: &mut BTreeSet<String>) -> Value {
+        if let Some(name) = self.target(schema)
+            && let Some(definition) = self.definitions.get(name)
+        {
+            if !self.by_reference.contains(name) {
+                return self.write(&merged(definition, schema), needed);
+            }
+            needed.insert(name.to_owned());
+        }
+        let mut written = match schema {
+            Value::Object(members) => members
+                .iter()
+                .map(|(key, value)| (key.clone(), self.write(value, needed)))
+                .collect(),
+            Value::Array(items) => items.iter().map(|item| self.write(item, needed)).collect(),
+            other => other.clone(),
+        };
+        if let Value::Object(members) = &mut written {
+            join_null(members);
+        }
+        written
+    }
+}
+
+/// What a reference leads to, with what stands beside it.
+fn merged(definition: &Value, reference: &Value) -> Value {
+    let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    let mut merged = members(definition);
+    let beside = members(reference).into_iter().filter(|(key, _)| key != "$ref");
+    merged.extend(beside);
+    Value::Object(merged)
+}
+
+/// A union with null alone is a nullable type.
+fn join_null(members: &mut Map<String, Value>) {
+    let Some(Value::Array(either)) = members.get("anyOf") else { return };
+    let [Value::Object(one), null] = either.as_slice() else { return };
+    let Some(Value::String(kind)) = one.get("type") else { return };
+    if *null != json!({"type": "null"}) || one.contains_key("const") {
+        return;
+    }
+    let mut joined = one.clone();
+    joined.insert("type".to_owned(), json!([kind, "null"]));
+    if let Some(Value::Array(values)) = joined.get_mut("enum") {
+        values.push(Value::Null);
+    }
+    joined.extend(
+        members.iter().filter(|(key, _)| *key != "anyOf").map(|(k, v)| (k.clone(), v.clone())),
+    );
+    *members = joined;
+}
+
+fn for_each_member<'v>(value: &'v Value, visit: &mut dyn FnMut(&'v Value)) {
+    match value {
+        Value::Object(members) => members.values().for_each(visit),
+        Value::Array(items) => items.iter().for_each(visit),
+        _ => {}
+    }
+}
+
+fn nodes(value: &Value) -> usize {
+    let mut count = 1;
+    for_each_member(value, &mut |member| count += nodes(member));
+    count
+}
+
+/// A name as it stands in `$defs`: in a reference, parts of it are escaped.
+fn decoded(reference: &str) -> String {
+    let text = percent::decoded(reference).unwrap_or_default();
+    text.replace("~1", "/").replace("~0", "~")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_definitions_are_inlined_and_recursive_ones_are_not() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "owner": {"$ref": "#/$defs/User", "description": "Whose it is."},
+                "tree": {"$ref": "#/$defs/Tree"},
+                "page": {"anyOf": [{"$ref": "#/$defs/Page%3CUser%3E"}, {"type": "null"}]},
+            },
+            "$defs": {
+                "User": {"type": "object", "description": "A user.", "properties": {"name": {}}},
+                "Tree": {"type": "object", "properties": {
+                    "owner": {"$ref": "#/$defs/User"},
+                    "branches": {"type": "array", "items": {"$ref": "#/$defs/Tree"}},
+                }},
+                "Page<User>": {"type": "array", "items": {"$ref": "#/$defs/User"}},
+                "Unused": {},
+            },
+        });
+        insta::assert_json_snapshot!(inline(schema));
+    }
+
+    #[test]
+    fn a_root_that_is_a_reference_is_written_out() {
+        let schema = json!({
+            "$ref": "#/$defs/Tree",
+            "$defs": {"Tree": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}},
+        });
+        let expected = json!({
+            "type": "array", "items": {"$ref": "#/$defs/Tree"},
+            "$defs": {"Tree": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}},
+        });
+        assert_eq!(inline(schema), expected);
+    }
+
+    #[test]
+    fn references_in_a_circle_end() {
+        let schema = json!({
+            "$ref": "#/$defs/A",
+            "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}},
+        });
+        assert!(inline(schema)["$defs"].is_object());
+    }
+
+    /// Each level doubles: written out, 40 levels would not fit into memory.
+    #[test]
+    fn what_would_grow_without_bound_is_not_inlined() {
+        let level = |n: u32| {
+            let next = json!({"$ref": format!("#/$defs/L{}", n + 1)});
+            json!({"type": "object", "properties": {"a": next, "b": next}})
+        };
+        let definitions: Map<String, Value> = (0..40)
+            .map(|n| (format!("L{n}"), level(n)))
+            .chain([("L40".to_owned(), json!({}))])
+            .collect();
+        let schema = inline(json!({"$ref": "#/$defs/L0", "$defs": definitions}));
+        let length = schema.to_string().len();
+        assert!(length < 100_000, "{length} bytes");
+        assert!(schema["$defs"].as_object().unwrap().len() < 20);
+    }
+}

@@ -1,0 +1,31 @@
+//! `#[method]`, `#[prompt]`, `#[resource]`, plugins and the builder, as an application uses them.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::unused_async,
+    clippy::needless_pass_by_value,
+    reason = "a test may stop, and functions have the forms that are tested"
+)]
+
+mod by_hand;
+mod calls;
+mod offers;
+mod schemas;
+mod serving;
+
+use callgate::{Caller, Callgate, Grants, Mask, User};
+use serde_json::Value;
+
+fn caller(name: &str, grants: &[(&str, Mask)]) -> Caller {
+    let user = User { id: 7, name: name.to_owned(), role: None };
+    Caller::user(user, grants.iter().copied().collect::<Grants>())
+}
+
+fn anonymous() -> Caller {
+    Caller::anonymous()
+}
+
+/// What clients see of a method.
+fn tool(gateway: &Callgate, id: &str) -> Value {
+    gateway.as_caller(anonymous()).describe(id).unwrap()
+}
