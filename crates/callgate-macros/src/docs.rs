@@ -28,12 +28,15 @@ pub(crate) fn description(attributes: &[Attribute], errors: &mut Errors) -> Stri
     without_sections(&lines)
 }
 
+/// The lines without the sections that are left out, and with the lines of each paragraph joined:
+/// where they are broken matters to the source only.
 fn without_sections(lines: &[String]) -> String {
-    let mut kept: Vec<&str> = Vec::new();
+    let mut kept: Vec<String> = Vec::new();
     let mut left_out: Option<usize> = None;
     let mut in_code = false;
     for line in lines {
         let line = line.trim_end();
+        let was_in_code = in_code;
         if line.trim_start().starts_with("```") {
             in_code = !in_code;
         } else if let Some((level, title)) = heading(line).filter(|_| !in_code) {
@@ -42,11 +45,39 @@ fn without_sections(lines: &[String]) -> String {
                 left_out = LEFT_OUT.contains(&title.as_str()).then_some(level);
             }
         }
-        if left_out.is_none() {
-            kept.push(line);
+        if left_out.is_some() {
+            continue;
+        }
+        match kept.last_mut() {
+            Some(last) if !was_in_code && goes_on(last) && !begins(line) => {
+                last.push(' ');
+                last.push_str(line.trim_start());
+            }
+            _ => kept.push(line.to_owned()),
         }
     }
     kept.join("\n").trim().to_owned()
+}
+
+/// Whether a paragraph may go on after this line.
+fn goes_on(line: &str) -> bool {
+    let line = line.trim_start();
+    !(line.is_empty()
+        || line.starts_with("```")
+        || line.starts_with('|')
+        || heading(line).is_some())
+}
+
+/// Whether something new begins with this line.
+fn begins(line: &str) -> bool {
+    let line = line.trim_start();
+    let after_digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_numbered = after_digits.len() < line.len()
+        && (after_digits.starts_with(". ") || after_digits.starts_with(") "));
+    line.is_empty()
+        || is_numbered
+        || heading(line).is_some()
+        || ["- ", "* ", "+ ", "> ", "|", "```"].iter().any(|mark| line.starts_with(mark))
 }
 
 /// The level of a heading, and its title in lower case.
@@ -74,9 +105,15 @@ mod tests {
             "Looks up.\n\nMore.\n\n# Notes\n\nKept.\n```\n# Panics is no heading here\n```";
         assert_eq!(of(text), expected);
         assert_eq!(of("# Errors\nall\n# Examples\nall"), "");
-        assert_eq!(
-            of("#tag is no heading\n####### nor this"),
-            "#tag is no heading\n####### nor this"
-        );
+        assert_eq!(of("#tag is no heading"), "#tag is no heading");
+    }
+
+    #[test]
+    fn d39_a_paragraph_is_one_line() {
+        let text = "Lists articles,\noldest first.\n\n# Order\nBy\nage.\n- one\n  of them\n- two\n\
+                    1. first\n2) second\n\n| a |\n| 1 |\n```\nlet a = 1;\nlet b = 2;\n```\nEnd.";
+        let expected = "Lists articles, oldest first.\n\n# Order\nBy age.\n- one of them\n- two\n\
+                        1. first\n2) second\n\n| a |\n| 1 |\n```\nlet a = 1;\nlet b = 2;\n```\nEnd.";
+        assert_eq!(of(text), expected);
     }
 }

@@ -83,7 +83,7 @@ fn free(
         place: Place::Free,
     };
     let made = expand(&described, &mut errors);
-    signature::strip(&mut function.sig);
+    signature::strip(&mut function.attrs, &mut function.sig);
     let companion = companion(&name, &function.vis, made, errors);
     quote!(#function #companion)
 }

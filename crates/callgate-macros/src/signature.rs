@@ -196,8 +196,13 @@ fn passed_on(attributes: &[Attribute], errors: &mut Errors) -> Vec<Attribute> {
     attributes
 }
 
-/// Takes away what only Callgate understands, for the compiler.
-pub(crate) fn strip(signature: &mut syn::Signature) {
+/// Takes away what only Callgate understands, for the compiler, and what clippy would say of arguments
+/// that must be owned.
+pub(crate) fn strip(attributes: &mut Vec<Attribute>, signature: &mut syn::Signature) {
+    let owned: Attribute = syn::parse_quote!(
+        #[allow(clippy::needless_pass_by_value, reason = "arguments are owned values")]
+    );
+    attributes.push(owned);
     for input in &mut signature.inputs {
         if let FnArg::Typed(typed) = input {
             typed.attrs.retain(|attribute| {

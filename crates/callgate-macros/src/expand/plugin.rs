@@ -88,8 +88,9 @@ fn offer(function: &mut ImplItemFn, errors: &mut Errors) -> Option<TokenStream> 
         "prompt" => prompt::expand(arguments, &described, errors),
         _ => resource::expand(arguments, &described, errors),
     };
-    signature::strip(&mut function.sig);
     let kind = Ident::new(&kind, name.span());
     let conditions = function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
-    Some(quote!(#(#conditions)* let __offer = __offer.#kind({ #made });))
+    let offered = quote!(#(#conditions)* let __offer = __offer.#kind({ #made }););
+    signature::strip(&mut function.attrs, &mut function.sig);
+    Some(offered)
 }

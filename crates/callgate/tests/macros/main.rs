@@ -3,7 +3,6 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::unused_async,
-    clippy::needless_pass_by_value,
     reason = "a test may stop, and functions have the forms that are tested"
 )]
 
