@@ -15,8 +15,10 @@ const MAX_DEPTH: usize = 64;
 
 /// Integer and float widths of other type systems; they say nothing to a client and some refuse
 /// them.
-const WIDTHS: [&str; 10] =
-    ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float", "double"];
+const WIDTHS: [&str; 14] = [
+    "int", "int8", "int16", "int32", "int64", "int128", "uint", "uint8", "uint16", "uint32",
+    "uint64", "uint128", "float", "double",
+];
 
 /// Unions and the like at the root, which make some clients drop every tool.
 pub(crate) const HIDDEN_AT_ROOT: [&str; 5] = ["oneOf", "anyOf", "allOf", "not", "enum"];
