@@ -1,47 +1,4 @@
-//! Callgate turns the JSON-RPC methods that an application already has into MCP tools, and lets
-//! each caller use only the ones that they may.
-//!
-//! A [`Method`] is what the application has. A [`CatalogBuilder`] makes tools of many of them; the
-//! [`Gateway`] holds the [`Catalog`] in force and lists, describes and calls on behalf of a
-//! [`Caller`], whose [`Grants`] decide what is there for them. An [`Upstream`] runs the methods:
-//! [`Local`] is Rust functions in this process.
-//!
-//! ```
-//! use std::sync::Arc;
-//! use callgate::{
-//!     CallRequest, Caller, CatalogBuilder, Gateway, Grants, LOCAL, Local, Mask, Method, Prefix,
-//!     Safety, Types, User, Upstream, local::Error,
-//! };
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut local = Local::default();
-//! local.method(
-//!     Method::new("cache.rebuild".parse()?)
-//!         .description("Rebuilds the cache.")
-//!         .safety(Safety::Destructive)
-//!         .requires("system", Mask::Execute),
-//!     async |_, _: serde_json::Value| Ok::<_, Error>(true),
-//! );
-//!
-//! let mut catalog = CatalogBuilder::new(Prefix::default(), None);
-//! for method in local.methods() {
-//!     catalog.add(method.clone(), 0, &Types::default(), []);
-//! }
-//! let gateway = Gateway::new([(Arc::from(LOCAL), Arc::new(local) as Arc<dyn Upstream>)]);
-//! gateway.set_catalog(Arc::new(catalog.finish()));
-//!
-//! let admin = User { id: 1, name: "admin".into(), role: None };
-//! let admin = Caller::user(admin, Grants::from_iter([("system", Mask::Execute)]));
-//! let request = CallRequest { id: "cache.rebuild", arguments: None, read_only: false };
-//! assert_eq!(gateway.call(&admin, request).await?.get(), "true");
-//! assert!(gateway.call(&Caller::anonymous(), request).await.is_err());
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! With the feature `http`, [`http::router`] serves all of it; with `stdio`, [`stdio::serve`] speaks MCP
-//! over lines; with `bridge`, [`bridge::run`] takes such lines to a server over HTTP.
+#![doc = include_str!("docs/tour.md")]
 
 pub mod access;
 mod arguments;
@@ -102,8 +59,77 @@ mod upstream;
 
 pub use access::{Access, Caller, Decision, Grants, Mask, Need, Requirement, Section, User};
 pub use arguments::{ArgumentsError, ParamStyle};
+/// Makes a function a method, and so a tool.
+///
+/// ```
+/// use callgate::{Context, Error, method};
+///
+/// /// Looks up a user's name.
+/// #[method(id = "user.name", title = "Name of a user", section("users", read), read_only)]
+/// async fn user_name(
+///     ctx: &Context,
+///     /// The user's numeric id.
+///     id_user: i64,
+///     /// Whether to shout it.
+///     #[default(false)]
+///     loud: bool,
+/// ) -> Result<String, Error> {
+///     let name = ctx.caller.name().to_owned();
+///     Ok(if loud { name.to_uppercase() } else { name })
+/// }
+/// ```
+///
+/// | | |
+/// | --- | --- |
+/// | `read_only` or `destructive` | whether a call changes anything; one of them must be there |
+/// | `id = "user.get"` | the method's id; the function's name unless said |
+/// | `title = "Get user"` | for people |
+/// | `tool_name = "get_user"` | the tool's name over MCP; made from the id unless said |
+/// | `section("users", read)` | what callers need: `read`, `write` or `execute`; may repeat |
+/// | `idempotent`, `open_world` | hints for clients; `= false` says the contrary |
+/// | `annotations(category = "system")` | passes through to clients |
+///
+/// What it takes by value are arguments; `&Context` and `&mut` [`Response`] are handed in. What it gives is
+/// a [`Reply`], or a `Result` of one. In an `impl`, see [`plugin`].
 #[cfg(feature = "macros")]
-pub use callgate_macros::{method, prompt, resource};
+pub use callgate_macros::method;
+/// Makes a function a prompt: a text that a person starts a conversation with.
+///
+/// ```
+/// use callgate::prompt;
+///
+/// /// Reviews code.
+/// #[prompt(name = "review", title = "Review code", section("code", read))]
+/// fn review(
+///     /// The code.
+///     code: String,
+///     /// What to look for.
+///     focus: Option<String>,
+/// ) -> String {
+///     format!("Look for {} in this code:\n\n{code}", focus.unwrap_or("mistakes".to_owned()))
+/// }
+/// ```
+///
+/// Arguments come as texts, so their types implement `FromStr`. It gives a text, a [`Content`] or a
+/// [`Filled`](mcp::Filled), or a `Result` of one.
+#[cfg(feature = "macros")]
+pub use callgate_macros::prompt;
+/// Makes a function a resource, or a family of them.
+///
+/// ```
+/// use callgate::resource;
+///
+/// /// A product, as text.
+/// #[resource(uri = "shop://products/{id}", name = "product", mime_type = "text/plain")]
+/// async fn product(id: u32) -> Option<String> {
+///     (id == 1).then(|| "Green tea".to_owned())
+/// }
+/// ```
+///
+/// Each `{part}` of the address is an argument, whose type implements `FromStr`. It gives
+/// [`IntoContents`], or a `Result` of that.
+#[cfg(feature = "macros")]
+pub use callgate_macros::resource;
 pub use catalog::{Catalog, CatalogBuilder, Entry, Quarantined};
 pub use client::{Capability, Client};
 pub use content::{Content, ResourceContents, Role, ToolContent};

@@ -7,5 +7,6 @@
 )]
 
 mod differential;
+mod examples;
 mod program;
 mod rmcp_client;

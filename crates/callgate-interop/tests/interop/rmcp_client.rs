@@ -63,7 +63,7 @@ impl ClientHandler for Watcher {
 type Client = RunningService<RoleClient, Watcher>;
 
 /// Asks for the newest revision, and falls back to the handshake.
-fn modern() -> ClientLifecycleMode {
+pub(crate) fn modern() -> ClientLifecycleMode {
     let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
     ClientLifecycleMode::Auto { preferred_versions, legacy_version: None }
 }

@@ -1,0 +1,64 @@
+//! How many allocations a call through `#[method]` makes, beside those of the function itself.
+#![expect(clippy::unused_async, reason = "the function has the form that is measured")]
+
+use std::alloc::System;
+
+use callgate::{
+    CallRequest, Caller, Callgate, Context, Error, Grants, Mask, User, method, methods,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// What the issue of this budget allows.
+const BUDGET: usize = 30;
+
+#[derive(Serialize, JsonSchema)]
+struct Person {
+    id: i64,
+    name: String,
+    email: Option<String>,
+}
+
+/// Looks up a user.
+#[method(id = "user.get", section("user_management", read), read_only)]
+async fn get_user(
+    _ctx: &Context,
+    /// The user's numeric id.
+    id_user: i64,
+    /// Also return e-mail and roles.
+    #[default(false)]
+    include_details: bool,
+) -> Result<Person, Error> {
+    let email = include_details.then(|| "ada@example.com".to_owned());
+    Ok(Person { id: id_user, name: "Ada".to_owned(), email })
+}
+
+/// Allocations of the function alone: the name, and the e-mail where it is asked for.
+const OWN: [usize; 2] = [1, 2];
+
+#[test]
+fn a_call_through_the_attribute_stays_within_its_budget() {
+    let gateway = Callgate::builder().methods(methods![get_user]).build().unwrap();
+    let user = User { id: 1, name: "ada".to_owned(), role: None };
+    let ada = Caller::user(user, Grants::from_iter([("user_management", Mask::Read)]));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let texts = [r#"{"id_user":7}"#, r#"{"id_user":7,"include_details":true}"#];
+    for (text, own) in texts.into_iter().zip(OWN) {
+        let arguments: Box<RawValue> = serde_json::from_str(text).unwrap();
+        let request = CallRequest { id: "user.get", arguments: Some(&arguments), read_only: false };
+        let call = || runtime.block_on(gateway.gateway().call(&ada, request)).unwrap();
+        // Once, so that what is made on first use is there.
+        drop(call());
+        let region = Region::new(ALLOCATOR);
+        drop(call());
+        let stats = region.change();
+        let more = stats.allocations + stats.reallocations - own;
+        eprintln!("{text}: {more} allocations over the function's own {own}");
+        assert!(more <= BUDGET, "{text}: {more} allocations over the function's own {own}");
+    }
+}

@@ -1,0 +1,140 @@
+//! cargo run --example embedded
+//!
+//! A to-do application with pages and users of its own gains `/mcp`: its functions become tools, and its
+//! own way of knowing users says who may use them.
+//!
+//! ```sh
+//! curl -H 'Authorization: Bearer ada' http://127.0.0.1:3000/todos
+//! curl -H 'Authorization: Bearer ada' http://127.0.0.1:3000/jsonrpc \
+//!   -d '{"jsonrpc": "2.0", "id": 1, "method": "todo.add", "params": {"text": "Water the plants"}}'
+//! ```
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+use callgate::{Caller, Callgate, Context, Error, Grants, Mask, User, plugin};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::net::TcpListener;
+
+// What the application had before.
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+struct Todo {
+    id: usize,
+    text: String,
+    done: bool,
+}
+
+#[derive(Debug, Default)]
+struct Todos(Mutex<Vec<Todo>>);
+
+impl Todos {
+    fn all(&self) -> Vec<Todo> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<Todo>) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+async fn page(State(todos): State<Arc<Todos>>, user: Option<Extension<Caller>>) -> Response {
+    let Some(Extension(caller)) = user else {
+        let sign_in = [("www-authenticate", "Bearer realm=\"to-dos\"")];
+        return (StatusCode::UNAUTHORIZED, sign_in, "Who are you?").into_response();
+    };
+    let lines = todos.all().into_iter().map(|todo| {
+        let mark = if todo.done { 'x' } else { ' ' };
+        format!("[{mark}] {} {}\n", todo.id, todo.text)
+    });
+    format!("To-dos for {}:\n{}", caller.name(), lines.collect::<String>()).into_response()
+}
+
+/// Who sends a request. In an application that is not an example, tokens are secrets in a database.
+fn signed_in(headers: &HeaderMap) -> Option<Caller> {
+    let (id, name, mask) = match headers.get("authorization")?.to_str().ok()? {
+        "Bearer ada" => (1, "ada", Mask::Execute),
+        "Bearer guest" => (2, "guest", Mask::Read),
+        _ => return None,
+    };
+    let user = User { id, name: name.to_owned(), role: None };
+    Some(Caller::user(user, Grants::from_iter([("todos", mask)])))
+}
+
+async fn who(mut request: Request, next: Next) -> Response {
+    if let Some(caller) = signed_in(request.headers()) {
+        request.extensions_mut().insert(caller);
+    }
+    next.run(request).await
+}
+
+// What it gains.
+
+#[plugin::methods]
+impl Todos {
+    /// Lists the to-dos, in the order in which they were added.
+    #[method(id = "todo.list", section("todos", read), read_only)]
+    fn list(&self) -> Vec<Todo> {
+        self.all()
+    }
+
+    /// Adds a to-do and returns it with its id.
+    #[method(id = "todo.add", section("todos", write), destructive)]
+    fn add(
+        &self,
+        ctx: &Context,
+        /// What is to be done.
+        text: String,
+    ) -> Result<Todo, Error> {
+        if text.trim().is_empty() {
+            return Err(Error::tool("there is nothing to do"));
+        }
+        tracing::info!(by = ctx.caller.name(), "a new to-do");
+        Ok(self.change(|todos| {
+            let todo = Todo { id: todos.len() + 1, text, done: false };
+            todos.push(todo.clone());
+            todo
+        }))
+    }
+
+    /// Marks a to-do as done.
+    #[method(id = "todo.finish", section("todos", write), destructive, idempotent)]
+    fn finish(
+        &self,
+        /// The to-do's id.
+        id: usize,
+    ) -> Result<Todo, Error> {
+        self.change(|todos| {
+            let todo = todos.iter_mut().find(|todo| todo.id == id);
+            let todo = todo.ok_or_else(|| Error::tool(format!("there is no to-do {id}")))?;
+            todo.done = true;
+            Ok(todo.clone())
+        })
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
+    let todos = Arc::new(Todos::default());
+    let gateway = Callgate::builder()
+        .name("to-dos")
+        .shared_plugin(Arc::clone(&todos))
+        .require_auth()
+        .build()?;
+    let router = Router::new()
+        .route("/todos", get(page))
+        .with_state(todos)
+        .merge(gateway.router())
+        .layer(from_fn(who));
+    let listener = TcpListener::bind(address).await?;
+    tracing::info!("serving http://{}/todos and /mcp", listener.local_addr()?);
+    Ok(axum::serve(listener, router).await?)
+}

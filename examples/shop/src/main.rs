@@ -1,0 +1,51 @@
+//! cargo run -p shop
+//!
+//! A small shop on SQLite. [`shop`] is the plugin: its functions are methods and tools, and share the
+//! database. [`tokens`] knows the shop's users by their tokens and what they may do. The tests at the end
+//! of [`shop`] call the methods without a server.
+
+mod shop;
+mod tokens;
+
+use std::net::SocketAddr;
+
+use anyhow::Context as _;
+use callgate::Callgate;
+use clap::Parser;
+use tokio::net::TcpListener;
+
+use shop::Shop;
+use tokens::Tokens;
+
+/// A shop whose functions are tools.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Where to listen; port 0 is any.
+    #[arg(long, default_value = "127.0.0.1:3000")]
+    listen: SocketAddr,
+    /// Where the shop's data is; made if it is not there.
+    #[arg(long, default_value = "shop.db")]
+    database: String,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let Arguments { listen, database } = Arguments::parse();
+    let shop = Shop::open(&database).await.with_context(|| format!("cannot open {database}"))?;
+    let tokens = Tokens::of(shop.database());
+    for (user, token) in tokens.first().await? {
+        eprintln!("shop: a token for {user}, told once: {token}");
+    }
+    let gateway = Callgate::builder()
+        .name("shop")
+        .version(env!("CARGO_PKG_VERSION"))
+        .plugin(shop)
+        .authenticate(tokens)
+        .build()?;
+    let listener =
+        TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+    eprintln!("shop: http://{}/mcp", listener.local_addr()?);
+    gateway.serve_on(listener, callgate::http::told_to_stop()).await?;
+    Ok(())
+}
