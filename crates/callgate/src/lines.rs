@@ -9,6 +9,10 @@ pub(crate) enum Line {
     /// Without its end.
     Text(Vec<u8>),
     /// It was read to its end, and let go but for its ends.
+    #[cfg_attr(
+        not(any(feature = "bridge", test)),
+        expect(dead_code, reason = "only the bridge looks at the ends")
+    )]
     TooLong(Ends),
     /// Nothing more comes.
     End,
@@ -20,6 +24,10 @@ const KEPT: usize = 1024;
 /// How a line begins and ends.
 #[derive(Debug)]
 pub(crate) struct Ends {
+    #[cfg_attr(
+        not(any(feature = "bridge", test)),
+        expect(dead_code, reason = "only the bridge looks for an id in it")
+    )]
     pub(crate) head: Vec<u8>,
     pub(crate) tail: Vec<u8>,
 }
