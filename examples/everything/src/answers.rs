@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use callgate::local::Error;
-use callgate::{Content, Context, Local, LogLevel, Param, ResourceContents, ToolContent};
-use serde::Deserialize;
+use callgate::{
+    Content, Context, Error, Function, Local, LogLevel, Method, ResourceContents, Safety,
+    ToolContent, method, methods,
+};
 use serde_json::{Value, json};
 use tokio::time::sleep;
-
-use crate::{Nothing, method, tool};
 
 /// One red pixel.
 pub(crate) const PIXEL: &[u8] = &[
@@ -22,135 +21,127 @@ pub(crate) const PIXEL: &[u8] = &[
 const SILENCE: &[u8] =
     b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x80\x3e\0\0\x02\0\x10\0data\0\0\0\0";
 
-pub(crate) fn add(local: &mut Local) -> anyhow::Result<()> {
-    tool(local, ["answers.audio", "test_audio_content", "Gives a sound."], audio)?;
-    tool(
-        local,
-        ["answers.embedded", "test_embedded_resource", "Gives a resource, whole."],
+pub(crate) fn methods() -> impl IntoIterator<Item = Function> {
+    methods![
+        text,
+        greet,
+        header,
+        image,
+        audio,
         embedded,
-    )?;
-    tool(local, ["answers.error", "test_error_handling", "Fails, and says so."], error)?;
-    let with =
-        method("answers.header", "test_x_mcp_header", "Takes an argument that is also a header.")?;
-    local.content_method(with.input_schema(header_schema())?, header);
-    tool(local, ["answers.image", "test_image_content", "Gives a picture."], image)?;
-    tool(local, ["answers.logging", "test_tool_with_logging", "Logs while it runs."], logging)?;
-    tool(local, ["answers.logs_once", "test_logging_tool", "Logs one message."], logs_once)?;
-    tool(
-        local,
-        ["answers.mixed", "test_multiple_content_types", "Gives a text, a picture and a resource."],
         mixed,
-    )?;
-    tool(local, ["answers.progress", "test_tool_with_progress", "Tells how far it is."], progress)?;
-    tool(
-        local,
-        [
-            "answers.reconnection",
-            "test_reconnection",
-            "Lets its client go, and has its result later.",
-        ],
+        error,
+        progress,
+        logging,
+        logs_once,
         reconnection,
-    )?;
-    let with =
-        method("answers.schema", "json_schema_2020_12_tool", "Has a schema with much in it.")?;
-    local.method(with.exact_input_schema(large_schema())?, echo);
-    tool(local, ["answers.text", "test_simple_text", "Gives a text."], text)?;
-    let with = method("answers.greet", "greet", "Greets somebody.")?
-        .param(Param::new("name", "string".parse()?));
-    local.content_method(with, greet);
-    Ok(())
+    ]
 }
 
-async fn text(_: Context, _: Nothing) -> Result<Content, Error> {
-    Ok("This is a simple text response for testing.".into())
+/// Gives a text.
+#[method(id = "answers.text", tool_name = "test_simple_text", read_only)]
+fn text() -> Content {
+    "This is a simple text response for testing.".into()
 }
 
-async fn image(_: Context, _: Nothing) -> Result<Content, Error> {
-    Ok(Content::image(PIXEL, "image/png"))
+/// Greets somebody.
+#[method(id = "answers.greet", tool_name = "greet", read_only)]
+fn greet(name: String) -> Content {
+    format!("Hello, {name}!").into()
 }
 
-async fn audio(_: Context, _: Nothing) -> Result<Content, Error> {
-    Ok(Content::audio(SILENCE, "audio/wav"))
+/// Takes an argument that is also a header.
+#[method(id = "answers.header", tool_name = "test_x_mcp_header", read_only)]
+fn header(#[schemars(extend("x-mcp-header" = "Region"))] region: String) -> Content {
+    // Proxies between can route by the header, which must say what the argument says.
+    format!("Region: {region}").into()
 }
 
-async fn embedded(_: Context, _: Nothing) -> Result<Content, Error> {
+/// Gives a picture.
+#[method(id = "answers.image", tool_name = "test_image_content", read_only)]
+fn image() -> Content {
+    Content::image(PIXEL, "image/png")
+}
+
+/// Gives a sound.
+#[method(id = "answers.audio", tool_name = "test_audio_content", read_only)]
+fn audio() -> Content {
+    Content::audio(SILENCE, "audio/wav")
+}
+
+/// Gives a resource, whole.
+#[method(id = "answers.embedded", tool_name = "test_embedded_resource", read_only)]
+fn embedded() -> Content {
     let text = "This is an embedded resource content.";
-    Ok(Content::resource(
+    Content::resource(
         ResourceContents::text("test://embedded-resource", text).mime_type("text/plain"),
-    ))
+    )
 }
 
-async fn mixed(_: Context, _: Nothing) -> Result<ToolContent, Error> {
+/// Gives a text, a picture and a resource.
+#[method(id = "answers.mixed", tool_name = "test_multiple_content_types", read_only)]
+fn mixed() -> ToolContent {
     let resource = json!({"test": "data", "value": 123}).to_string();
     let resource = ResourceContents::text("test://mixed-content-resource", resource);
-    Ok(ToolContent::new([
+    ToolContent::new([
         "Multiple content types test:".into(),
         Content::image(PIXEL, "image/png"),
         Content::resource(resource.mime_type("application/json")),
-    ]))
+    ])
 }
 
-async fn error(_: Context, _: Nothing) -> Result<Content, Error> {
+/// Fails, and says so.
+#[method(id = "answers.error", tool_name = "test_error_handling", read_only)]
+fn error() -> Result<Content, Error> {
     Err(Error::tool("This tool intentionally returns an error for testing"))
 }
 
-async fn progress(context: Context, _: Nothing) -> Result<Content, Error> {
+/// Tells how far it is.
+#[method(id = "answers.progress", tool_name = "test_tool_with_progress", read_only)]
+async fn progress(ctx: &Context) -> Content {
     for done in [0.0, 50.0, 100.0] {
-        context.client.progress(done, Some(100.0), None);
+        ctx.progress(done, Some(100.0), None);
         sleep(Duration::from_millis(50)).await;
     }
-    Ok("Done in three steps.".into())
+    "Done in three steps.".into()
 }
 
-async fn logging(context: Context, _: Nothing) -> Result<Content, Error> {
+/// Logs while it runs.
+#[method(id = "answers.logging", tool_name = "test_tool_with_logging", read_only)]
+async fn logging(ctx: &Context) -> Content {
     for message in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
-        context.client.log(LogLevel::Info, "everything", message);
+        ctx.log(LogLevel::Info, "everything", message);
         sleep(Duration::from_millis(50)).await;
     }
-    Ok("Logged three messages.".into())
+    "Logged three messages.".into()
 }
 
-async fn logs_once(context: Context, _: Nothing) -> Result<Content, Error> {
-    context.client.log(LogLevel::Info, "everything", "for those who want to know");
-    Ok("Logged one message.".into())
+/// Logs one message.
+#[method(id = "answers.logs_once", tool_name = "test_logging_tool", read_only)]
+fn logs_once(ctx: &Context) -> Content {
+    ctx.log(LogLevel::Info, "everything", "for those who want to know");
+    "Logged one message.".into()
 }
 
-/// The client's stream ends before the result is there; it comes back for it.
-async fn reconnection(context: Context, _: Nothing) -> Result<Content, Error> {
-    context.client.let_go(Duration::from_millis(500));
+/// Lets its client go, and has its result later.
+#[method(id = "answers.reconnection", tool_name = "test_reconnection", read_only)]
+async fn reconnection(ctx: &Context) -> Content {
+    // The client's stream ends before the result is there; it comes back for it.
+    ctx.client.let_go(Duration::from_millis(500));
     sleep(Duration::from_millis(300)).await;
-    Ok("Reconnection test completed: you came back.".into())
+    "Reconnection test completed: you came back.".into()
 }
 
-#[derive(Deserialize)]
-struct Greet {
-    name: String,
-}
-
-async fn greet(_: Context, arguments: Greet) -> Result<Content, Error> {
-    Ok(format!("Hello, {}!", arguments.name).into())
-}
-
-#[derive(Deserialize)]
-struct Header {
-    region: String,
-}
-
-async fn header(_: Context, arguments: Header) -> Result<Content, Error> {
-    Ok(format!("Region: {}", arguments.region).into())
-}
-
-/// Proxies between can route by the header, which must say what the argument says.
-fn header_schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
-        "required": ["region"],
-    })
-}
-
-async fn echo(_: Context, arguments: Value) -> Result<Value, Error> {
-    Ok(arguments)
+/// A method whose schema no Rust type has is written by hand.
+pub(crate) fn by_hand() -> anyhow::Result<Local> {
+    let method = Method::new("answers.schema".parse()?)
+        .tool_name("json_schema_2020_12_tool")
+        .description("Has a schema with much in it.")
+        .safety(Safety::ReadOnly)
+        .exact_input_schema(large_schema())?;
+    let mut local = Local::default();
+    local.method(method, async |_, arguments: Value| Ok(arguments));
+    Ok(local)
 }
 
 fn large_schema() -> Value {

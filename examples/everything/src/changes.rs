@@ -1,85 +1,65 @@
 //! Tools that change what the server has, so that clients who listen are told.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use callgate::local::Error;
 use callgate::mcp::Mcp;
-use callgate::{CatalogBuilder, Content, Local, Method, Prefix, Safety, Types};
+use callgate::{Callgate, Catalog, Content, Error, method, plugin};
 
 use crate::resources::WATCHED;
-use crate::{Nothing, method, tool};
 
 /// What there is to change.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    server: OnceLock<(Vec<Method>, Weak<Mcp>)>,
-    /// Whether the tool is there that comes and goes.
-    has_more: Mutex<bool>,
+    mcp: OnceLock<Weak<Mcp>>,
+    /// The catalog that is not in force: it has one tool more, or one less.
+    other: Mutex<Arc<Catalog>>,
 }
 
-pub(crate) fn add(local: &mut Local, changes: &Arc<Changes>) -> anyhow::Result<()> {
-    let mut trigger = |id, tool, description, change: fn(&Changes) -> Result<(), Error>| {
-        let changes = Arc::clone(changes);
-        let method = method(id, tool, description)?.safety(Safety::Destructive);
-        local.content_method(method, move |_, _: Nothing| {
-            let done = change(&changes).map(|()| Content::text("Done."));
-            async { done }
-        });
-        anyhow::Ok(())
-    };
-    trigger(
-        "changes.prompts",
-        "test_trigger_prompt_change",
-        "Says that prompts changed.",
-        prompts,
-    )?;
-    let description = "Says that the watched resource changed.";
-    trigger("changes.resource", "test_trigger_resource_update", description, resource)?;
-    trigger("changes.tools", "test_trigger_tool_change", "Adds a tool, or takes it away.", tools)?;
-    tool(local, ["more", "comes_and_goes", "Is there every other time."], async |_, _| {
-        Ok(Content::text("Here I am."))
-    })
-}
-
-fn prompts(changes: &Changes) -> Result<(), Error> {
-    changes.mcp()?.prompts_changed();
-    Ok(())
-}
-
-fn resource(changes: &Changes) -> Result<(), Error> {
-    changes.mcp()?.resource_updated(WATCHED);
-    Ok(())
-}
-
-fn tools(changes: &Changes) -> Result<(), Error> {
-    let mut has_more = changes.has_more.lock().unwrap_or_else(PoisonError::into_inner);
-    *has_more = !*has_more;
-    drop(has_more);
-    changes.serve_catalog()
-}
-
+#[plugin::methods]
 impl Changes {
-    /// Serves these methods.
-    pub(crate) fn begin(&self, methods: Vec<Method>, mcp: &Arc<Mcp>) {
-        let _ = self.server.set((methods, Arc::downgrade(mcp)));
-        let _ = self.serve_catalog();
+    /// Says that prompts changed.
+    #[method(id = "changes.prompts", tool_name = "test_trigger_prompt_change", destructive)]
+    fn prompts(&self) -> Result<Content, Error> {
+        self.mcp()?.prompts_changed();
+        Ok("Done.".into())
+    }
+
+    /// Says that the watched resource changed.
+    #[method(id = "changes.resource", tool_name = "test_trigger_resource_update", destructive)]
+    fn resource(&self) -> Result<Content, Error> {
+        self.mcp()?.resource_updated(WATCHED);
+        Ok("Done.".into())
+    }
+
+    /// Adds a tool, or takes it away.
+    #[method(id = "changes.tools", tool_name = "test_trigger_tool_change", destructive)]
+    fn tools(&self) -> Result<Content, Error> {
+        let mcp = self.mcp()?;
+        let mut other = self.other();
+        let in_force = mcp.gateway().catalog();
+        mcp.gateway().set_catalog(std::mem::replace(&mut other, in_force));
+        Ok("Done.".into())
+    }
+
+    /// Begins with the tools of the other, which has all but [`more`].
+    pub(crate) fn begin(&self, server: &Callgate, without: &Callgate) {
+        *self.other() = server.gateway().catalog();
+        server.gateway().set_catalog(without.gateway().catalog());
+        let _ = self.mcp.set(Arc::downgrade(server.mcp()));
     }
 
     fn mcp(&self) -> Result<Arc<Mcp>, Error> {
-        let server = self.server.get().and_then(|(_, mcp)| mcp.upgrade());
-        server.ok_or_else(|| Error::tool("the server has not begun"))
+        let mcp = self.mcp.get().and_then(Weak::upgrade);
+        mcp.ok_or_else(|| Error::tool("the server has not begun"))
     }
 
-    /// Makes a catalog of the methods as of now, and puts it in force.
-    fn serve_catalog(&self) -> Result<(), Error> {
-        let mcp = self.mcp()?;
-        let has_more = *self.has_more.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut catalog = CatalogBuilder::new(Prefix::default(), None);
-        let methods = self.server.get().map(|(methods, _)| methods.as_slice()).unwrap_or_default();
-        for method in methods.iter().filter(|it| has_more || it.id().as_str() != "more") {
-            catalog.add(method.clone(), 0, &Types::default(), []);
-        }
-        mcp.gateway().set_catalog(Arc::new(catalog.finish()));
-        Ok(())
+    fn other(&self) -> MutexGuard<'_, Arc<Catalog>> {
+        self.other.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Is there every other time.
+#[method(id = "more", tool_name = "comes_and_goes", read_only)]
+pub(crate) fn more() -> Content {
+    "Here I am.".into()
 }

@@ -1,32 +1,16 @@
 //! Tools that show the person a form: what fields can be.
 
 use callgate::ask::{Elicit, Elicited};
-use callgate::local::Error;
-use callgate::{Content, Context, Local, Param};
-use serde::Deserialize;
+use callgate::{Content, Context, Error, Function, method, methods};
 use serde_json::{Value, json};
 
-use crate::{Nothing, method, tool};
-
-pub(crate) fn add(local: &mut Local) -> anyhow::Result<()> {
-    tool(
-        local,
-        ["forms.defaults", "test_elicitation_sep1034_defaults", "Asks with answers filled in."],
-        defaults,
-    )?;
-    tool(local, ["forms.enums", "test_elicitation_sep1330_enums", "Asks with choices."], enums)?;
-    let with = method("forms.person", "test_elicitation", "Asks the person.")?
-        .param(Param::new("message", "string".parse()?));
-    local.content_method(with, person);
-    Ok(())
+pub(crate) fn methods() -> impl IntoIterator<Item = Function> {
+    methods![person, defaults, enums]
 }
 
-#[derive(Deserialize)]
-struct Message {
-    message: String,
-}
-
-async fn person(context: Context, arguments: Message) -> Result<Content, Error> {
+/// Asks the person.
+#[method(id = "forms.person", tool_name = "test_elicitation", read_only)]
+async fn person(ctx: &Context, message: String) -> Result<Content, Error> {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -35,11 +19,13 @@ async fn person(context: Context, arguments: Message) -> Result<Content, Error> 
         },
         "required": ["username", "email"],
     });
-    let said = context.client.ask("person", Elicit::form(arguments.message, schema)).await?;
+    let said = ctx.ask("person", Elicit::form(message, schema)).await?;
     Ok(told("User response", &said))
 }
 
-async fn defaults(context: Context, _: Nothing) -> Result<Content, Error> {
+/// Asks with answers filled in.
+#[method(id = "forms.defaults", tool_name = "test_elicitation_sep1034_defaults", read_only)]
+async fn defaults(ctx: &Context) -> Result<Content, Error> {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -53,11 +39,13 @@ async fn defaults(context: Context, _: Nothing) -> Result<Content, Error> {
         },
         "required": [],
     });
-    let said = context.client.ask("defaults", Elicit::form("Is this right?", schema)).await?;
+    let said = ctx.ask("defaults", Elicit::form("Is this right?", schema)).await?;
     Ok(told("Elicitation completed", &said))
 }
 
-async fn enums(context: Context, _: Nothing) -> Result<Content, Error> {
+/// Asks with choices.
+#[method(id = "forms.enums", tool_name = "test_elicitation_sep1330_enums", read_only)]
+async fn enums(ctx: &Context) -> Result<Content, Error> {
     let titled = |word: &str| {
         let titles = ["First", "Second", "Third"].into_iter().zip(1..);
         let choice = |(title, number)| json!({"const": format!("value{number}"), "title": format!("{title} {word}")});
@@ -79,7 +67,7 @@ async fn enums(context: Context, _: Nothing) -> Result<Content, Error> {
         },
         "required": [],
     });
-    let said = context.client.ask("enums", Elicit::form("Choose.", schema)).await?;
+    let said = ctx.ask("enums", Elicit::form("Choose.", schema)).await?;
     Ok(told("Elicitation completed", &said))
 }
 

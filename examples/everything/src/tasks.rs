@@ -6,65 +6,44 @@ use std::time::Duration;
 
 use callgate::ask::Elicit;
 use callgate::jsonrpc::{INTERNAL_ERROR, RpcError};
-use callgate::local::Error;
 use callgate::mcp::{Task, TaskStore};
-use callgate::{BoxFuture, Content, Context, Local, Param, Safety};
+use callgate::{BoxFuture, Content, Context, Error, Function, method, methods};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::{Nothing, method, tool};
-
-pub(crate) fn add(local: &mut Local) -> anyhow::Result<()> {
-    let parameter = |name, ty: &str| anyhow::Ok(Param::new(name, ty.parse()?));
-    tool(
-        local,
-        ["tasks.broken", "protocol_error_job", "Fails as a request, not as a tool."],
-        broken,
-    )?;
-    let with = method("tasks.confirm", "confirm_delete", "Asks before it deletes.")?
-        .param(parameter("filename", "string")?)
-        .safety(Safety::Destructive);
-    local.content_method(with, confirm);
-    tool(local, ["tasks.failing", "failing_job", "Fails after a while."], failing)?;
-    tool(local, ["tasks.inputs", "multi_input", "Asks two things at once."], inputs)?;
-    tool(
-        local,
-        ["tasks.late", "test_tool_with_task", "Asks first, and becomes a task then."],
-        late,
-    )?;
-    let with = method("tasks.slow", "slow_compute", "Takes as long as it is told to.")?
-        .param(parameter("seconds", "float")?)
-        .param(parameter("label", "string")?.optional());
-    local.content_method(with, slow);
-    Ok(())
+pub(crate) fn methods() -> impl IntoIterator<Item = Function> {
+    methods![slow, failing, broken, confirm, inputs, late]
 }
 
-#[derive(Deserialize)]
-struct Slow {
+/// Takes as long as it is told to.
+#[method(id = "tasks.slow", tool_name = "slow_compute", read_only)]
+async fn slow(
+    ctx: &Context,
     seconds: f64,
-    #[serde(default)]
-    label: String,
-}
-
-/// Runs as a task for clients that can come back, and for others while they wait.
-async fn slow(context: Context, arguments: Slow) -> Result<Content, Error> {
-    context.client.become_task().await?;
-    let Slow { seconds, label } = arguments;
+    // A text or nothing, but not `null`.
+    #[schemars(extend("type" = "string"))] label: Option<String>,
+) -> Result<Content, Error> {
+    // A task for clients that can come back; others wait.
+    ctx.client.become_task().await?;
     let time = Duration::try_from_secs_f64(seconds).map_err(|_| Error::tool("no such time"))?;
     sleep(time).await;
-    Ok(format!("{label} took {seconds} s.").into())
+    Ok(format!("{} took {seconds} s.", label.unwrap_or_default()).into())
 }
 
-/// A tool that fails is a task that completes, with a result that says so.
-async fn failing(context: Context, _: Nothing) -> Result<Content, Error> {
-    context.client.require_task().await?;
+/// Fails after a while.
+#[method(id = "tasks.failing", tool_name = "failing_job", read_only)]
+async fn failing(ctx: &Context) -> Result<Content, Error> {
+    ctx.client.require_task().await?;
     sleep(Duration::from_millis(500)).await;
+    // A tool that fails is a task that completes, with a result that says so.
     Err(Error::tool("This job always fails."))
 }
 
-async fn broken(context: Context, _: Nothing) -> Result<Content, Error> {
-    context.client.require_task().await?;
+/// Fails as a request, not as a tool.
+#[method(id = "tasks.broken", tool_name = "protocol_error_job", read_only)]
+async fn broken(ctx: &Context) -> Result<Content, Error> {
+    ctx.client.require_task().await?;
     Err(Error::protocol(RpcError::new(INTERNAL_ERROR, "This job breaks the request.")))
 }
 
@@ -80,33 +59,32 @@ struct Confirmed {
     confirm: bool,
 }
 
-#[derive(Deserialize)]
-struct Confirm {
-    filename: String,
-}
-
-async fn confirm(context: Context, arguments: Confirm) -> Result<Content, Error> {
-    context.client.require_task().await?;
-    let message = format!("Delete {}?", arguments.filename);
-    let said = context.client.ask("confirm", question(&message)).await?;
+/// Asks before it deletes.
+#[method(id = "tasks.confirm", tool_name = "confirm_delete", destructive)]
+async fn confirm(ctx: &Context, filename: String) -> Result<Content, Error> {
+    ctx.client.require_task().await?;
+    let said = ctx.ask("confirm", question(&format!("Delete {filename}?"))).await?;
     let confirmed = said.accepted::<Confirmed>().is_some_and(|said| said.confirm);
     Ok(if confirmed { "Deleted (not really).".into() } else { "Kept.".into() })
 }
 
-async fn inputs(context: Context, _: Nothing) -> Result<Content, Error> {
-    context.client.require_task().await?;
-    let client = &context.client;
+/// Asks two things at once.
+#[method(id = "tasks.inputs", tool_name = "multi_input", read_only)]
+async fn inputs(ctx: &Context) -> Result<Content, Error> {
+    ctx.client.require_task().await?;
     let (name, confirmed) = tokio::try_join!(
-        client.ask("name", question("What is your name?")),
-        client.ask("confirm", question("Is that so?")),
+        ctx.ask("name", question("What is your name?")),
+        ctx.ask("confirm", question("Is that so?")),
     )?;
     Ok(format!("{:?}, {:?}", name.action, confirmed.action).into())
 }
 
-/// What is asked before it becomes a task is asked in the request itself.
-async fn late(context: Context, _: Nothing) -> Result<Content, Error> {
-    let said = context.client.ask("user_name", question("What is your name?")).await?;
-    context.client.require_task().await?;
+/// Asks first, and becomes a task then.
+#[method(id = "tasks.late", tool_name = "test_tool_with_task", read_only)]
+async fn late(ctx: &Context) -> Result<Content, Error> {
+    // What is asked before it becomes a task is asked in the request itself.
+    let said = ctx.ask("user_name", question("What is your name?")).await?;
+    ctx.client.require_task().await?;
     let name = said.content.get("name").cloned().unwrap_or_default();
     Ok(format!("Hello, {name}!").into())
 }
