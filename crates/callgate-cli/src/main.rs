@@ -8,7 +8,6 @@ mod errors;
 mod logging;
 mod printer;
 mod registry;
-mod reload;
 mod standard_streams;
 
 use std::process::ExitCode;

@@ -1,13 +1,14 @@
 //! The SQL database behind Callgate: methods, users, roles, grants, tokens and settings.
 //!
-//! A [`Store`] is a database; [`SqliteStore`] is one in a file. [`assemble`] makes a catalog from
-//! its rows and from methods that are code, [`access`] makes the snapshot of who may do what, and
-//! [`TokenAuthenticator`] knows callers by it. Nothing here keeps a copy of the truth: whoever
-//! serves watches [`Load::revisions`] and makes new snapshots when they rise.
+//! A [`Store`] is a database; [`SqliteStore`] is one in a file. A gateway that follows a [`Registry`]
+//! serves what its rows say, together with methods that are code: [`assemble`] makes a catalog from both,
+//! [`access`] makes the snapshot of who may do what, and [`TokenAuthenticator`] knows callers by it.
+//! Nothing here keeps a copy of the truth: [`Load::revisions`] tells when to make new snapshots.
 
 mod assemble;
 mod authenticate;
 mod definition;
+mod follow;
 mod hex;
 mod migrate;
 mod rows;
@@ -19,6 +20,7 @@ mod token;
 
 pub use assemble::{Assembled, Assembly, Exposure, Inspection, assemble, check, inspect, settings};
 pub use authenticate::{TokenAuthenticator, access};
+pub use follow::{Following, Registry};
 pub use rows::{
     AccessRows, ActionRow, CatalogRows, DEFAULT_UPSTREAM, GrantRow, MethodRow, Revisions, RoleRow,
     SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UserRow, action_key,

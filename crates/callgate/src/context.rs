@@ -56,6 +56,18 @@ impl Context {
         self.client.ask(key, question).await
     }
 
+    /// Lets the client go with a task to come back for, where it can, and says whether it did. See
+    /// [`Client::become_task`].
+    pub async fn become_task(&self) -> Result<bool, Error> {
+        self.client.become_task().await
+    }
+
+    /// Like [`become_task`](Self::become_task), for a method that does not run for clients that cannot
+    /// come back.
+    pub async fn require_task(&self) -> Result<(), Error> {
+        self.client.require_task().await
+    }
+
     /// Whether the call is over: cancelled, out of time, or answered.
     ///
     /// A call that is cancelled is dropped at its next `await`, so most functions need not look. What

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::access::Caller;
 use crate::gateway::{AsCaller, Gateway};
 use crate::mcp::Mcp;
+use crate::method::Method;
 
 pub use builder::{BuildError, Builder};
 
@@ -33,6 +34,7 @@ pub use builder::{BuildError, Builder};
 #[derive(Debug, Clone)]
 pub struct Callgate {
     mcp: Arc<Mcp>,
+    methods: Arc<[Method]>,
     #[cfg(feature = "http")]
     http: http::Http,
 }
@@ -51,6 +53,11 @@ impl Callgate {
     /// The protocol, for telling clients what changed.
     pub fn mcp(&self) -> &Arc<Mcp> {
         &self.mcp
+    }
+
+    /// The methods that were given to the builder, as code defines them.
+    pub fn methods(&self) -> &[Method] {
+        &self.methods
     }
 
     /// Everything as this caller has it, without sockets: for tests, and for calling methods oneself.
@@ -91,6 +98,7 @@ mod http {
         /// Whether other machines may come without a credential.
         pub(super) allow_anonymous: bool,
         pub(super) readiness: Readiness,
+        pub(super) limits: ServerLimits,
     }
 
     /// Why a server did not start.
@@ -116,6 +124,11 @@ mod http {
         pub fn router(&self) -> axum::Router {
             let Http { authenticate, options, readiness, .. } = self.http.clone();
             http::router(Arc::clone(&self.mcp), authenticate, readiness, options)
+        }
+
+        /// What `/readyz` says.
+        pub fn readiness(&self) -> &Readiness {
+            &self.http.readiness
         }
 
         fn service(&self) -> HttpService {
@@ -145,7 +158,7 @@ mod http {
             stop: impl Future<Output = ()>,
         ) -> Result<(), ServeError> {
             let address = listener.local_addr()?;
-            let Http { allow_anonymous, options, .. } = &self.http;
+            let Http { allow_anonymous, options, limits, .. } = &self.http;
             if !(address.ip().is_loopback() || options.require_auth || *allow_anonymous) {
                 return Err(ServeError::Open(address));
             }
@@ -155,7 +168,7 @@ mod http {
                 // Clients that listen would hold up the end.
                 self.mcp.close();
             };
-            http::serve(listener, self.service(), ServerLimits::default(), stop).await;
+            http::serve(listener, self.service(), *limits, stop).await;
             Ok(())
         }
     }

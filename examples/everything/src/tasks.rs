@@ -25,7 +25,7 @@ async fn slow(
     #[schemars(extend("type" = "string"))] label: Option<String>,
 ) -> Result<Content, Error> {
     // A task for clients that can come back; others wait.
-    ctx.client.become_task().await?;
+    ctx.become_task().await?;
     let time = Duration::try_from_secs_f64(seconds).map_err(|_| Error::tool("no such time"))?;
     sleep(time).await;
     Ok(format!("{} took {seconds} s.", label.unwrap_or_default()).into())
@@ -34,7 +34,7 @@ async fn slow(
 /// Fails after a while.
 #[method(id = "tasks.failing", tool_name = "failing_job", read_only)]
 async fn failing(ctx: &Context) -> Result<Content, Error> {
-    ctx.client.require_task().await?;
+    ctx.require_task().await?;
     sleep(Duration::from_millis(500)).await;
     // A tool that fails is a task that completes, with a result that says so.
     Err(Error::tool("This job always fails."))
@@ -43,7 +43,7 @@ async fn failing(ctx: &Context) -> Result<Content, Error> {
 /// Fails as a request, not as a tool.
 #[method(id = "tasks.broken", tool_name = "protocol_error_job", read_only)]
 async fn broken(ctx: &Context) -> Result<Content, Error> {
-    ctx.client.require_task().await?;
+    ctx.require_task().await?;
     Err(Error::protocol(RpcError::new(INTERNAL_ERROR, "This job breaks the request.")))
 }
 
@@ -62,7 +62,7 @@ struct Confirmed {
 /// Asks before it deletes.
 #[method(id = "tasks.confirm", tool_name = "confirm_delete", destructive)]
 async fn confirm(ctx: &Context, filename: String) -> Result<Content, Error> {
-    ctx.client.require_task().await?;
+    ctx.require_task().await?;
     let said = ctx.ask("confirm", question(&format!("Delete {filename}?"))).await?;
     let confirmed = said.accepted::<Confirmed>().is_some_and(|said| said.confirm);
     Ok(if confirmed { "Deleted (not really).".into() } else { "Kept.".into() })
@@ -71,7 +71,7 @@ async fn confirm(ctx: &Context, filename: String) -> Result<Content, Error> {
 /// Asks two things at once.
 #[method(id = "tasks.inputs", tool_name = "multi_input", read_only)]
 async fn inputs(ctx: &Context) -> Result<Content, Error> {
-    ctx.client.require_task().await?;
+    ctx.require_task().await?;
     let (name, confirmed) = tokio::try_join!(
         ctx.ask("name", question("What is your name?")),
         ctx.ask("confirm", question("Is that so?")),
@@ -84,7 +84,7 @@ async fn inputs(ctx: &Context) -> Result<Content, Error> {
 async fn late(ctx: &Context) -> Result<Content, Error> {
     // What is asked before it becomes a task is asked in the request itself.
     let said = ctx.ask("user_name", question("What is your name?")).await?;
-    ctx.client.require_task().await?;
+    ctx.require_task().await?;
     let name = said.content.get("name").cloned().unwrap_or_default();
     Ok(format!("Hello, {name}!").into())
 }

@@ -5,11 +5,11 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate::http::{self, HttpOptions, Readiness, ServerLimits};
-use callgate::mcp::{Identify, Mcp, Sessions};
+use callgate::http::{self, HttpOptions, ServerLimits};
+use callgate::mcp::Identify;
 use callgate::stdio::{self, StdioError, StdioOptions};
-use callgate::{BoxFuture, Caller, Gateway, LOCAL, Local, Upstream};
-use callgate_registry::{Store, StoredSessions, Token, TokenAuthenticator, session_keys};
+use callgate::{BoxFuture, Builder, Caller, Callgate, Gateway, Local};
+use callgate_registry::{Registry, Token, TokenAuthenticator};
 use serde_json::json;
 use tokio::io::BufReader;
 use tokio::net::TcpListener;
@@ -19,7 +19,6 @@ use crate::cli::Serve;
 use crate::config::{Config, Secret};
 use crate::errors::hinted;
 use crate::printer::Printer;
-use crate::reload::{self, CatalogSource, Reloader};
 use crate::{demo, logging, registry};
 
 pub(crate) async fn run(
@@ -36,10 +35,26 @@ pub(crate) async fn run(
     let listener = TcpListener::bind(config.listen)
         .await
         .with_context(|| format!("cannot listen on {}", config.listen))?;
-    let (serving, local) = Serving::prepare(config, serve).await?;
-    let tokens = if serve.demo { demo::new_tokens(&*serving.store).await? } else { Vec::new() };
-    let Served { mcp, authenticator, readiness, reloader } = serving.start(config, local).await?;
-    let options = HttpOptions {
+    let (registry, local) = prepare(config, serve).await?;
+    let tokens = if serve.demo { demo::new_tokens(&**registry.store()).await? } else { Vec::new() };
+    let limits = ServerLimits {
+        max_connections: config.max_connections,
+        shutdown_timeout: config.shutdown_timeout,
+    };
+    let builder = builder(config, &registry, local).await?.server_limits(limits);
+    let builder = if config.allow_anonymous { builder.allow_anonymous() } else { builder };
+    let gateway = builder.http_options(http_options(config)).build()?;
+    let following = registry.follow(&gateway).await.context("cannot read the registry")?;
+    let stopping = http::told_to_stop();
+    announce(config, serve, &listener, gateway.gateway(), &tokens, printer)?;
+    drop(tokens);
+    gateway.serve_on(listener, stopping).await?;
+    following.end().await;
+    Ok(())
+}
+
+fn http_options(config: &Config) -> HttpOptions {
+    HttpOptions {
         require_auth: config.require_auth,
         max_body_bytes: config.max_body_bytes,
         allowed_hosts: config.allowed_hosts.clone(),
@@ -49,84 +64,38 @@ pub(crate) async fn run(
         // Those who only listen leave half of the connections to the others.
         max_streams: (config.max_connections / 2).max(1),
         ..HttpOptions::default()
-    };
-    let service =
-        http::service(Arc::clone(&mcp), Arc::clone(&authenticator) as _, readiness, options);
-    let stopping = http::told_to_stop();
-    announce(config, serve, &listener, mcp.gateway(), &tokens, printer)?;
-    drop(tokens);
-    let watching = tokio::spawn(reloader.run());
-    let limits = ServerLimits {
-        max_connections: config.max_connections,
-        shutdown_timeout: config.shutdown_timeout,
-    };
-    let stop = async {
-        stopping.await;
-        // Clients that listen would hold up the end.
-        mcp.close();
-    };
-    http::serve(listener, service, limits, stop).await;
-    watching.abort();
-    reload::flush_uses(&*serving.store, &authenticator).await;
-    Ok(())
-}
-
-/// The registry, ready to be served from.
-struct Serving {
-    store: Arc<dyn Store>,
-}
-
-/// Everything that answers, and what keeps it in step with the registry.
-struct Served {
-    mcp: Arc<Mcp>,
-    authenticator: Arc<TokenAuthenticator>,
-    readiness: Readiness,
-    reloader: Reloader,
-}
-
-impl Serving {
-    async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<(Self, Local)> {
-        let (store, applied) = registry::migrate(config).await?;
-        if applied.contains(&"registry") {
-            tracing::info!(database = config.database, "made a new registry");
-        }
-        let local = if serve.demo { demo::application()? } else { Local::default() };
-        if serve.demo {
-            demo::prepare(&*store, &local, &config.database).await?;
-        }
-        ensure_sections(&*store, &local).await?;
-        Ok((Self { store }, local))
     }
+}
 
-    async fn start(&self, config: &Config, local: Local) -> anyhow::Result<Served> {
-        let code = local.methods().to_vec();
-        let local: Arc<dyn Upstream> = Arc::new(local);
-        let gateway = Gateway::new([(Arc::from(LOCAL), local)]).call_timeout(config.call_timeout);
-        let gateway = Arc::new(gateway);
-        let keeper = Arc::new(StoredSessions(Arc::clone(&self.store)));
-        let sessions = Sessions::new(session_keys(&*self.store).await?).kept_by(keeper);
-        let mcp = Arc::new(Mcp::new(Arc::clone(&gateway), sessions));
-        let authenticator = Arc::new(TokenAuthenticator::default());
-        let readiness = Readiness::default();
-        let source = CatalogSource {
-            store: Arc::clone(&self.store),
-            gateway,
-            code: code.into(),
-            exposure: config.exposure,
-        };
-        let mut reloader =
-            Reloader::new(source, Arc::clone(&authenticator), readiness.clone(), Arc::clone(&mcp));
-        reloader.load().await.context("cannot read the registry")?;
-        Ok(Served { mcp, authenticator, readiness, reloader })
+/// The registry, ready to be served from, and the functions that this program has itself.
+async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<(Registry, Local)> {
+    let (store, applied) = registry::migrate(config).await?;
+    if applied.contains(&"registry") {
+        tracing::info!(database = config.database, "made a new registry");
     }
+    let local = if serve.demo { demo::application()? } else { Local::default() };
+    if serve.demo {
+        demo::prepare(&*store, &local, &config.database).await?;
+    }
+    Ok((Registry::new(store).exposure(config.exposure), local))
+}
+
+/// What both transports have.
+async fn builder(config: &Config, registry: &Registry, local: Local) -> anyhow::Result<Builder> {
+    Ok(Callgate::builder()
+        .local(local)
+        .authenticate(registry.authenticator())
+        .sessions(registry.sessions().await?)
+        .call_timeout(config.call_timeout))
 }
 
 /// `callgate serve --stdio`: one client, on standard input and output. Nothing else is printed there.
 async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
-    let (serving, local) = Serving::prepare(config, serve).await?;
-    let Served { mcp, authenticator, reloader, .. } = serving.start(config, local).await?;
+    let (registry, local) = prepare(config, serve).await?;
+    let gateway = builder(config, &registry, local).await?.build()?;
+    let following = registry.follow(&gateway).await.context("cannot read the registry")?;
     let who = StdioCaller {
-        authenticator: Arc::clone(&authenticator),
+        authenticator: registry.authenticator(),
         token: config.token.clone(),
         require_auth: config.require_auth,
     };
@@ -139,13 +108,13 @@ async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
             format!("make one with `callgate token create USER --database {}`", config.database);
         return Err(hinted(problem.to_owned(), hint));
     }
-    let watching = tokio::spawn(reloader.run());
     let options = StdioOptions {
         max_line_bytes: config.max_body_bytes,
         end_timeout: config.shutdown_timeout,
     };
     let stopping = http::told_to_stop();
     let input = BufReader::new(tokio::io::stdin());
+    let mcp = Arc::clone(gateway.mcp());
     let mut served =
         pin!(stdio::serve(Arc::clone(&mcp), Arc::new(who), input, tokio::io::stdout(), options));
     let ended = tokio::select! {
@@ -155,8 +124,7 @@ async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
             served.await
         }
     };
-    watching.abort();
-    reload::flush_uses(&*serving.store, &authenticator).await;
+    following.end().await;
     match ended {
         // The client is gone, which is how this ends.
         Err(StdioError::Io(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -179,16 +147,6 @@ impl Identify for StdioCaller {
             (caller.user.is_some() || !self.require_auth).then_some(caller)
         })
     }
-}
-
-/// Sections that code names must be there before anybody can be granted something on them.
-async fn ensure_sections(store: &dyn Store, local: &Local) -> anyhow::Result<()> {
-    let named = local.methods().iter().flat_map(|method| method.requirement().needs());
-    let idents: Vec<String> = named.map(|(section, _)| section.to_string()).collect();
-    if !idents.is_empty() {
-        store.ensure_sections(&idents).await?;
-    }
-    Ok(())
 }
 
 /// Beyond this machine, callers need a token unless somebody says otherwise.

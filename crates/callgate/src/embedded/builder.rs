@@ -29,7 +29,7 @@ pub struct Builder {
     undefined: Vec<Undefined>,
     settings: Settings,
     call_timeout: Duration,
-    session_key: Option<SessionKey>,
+    sessions: Option<Sessions>,
     #[cfg(feature = "macros")]
     prompt_functions: Vec<PromptFunction>,
     #[cfg(feature = "macros")]
@@ -68,7 +68,7 @@ impl Default for Builder {
             undefined: Vec::new(),
             settings: Settings::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
-            session_key: None,
+            sessions: None,
             #[cfg(feature = "macros")]
             prompt_functions: Vec::new(),
             #[cfg(feature = "macros")]
@@ -84,6 +84,7 @@ impl Default for Builder {
                 options: crate::http::HttpOptions::default(),
                 allow_anonymous: false,
                 readiness: crate::http::Readiness::default(),
+                limits: crate::http::ServerLimits::default(),
             },
         }
     }
@@ -195,10 +196,10 @@ impl Builder {
         self
     }
 
-    /// The key that sessions are signed with: with the same one they outlive the process, and are good
-    /// on each of several servers. Unless said, a new one is made on each start.
-    pub fn session_key(mut self, key: SessionKey) -> Self {
-        self.session_key = Some(key);
+    /// The legacy sessions: with a key of your own they outlive the process, and are good on each of
+    /// several servers. Unless said, there is a new key on each start.
+    pub fn sessions(mut self, sessions: Sessions) -> Self {
+        self.sessions = Some(sessions);
         self
     }
 
@@ -219,12 +220,16 @@ impl Builder {
         if !undefined.is_empty() {
             return Err(BuildError::Methods(undefined));
         }
+        let methods = self.local.methods().into();
         let local: Arc<dyn Upstream> = Arc::new(self.local);
         let gateway = Gateway::new([(Arc::from(LOCAL), local)]).call_timeout(self.call_timeout);
         gateway.set_settings(Arc::new(self.settings));
         gateway.set_catalog(Arc::new(catalog));
-        let key = self.session_key.map_or_else(SessionKey::generate, Ok)?;
-        let mut mcp = Mcp::new(Arc::new(gateway), Sessions::new([key]));
+        let sessions = match self.sessions {
+            Some(sessions) => sessions,
+            None => Sessions::new([SessionKey::generate()?]),
+        };
+        let mut mcp = Mcp::new(Arc::new(gateway), sessions);
         #[cfg(feature = "macros")]
         let (prompts, resources) = (
             self.prompts.or(local_prompts(self.prompt_functions)?),
@@ -241,6 +246,7 @@ impl Builder {
         self.http.readiness.set_ready();
         Ok(Callgate {
             mcp: Arc::new(mcp),
+            methods,
             #[cfg(feature = "http")]
             http: self.http,
         })
@@ -295,6 +301,12 @@ impl Builder {
     /// All limits and permissions of HTTP at once, in place of those that were said before.
     pub fn http_options(mut self, options: crate::http::HttpOptions) -> Self {
         self.http.options = options;
+        self
+    }
+
+    /// What [`serve`](Callgate::serve) allows.
+    pub fn server_limits(mut self, limits: crate::http::ServerLimits) -> Self {
+        self.http.limits = limits;
         self
     }
 }

@@ -1,5 +1,7 @@
 //! Who is asking: a credential becomes a [`Caller`] before anything else happens.
 
+use std::sync::Arc;
+
 use axum::extract::{Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
@@ -19,6 +21,16 @@ pub trait Authenticate: Send + Sync + std::fmt::Debug {
         &'a self,
         request: &'a Parts,
     ) -> BoxFuture<'a, Result<Caller, AuthenticateError>>;
+}
+
+/// One that others have too.
+impl<T: Authenticate> Authenticate for Arc<T> {
+    fn authenticate<'a>(
+        &'a self,
+        request: &'a Parts,
+    ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
+        T::authenticate(self, request)
+    }
 }
 
 /// A credential that is there and is not good.

@@ -1,22 +1,28 @@
-//! Keeping the snapshots in step with the registry.
+//! A gateway that follows a registry: its snapshots are kept in step with the rows.
 //!
 //! Two counters in the database say that something changed, whoever changed it; they are asked for
 //! every 250 ms. Access and settings are small and read at once; a catalog is made beside the loop,
 //! so that a large one holds up no grant. Where a reload fails the last good snapshot stays, and the
 //! failure is shown.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use callgate::http::Readiness;
-use callgate::mcp::Mcp;
-use callgate::{Catalog, Gateway, LOCAL, Method};
-use callgate_registry::{
-    Assembled, Assembly, CatalogRows, Exposure, Result, Revisions, SessionFollower, Store,
-    StoreError, TokenAuthenticator, access, assemble, settings,
-};
+use callgate::mcp::{Mcp, Sessions};
+use callgate::{Callgate, Catalog, Gateway, LOCAL, Method};
 use tokio::task::JoinHandle;
+
+use crate::assemble::{Assembled, Assembly, Exposure, assemble, settings};
+use crate::authenticate::{TokenAuthenticator, access};
+use crate::rows::{CatalogRows, Revisions};
+use crate::sessions::{SessionFollower, StoredSessions, session_keys};
+use crate::store::{Result, Store, StoreError};
 
 /// How often the counters are asked for.
 const POLL: Duration = Duration::from_millis(250);
@@ -27,9 +33,121 @@ const FLUSH_USES: Duration = Duration::from_mins(1);
 /// So many problems are named in the log at once.
 const MAX_NAMED: usize = 20;
 
+/// A registry to be followed: who callers are, what they may do, and what is said of methods.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use callgate::{Callgate, method, methods};
+/// use callgate_registry::{Registry, SqliteStore};
+///
+/// /// Looks up a user.
+/// #[method(id = "user.get", section("users", read), read_only)]
+/// fn get_user(id_user: i64) -> String {
+///     format!("user {id_user}")
+/// }
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let (store, _) = SqliteStore::migrate("registry.db".as_ref(), None).await?;
+/// let registry = Registry::new(Arc::new(store));
+/// let gateway = Callgate::builder()
+///     .methods(methods![get_user])
+///     .authenticate(registry.authenticator())
+///     .sessions(registry.sessions().await?)
+///     .build()?;
+/// let following = registry.follow(&gateway).await?;
+/// gateway.serve("127.0.0.1:8080").await?;
+/// following.end().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Registry {
+    store: Arc<dyn Store>,
+    authenticator: Arc<TokenAuthenticator>,
+    exposure: Exposure,
+}
+
+impl Registry {
+    /// The registry in a database.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, authenticator: Arc::default(), exposure: Exposure::default() }
+    }
+
+    /// Says which methods are tools where a row does not.
+    #[must_use]
+    pub fn exposure(mut self, exposure: Exposure) -> Self {
+        self.exposure = exposure;
+        self
+    }
+
+    /// The database.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Knows callers by their tokens, once the registry is followed.
+    pub fn authenticator(&self) -> Arc<TokenAuthenticator> {
+        Arc::clone(&self.authenticator)
+    }
+
+    /// Sessions that outlive the process, and are good on each gateway of this registry.
+    pub async fn sessions(&self) -> Result<Sessions> {
+        let keeper = Arc::new(StoredSessions(Arc::clone(&self.store)));
+        Ok(Sessions::new(session_keys(&*self.store).await?).kept_by(keeper))
+    }
+
+    /// Reads everything, puts it in force, and keeps it in step from then on. Where code and rows name
+    /// the same method, code owns what it takes, and the row may change its texts, its safety, the masks
+    /// that it needs and whether it is shown.
+    pub async fn follow(&self, gateway: &Callgate) -> Result<Following> {
+        self.ensure_sections(gateway.methods()).await?;
+        let source = CatalogSource {
+            store: Arc::clone(&self.store),
+            gateway: Arc::clone(gateway.gateway()),
+            code: gateway.methods().into(),
+            exposure: self.exposure,
+        };
+        let readiness = gateway.readiness().clone();
+        let mcp = Arc::clone(gateway.mcp());
+        let mut follower = Follower::new(source, self.authenticator(), readiness, mcp);
+        follower.load().await?;
+        let (store, authenticator) = (Arc::clone(&self.store), self.authenticator());
+        Ok(Following { task: tokio::spawn(follower.run()), store, authenticator })
+    }
+
+    /// Sections that code names must be there before anybody can be granted something on them.
+    async fn ensure_sections(&self, code: &[Method]) -> Result<()> {
+        let named = code.iter().flat_map(|method| method.requirement().needs());
+        let idents: Vec<String> = named.map(|(section, _)| section.to_string()).collect();
+        if idents.is_empty() { Ok(()) } else { self.store.ensure_sections(&idents).await }
+    }
+}
+
+/// A registry that is being followed, until this is dropped.
+#[derive(Debug)]
+pub struct Following {
+    task: JoinHandle<()>,
+    store: Arc<dyn Store>,
+    authenticator: Arc<TokenAuthenticator>,
+}
+
+impl Following {
+    /// Ends it, and writes down what is not written yet: when tokens were last used.
+    pub async fn end(self) {
+        self.task.abort();
+        flush_uses(&*self.store, &self.authenticator).await;
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 /// Watches the registry, and makes new snapshots when it changes.
 #[derive(Debug)]
-pub(crate) struct Reloader {
+struct Follower {
     source: CatalogSource,
     authenticator: Arc<TokenAuthenticator>,
     readiness: Readiness,
@@ -52,11 +170,11 @@ struct Making {
 
 /// What a catalog is made from, besides rows.
 #[derive(Debug, Clone)]
-pub(crate) struct CatalogSource {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) gateway: Arc<Gateway>,
-    pub(crate) code: Arc<[Method]>,
-    pub(crate) exposure: Exposure,
+struct CatalogSource {
+    store: Arc<dyn Store>,
+    gateway: Arc<Gateway>,
+    code: Arc<[Method]>,
+    exposure: Exposure,
 }
 
 /// What the log was told last, so that it is told once.
@@ -66,8 +184,8 @@ struct Told {
     failure: Option<String>,
 }
 
-impl Reloader {
-    pub(crate) fn new(
+impl Follower {
+    fn new(
         source: CatalogSource,
         authenticator: Arc<TokenAuthenticator>,
         readiness: Readiness,
@@ -87,7 +205,7 @@ impl Reloader {
     }
 
     /// Reads everything; called once, before anything is served.
-    pub(crate) async fn load(&mut self) -> Result<()> {
+    async fn load(&mut self) -> Result<()> {
         self.load_access().await?;
         self.sessions.follow(&*self.source.store, self.mcp.sessions()).await?;
         self.seen.catalog = self.source.make().await?;
@@ -96,7 +214,7 @@ impl Reloader {
     }
 
     /// Watches until the task is dropped.
-    pub(crate) async fn run(mut self) {
+    async fn run(mut self) {
         let mut ticks = tokio::time::interval(POLL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut flushed = Instant::now();
@@ -234,8 +352,15 @@ impl CatalogSource {
 }
 
 /// An error with its causes.
+#[expect(clippy::needless_pass_by_value, reason = "fits map")]
 fn described(error: StoreError) -> String {
-    format!("{:#}", anyhow::Error::new(error))
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// What is not served, or to nobody, a sentence each.
@@ -263,7 +388,7 @@ fn tell_new(before: &BTreeSet<String>, now: &BTreeSet<String>) {
 }
 
 /// Writes when tokens were last used.
-pub(crate) async fn flush_uses(store: &dyn Store, authenticator: &TokenAuthenticator) {
+async fn flush_uses(store: &dyn Store, authenticator: &TokenAuthenticator) {
     let uses = authenticator.take_uses();
     if uses.is_empty() {
         return;

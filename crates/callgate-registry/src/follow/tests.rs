@@ -1,0 +1,111 @@
+//! Code and rows, in one gateway.
+
+use callgate::{CallError, Caller, Mask, method, methods};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::rows::MethodRow;
+use crate::sqlite::SqliteStore;
+use crate::store::{Holder, NewToken};
+use crate::token::Token;
+
+/// Looks up a user.
+#[method(id = "user.get", title = "Get user", section("users", read), read_only)]
+fn get_user(id_user: i64) -> String {
+    format!("user {id_user}")
+}
+
+/// Counts users.
+#[method(id = "user.count", section("users", write), read_only)]
+fn count() -> u32 {
+    3
+}
+
+struct Place {
+    _directory: TempDir,
+    registry: Registry,
+}
+
+async fn place() -> Place {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("registry.db");
+    let (store, _) = SqliteStore::migrate(&path, None).await.unwrap();
+    Place { _directory: directory, registry: Registry::new(Arc::new(store)) }
+}
+
+impl Place {
+    async fn gateway(&self) -> Callgate {
+        Callgate::builder()
+            .methods(methods![get_user, count])
+            .authenticate(self.registry.authenticator())
+            .sessions(self.registry.sessions().await.unwrap())
+            .build()
+            .unwrap()
+    }
+
+    fn row(id: &str) -> MethodRow {
+        MethodRow {
+            rpc_method: id.to_owned(),
+            upstream: Some(LOCAL.to_owned()),
+            ..MethodRow::default()
+        }
+    }
+
+    /// A user with a token and a grant; the caller that the token stands for.
+    async fn caller(&self, mask: Mask) -> Caller {
+        let store = self.registry.store();
+        store.add_user("ada", None).await.unwrap();
+        let user = store.user("ada").await.unwrap();
+        store.grant(Holder::User(user.id), "users", mask).await.unwrap();
+        let token = Token::generate().unwrap();
+        let new = NewToken {
+            id_user: user.id,
+            name: "test".to_owned(),
+            digest: token.stored_digest(),
+            expires_at: None,
+        };
+        store.add_token(&new).await.unwrap();
+        self.registry.authenticator().caller_of(Some(token.expose())).await.unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d17_code_needs_no_row_and_its_sections_are_made() {
+    let place = place().await;
+    let gateway = place.gateway().await;
+    let following = place.registry.follow(&gateway).await.unwrap();
+    let sections = place.registry.store().sections().await.unwrap();
+    assert!(sections.iter().any(|section| section.ident == "users"));
+    let ada = gateway.as_caller(place.caller(Mask::Read).await);
+    assert_eq!(ada.methods(), ["user.get"]);
+    assert_eq!(ada.call("user.get", json!([7])).await.unwrap(), "user 7");
+    let denied = ada.call("user.count", ()).await.unwrap_err();
+    assert!(matches!(denied, CallError::NotFound(_)));
+    following.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d17_a_row_changes_texts_masks_and_exposure_but_not_what_code_takes() {
+    let place = place().await;
+    let store = place.registry.store();
+    store.ensure_sections(&["users".to_owned()]).await.unwrap();
+    let row = MethodRow {
+        title: Some("Find a user".to_owned()),
+        params_types: Some("string".to_owned()),
+        ..Place::row("user.get")
+    };
+    store.add_method(&row, &[("users".to_owned(), Mask::Execute)]).await.unwrap();
+    let hidden = MethodRow { exposed: Some("0".to_owned()), ..Place::row("user.count") };
+    store.add_method(&hidden, &[]).await.unwrap();
+    let gateway = place.gateway().await;
+    let _following = place.registry.follow(&gateway).await.unwrap();
+    let reader = gateway.as_caller(place.caller(Mask::Write).await);
+    assert!(reader.methods().is_empty(), "the row asks for more than the code");
+    let catalog = gateway.gateway().catalog();
+    assert_eq!(catalog.len(), 1);
+    let entry = catalog.by_id("user.get").unwrap();
+    let tool = String::from_utf8(catalog.tool(entry).to_vec()).unwrap();
+    assert!(tool.contains("\"title\":\"Find a user\""), "{tool}");
+    assert!(tool.contains("\"id_user\":{\"type\":\"integer\"}"), "{tool}");
+}
