@@ -102,7 +102,24 @@ struct PlannedParam {
     /// The method's own name.
     wire: String,
     default: Option<Box<RawValue>>,
+    /// `"name":default`, under the method's own name.
+    default_member: Option<Box<str>>,
     accepts_null: bool,
+}
+
+impl PlannedParam {
+    fn new(name: &str, property: &Value) -> Self {
+        let wire = property.get(WIRE_NAME).and_then(Value::as_str).unwrap_or(name);
+        let default = property.get("default");
+        let member = |default: &Value| format!("{}:{default}", Value::from(wire)).into();
+        Self {
+            name: name.to_owned(),
+            wire: wire.to_owned(),
+            default: default.and_then(|value| serde_json::value::to_raw_value(value).ok()),
+            default_member: default.map(member),
+            accepts_null: accepts_null(property),
+        }
+    }
 }
 
 /// The plan that a method last had, so that it need not be looked for by its whole schema.
@@ -157,14 +174,10 @@ impl CallPlan {
         let schema: Value = serde_json::from_slice(check_schema)
             .map_err(|error| DefinitionError::InvalidSchema(error.to_string()))?;
         let properties = schema.get("properties").and_then(Value::as_object);
-        let params = properties.into_iter().flatten().map(|(name, property)| PlannedParam {
-            name: name.clone(),
-            wire: property.get(WIRE_NAME).and_then(Value::as_str).unwrap_or(name).to_owned(),
-            default: property
-                .get("default")
-                .and_then(|value| serde_json::value::to_raw_value(value).ok()),
-            accepts_null: accepts_null(property),
-        });
+        let params = properties
+            .into_iter()
+            .flatten()
+            .map(|(name, property)| PlannedParam::new(name, property));
         Ok(Self {
             params: params.collect(),
             validator: compile(&schema)?,
@@ -181,8 +194,10 @@ impl CallPlan {
         raw: Option<&'a RawValue>,
         style: ParamStyle,
     ) -> Result<Cow<'a, RawValue>, ArgumentsError> {
-        if let Some(raw) = raw.filter(|raw| style == ParamStyle::Named && self.passes(raw)) {
-            return Ok(Cow::Borrowed(raw));
+        if let Some(raw) = raw.filter(|_| style == ParamStyle::Named)
+            && let Some(params) = self.pass(raw)
+        {
+            return Ok(params);
         }
         let (named, as_it_is) = match raw.map(Arguments::parse).transpose()? {
             None => (Vec::new(), None),
@@ -198,18 +213,31 @@ impl CallPlan {
         }
     }
 
-    /// Whether arguments are right and go on as they are: most do, and are read only once.
-    fn passes(&self, raw: &RawValue) -> bool {
-        let Ok(Value::Object(given)) = strict_json::value(raw.get()) else { return false };
-        let is_plain = self.params.iter().all(|param| {
-            let is_given = given.contains_key(&param.name);
-            if is_given { param.name == param.wire } else { param.default.is_none() }
-        });
-        let has_foreign = self
-            .params
-            .iter()
-            .any(|param| param.name != param.wire && given.contains_key(&param.wire));
-        is_plain && !has_foreign && self.validator.is_valid(&Value::Object(given))
+    /// Arguments that are right and need no more than defaults behind them: most are, and are read only
+    /// once.
+    fn pass<'a>(&self, raw: &'a RawValue) -> Option<Cow<'a, RawValue>> {
+        let Ok(Value::Object(given)) = strict_json::value(raw.get()) else { return None };
+        let is_renamed = |param: &PlannedParam| {
+            param.name != param.wire
+                && (given.contains_key(&param.name) || given.contains_key(&param.wire))
+        };
+        if self.params.iter().any(is_renamed) {
+            return None;
+        }
+        let is_empty = given.is_empty();
+        let absent = self.params.iter().filter(|param| !given.contains_key(&param.name));
+        let defaults: Vec<&str> =
+            absent.filter_map(|param| param.default_member.as_deref()).collect();
+        if !self.validator.is_valid(&Value::Object(given)) {
+            return None;
+        }
+        if defaults.is_empty() {
+            return Some(Cow::Borrowed(raw));
+        }
+        let open = raw.get().trim_end().strip_suffix('}')?;
+        let comma = if is_empty { "" } else { "," };
+        let text = [open, comma, &defaults.join(","), "}"].concat();
+        RawValue::from_string(text).ok().map(Cow::Owned)
     }
 
     fn name_all<'a>(
@@ -298,23 +326,14 @@ impl CallPlan {
     ) -> Result<Box<RawValue>, ArgumentsError> {
         let wire: HashMap<&str, &str> =
             self.params.iter().map(|param| (param.name.as_str(), param.wire.as_str())).collect();
-        let kept = named
-            .iter()
-            .map(|(name, value)| (*wire.get(name.as_ref()).unwrap_or(&name.as_ref()), *value));
-        let defaulted = self.params.iter().filter_map(|param| {
-            let default = param.default.as_deref()?;
-            given.get(&param.name).is_none().then_some((param.wire.as_str(), default))
+        let kept = named.iter().map(|(name, value)| {
+            let wire = wire.get(name.as_ref()).copied().unwrap_or(name.as_ref());
+            format!("{}:{}", Value::from(wire), value.get())
         });
-        let mut text = String::from("{");
-        for (index, (name, value)) in kept.chain(defaulted).enumerate() {
-            if index > 0 {
-                text.push(',');
-            }
-            text.push_str(&Value::from(name).to_string());
-            text.push(':');
-            text.push_str(value.get());
-        }
-        text.push('}');
+        let absent = self.params.iter().filter(|param| given.get(&param.name).is_none());
+        let defaulted = absent.filter_map(|param| param.default_member.as_deref());
+        let members: Vec<String> = kept.chain(defaulted.map(ToOwned::to_owned)).collect();
+        let text = format!("{{{}}}", members.join(","));
         RawValue::from_string(text).map_err(ArgumentsError::json)
     }
 

@@ -75,7 +75,7 @@ fn d25_the_original_bytes_go_on_unless_something_is_defaulted() {
     assert_eq!(sent(&plan, odd, ParamStyle::Named).unwrap(), odd);
     assert_eq!(
         sent(&plan, r#"{"id_user":  1}"#, ParamStyle::Named).unwrap(),
-        r#"{"id_user":1,"include_details":false}"#
+        r#"{"id_user":  1,"include_details":false}"#
     );
     // Numbers that no machine type holds survive.
     let big = plan_of_one("n", "float");
