@@ -85,6 +85,11 @@ const BENCH: &[Step] = &[
         variables: &[],
     },
     Step {
+        what: "a call through #[method], beside the function itself",
+        arguments: &["bench", "--package", "callgate", "--bench", "method"],
+        variables: &[],
+    },
+    Step {
         what: "the catalog as it grows",
         arguments: &["bench", "--package", "callgate", "--bench", "catalog"],
         variables: &[],
