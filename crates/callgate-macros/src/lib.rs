@@ -1,6 +1,6 @@
 //! The attributes of Callgate. Use them through the crate `callgate`, which documents them.
 //!
-//! Each attribute is parsed ([`attribute`], [`signature`]) and then written ([`expand`]). Everything
+//! Each attribute is parsed (`attribute`, `signature`) and then written (`expand`). Everything
 //! that is wrong is gathered on the way and told at once. The entry points here are thin; what they
 //! call works on `proc_macro2`, so that it is tested without a compiler.
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use callgate::http::told_to_stop;
-use callgate::{Builder, Callgate, methods};
+use callgate::{Builder, Caller, Callgate, methods};
 use clap::Parser;
 use tokio::net::TcpListener;
 
@@ -34,12 +34,15 @@ struct Arguments {
     /// Where to listen; port 0 is any.
     #[arg(long, default_value = "127.0.0.1:3000")]
     listen: SocketAddr,
+    /// Speak on standard input and output instead.
+    #[arg(long)]
+    stdio: bool,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let Arguments { listen } = Arguments::parse();
+    let Arguments { listen, stdio } = Arguments::parse();
 
     let changes = Arc::new(Changes::default());
     let server = tools(&changes)?
@@ -53,6 +56,9 @@ async fn main() -> anyhow::Result<()> {
         .build()?;
     changes.begin(&server, &tools(&changes)?.build()?);
 
+    if stdio {
+        return Ok(server.serve_stdio(Caller::anonymous()).await?);
+    }
     let listener =
         TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
     eprintln!("everything: http://{}/mcp", listener.local_addr()?);

@@ -8,8 +8,8 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResult, GetPromptRequestParams, ReadResourceRequestParams,
 };
 use rmcp::service::RunningService;
-use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
 use serde_json::{Value, json};
 
@@ -123,6 +123,18 @@ async fn hello_is_a_server_with_two_tools() {
         client.cancel().await.unwrap();
     }
     hello.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_builder_builds_speaks_on_standard_input_and_output() {
+    let mut command = tokio::process::Command::new(built(Built::Program("everything")));
+    command.arg("--stdio").kill_on_drop(true);
+    let transport = TokioChildProcess::new(command).unwrap();
+    let client = ().serve_with_lifecycle(transport, modern()).await.unwrap();
+    assert!(names(&client).await.contains(&"test_simple_text".to_owned()));
+    let greeting = call(&client, "greet", json!({"name": "Ada"})).await;
+    assert_eq!(text(&greeting), "Hello, Ada!");
+    client.cancel().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
