@@ -7,13 +7,10 @@ fn greet(name: String) -> String {
     format!("Hello, {name}!")
 }
 
-/// Divides one number by another.
+/// Divides one whole number by another.
 #[method(read_only)]
-fn divide(dividend: f64, divisor: f64) -> Result<f64, Error> {
-    if divisor == 0.0 {
-        return Err(Error::tool("nothing can be divided by zero"));
-    }
-    Ok(dividend / divisor)
+fn divide(dividend: i64, divisor: i64) -> Result<i64, Error> {
+    dividend.checked_div(divisor).ok_or_else(|| Error::tool("this cannot be divided"))
 }
 
 #[tokio::main]

@@ -14,18 +14,30 @@ pub(crate) fn description(attributes: &[Attribute], errors: &mut Errors) -> Stri
         let Meta::NameValue(doc) = &attribute.meta else { continue };
         match &doc.value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
-                // A block comment is one text of many lines.
-                lines.extend(text.value().split('\n').map(ToOwned::to_owned));
+                lines.extend(lines_of(&text.value()));
             }
             other => errors.push(other, "a description must be text that stands here"),
         }
     }
-    for line in &mut lines {
-        if let Some(rest) = line.strip_prefix(' ') {
-            *line = rest.to_owned();
-        }
+    without_sections(&trimmed(lines))
+}
+
+/// Without the space behind the slashes.
+fn trimmed(lines: Vec<String>) -> Vec<String> {
+    let without = |line: String| line.strip_prefix(' ').map(ToOwned::to_owned).unwrap_or(line);
+    lines.into_iter().map(without).collect()
+}
+
+/// A line comment is one line; a block comment is many, each of which may begin with a star.
+fn lines_of(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.split('\n').collect();
+    let is_starred = |line: &&str| line.trim().is_empty() || line.trim_start().starts_with('*');
+    let (first, rest) = lines.split_first().unwrap_or((&"", &[]));
+    if rest.is_empty() || !rest.iter().all(is_starred) {
+        return lines.into_iter().map(ToOwned::to_owned).collect();
     }
-    without_sections(&lines)
+    let without = |line: &&str| line.trim_start().trim_start_matches('*').to_owned();
+    std::iter::once((*first).to_owned()).chain(rest.iter().map(without)).collect()
 }
 
 /// The lines without the sections that are left out, and with the lines of each paragraph joined:
@@ -106,6 +118,14 @@ mod tests {
         assert_eq!(of(text), expected);
         assert_eq!(of("# Errors\nall\n# Examples\nall"), "");
         assert_eq!(of("#tag is no heading"), "#tag is no heading");
+    }
+
+    #[test]
+    fn the_stars_of_a_block_comment_are_no_text() {
+        let lines = lines_of(" Looks\n * up things.\n *\n * - one\n ");
+        assert_eq!(without_sections(&trimmed(lines)), "Looks up things.\n\n- one");
+        let lines = lines_of("A list:\n* one\nand more");
+        assert_eq!(without_sections(&trimmed(lines)), "A list:\n* one and more");
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(crate) use plugin::plugin;
 /// A function with the attributes before it.
 pub(crate) struct Function<'a> {
     pub(crate) name: &'a Ident,
+    /// The type parameters of the `impl` around it.
+    pub(crate) parameters: &'a [String],
     pub(crate) attributes: &'a [Attribute],
     pub(crate) signature: &'a syn::Signature,
     pub(crate) place: Place,
@@ -78,14 +80,32 @@ fn free(
     let name = function.sig.ident.clone();
     let described = Function {
         name: &name,
+        parameters: &[],
         attributes: &function.attrs,
         signature: &function.sig,
         place: Place::Free,
     };
+    refuse_second(&function.attrs, &mut errors);
     let made = expand(&described, &mut errors);
     signature::strip(&mut function.attrs, &mut function.sig);
     let companion = companion(&name, &function.vis, made, errors);
     quote!(#function #companion)
+}
+
+/// The attributes that make something of a function.
+const KINDS: [&str; 3] = ["method", "prompt", "resource"];
+
+/// Which of them an attribute is.
+fn kind(attribute: &Attribute) -> Option<&'static str> {
+    let name = &attribute.path().segments.last()?.ident;
+    KINDS.into_iter().find(|kind| name == kind)
+}
+
+/// A function is one of them.
+fn refuse_second(attributes: &[Attribute], errors: &mut Errors) {
+    if let Some(second) = attributes.iter().find(|attribute| kind(attribute).is_some()) {
+        errors.push(second, "a function is a method, a prompt or a resource; write one for each");
+    }
 }
 
 /// The type of the same name. Where something is wrong it is there too, so that nothing else seems to
@@ -103,6 +123,7 @@ fn companion(name: &Ident, visibility: &Visibility, made: Made, errors: Errors) 
         #[allow(non_camel_case_types, reason = "it stands beside a function of the same name")]
         #visibility enum #name {}
 
+        #[allow(deprecated, reason = "who calls a method is not in this code")]
         impl ::callgate::__private::#item for #name {
             fn make() -> ::callgate::__private::#product {
                 #expression

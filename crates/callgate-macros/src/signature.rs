@@ -2,9 +2,12 @@
 //!
 //! References are what Callgate itself hands in; owned values are arguments, by name.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
-use syn::{Attribute, Expr, FnArg, Ident, Meta, Pat, PatType, Path, ReturnType, Type, TypePath};
+use syn::punctuated::Punctuated;
+use syn::{
+    Attribute, Expr, FnArg, Ident, Meta, Pat, PatType, Path, ReturnType, Token, Type, TypePath,
+};
 
 use crate::docs;
 use crate::errors::Errors;
@@ -145,6 +148,9 @@ fn input_of(typed: &PatType, errors: &mut Errors) -> Option<Input> {
             return None;
         }
     };
+    if let Some(cfg) = typed.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
+        errors.push(cfg, "an argument is always there; put the `cfg` before the function");
+    }
     let default = default_of(&typed.attrs, errors);
     Some(Input::Argument(Box::new(Argument {
         name: name.clone(),
@@ -184,14 +190,13 @@ fn passed_on(attributes: &[Attribute], errors: &mut Errors) -> Vec<Attribute> {
     };
     let attributes: Vec<Attribute> = attributes.iter().filter(own).cloned().collect();
     for attribute in &attributes {
-        let _ = attribute.parse_nested_meta(|meta| {
-            if meta.path.is_ident("default") || meta.path.is_ident("skip") {
-                errors.push(&meta.path, "an argument's default is `#[default]` or `#[default(…)]`");
+        let parser = Punctuated::<Meta, Token![,]>::parse_terminated;
+        // What cannot be read is for serde to say.
+        for meta in attribute.parse_args_with(parser).into_iter().flatten() {
+            if ["default", "skip", "skip_deserializing"].iter().any(|it| meta.path().is_ident(it)) {
+                errors.push(&meta, "an argument's default is `#[default]` or `#[default(…)]`");
             }
-            // Whatever stands behind it is serde's to read.
-            let _: TokenStream = meta.input.parse()?;
-            Ok(())
-        });
+        }
     }
     attributes
 }
@@ -217,6 +222,38 @@ pub(crate) fn strip(attributes: &mut Vec<Attribute>, signature: &mut syn::Signat
 fn last_segment(ty: &Type) -> Option<&Ident> {
     let Type::Path(TypePath { path: Path { segments, .. }, .. }) = ty else { return None };
     segments.last().map(|segment| &segment.ident)
+}
+
+/// Notes where arguments name what only the `impl` around them knows: they are read outside of it.
+pub(crate) fn refuse_names_of_the_impl(
+    signature: &Signature,
+    parameters: &[String],
+    errors: &mut Errors,
+) {
+    for argument in signature.arguments() {
+        let default = match &argument.default {
+            Some(DefaultValue::Value(value)) => value.to_token_stream(),
+            _ => TokenStream::new(),
+        };
+        for tokens in [argument.ty.to_token_stream(), default] {
+            if let Some(name) = find_ident(tokens, &|name| {
+                name == "Self" || parameters.iter().any(|parameter| name == parameter)
+            }) {
+                let message = format!(
+                    "`{name}` is not known where arguments are read; write the type or the value itself"
+                );
+                errors.push(name, message);
+            }
+        }
+    }
+}
+
+fn find_ident(tokens: TokenStream, is_it: &dyn Fn(&Ident) -> bool) -> Option<Ident> {
+    tokens.into_iter().find_map(|token| match token {
+        TokenTree::Ident(ident) => is_it(&ident).then_some(ident),
+        TokenTree::Group(group) => find_ident(group.stream(), is_it),
+        _ => None,
+    })
 }
 
 /// The type in an `Option`.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use callgate::http::Readiness;
 use callgate::mcp::{Mcp, Sessions};
-use callgate::{Callgate, Catalog, Gateway, LOCAL, Method};
+use callgate::{Callgate, Catalog, Gateway, LOCAL, Method, Section};
 use tokio::task::JoinHandle;
 
 use crate::assemble::{Assembled, Assembly, Exposure, assemble, settings};
@@ -100,7 +100,7 @@ impl Registry {
     /// the same method, code owns what it takes, and the row may change its texts, its safety, the masks
     /// that it needs and whether it is shown.
     pub async fn follow(&self, gateway: &Callgate) -> Result<Following> {
-        self.ensure_sections(gateway.methods()).await?;
+        self.ensure_sections(gateway.sections()).await?;
         let source = CatalogSource {
             store: Arc::clone(&self.store),
             gateway: Arc::clone(gateway.gateway()),
@@ -116,15 +116,15 @@ impl Registry {
     }
 
     /// Sections that code names must be there before anybody can be granted something on them.
-    async fn ensure_sections(&self, code: &[Method]) -> Result<()> {
-        let named = code.iter().flat_map(|method| method.requirement().needs());
-        let idents: Vec<String> = named.map(|(section, _)| section.to_string()).collect();
+    async fn ensure_sections(&self, sections: &[Section]) -> Result<()> {
+        let idents: Vec<String> = sections.iter().map(ToString::to_string).collect();
         if idents.is_empty() { Ok(()) } else { self.store.ensure_sections(&idents).await }
     }
 }
 
 /// A registry that is being followed, until this is dropped.
 #[derive(Debug)]
+#[must_use = "when this is dropped, nothing is followed any more"]
 pub struct Following {
     task: JoinHandle<()>,
     store: Arc<dyn Store>,

@@ -75,8 +75,9 @@ impl Definition {
     {
         let Self { id, method, annotations } = self;
         let method = method.and_then(|method| {
-            let method = method.annotations(annotations).input_schema(of_rust::input::<A>())?;
-            match R::output_schema() {
+            let (check, advertised) = of_rust::input::<A>();
+            let method = method.annotations(annotations).input_schemas(check, advertised)?;
+            match R::output_schema()? {
                 Some(schema) => method.output_schema(schema),
                 None => Ok(method),
             }

@@ -4,7 +4,7 @@ mod builder;
 
 use std::sync::Arc;
 
-use crate::access::Caller;
+use crate::access::{Caller, Section};
 use crate::gateway::{AsCaller, Gateway};
 use crate::mcp::Mcp;
 use crate::method::Method;
@@ -35,6 +35,7 @@ pub use builder::{BuildError, Builder};
 pub struct Callgate {
     mcp: Arc<Mcp>,
     methods: Arc<[Method]>,
+    sections: Arc<[Section]>,
     #[cfg(feature = "http")]
     http: http::Http,
 }
@@ -58,6 +59,11 @@ impl Callgate {
     /// The methods that were given to the builder, as code defines them.
     pub fn methods(&self) -> &[Method] {
         &self.methods
+    }
+
+    /// The sections that methods, prompts and resources name.
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
     }
 
     /// Everything as this caller has it, without sockets: for tests, and for calling methods oneself.
@@ -116,14 +122,14 @@ mod http {
     }
 
     impl Callgate {
-        /// Every route: `/mcp`, `/jsonrpc`, the REST face, health and discovery. To be merged into a
-        /// router of one's own.
+        /// The routes of the faces, to be merged into a router of one's own: `/mcp`, `/jsonrpc`,
+        /// `/mcp/tools/…` and `/.well-known/mcp.json`. Everything else stays the application's.
         ///
         /// Who asks is told by [`Builder::authenticate`](super::Builder::authenticate), or by a layer
         /// around it that puts a [`Caller`](crate::Caller) into the request's extensions.
         pub fn router(&self) -> axum::Router {
-            let Http { authenticate, options, readiness, .. } = self.http.clone();
-            http::router(Arc::clone(&self.mcp), authenticate, readiness, options)
+            let Http { authenticate, options, .. } = self.http.clone();
+            http::router(Arc::clone(&self.mcp), authenticate, options)
         }
 
         /// What `/readyz` says.

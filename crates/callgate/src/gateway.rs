@@ -27,7 +27,7 @@ use crate::jsonrpc::RpcError;
 use crate::listing::{Page, PageLimit};
 use crate::local::TOOL_ERROR;
 use crate::method::{MethodId, Safety};
-use crate::openrpc::{self, OpenRpcError};
+use crate::openrpc::{Documents, OpenRpcError};
 use crate::settings::Settings;
 use crate::tool::Shape;
 use crate::upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
@@ -53,6 +53,7 @@ pub struct Gateway {
     settings: ArcSwap<Settings>,
     upstreams: HashMap<Arc<str>, Arc<dyn Upstream>>,
     plans: CallPlans,
+    documents: Documents,
     call_timeout: Duration,
     call_ids: CallIds,
     /// Raised when the tools of a caller may have changed.
@@ -155,6 +156,7 @@ impl Gateway {
             settings: ArcSwap::default(),
             upstreams: upstreams.into_iter().collect(),
             plans: CallPlans::default(),
+            documents: Documents::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
             call_ids: CallIds::default(),
             changes: watch::Sender::new(0),
@@ -239,7 +241,8 @@ impl Gateway {
     /// The caller's methods as an OpenRPC document.
     pub fn open_rpc(&self, caller: &Caller) -> Result<Bytes, OpenRpcError> {
         let catalog = self.catalog.load_full();
-        openrpc::document(&self.settings.load(), &catalog, &catalog.listing(&caller.grants))
+        let listing = catalog.listing(&caller.grants);
+        self.documents.get(&self.settings.load_full(), &catalog, listing)
     }
 
     /// The tool, if the caller may use it, and in this way.

@@ -2,12 +2,12 @@
 //!
 //! ```no_run
 //! # use std::sync::Arc;
-//! # use callgate::{Gateway, http::{self, Anonymous, HttpOptions, Readiness}};
+//! # use callgate::{Gateway, http::{self, Anonymous, HttpOptions}};
 //! # use callgate::mcp::{Mcp, SessionKey, Sessions};
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let gateway = Arc::new(Gateway::new([]));
 //! let mcp = Arc::new(Mcp::new(gateway, Sessions::new([SessionKey::generate()?])));
-//! let router = http::router(mcp, Arc::new(Anonymous), Readiness::default(), HttpOptions::default());
+//! let router = http::router(mcp, Arc::new(Anonymous), HttpOptions::default());
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
 //! axum::serve(listener, router).await?;
 //! # Ok(())
@@ -110,6 +110,27 @@ struct Faces {
     documents: Arc<Semaphore>,
 }
 
+impl Shared {
+    fn new(
+        mcp: Arc<Mcp>,
+        authenticate: Arc<dyn Authenticate>,
+        readiness: Readiness,
+        options: HttpOptions,
+    ) -> Self {
+        let gateway = Arc::clone(mcp.gateway());
+        Self(Arc::new(Faces {
+            mcp,
+            gateway,
+            authenticate,
+            readiness,
+            streams: Arc::new(Semaphore::new(options.max_streams)),
+            legacy_calls: Arc::new(Semaphore::new(options.max_legacy_calls)),
+            documents: Arc::new(Semaphore::new(jsonrpc::MAX_DOCUMENTS)),
+            options,
+        }))
+    }
+}
+
 impl Deref for Shared {
     type Target = Faces;
 
@@ -118,35 +139,39 @@ impl Deref for Shared {
     }
 }
 
-/// Every route, to be served as it is or merged into a router of one's own.
-pub fn router(
-    mcp: Arc<Mcp>,
-    authenticate: Arc<dyn Authenticate>,
-    readiness: Readiness,
-    options: HttpOptions,
-) -> Router {
-    service(mcp, authenticate, readiness, options).router
+/// The routes of the faces, to be merged into a router of one's own: `/mcp`, `/jsonrpc`, `/mcp/tools/…`
+/// and `/.well-known/mcp.json`.
+pub fn router(mcp: Arc<Mcp>, authenticate: Arc<dyn Authenticate>, options: HttpOptions) -> Router {
+    let shared = Shared::new(mcp, authenticate, Readiness::default(), options);
+    faces(&shared).with_state(shared)
 }
 
-/// Every route as one service, for a server of its own: messages of MCP, which nearly all requests
-/// are, do not go through the router.
+/// Every route as one service, for a server of its own, with health and an answer for every other path.
+/// Messages of MCP, which nearly all requests are, do not go through the router.
 pub fn service(
     mcp: Arc<Mcp>,
     authenticate: Arc<dyn Authenticate>,
     readiness: Readiness,
     options: HttpOptions,
 ) -> HttpService {
-    let gateway = Arc::clone(mcp.gateway());
-    let shared = Shared(Arc::new(Faces {
-        mcp,
-        gateway,
-        authenticate,
-        readiness,
-        streams: Arc::new(Semaphore::new(options.max_streams)),
-        legacy_calls: Arc::new(Semaphore::new(options.max_legacy_calls)),
-        documents: Arc::new(Semaphore::new(jsonrpc::MAX_DOCUMENTS)),
-        options,
-    }));
+    let shared = Shared::new(mcp, authenticate, readiness, options);
+    let others = Router::new()
+        .fallback(async |request: Request| reply::no_such_path(request.uri().path()))
+        .layer(from_fn_with_state(shared.clone(), authenticate::layer));
+    let operations = Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/.well-known/{*rest}", get(async |uri: Uri| reply::no_such_path(uri.path())))
+        .method_not_allowed_fallback(async || reply::method_not_allowed())
+        .merge(others)
+        .layer(from_fn_with_state(shared.clone(), guard::layer))
+        .layer(from_fn(reply::never_stored));
+    let router = faces(&shared).merge(operations).with_state(shared.clone());
+    HttpService { shared, router }
+}
+
+/// MCP, REST, plain JSON-RPC and where they are.
+fn faces(shared: &Shared) -> Router<Shared> {
     // Does by itself what the layers do for the others: each of them costs a little on every call.
     let mut mcp = Router::new().route("/mcp", any(mcp::endpoint));
     if shared.options.mcp_at_root {
@@ -158,21 +183,15 @@ pub fn service(
         .route("/mcp/tools/invoke", post(rest::invoke))
         .route("/mcp/tools/{*id}", get(per_tool::get).post(per_tool::post))
         .route("/jsonrpc", post(jsonrpc::post))
-        .fallback(async |request: Request| reply::no_such_path(request.uri().path()))
         .method_not_allowed_fallback(async || reply::method_not_allowed())
-        .layer(from_fn_with_state(shared.clone(), authenticate::layer));
-    let router = Router::new()
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
+        .route_layer(from_fn_with_state(shared.clone(), authenticate::layer));
+    Router::new()
         .route("/.well-known/mcp.json", get(well_known::mcp))
-        .route("/.well-known/{*rest}", get(async |uri: Uri| reply::no_such_path(uri.path())))
         .method_not_allowed_fallback(async || reply::method_not_allowed())
         .merge(guarded)
-        .layer(from_fn_with_state(shared.clone(), guard::layer))
-        .layer(from_fn(reply::never_stored))
+        .route_layer(from_fn_with_state(shared.clone(), guard::layer))
+        .route_layer(from_fn(reply::never_stored))
         .merge(mcp)
-        .with_state(shared.clone());
-    HttpService { shared, router }
 }
 
 /// What [`service`] makes.

@@ -223,6 +223,24 @@ impl Method {
         Ok(method)
     }
 
+    /// Sets a schema for the check, and another to advertise.
+    #[cfg(feature = "macros")]
+    pub(crate) fn input_schemas(
+        self,
+        check: Value,
+        advertised: Value,
+    ) -> Result<Self, DefinitionError> {
+        let mut method = self.input_schema(advertised)?;
+        let (check, _) = crate::schema::normalise::input(check)?;
+        if let Input::Schema { check: shown, advertised } = &mut method.input
+            && *shown != check
+        {
+            let shown = std::mem::replace(shown, check);
+            advertised.get_or_insert(shown);
+        }
+        Ok(method)
+    }
+
     /// Sets the type of the result.
     #[must_use]
     pub fn returns(mut self, ty: TypeExpr) -> Self {

@@ -10,8 +10,10 @@ mod tests;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -47,8 +49,45 @@ pub enum OpenRpcError {
     TooLarge(usize),
 }
 
+/// All documents that are kept take no more than this together.
+const MAX_KEPT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Documents by what they are made from. Callers with the same rights share one, also while it is sent.
+#[derive(Debug)]
+pub(crate) struct Documents {
+    /// With the listing, whose address tells it from others for as long as it is there.
+    cache: Cache<(usize, Arc<Settings>), (Arc<Listing>, Bytes)>,
+}
+
+impl Default for Documents {
+    fn default() -> Self {
+        let weigh = |_: &_, (_, document): &(Arc<Listing>, Bytes)| {
+            u32::try_from(document.len()).unwrap_or(u32::MAX)
+        };
+        Self { cache: Cache::builder().max_capacity(MAX_KEPT_BYTES).weigher(weigh).build() }
+    }
+}
+
+impl Documents {
+    /// The document of a listing. The catalog must be the one that the listing was made from.
+    pub(crate) fn get(
+        &self,
+        settings: &Arc<Settings>,
+        catalog: &Catalog,
+        listing: Arc<Listing>,
+    ) -> Result<Bytes, OpenRpcError> {
+        let key = (Arc::as_ptr(&listing).addr(), Arc::clone(settings));
+        if let Some((_, document)) = self.cache.get(&key) {
+            return Ok(document);
+        }
+        let document = document(settings, catalog, &listing)?;
+        self.cache.insert(key, (listing, document.clone()));
+        Ok(document)
+    }
+}
+
 /// The methods of a listing. The catalog must be the one that the listing was made from.
-pub(crate) fn document(
+fn document(
     settings: &Settings,
     catalog: &Catalog,
     listing: &Listing,
@@ -77,6 +116,7 @@ pub(crate) fn document(
         out.push(b'}');
     }
     out.push(b'}');
+    out.shrink_to_fit();
     Ok(out.into())
 }
 

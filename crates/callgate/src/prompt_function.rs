@@ -27,6 +27,10 @@ impl PromptFunction {
     pub(crate) fn name(&self) -> &str {
         self.prompt.name()
     }
+
+    pub(crate) fn requirement(&self) -> &Requirement {
+        &self.requirement
+    }
 }
 
 impl fmt::Debug for PromptFunction {

@@ -7,6 +7,7 @@ use serde_json::value::to_raw_value;
 
 use crate::content::{Content, ToolContent};
 use crate::local::{Error, Response};
+use crate::method::DefinitionError;
 use crate::schema::of_rust;
 use crate::upstream::Returned;
 
@@ -24,7 +25,7 @@ use crate::upstream::Returned;
 pub trait Reply: Send {
     /// The schema, where there is one.
     #[doc(hidden)]
-    fn output_schema() -> Option<Value>;
+    fn output_schema() -> Result<Option<Value>, DefinitionError>;
 
     /// The result.
     #[doc(hidden)]
@@ -32,7 +33,7 @@ pub trait Reply: Send {
 }
 
 impl<T: Serialize + JsonSchema + Send> Reply for T {
-    fn output_schema() -> Option<Value> {
+    fn output_schema() -> Result<Option<Value>, DefinitionError> {
         of_rust::output::<T>()
     }
 
@@ -42,8 +43,8 @@ impl<T: Serialize + JsonSchema + Send> Reply for T {
 }
 
 impl Reply for ToolContent {
-    fn output_schema() -> Option<Value> {
-        None
+    fn output_schema() -> Result<Option<Value>, DefinitionError> {
+        Ok(None)
     }
 
     fn into_returned(self) -> Result<Returned, Error> {
@@ -52,8 +53,8 @@ impl Reply for ToolContent {
 }
 
 impl Reply for Content {
-    fn output_schema() -> Option<Value> {
-        None
+    fn output_schema() -> Result<Option<Value>, DefinitionError> {
+        Ok(None)
     }
 
     fn into_returned(self) -> Result<Returned, Error> {
@@ -63,8 +64,8 @@ impl Reply for Content {
 
 /// What was put into it is the result.
 impl Reply for Response {
-    fn output_schema() -> Option<Value> {
-        None
+    fn output_schema() -> Result<Option<Value>, DefinitionError> {
+        Ok(None)
     }
 
     fn into_returned(self) -> Result<Returned, Error> {

@@ -99,6 +99,19 @@ impl ResourceFunction {
     pub(crate) fn uri(&self) -> &'static str {
         self.definition.uri
     }
+
+    /// The address without the names in it: two of one form are answered by the first only.
+    pub(crate) fn form(&self) -> String {
+        let parts = self.uri().split('{').enumerate().map(|(number, part)| match number {
+            0 => part.to_owned(),
+            _ => part.split_once('}').map_or_else(String::new, |(_, rest)| format!("{{}}{rest}")),
+        });
+        parts.collect()
+    }
+
+    pub(crate) fn requirement(&self) -> &Requirement {
+        &self.definition.requirement
+    }
 }
 
 impl fmt::Debug for ResourceFunction {
@@ -178,6 +191,16 @@ pub(crate) struct LocalResources {
 }
 
 impl LocalResources {
+    /// The function of an address, with the parts of it: fixed addresses go before families.
+    fn find(&self, uri: &str) -> Option<(&ResourceFunction, BTreeMap<String, String>)> {
+        let of = |family: bool| {
+            let mut functions =
+                self.functions.iter().filter(|function| function.definition.is_family() == family);
+            functions.find_map(|function| Some((function, parts(function.uri(), uri)?)))
+        };
+        of(false).or_else(|| of(true))
+    }
+
     fn allowed<'a>(
         &'a self,
         caller: &'a Caller,
@@ -208,16 +231,18 @@ impl Resources for LocalResources {
         uri: String,
     ) -> BoxFuture<'static, Result<Contents, Error>> {
         Box::pin(async move {
-            let found = self.functions.iter().find_map(|function| {
-                let ResourceDefinition { uri: pattern, requirement, .. } = &function.definition;
-                let parts =
-                    requirement.allows(&context.caller.grants).then(|| parts(pattern, &uri));
-                Some((function, parts??))
+            let found = self.find(&uri).filter(|(function, _)| {
+                function.definition.requirement.allows(&context.caller.grants)
             });
             let Some((function, parts)) = found else { return Ok(None) };
             let mime_type = function.definition.mime_type.map(ToOwned::to_owned);
             (function.run)(context, Texts(parts), Address { uri, mime_type }).await
         })
+    }
+
+    fn may_hear(&self, caller: &Caller, uri: &str) -> bool {
+        let found = self.find(uri);
+        found.is_some_and(|(function, _)| function.definition.requirement.allows(&caller.grants))
     }
 
     fn can_subscribe(&self) -> bool {
@@ -226,24 +251,32 @@ impl Resources for LocalResources {
 }
 
 /// The parts of an address in the places of a template's names; `None` where it does not fit. A part is
-/// not empty and has no slash.
+/// not empty and has no slash, but what is escaped in it may be anything.
 fn parts(pattern: &str, uri: &str) -> Option<BTreeMap<String, String>> {
-    let (start, mut pattern) = pattern.split_once('{').unwrap_or((pattern, ""));
+    let Some((start, mut pattern)) = pattern.split_once('{') else {
+        return (pattern == uri).then(BTreeMap::new);
+    };
     let mut rest = uri.strip_prefix(start)?;
     let mut parts = BTreeMap::new();
-    while !pattern.is_empty() {
+    loop {
         let (name, after) = pattern.split_once('}')?;
-        let (between, next) = after.split_once('{').unwrap_or((after, ""));
-        let end = if between.is_empty() { rest.len() } else { rest.find(between)? };
-        let (part, others) = rest.split_at_checked(end)?;
+        let (part, others, next) = match after.split_once('{') {
+            // The last one reaches to what the address ends with.
+            None => (rest.strip_suffix(after)?, "", None),
+            Some((between, next)) => {
+                let (part, others) = rest.split_once(between)?;
+                (part, others, Some(next))
+            }
+        };
         if part.is_empty() || part.contains('/') {
             return None;
         }
         parts.insert(name.to_owned(), crate::percent::decoded(part)?.into_owned());
-        rest = others.strip_prefix(between)?;
-        pattern = next;
+        match next {
+            Some(next) => (rest, pattern) = (others, next),
+            None => return Some(parts),
+        }
     }
-    rest.is_empty().then_some(parts)
 }
 
 #[cfg(test)]
@@ -266,5 +299,6 @@ mod tests {
         assert_eq!(of("a://{x}/data", "a://1/data").as_deref(), Some("1"));
         assert_eq!(of("a://{x}/data", "a://1/dat"), None);
         assert_eq!(of("a://{x}.{y}", "a://1.2.3").as_deref(), Some("1|2.3"));
+        assert_eq!(of("a://{x}.json", "a://b.json.json").as_deref(), Some("b.json"));
     }
 }

@@ -8,7 +8,7 @@ use crate::revision::Revision;
 use crate::tool_name::Prefix;
 
 /// The settings in force.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// `mcp_protocol_version`: the newest revision of MCP that is offered.
     pub protocol_version: Revision,

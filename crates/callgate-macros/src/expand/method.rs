@@ -12,7 +12,7 @@ use super::{
 use crate::attribute::{Annotation, MethodAttribute};
 use crate::docs;
 use crate::errors::Errors;
-use crate::signature::{Argument, Signature};
+use crate::signature::{Argument, Signature, refuse_names_of_the_impl};
 
 /// An expression that is a `Function`.
 pub(super) fn expand(
@@ -22,6 +22,7 @@ pub(super) fn expand(
 ) -> TokenStream {
     let attribute = MethodAttribute::parse(attribute, function.name, errors);
     let signature = Signature::parse(function.signature, function.place, "a method", errors);
+    refuse_names_of_the_impl(&signature, function.parameters, errors);
     let id = attribute
         .id
         .clone()

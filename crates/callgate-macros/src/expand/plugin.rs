@@ -2,9 +2,9 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Attribute, Ident, ImplItem, ImplItemFn, ItemImpl, Meta};
+use syn::{Ident, ImplItem, ImplItemFn, ItemImpl, Meta};
 
-use super::{Function, method, prompt, resource};
+use super::{Function, kind, method, prompt, refuse_second, resource};
 use crate::errors::Errors;
 use crate::signature::{self, Place};
 
@@ -24,10 +24,12 @@ pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream
     if let Some((path, _)) = &block.trait_ {
         errors.push(path, WHERE);
     }
+    let parameters: Vec<String> =
+        block.generics.type_params().map(|parameter| parameter.ident.to_string()).collect();
     let mut offered = Vec::new();
     for item in &mut block.items {
         if let ImplItem::Fn(function) = item {
-            offered.extend(offer(function, &mut errors));
+            offered.extend(offer(function, &parameters, &mut errors));
         }
     }
     if offered.is_empty() && errors.is_empty() {
@@ -49,6 +51,7 @@ pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream
     quote! {
         #block
 
+        #[allow(deprecated, reason = "who calls a method is not in this code")]
         impl #generics ::callgate::__private::Plugin for #ty #condition {
             fn offer(self: ::std::sync::Arc<Self>) -> ::callgate::__private::Offer {
                 #offer
@@ -60,14 +63,15 @@ pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream
 }
 
 /// Takes the attribute away from a function and gives the statement that offers it.
-fn offer(function: &mut ImplItemFn, errors: &mut Errors) -> Option<TokenStream> {
-    let kind = |attribute: &Attribute| {
-        let name = attribute.path().segments.last()?.ident.to_string();
-        ["method", "prompt", "resource"].contains(&name.as_str()).then_some(name)
-    };
+fn offer(
+    function: &mut ImplItemFn,
+    parameters: &[String],
+    errors: &mut Errors,
+) -> Option<TokenStream> {
     let at = function.attrs.iter().position(|attribute| kind(attribute).is_some())?;
     let attribute = function.attrs.remove(at);
     let kind = kind(&attribute)?;
+    refuse_second(&function.attrs, errors);
     let arguments = match &attribute.meta {
         Meta::Path(_) => TokenStream::new(),
         Meta::List(list) => list.tokens.clone(),
@@ -79,16 +83,17 @@ fn offer(function: &mut ImplItemFn, errors: &mut Errors) -> Option<TokenStream> 
     let name = function.sig.ident.clone();
     let described = Function {
         name: &name,
+        parameters,
         attributes: &function.attrs,
         signature: &function.sig,
         place: Place::Plugin,
     };
-    let made = match kind.as_str() {
+    let made = match kind {
         "method" => method::expand(arguments, &described, errors),
         "prompt" => prompt::expand(arguments, &described, errors),
         _ => resource::expand(arguments, &described, errors),
     };
-    let kind = Ident::new(&kind, name.span());
+    let kind = Ident::new(kind, name.span());
     let conditions = function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
     let offered = quote!(#(#conditions)* let __offer = __offer.#kind({ #made }););
     signature::strip(&mut function.attrs, &mut function.sig);

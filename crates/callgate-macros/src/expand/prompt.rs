@@ -12,7 +12,7 @@ use super::{
 use crate::attribute::PromptAttribute;
 use crate::docs;
 use crate::errors::Errors;
-use crate::signature::{self, Signature};
+use crate::signature::{self, Signature, refuse_names_of_the_impl};
 
 /// An expression that is a `PromptFunction`.
 pub(super) fn expand(
@@ -22,6 +22,7 @@ pub(super) fn expand(
 ) -> TokenStream {
     let attribute = PromptAttribute::parse(attribute, errors);
     let signature = Signature::parse(function.signature, function.place, "a prompt", errors);
+    refuse_names_of_the_impl(&signature, function.parameters, errors);
     check_texts(function, &signature, "a prompt", errors);
     let name =
         attribute.name.unwrap_or_else(|| LitStr::new(&plain(function.name), function.name.span()));

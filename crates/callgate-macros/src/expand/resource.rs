@@ -14,7 +14,7 @@ use super::{
 use crate::attribute::ResourceAttribute;
 use crate::docs;
 use crate::errors::Errors;
-use crate::signature::Signature;
+use crate::signature::{Signature, refuse_names_of_the_impl};
 
 /// An expression that is a `ResourceFunction`.
 pub(super) fn expand(
@@ -24,6 +24,7 @@ pub(super) fn expand(
 ) -> TokenStream {
     let attribute = ResourceAttribute::parse(attribute, function.name, errors);
     let signature = Signature::parse(function.signature, function.place, "a resource", errors);
+    refuse_names_of_the_impl(&signature, function.parameters, errors);
     check_texts(function, &signature, "a resource", errors);
     if let Some(uri) = &attribute.uri {
         check_variables(uri, &signature, errors);
@@ -52,7 +53,7 @@ pub(super) fn expand(
 fn check_variables(uri: &LitStr, signature: &Signature, errors: &mut Errors) {
     let Some(variables) = variables(&uri.value()) else {
         let message = "expected an address such as \"shop://stock\" or, for a family of them, \
-                       \"shop://products/{id}\", where each `{part}` is a name";
+                       \"shop://products/{id}\", where each `{part}` is a name and text stands between them";
         return errors.push(uri, message);
     };
     for argument in signature.arguments() {
@@ -85,8 +86,13 @@ fn variables(uri: &str) -> Option<BTreeSet<String>> {
     if parts.next()?.contains('}') {
         return None;
     }
-    for part in parts {
+    let mut parts = parts.peekable();
+    while let Some(part) = parts.next() {
         let (name, rest) = part.split_once('}')?;
+        // Nothing would say where the one ends and the next begins.
+        if rest.is_empty() && parts.peek().is_some() {
+            return None;
+        }
         let is_name =
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !is_name || rest.contains('}') || !names.insert(name.to_owned()) {

@@ -22,6 +22,8 @@ fn defaults(
     b: i64,
     #[default()] c: i64,
     #[serde(default)] d: i64,
+    #[serde(rename = "x", skip)] e: i64,
+    #[cfg(unix)] f: i64,
 ) {
 }
 

@@ -18,6 +18,20 @@ impl Shop {
     fn wrong(&self) {}
 }
 
+struct Store<K>(K);
+
+#[plugin::methods]
+impl<K: Send + Sync + 'static> Store<K> {
+    const LIMIT: u8 = 3;
+
+    #[method(read_only)]
+    fn get(&self, key: K, #[default(Self::LIMIT)] limit: u8) {}
+
+    #[method(read_only)]
+    #[prompt]
+    fn both(&self) {}
+}
+
 struct Empty;
 
 #[plugin::methods]

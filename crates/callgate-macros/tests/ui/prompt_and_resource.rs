@@ -20,4 +20,9 @@ fn product(id: Option<i64>, colour: String) -> String {
     String::new()
 }
 
+#[resource(uri = "shop://{a}{b}")]
+fn adjacent(a: String, b: String) -> String {
+    String::new()
+}
+
 fn main() {}

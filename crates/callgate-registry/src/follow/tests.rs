@@ -1,6 +1,6 @@
 //! Code and rows, in one gateway.
 
-use callgate::{CallError, Caller, Mask, method, methods};
+use callgate::{CallError, Caller, Mask, method, methods, prompt, prompts};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -22,6 +22,12 @@ fn count() -> u32 {
     3
 }
 
+/// Reports.
+#[prompt(section("reports", read))]
+fn report() -> &'static str {
+    "Write a report."
+}
+
 struct Place {
     _directory: TempDir,
     registry: Registry,
@@ -38,6 +44,7 @@ impl Place {
     async fn gateway(&self) -> Callgate {
         Callgate::builder()
             .methods(methods![get_user, count])
+            .prompts(prompts![report])
             .authenticate(self.registry.authenticator())
             .sessions(self.registry.sessions().await.unwrap())
             .build()
@@ -76,7 +83,8 @@ async fn d17_code_needs_no_row_and_its_sections_are_made() {
     let gateway = place.gateway().await;
     let following = place.registry.follow(&gateway).await.unwrap();
     let sections = place.registry.store().sections().await.unwrap();
-    assert!(sections.iter().any(|section| section.ident == "users"));
+    let idents: Vec<&str> = sections.iter().map(|section| section.ident.as_str()).collect();
+    assert_eq!(idents, ["reports", "users"]);
     let ada = gateway.as_caller(place.caller(Mask::Read).await);
     assert_eq!(ada.methods(), ["user.get"]);
     assert_eq!(ada.call("user.get", json!([7])).await.unwrap(), "user 7");

@@ -1,16 +1,18 @@
 //! Putting a [`Callgate`] together.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
 
 use super::Callgate;
+use crate::access::{Requirement, Section};
 use crate::catalog::CatalogBuilder;
 use crate::gateway::{DEFAULT_CALL_TIMEOUT, Gateway};
 use crate::local::{Function, Local, Undefined};
 use crate::mcp::{Complete, Mcp, Prompts, Replay, Resources, SessionKey, Sessions, TaskStore};
-use crate::method::LOCAL;
+use crate::method::{LOCAL, Method};
 #[cfg(feature = "macros")]
 use crate::plugin::Plugin;
 #[cfg(feature = "macros")]
@@ -207,7 +209,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// When definitions are wrong: all of them are named.
+    /// When definitions are wrong: all methods of which that is so are named.
     pub fn build(self) -> Result<Callgate, BuildError> {
         let mut catalog = CatalogBuilder::new(self.settings.tools_prefix.clone(), None);
         for method in self.local.methods() {
@@ -220,7 +222,14 @@ impl Builder {
         if !undefined.is_empty() {
             return Err(BuildError::Methods(undefined));
         }
-        let methods = self.local.methods().into();
+        let methods: Arc<[Method]> = self.local.methods().into();
+        let needs = methods.iter().map(Method::requirement);
+        #[cfg(feature = "macros")]
+        let needs = needs
+            .chain(self.prompt_functions.iter().map(PromptFunction::requirement))
+            .chain(self.local_resources.functions.iter().map(ResourceFunction::requirement));
+        let sections = needs.flat_map(Requirement::needs).map(|(section, _)| section.clone());
+        let sections: BTreeSet<Section> = sections.collect();
         let local: Arc<dyn Upstream> = Arc::new(self.local);
         let gateway = Gateway::new([(Arc::from(LOCAL), local)]).call_timeout(self.call_timeout);
         gateway.set_settings(Arc::new(self.settings));
@@ -247,6 +256,7 @@ impl Builder {
         Ok(Callgate {
             mcp: Arc::new(mcp),
             methods,
+            sections: sections.into_iter().collect(),
             #[cfg(feature = "http")]
             http: self.http,
         })
@@ -264,8 +274,7 @@ fn local_prompts(functions: Vec<PromptFunction>) -> Result<Option<Arc<dyn Prompt
 
 #[cfg(feature = "macros")]
 fn local_resources(local: LocalResources) -> Result<Option<Arc<dyn Resources>>, BuildError> {
-    let addresses = local.functions.iter().map(|function| function.uri().to_owned());
-    if let Some(twice) = first_twice(addresses) {
+    if let Some(twice) = first_twice(local.functions.iter().map(ResourceFunction::form)) {
         return Err(BuildError::Twice("resources", twice));
     }
     Ok((!local.functions.is_empty()).then(|| Arc::new(local) as _))
@@ -298,9 +307,23 @@ impl Builder {
         self
     }
 
-    /// All limits and permissions of HTTP at once, in place of those that were said before.
+    /// Names of this server, beside those of this machine and addresses; `*` is any.
+    pub fn allowed_hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.http.options.allowed_hosts.extend(hosts.into_iter().map(Into::into));
+        self
+    }
+
+    /// Pages that may call, beside those of this machine and this server's own: `https://…`, or `*`.
+    pub fn allowed_origins(mut self, origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.http.options.allowed_origins.extend(origins.into_iter().map(Into::into));
+        self
+    }
+
+    /// All limits and permissions of HTTP at once, in place of those that were said before; but where
+    /// [`require_auth`](Self::require_auth) was said, a credential stays required.
     pub fn http_options(mut self, options: crate::http::HttpOptions) -> Self {
-        self.http.options = options;
+        let require_auth = self.http.options.require_auth || options.require_auth;
+        self.http.options = crate::http::HttpOptions { require_auth, ..options };
         self
     }
 

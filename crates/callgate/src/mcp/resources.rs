@@ -48,9 +48,15 @@ pub trait Resources: Send + Sync + fmt::Debug {
         uri: String,
     ) -> BoxFuture<'static, Result<Option<Vec<ResourceContents>>, Error>>;
 
+    /// Whether the caller may hear that this resource changed; whoever may read it, may.
+    fn may_hear(&self, caller: &Caller, uri: &str) -> bool {
+        let _ = (caller, uri);
+        true
+    }
+
     /// Whether clients may ask to be told of changes. What changes is told with
-    /// [`Mcp::resource_updated`](super::Mcp::resource_updated), also to clients that may not read it:
-    /// they hear its address, which they named themselves.
+    /// [`Mcp::resource_updated`](super::Mcp::resource_updated), to clients that named its address and
+    /// [`may_hear`](Self::may_hear) of it.
     fn can_subscribe(&self) -> bool {
         false
     }

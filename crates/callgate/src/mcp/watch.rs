@@ -280,7 +280,7 @@ impl Listener {
     /// it may have.
     async fn tell(&mut self, woken: &Woken, caller: &Caller) {
         match woken {
-            Woken::News(news) => self.tell_news(news.as_ref()),
+            Woken::News(news) => self.tell_news(news.as_ref(), caller),
             Woken::Task(Some(task)) => self.tell_task(task, caller),
             Woken::Task(None) => {
                 let ids: Vec<String> = self.wants.tasks.iter().cloned().collect();
@@ -296,7 +296,7 @@ impl Listener {
         }
     }
 
-    fn tell_news(&mut self, news: Option<&News>) {
+    fn tell_news(&mut self, news: Option<&News>, caller: &Caller) {
         let of = |is: fn(&News) -> bool| news.is_none_or(is);
         if self.wants.prompts && of(|news| matches!(news, News::Prompts)) {
             self.waiting.push_back(self.changed("notifications/prompts/list_changed"));
@@ -309,7 +309,9 @@ impl Listener {
             Some(_) => Arc::default(),
             None => self.subscriptions(),
         };
-        for uri in updated.iter() {
+        let resources = self.mcp.resources.clone();
+        let may_hear = |uri: &&String| resources.as_ref().is_none_or(|it| it.may_hear(caller, uri));
+        for uri in updated.iter().filter(may_hear) {
             let params = Params { uri: Some(uri), ..self.params() };
             let message = OutMessage::notification("notifications/resources/updated", &params);
             self.waiting.push_back(message);

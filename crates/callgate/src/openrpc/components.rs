@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::anything;
 use crate::percent::decoded;
+use crate::schema::walk::{Holds, for_each_schema, holds};
 use crate::tool::portable;
 
 /// Where a schema keeps its definitions, in the words of its drafts.
@@ -242,26 +243,6 @@ impl Adopting<'_> {
 /// The keywords that refer.
 const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
 
-/// What a keyword of a schema holds.
-enum Holds {
-    /// A schema, or a list of them, or nothing of interest.
-    Schemas,
-    /// Schemas by names that are no keywords.
-    ByName,
-    /// Values, which may look like anything.
-    Data,
-}
-
-fn holds(keyword: &str) -> Holds {
-    match keyword {
-        "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions" => {
-            Holds::ByName
-        }
-        "const" | "enum" | "default" | "examples" => Holds::Data,
-        _ => Holds::Schemas,
-    }
-}
-
 /// The references in a schema; `None` where they are not to be read from the document's root.
 fn references(schema: &Value) -> Option<Vec<&str>> {
     let mut found = Vec::new();
@@ -271,25 +252,6 @@ fn references(schema: &Value) -> Option<Vec<&str>> {
         has_own_base |= map.contains_key("$id");
     });
     (found.is_empty() || !has_own_base).then_some(found)
-}
-
-fn for_each_schema<'a>(schema: &'a Value, visit: &mut dyn FnMut(&'a Map<String, Value>)) {
-    match schema {
-        Value::Object(map) => {
-            visit(map);
-            for (keyword, value) in map {
-                match (holds(keyword), value) {
-                    (Holds::Data, _) => {}
-                    (Holds::ByName, Value::Object(named)) => {
-                        named.values().for_each(|schema| for_each_schema(schema, visit));
-                    }
-                    _ => for_each_schema(value, visit),
-                }
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| for_each_schema(item, visit)),
-        _ => {}
-    }
 }
 
 fn for_each_reference_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut String)) {

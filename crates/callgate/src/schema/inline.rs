@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use super::walk::{Holds, for_each_schema, holds};
 use crate::percent;
 use crate::types::MAX_INLINE_NODES;
 
@@ -21,7 +22,7 @@ pub(crate) fn inline(mut schema: Value) -> Value {
     let mut needed = BTreeSet::new();
     // A root that is a reference says nothing of its kind to those who only look there.
     for _ in 0..definitions.len() {
-        let Some(name) = inliner.target(&schema) else { break };
+        let Some(name) = schema.as_object().and_then(|root| inliner.target(root)) else { break };
         schema = merged(definitions.get(name).unwrap_or(&Value::Null), &schema);
     }
     let mut schema = inliner.write(&schema, &mut needed);
@@ -57,7 +58,7 @@ impl<'a> Inliner<'a> {
     }
 
     /// The definition that a schema refers to.
-    fn target(&self, schema: &Value) -> Option<&'a str> {
+    fn target(&self, schema: &Map<String, Value>) -> Option<&'a str> {
         let reference = schema.get("$ref")?.as_str()?.strip_prefix(PREFIX)?;
         let name = decoded(reference);
         self.definitions.get_key_value(&name).map(|(name, _)| name.as_str())
@@ -74,8 +75,7 @@ impl<'a> Inliner<'a> {
     }
 
     fn targets_in(&self, schema: &Value, targets: &mut Vec<&'a str>) {
-        targets.extend(self.target(schema));
-        for_each_member(schema, &mut |member| self.targets_in(member, targets));
+        for_each_schema(schema, &mut |map| targets.extend(self.target(map)));
     }
 
     /// How many nodes a definition has when it is written out; too many, and it is not.
@@ -100,7 +100,14 @@ impl<'a> Inliner<'a> {
     }
 
     fn write(&self, schema: &Value, needed: &mut BTreeSet<String>) -> Value {
-        if let Some(name) = self.target(schema)
+        let map = match schema {
+            Value::Object(map) => map,
+            Value::Array(items) => {
+                return items.iter().map(|item| self.write(item, needed)).collect();
+            }
+            other => return other.clone(),
+        };
+        if let Some(name) = self.target(map)
             && let Some(definition) = self.definitions.get(name)
         {
             if !self.by_reference.contains(name) {
@@ -108,36 +115,76 @@ impl<'a> Inliner<'a> {
             }
             needed.insert(name.to_owned());
         }
-        let mut written = match schema {
-            Value::Object(members) => members
-                .iter()
-                .map(|(key, value)| (key.clone(), self.write(value, needed)))
-                .collect(),
-            Value::Array(items) => items.iter().map(|item| self.write(item, needed)).collect(),
-            other => other.clone(),
-        };
-        if let Value::Object(members) = &mut written {
-            join_null(members);
-        }
-        written
+        let members = map.iter().map(|(keyword, value)| {
+            let written = match (holds(keyword), value) {
+                (Holds::Data, _) => value.clone(),
+                (Holds::ByName, Value::Object(named)) => named
+                    .iter()
+                    .map(|(name, schema)| (name.clone(), self.write(schema, needed)))
+                    .collect(),
+                _ => self.write(value, needed),
+            };
+            (keyword.clone(), written)
+        });
+        let mut written: Map<String, Value> = members.collect();
+        join_null(&mut written);
+        Value::Object(written)
     }
 }
 
-/// What a reference leads to, with what stands beside it.
+/// Keywords that only say something about a value, so that the nearer ones win.
+const WORDS: [&str; 6] = ["title", "description", "default", "examples", "deprecated", "$comment"];
+
+/// What a reference leads to, with what stands beside it: both hold.
 fn merged(definition: &Value, reference: &Value) -> Value {
     let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
-    let mut merged = members(definition);
-    let beside = members(reference).into_iter().filter(|(key, _)| key != "$ref");
-    merged.extend(beside);
+    let (mut merged, mut beside) = (members(definition), members(reference));
+    beside.shift_remove("$ref");
+    let clashes = |(keyword, value): (&String, &Value)| {
+        let is_joined = matches!(keyword.as_str(), "properties" | "required");
+        !is_joined
+            && !WORDS.contains(&keyword.as_str())
+            && merged.get(keyword).is_some_and(|known| known != value)
+    };
+    if beside.iter().any(clashes) {
+        let (words, rules): (Map<_, _>, Map<_, _>) =
+            beside.into_iter().partition(|(keyword, _)| WORDS.contains(&keyword.as_str()));
+        let mut both = Map::from_iter([("allOf".to_owned(), json!([merged, rules]))]);
+        both.extend(words);
+        return Value::Object(both);
+    }
+    for (keyword, value) in beside {
+        match (merged.get_mut(&keyword), value) {
+            (Some(Value::Object(known)), Value::Object(mut named)) if keyword == "properties" => {
+                // A tag stands before what it tags.
+                named.extend(std::mem::take(known));
+                *known = named;
+            }
+            (Some(Value::Array(known)), Value::Array(mut names)) if keyword == "required" => {
+                names.extend(
+                    known.drain(..).filter(|name| !names.contains(name)).collect::<Vec<_>>(),
+                );
+                *known = names;
+            }
+            (_, value) => {
+                merged.insert(keyword, value);
+            }
+        }
+    }
     Value::Object(merged)
 }
+
+/// Keywords beside which a second type would say nothing.
+const LIMITING: [&str; 8] =
+    ["const", "oneOf", "anyOf", "allOf", "not", "if", "$ref", "$dynamicRef"];
 
 /// A union with null alone is a nullable type.
 fn join_null(members: &mut Map<String, Value>) {
     let Some(Value::Array(either)) = members.get("anyOf") else { return };
     let [Value::Object(one), null] = either.as_slice() else { return };
     let Some(Value::String(kind)) = one.get("type") else { return };
-    if *null != json!({"type": "null"}) || one.contains_key("const") {
+    if *null != json!({"type": "null"}) || LIMITING.iter().any(|keyword| one.contains_key(*keyword))
+    {
         return;
     }
     let mut joined = one.clone();
@@ -151,18 +198,12 @@ fn join_null(members: &mut Map<String, Value>) {
     *members = joined;
 }
 
-fn for_each_member<'v>(value: &'v Value, visit: &mut dyn FnMut(&'v Value)) {
-    match value {
-        Value::Object(members) => members.values().for_each(visit),
-        Value::Array(items) => items.iter().for_each(visit),
-        _ => {}
-    }
-}
-
 fn nodes(value: &Value) -> usize {
-    let mut count = 1;
-    for_each_member(value, &mut |member| count += nodes(member));
-    count
+    1 + match value {
+        Value::Object(members) => members.values().map(nodes).sum::<usize>(),
+        Value::Array(items) => items.iter().map(nodes).sum(),
+        _ => 0,
+    }
 }
 
 /// A name as it stands in `$defs`: in a reference, parts of it are escaped.
@@ -206,6 +247,60 @@ mod tests {
         let expected = json!({
             "type": "array", "items": {"$ref": "#/$defs/Tree"},
             "$defs": {"Tree": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}},
+        });
+        assert_eq!(inline(schema), expected);
+    }
+
+    #[test]
+    fn what_stands_beside_a_reference_holds_too() {
+        let tagged = json!({
+            "$ref": "#/$defs/Card",
+            "type": "object", "properties": {"kind": {"const": "card"}}, "required": ["kind"],
+            "$defs": {"Card": {
+                "type": "object", "description": "A card.",
+                "properties": {"number": {}}, "required": ["number"],
+            }},
+        });
+        let expected = json!({
+            "type": "object", "description": "A card.",
+            "properties": {"kind": {"const": "card"}, "number": {}},
+            "required": ["kind", "number"],
+        });
+        assert_eq!(inline(tagged), expected);
+        let clashing = json!({
+            "$ref": "#/$defs/A", "maximum": 5, "description": "Near.",
+            "$defs": {"A": {"maximum": 9, "description": "Far."}},
+        });
+        let both = json!({
+            "allOf": [{"maximum": 9, "description": "Far."}, {"maximum": 5}], "description": "Near.",
+        });
+        assert_eq!(inline(clashing), both);
+    }
+
+    #[test]
+    fn null_is_joined_only_where_it_is_then_allowed() {
+        let of = |one: Value| {
+            inline(json!({"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}], "$defs": {"A": one}}))
+        };
+        let joined = json!({"type": ["string", "null"], "enum": ["a", null]});
+        assert_eq!(of(json!({"type": "string", "enum": ["a"]})), joined);
+        for keyword in ["oneOf", "anyOf", "allOf"] {
+            let one = json!({"type": "object", keyword: [{"required": ["a"]}]});
+            assert_eq!(of(one.clone()), json!({"anyOf": [one, {"type": "null"}]}));
+        }
+    }
+
+    #[test]
+    fn data_are_left_alone() {
+        let looks_like_one = json!({
+            "anyOf": [{"type": "string"}, {"type": "null"}], "$ref": "#/$defs/A",
+        });
+        let schema = json!({
+            "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"default": looks_like_one}},
+            "$defs": {"A": {"type": "string"}},
+        });
+        let expected = json!({
+            "properties": {"a": {"type": "string"}, "b": {"default": looks_like_one}},
         });
         assert_eq!(inline(schema), expected);
     }

@@ -72,7 +72,10 @@ pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionE
     rename_properties(root);
     let mut advertised = root.clone();
     for keyword in HIDDEN_AT_ROOT {
-        advertised.shift_remove(keyword);
+        let hidden = advertised.shift_remove(keyword);
+        if let (Some(Value::Array(branches)), "oneOf" | "anyOf" | "allOf") = (hidden, keyword) {
+            show_properties(&mut advertised, branches);
+        }
     }
     if let Some(Value::Object(properties)) = advertised.get_mut("properties") {
         for property in properties.values_mut().filter_map(Value::as_object_mut) {
@@ -81,6 +84,30 @@ pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionE
     }
     let advertised = (advertised != *root).then_some(Value::Object(advertised));
     Ok((schema, advertised))
+}
+
+/// What a union at the root says is hidden, but not the names that it has; one that means different
+/// things in different branches may be each of them.
+fn show_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
+    let Some(Value::Object(shown)) = root.get_mut("properties") else { return };
+    let mut found: Map<String, Value> = Map::new();
+    for branch in branches {
+        let Value::Object(mut branch) = branch else { continue };
+        let Some(Value::Object(properties)) = branch.shift_remove("properties") else { continue };
+        for (name, property) in properties {
+            match found.entry(name).or_insert_with(|| json!([])) {
+                Value::Array(forms) if !forms.contains(&property) => forms.push(property),
+                _ => {}
+            }
+        }
+    }
+    for (name, mut forms) in found {
+        let form = match forms.as_array_mut() {
+            Some(one) if one.len() == 1 => one.swap_remove(0),
+            _ => json!({"anyOf": forms}),
+        };
+        shown.entry(name).or_insert(form);
+    }
 }
 
 /// Gives properties whose names clients refuse another one, and keeps their own beside it. Left alone

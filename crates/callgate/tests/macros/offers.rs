@@ -147,3 +147,57 @@ fn two_of_one_name_are_refused() {
     let twice = Callgate::builder().resources(resources![stock, stock]).build().unwrap_err();
     assert_eq!(twice.to_string(), "there are two resources `shop://stock`");
 }
+
+/// The plan of the safe.
+#[resource(uri = "safe://plan", section("staff", read))]
+fn plan() -> &'static str {
+    "secret"
+}
+
+/// Something of the safe.
+#[resource(uri = "safe://{what}")]
+fn of_the_safe(what: String) -> String {
+    format!("the family got {what}")
+}
+
+#[tokio::test]
+async fn d21_a_denied_resource_is_not_another_one() {
+    let resources = resources![of_the_safe, plan];
+    let gateway = Callgate::builder().resources(resources).build().unwrap();
+    let read = async |who: &callgate::Caller, uri: &str| {
+        ask(&gateway, who, "2025-11-25", "resources/read", json!({"uri": uri})).await
+    };
+    let denied = read(&anonymous(), "safe://plan").await;
+    assert!(denied.contains("not found"), "{denied}");
+    let staff = caller("ada", &[("staff", Mask::Read)]);
+    assert!(read(&staff, "safe://plan").await.contains("secret"));
+    assert!(read(&anonymous(), "safe://door").await.contains("the family got door"));
+}
+
+#[tokio::test]
+async fn d21_who_may_not_read_a_resource_does_not_hear_of_it() {
+    let gateway = Callgate::builder()
+        .resources(resources![plan, stock])
+        .resource_subscriptions()
+        .build()
+        .unwrap();
+    let params =
+        json!({"notifications": {"resourceSubscriptions": ["safe://plan", "shop://stock"]}});
+    let mut heard = crate::serving::listen(&gateway, &anonymous(), params).await;
+    assert!(heard.next().await.contains("acknowledged"));
+    gateway.mcp().resource_updated("safe://plan");
+    gateway.mcp().resource_updated("shop://stock");
+    let first = heard.next().await;
+    assert!(first.contains("shop://stock"), "{first}");
+}
+
+#[test]
+fn two_families_of_one_form_are_refused() {
+    /// The same again.
+    #[resource(uri = "safe://{other}")]
+    fn again(other: String) -> String {
+        other
+    }
+    let twice = Callgate::builder().resources(resources![of_the_safe, again]).build().unwrap_err();
+    assert_eq!(twice.to_string(), "there are two resources `safe://{}`");
+}

@@ -1,6 +1,7 @@
 //! The schemas of Rust types.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use callgate::{Callgate, method, methods};
 use schemars::JsonSchema;
@@ -112,4 +113,139 @@ fn d3_names_that_clients_refuse_are_renamed() {
     let gateway = Callgate::builder().methods(methods![odd]).build().unwrap();
     let properties = tool(&gateway, "odd")["inputSchema"]["properties"].clone();
     assert_eq!(properties, json!({"Transaction_hash": {"type": "string"}}));
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Card {
+    number: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Tagged {
+    Cash,
+    Card(Card),
+}
+
+#[tokio::test]
+async fn a_tagged_type_keeps_its_fields() {
+    #[method(destructive)]
+    fn pay(how: Tagged) -> String {
+        match how {
+            Tagged::Cash => "cash".to_owned(),
+            Tagged::Card(Card { number }) => number,
+        }
+    }
+    let gateway = Callgate::builder().methods(methods![pay]).build().unwrap();
+    let card = tool(&gateway, "pay")["inputSchema"]["properties"]["how"]["oneOf"][1].clone();
+    assert_eq!(card["required"], json!(["kind", "number"]));
+    let nobody = gateway.as_caller(anonymous());
+    let paid = nobody.call("pay", json!({"how": {"kind": "card", "number": "7"}})).await;
+    assert_eq!(paid.unwrap(), "7");
+    let wrong = nobody.call("pay", json!({"how": {"kind": "card"}})).await.unwrap_err();
+    assert!(wrong.to_string().starts_with("argument `how`"), "{wrong}");
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Filter {
+    limit: i64,
+    #[serde(flatten)]
+    by: By,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum By {
+    Name(String),
+    Age(u8),
+}
+
+#[tokio::test]
+async fn null_stays_possible_beside_a_union() {
+    #[method(read_only)]
+    fn find(filter: Option<Filter>) -> Option<Filter> {
+        filter
+    }
+    let gateway = Callgate::builder().methods(methods![find]).build().unwrap();
+    let nobody = gateway.as_caller(anonymous());
+    assert_eq!(nobody.call("find", json!({"filter": null})).await.unwrap(), Value::Null);
+    let filter = json!({"limit": 1, "age": 3});
+    assert_eq!(nobody.call("find", json!({"filter": filter})).await.unwrap(), filter);
+}
+
+/// What the union at the root says is checked; clients see its names.
+#[tokio::test]
+async fn a_spread_union_shows_its_names() {
+    #[method(read_only)]
+    fn find(#[serde(flatten)] by: By) -> String {
+        match by {
+            By::Name(name) => name,
+            By::Age(age) => age.to_string(),
+        }
+    }
+    let gateway = Callgate::builder().methods(methods![find]).build().unwrap();
+    let schema = tool(&gateway, "find")["inputSchema"].clone();
+    let names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["name", "age"]);
+    assert!(schema.get("oneOf").is_none() && schema.get("anyOf").is_none(), "{schema}");
+    let nobody = gateway.as_caller(anonymous());
+    assert_eq!(nobody.call("find", json!({"age": 3})).await.unwrap(), "3");
+    assert!(nobody.call("find", json!({})).await.is_err());
+}
+
+#[tokio::test]
+async fn defaults_are_those_of_the_code_at_that_moment() {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    #[method(read_only)]
+    fn next(#[default(CALLS.fetch_add(1, Ordering::SeqCst))] number: u64) -> u64 {
+        number
+    }
+    #[method(read_only)]
+    fn up_to(
+        #[default(f64::INFINITY)] max: f64,
+        #[serde(alias = "n")]
+        #[default(1)]
+        count: u8,
+        #[default(json!({"anyOf": [{"type": "string"}, {"type": "null"}]}))] schema: Value,
+        _tree: Option<Address>,
+    ) -> String {
+        format!("{} {count} {schema}", max.is_finite())
+    }
+    let gateway = Callgate::builder().methods(methods![next, up_to]).build().unwrap();
+    let nobody = gateway.as_caller(anonymous());
+    let first = nobody.call("next", ()).await.unwrap().as_u64().unwrap();
+    assert_eq!(nobody.call("next", ()).await.unwrap(), first + 1);
+    let expected = r#"false 1 {"anyOf":[{"type":"string"},{"type":"null"}]}"#;
+    assert_eq!(nobody.call("up_to", ()).await.unwrap(), expected);
+    assert!(nobody.call("up_to", json!({"n": 5})).await.unwrap().as_str().unwrap().contains(" 5 "));
+    let properties = tool(&gateway, "up_to")["inputSchema"]["properties"].clone();
+    assert_eq!(properties["max"], json!({"type": "number"}), "no default that is no number");
+    assert_eq!(properties["count"]["default"], 1);
+}
+
+#[tokio::test]
+async fn integers_have_their_bounds_in_the_check() {
+    #[method(read_only)]
+    fn small(n: i32, m: u64) -> i64 {
+        i64::from(n) + i64::try_from(m).unwrap_or(0)
+    }
+    let gateway = Callgate::builder().methods(methods![small]).build().unwrap();
+    let properties = tool(&gateway, "small")["inputSchema"]["properties"].clone();
+    assert_eq!(properties["n"], json!({"type": "integer"}));
+    let nobody = gateway.as_caller(anonymous());
+    let wrong = nobody.call("small", json!([10_000_000_000_i64, 1])).await.unwrap_err();
+    assert!(wrong.to_string().starts_with("argument `n`"), "{wrong}");
+    assert!(nobody.call("small", json!([1, 1e30])).await.is_err());
+    assert_eq!(nobody.call("small", json!([-1, 1])).await.unwrap(), 0);
+}
+
+#[test]
+fn a_result_under_another_name_is_refused() {
+    type Answer = Result<String, String>;
+    #[method(read_only)]
+    fn leaks() -> Answer {
+        Err("the password".to_owned())
+    }
+    let error = Callgate::builder().methods(methods![leaks]).build().unwrap_err();
+    assert!(error.to_string().contains("write `Result<…>`"), "{error}");
 }

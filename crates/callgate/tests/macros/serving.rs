@@ -68,6 +68,48 @@ pub(crate) async fn ask(
     body
 }
 
+/// A stream of events, read one by one.
+pub(crate) struct Heard(Body, String);
+
+impl Heard {
+    /// The data of the next event.
+    pub(crate) async fn next(&mut self) -> String {
+        loop {
+            if let Some((event, rest)) = self.1.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.1 = rest;
+                if let Some((_, data)) = event.split_once("data: ") {
+                    return data.to_owned();
+                }
+                continue;
+            }
+            let frame = self.0.frame().await.unwrap().unwrap();
+            self.1.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+        }
+    }
+}
+
+/// `subscriptions/listen`, as a modern client does it.
+pub(crate) async fn listen(gateway: &Callgate, caller: &Caller, mut params: Value) -> Heard {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let rpc_method = "subscriptions/listen";
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": rpc_method, "params": params});
+    let mut request = Request::post("/mcp")
+        .header("content-type", "application/json")
+        .header("accept", "text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", rpc_method)
+        .body(Body::from(message.to_string()))
+        .unwrap();
+    request.extensions_mut().insert(caller.clone());
+    let response = gateway.router().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    Heard(response.into_body(), String::new())
+}
+
 async fn rest(router: axum::Router, token: &str, tool: &str) -> (StatusCode, Value) {
     let body = json!({"name": tool, "arguments": {}}).to_string();
     let request = Request::post("/mcp/tools/invoke")
@@ -147,7 +189,7 @@ async fn every_face_is_there() {
     )
     .await;
     assert!(called.contains("\"text\":\"ada\""), "{called}");
-    for path in ["/readyz", "/healthz", "/.well-known/mcp.json", "/mcp/tools/list"] {
+    for path in ["/.well-known/mcp.json", "/mcp/tools/list"] {
         let request = Request::get(path).body(Body::empty()).unwrap();
         let response = gateway.router().oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK, "{path}");
@@ -195,4 +237,39 @@ fn what_is_wrong_is_told_at_once() {
     let error = builder.build().unwrap_err();
     assert!(matches!(&error, BuildError::Methods(all) if all.len() == 2));
     insta::assert_snapshot!(error);
+}
+
+#[tokio::test]
+async fn an_application_keeps_its_own_paths() {
+    let application = axum::Router::new()
+        .route("/healthz", get(async || "its own"))
+        .route("/.well-known/security.txt", get(async || "its own"))
+        .fallback(async || (StatusCode::NOT_FOUND, "its own"));
+    let gateway = Callgate::builder().methods(methods![who_am_i]).require_auth().build().unwrap();
+    let router = application.merge(gateway.router());
+    for (path, status) in [
+        ("/healthz", StatusCode::OK),
+        ("/.well-known/security.txt", StatusCode::OK),
+        ("/unknown", StatusCode::NOT_FOUND),
+    ] {
+        let request =
+            Request::get(path).header("host", "shop.example").body(Body::empty()).unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), status, "{path}");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, "its own", "{path}");
+    }
+    let request = Request::post("/jsonrpc").body(Body::empty()).unwrap();
+    let response = router.oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_credential_that_is_required_stays_required() {
+    let options = callgate::http::HttpOptions { raw_request: true, ..Default::default() };
+    let builder = Callgate::builder().methods(methods![who_am_i]).allowed_hosts(["shop.example"]);
+    let gateway = builder.require_auth().http_options(options).build().unwrap();
+    let request = Request::get("/mcp/tools/list").body(Body::empty()).unwrap();
+    let response = gateway.router().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
 }

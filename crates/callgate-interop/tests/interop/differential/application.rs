@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use callgate::http::{Anonymous, HttpOptions, Readiness, router};
+use callgate::http::{Anonymous, HttpOptions, router};
 use callgate::local::Error;
 use callgate::mcp::{Mcp, SessionKey, Sessions};
 use callgate::{
@@ -51,7 +51,7 @@ pub(crate) fn callgate() -> Router {
     gateway.set_catalog(Arc::new(builder.finish()));
     let sessions = Sessions::new([SessionKey::new(&[7; 32])]);
     let mcp = Arc::new(Mcp::new(Arc::new(gateway), sessions));
-    router(mcp, Arc::new(Anonymous), Readiness::default(), HttpOptions::default())
+    router(mcp, Arc::new(Anonymous), HttpOptions::default())
 }
 
 fn methods() -> [Method; 8] {
