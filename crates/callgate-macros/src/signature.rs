@@ -137,6 +137,10 @@ fn input_of(typed: &PatType, errors: &mut Errors) -> Option<Input> {
             }
         };
     }
+    if last_segment(&typed.ty).is_some_and(|name| name == "Context") {
+        errors.push(&typed.ty, "the context is handed in as `&Context`");
+        return None;
+    }
     if matches!(*typed.ty, Type::ImplTrait(_)) {
         errors.push(&typed.ty, "an argument has one type; callers cannot choose it");
     }

@@ -382,7 +382,12 @@ fn decide<'a>(
     }
     let decision = match entry {
         Some(entry) => catalog.requirement(entry).decide(&caller.grants).to_string(),
-        None => "denied: there is no such method".to_owned(),
+        None => match (tool, catalog.by_id(tool.as_str())) {
+            (ToolRef::Name(_), Some(entry)) => {
+                format!("denied: over MCP this method is called `{}`", entry.name())
+            }
+            _ => "denied: there is no such method".to_owned(),
+        },
     };
     let method: String = tool.as_str().chars().take(MAX_LOGGED_ID).collect();
     tracing::info!(caller = caller.name(), method, decision, "access denied");

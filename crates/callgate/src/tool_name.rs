@@ -223,7 +223,7 @@ fn hashed(prefix: &Prefix, id: &str) -> String {
     name
 }
 
-fn plain(id: &str) -> String {
+pub(crate) fn plain(id: &str) -> String {
     id.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 

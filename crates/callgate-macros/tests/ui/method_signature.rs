@@ -9,6 +9,9 @@ fn generic<T>(value: T) {}
 fn borrowed(name: &str, context: &mut Context, response: &Response) {}
 
 #[method(read_only)]
+fn owned(ctx: Context) {}
+
+#[method(read_only)]
 fn no_names((a, b): (i64, i64), _: String, any: impl ToString) {}
 
 #[method(read_only)]

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::Callgate;
 use crate::access::{Requirement, Section};
-use crate::catalog::CatalogBuilder;
+use crate::catalog::{Catalog, CatalogBuilder};
 use crate::gateway::{DEFAULT_CALL_TIMEOUT, Gateway};
 use crate::local::{Function, Local, Undefined};
 use crate::mcp::{Complete, Mcp, Prompts, Replay, Resources, SessionKey, Sessions, TaskStore};
@@ -20,6 +20,7 @@ use crate::prompt_function::{LocalPrompts, PromptFunction};
 #[cfg(feature = "macros")]
 use crate::resource_function::{LocalResources, ResourceFunction};
 use crate::settings::Settings;
+use crate::tool_name::plain;
 use crate::types::Types;
 use crate::upstream::Upstream;
 
@@ -222,6 +223,7 @@ impl Builder {
         if !undefined.is_empty() {
             return Err(BuildError::Methods(undefined));
         }
+        warn(&catalog, self.local.methods());
         let methods: Arc<[Method]> = self.local.methods().into();
         let needs = methods.iter().map(Method::requirement);
         #[cfg(feature = "macros")]
@@ -260,6 +262,27 @@ impl Builder {
             #[cfg(feature = "http")]
             http: self.http,
         })
+    }
+}
+
+/// Says what would surprise the author.
+fn warn(catalog: &Catalog, methods: &[Method]) {
+    for method in methods {
+        let id = method.id();
+        if method.description.is_empty() {
+            tracing::warn!("method `{id}` has no description, by which agents decide");
+        }
+        let Some(entry) = catalog.by_id(id.as_str()) else { continue };
+        let wanted = method.tool_name.clone().unwrap_or_else(|| plain(id.as_str()));
+        let name = catalog.prefix().strip(entry.name());
+        if name != wanted {
+            tracing::warn!(
+                "method `{id}` is the tool `{name}`, since `{wanted}` is taken or too long; say `tool_name`"
+            );
+        }
+        for finding in entry.findings() {
+            tracing::warn!("method `{id}`: {finding}");
+        }
     }
 }
 

@@ -152,7 +152,7 @@ pub(super) fn method_not_allowed() -> Response {
 }
 
 const USE_A_STATIC_TOKEN: &str = "send a static token in the Authorization header, \
-     `Authorization: Bearer cg_…`; this server has no OAuth sign-in";
+     `Authorization: Bearer …`; this server has no OAuth sign-in";
 
 pub(super) fn bad_credential(why: &AuthenticateError) -> Response {
     let challenge = "Bearer realm=\"callgate\", error=\"invalid_token\", \

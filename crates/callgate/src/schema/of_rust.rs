@@ -113,7 +113,98 @@ fn schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
     if let (Value::Object(root), false) = (&mut schema, definitions.is_empty()) {
         root.insert("$defs".to_owned(), Value::Object(definitions));
     }
-    inline(schema)
+    let mut schema = inline(schema);
+    list_choices(&mut schema);
+    schema
+}
+
+/// What schemars writes for an enum whose variants have doc comments is a union of constants, which many
+/// clients do not understand: it becomes a list of choices, and what is said of them moves to the
+/// description.
+fn list_choices(schema: &mut Value) {
+    let map = match schema {
+        Value::Object(map) => map,
+        Value::Array(items) => return items.iter_mut().for_each(list_choices),
+        _ => return,
+    };
+    if let Some(choices) = Choices::of(map) {
+        choices.write(map);
+    }
+    for (keyword, value) in map {
+        match (holds(keyword), value) {
+            (Holds::Data, _) => {}
+            (Holds::ByName, Value::Object(named)) => named.values_mut().for_each(list_choices),
+            (_, value) => list_choices(value),
+        }
+    }
+}
+
+/// The constants of a union that has nothing else, but for null.
+#[derive(Default)]
+struct Choices {
+    types: Vec<Value>,
+    values: Vec<Value>,
+    description: Option<Value>,
+    /// A line for each that something is said of.
+    notes: Vec<String>,
+}
+
+impl Choices {
+    fn of(map: &Map<String, Value>) -> Option<Self> {
+        let mut choices = Self { description: map.get("description").cloned(), ..Self::default() };
+        if let Some(union) = map.get("oneOf") {
+            choices.add(union)?;
+            return Some(choices);
+        }
+        let [one, null] = map.get("anyOf")?.as_array()?.as_slice() else { return None };
+        choices.add(one.get("oneOf")?)?;
+        if *null != json!({"type": "null"}) {
+            return None;
+        }
+        choices.types.push(json!("null"));
+        choices.values.push(Value::Null);
+        choices.description = choices.description.or_else(|| one.get("description").cloned());
+        Some(choices)
+    }
+
+    fn add(&mut self, union: &Value) -> Option<()> {
+        for branch in union.as_array()? {
+            let branch = branch.as_object()?;
+            let known = ["type", "const", "enum", "description"];
+            if !branch.keys().all(|key| known.contains(&key.as_str())) {
+                return None;
+            }
+            let kind = branch.get("type")?;
+            if !self.types.contains(kind) {
+                self.types.push(kind.clone());
+            }
+            let own = match (branch.get("const"), branch.get("enum")) {
+                (Some(one), None) => std::slice::from_ref(one),
+                (None, Some(Value::Array(several))) => several,
+                _ => return None,
+            };
+            self.values.extend_from_slice(own);
+            if let (Some(Value::String(note)), [one]) = (branch.get("description"), own) {
+                let one = one.as_str().map_or_else(|| one.to_string(), ToOwned::to_owned);
+                self.notes.push(format!("- `{one}`: {note}"));
+            }
+        }
+        (!self.values.is_empty()).then_some(())
+    }
+
+    fn write(mut self, map: &mut Map<String, Value>) {
+        for keyword in ["oneOf", "anyOf", "description"] {
+            map.shift_remove(keyword);
+        }
+        let one = (self.types.len() == 1).then(|| self.types.pop()).flatten();
+        map.shift_insert(0, "type".to_owned(), one.unwrap_or(Value::Array(self.types)));
+        map.shift_insert(1, "enum".to_owned(), Value::Array(self.values));
+        let said = self.description.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let description = format!("{said}\n\n{}", self.notes.join("\n"));
+        if !description.trim().is_empty() {
+            map.insert("description".to_owned(), description.trim().into());
+        }
+    }
 }
 
 /// In the order in which hand-made parameters have them.

@@ -249,3 +249,38 @@ fn a_result_under_another_name_is_refused() {
     let error = Callgate::builder().methods(methods![leaks]).build().unwrap_err();
     assert!(error.to_string().contains("write `Result<…>`"), "{error}");
 }
+
+/// Which come first.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Sort {
+    Title,
+    /// Newest acquisitions first.
+    Newest,
+}
+
+#[tokio::test]
+async fn choices_are_a_list_also_where_something_is_said_of_them() {
+    #[method(read_only)]
+    fn search(
+        /// How to sort.
+        sort: Sort,
+        other: Option<Sort>,
+    ) -> bool {
+        matches!((sort, other), (Sort::Title, Some(Sort::Newest)))
+    }
+    let gateway = Callgate::builder().methods(methods![search]).build().unwrap();
+    let properties = tool(&gateway, "search")["inputSchema"]["properties"].clone();
+    let note = "- `newest`: Newest acquisitions first.";
+    let expected = json!({
+        "type": "string", "enum": ["title", "newest"],
+        "description": format!("How to sort.\n\n{note}"),
+    });
+    assert_eq!(properties["sort"], expected);
+    assert_eq!(properties["other"]["enum"], json!(["title", "newest", null]), "{properties}");
+    let nobody = gateway.as_caller(anonymous());
+    let wrong = nobody.call("search", json!({"sort": "size"})).await.unwrap_err();
+    let message = "argument `sort`: expected one of \"title\", \"newest\", found string \"size\"";
+    assert_eq!(wrong.to_string(), message);
+    assert_eq!(nobody.call("search", json!(["title", "newest"])).await.unwrap(), true);
+}
