@@ -33,6 +33,8 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
                 "make one with `callgate migrate`, or name another with `--database sqlite:PATH`"
             }
             StoreError::Newer { .. } => "use the newer program that changed it",
+            StoreError::Older { .. } => "bring it up to date with `callgate migrate`",
+            StoreError::Moved => "try again when the others are done",
             StoreError::OtherTables => {
                 "leave `preset` and `tables.*` out, the registry knows its names; or name another \
                  database"

@@ -56,6 +56,9 @@ pub(crate) fn overlay(mut method: Method, row: &MethodRow) -> Result<Method, Def
     if let Some(safety) = present(row.safety.as_deref()) {
         method = method.safety(safety.parse()?);
     }
+    if let Some(style) = present(row.params_by.as_deref()) {
+        method = method.param_style(style.parse()?);
+    }
     if let Some(name) = present(row.tool_name.as_deref()) {
         method = method.tool_name(name);
     }

@@ -22,11 +22,11 @@ pub use assemble::{Assembled, Assembly, Exposure, Inspection, assemble, check, i
 pub use authenticate::{TokenAuthenticator, access};
 pub use follow::{Following, Registry};
 pub use rows::{
-    AccessRows, ActionRow, CatalogRows, DEFAULT_UPSTREAM, GrantRow, MethodRow, Revisions, RoleRow,
-    SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UserRow, action_key,
+    AccessRows, ActionRow, CatalogRows, DEFAULT_UPSTREAM, GrantRow, ImportRow, MethodRow,
+    Revisions, RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UserRow, action_key,
 };
 pub use sessions::{SessionFollower, StoredSessions, session_keys};
 pub use sqlite::SqliteStore;
-pub use store::{Edit, Holder, Load, NewToken, Result, Store, StoreError};
+pub use store::{Edit, Holder, Import, ImportChange, Load, NewToken, Result, Store, StoreError};
 pub use tables::{TableNameError, TableNames};
 pub use token::{Token, TokenError};

@@ -25,6 +25,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "subscriptions",
         sql: include_str!("../migrations/sqlite/0003_subscriptions.sql"),
     },
+    Migration {
+        version: 4,
+        name: "imports",
+        sql: include_str!("../migrations/sqlite/0004_imports.sql"),
+    },
 ];
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ pub struct MethodRow {
     pub input_schema: Option<String>,
     pub output_schema: Option<String>,
     pub defaults: Option<String>,
+    pub params_by: Option<String>,
     /// The first column whose bytes are not text.
     pub unreadable: Option<String>,
 }
@@ -66,6 +67,7 @@ impl MethodRow {
             &self.input_schema,
             &self.output_schema,
             &self.defaults,
+            &self.params_by,
             &self.unreadable,
         ];
         (&self.rpc_method, texts)
@@ -183,6 +185,19 @@ pub struct TokenRow {
     pub created_at: i64,
     pub expires_at: Option<i64>,
     pub last_used_at: Option<i64>,
+}
+
+/// What an import wrote last of a method, so that the next one knows what people changed since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportRow {
+    /// The upstream that the method is on.
+    pub upstream: String,
+    /// The method's id.
+    pub rpc_method: String,
+    /// What it was imported from.
+    pub source: String,
+    /// The values, as JSON.
+    pub written: String,
 }
 
 /// All that a catalog is made from, read at one moment.

@@ -1,6 +1,7 @@
 //! The registry on SQLite.
 
 mod edit;
+mod import;
 mod load;
 
 use std::path::{Path, PathBuf};
@@ -43,6 +44,9 @@ impl SqliteStore {
         check_version(version)?;
         if version == 0 {
             return Err(StoreError::Missing(path.display().to_string()));
+        }
+        if version < newest_version() {
+            return Err(StoreError::Older { found: version, needed: newest_version() });
         }
         let noted = noted_tables(&mut connection).await?.unwrap_or_default();
         connection.close().await?;
@@ -176,8 +180,12 @@ async fn refuse_foreign_tables(
 }
 
 fn check_version(found: i64) -> Result<()> {
-    let known = migrate::SQLITE.last().map_or(0, |migration| migration.version);
+    let known = newest_version();
     if found > known { Err(StoreError::Newer { found, known }) } else { Ok(()) }
+}
+
+fn newest_version() -> i64 {
+    migrate::SQLITE.last().map_or(0, |migration| migration.version)
 }
 
 /// Applies what is missing, all in one transaction that keeps other processes out.

@@ -8,8 +8,8 @@ use callgate::Mask;
 use thiserror::Error;
 
 use crate::rows::{
-    AccessRows, CatalogRows, MethodRow, Revisions, RoleRow, SectionRow, SessionRow, SettingRow,
-    TokenRow, UserRow,
+    AccessRows, CatalogRows, ImportRow, MethodRow, Revisions, RoleRow, SectionRow, SessionRow,
+    SettingRow, TokenRow, TypeRow, UserRow,
 };
 
 /// Why the registry could not do something.
@@ -38,6 +38,17 @@ pub enum StoreError {
         /// The last one that is known here.
         known: i64,
     },
+    /// An older program made the tables, and nothing has brought them up to date.
+    #[error("the registry has version {found}, this program needs {needed}")]
+    Older {
+        /// What the database says.
+        found: i64,
+        /// The one that is needed here.
+        needed: i64,
+    },
+    /// Somebody else wrote since the registry was read.
+    #[error("the registry changed meanwhile")]
+    Moved,
     /// The registry was made with other names for its tables.
     #[error("the registry was made with other table names than those of the configuration")]
     OtherTables,
@@ -124,6 +135,37 @@ pub struct NewToken {
     pub expires_at: Option<i64>,
 }
 
+/// All that an import writes.
+#[derive(Debug, Clone, Default)]
+pub struct Import {
+    /// The catalog's revision that it was made from; at another one nothing is written.
+    pub revision: i64,
+    /// Sections that must be there; made if they are not.
+    pub sections: Vec<String>,
+    /// Classes, in place of those of the same name.
+    pub types: Vec<TypeRow>,
+    /// What becomes of methods.
+    pub changes: Vec<ImportChange>,
+}
+
+/// What becomes of one method.
+#[derive(Debug, Clone)]
+pub enum ImportChange {
+    /// A row is added, if its number is 0, or written back.
+    Write {
+        /// The row.
+        row: Box<MethodRow>,
+        /// What it needs, in place of what it needed; `None` leaves that.
+        needs: Option<Vec<(String, Mask)>>,
+        /// What to remember.
+        note: ImportRow,
+    },
+    /// Only what is remembered changes.
+    Note(ImportRow),
+    /// A row is removed, and its actions unless another method has them too.
+    Remove(Box<MethodRow>),
+}
+
 /// What reads.
 #[async_trait]
 pub trait Load: Send + Sync {
@@ -152,6 +194,8 @@ pub trait Load: Send + Sync {
     /// The sessions that changed after the change with this number, in order; some of them, where
     /// there are many.
     async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>>;
+    /// What imports wrote last, by upstream and id.
+    async fn imports(&self) -> Result<Vec<ImportRow>>;
     /// A fact about the registry.
     async fn meta(&self, name: &str) -> Result<Option<String>>;
 }
@@ -166,6 +210,8 @@ pub trait Edit: Send + Sync {
     /// Removes the rows of a method, and the actions that no other method has. Comes back with how
     /// many rows there were.
     async fn remove_method(&self, id: &str) -> Result<u64>;
+    /// Writes what an import found, all of it or nothing.
+    async fn import(&self, import: &Import) -> Result<()>;
     /// Notes the tool names that were given, by row number.
     async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<()>;
     /// Adds a user; the role is made if it is not there. Comes back with the user's number.

@@ -43,6 +43,31 @@ pub enum ParamStyle {
     Positional,
 }
 
+impl ParamStyle {
+    /// The word for it in the registry.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Named => "name",
+            Self::Positional => "position",
+        }
+    }
+}
+
+impl std::str::FromStr for ParamStyle {
+    type Err = DefinitionError;
+
+    fn from_str(text: &str) -> Result<Self, DefinitionError> {
+        match text {
+            "name" => Ok(Self::Named),
+            "position" => Ok(Self::Positional),
+            other => Err(DefinitionError::value(
+                "params_by",
+                format_args!("expected `name` or `position`, found `{other}`"),
+            )),
+        }
+    }
+}
+
 /// A call's arguments, not yet checked.
 #[derive(Debug)]
 pub(crate) enum Arguments<'a> {

@@ -17,7 +17,7 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 
 use crate::access::{Grants, Mask, Requirement, Section};
-use crate::arguments::SeenPlan;
+use crate::arguments::{ParamStyle, SeenPlan};
 use crate::finding::Finding;
 use crate::listing::{Listing, Listings};
 use crate::method::{DefinitionError, MethodId, Safety};
@@ -60,6 +60,8 @@ pub struct Entry {
     pub(crate) safety: Safety,
     pub(crate) requirement: u32,
     pub(crate) upstream: Arc<str>,
+    /// Where it is not that of the upstream.
+    pub(crate) param_style: Option<ParamStyle>,
     pub(crate) findings: Box<[Finding]>,
     pub(crate) fingerprint: u64,
 }

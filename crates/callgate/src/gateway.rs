@@ -317,7 +317,8 @@ impl Gateway {
     ) -> Result<Returned, RunError> {
         let FoundCall { found, caller, client, arguments, limit } = call;
         let upstream = self.upstreams.get(entry.upstream());
-        let style = upstream.map_or(ParamStyle::Named, |upstream| upstream.param_style());
+        let usual = upstream.map_or(ParamStyle::Named, |upstream| upstream.param_style());
+        let style = entry.param_style.unwrap_or(usual);
         let plan = self
             .plans
             .get(&entry.plan, || found.catalog().check_schema(entry))

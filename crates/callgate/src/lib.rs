@@ -157,6 +157,7 @@ pub use reply::Reply;
 pub use resource_function::{IntoContents, ResourceFunction};
 pub use revision::{Era, Revision, RevisionError};
 pub use schema::Schema;
+pub use schema::inline::inline as inline_definitions;
 pub use settings::{KEYS as SETTING_KEYS, SettingError, Settings};
 pub use tool_name::{Prefix, ToolName, Unnamed, tool_names};
 pub use type_expr::{ClassName, Field, Literal, TypeError, TypeExpr};

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::access::Requirement;
+use crate::arguments::ParamStyle;
 use crate::type_expr::{TypeError, TypeExpr};
 
 /// The upstream of functions in this process.
@@ -38,6 +39,7 @@ pub struct Method {
     pub(crate) requirement: Requirement,
     pub(crate) upstream: Arc<str>,
     pub(crate) tool_name: Option<String>,
+    pub(crate) param_style: Option<ParamStyle>,
 }
 
 /// A method's id, such as `cache.rebuild`: 1 to 255 characters, none of them a control character,
@@ -163,6 +165,7 @@ impl Method {
             requirement: Requirement::default(),
             upstream: LOCAL.into(),
             tool_name: None,
+            param_style: None,
         }
     }
 
@@ -295,6 +298,13 @@ impl Method {
     #[must_use]
     pub fn tool_name(mut self, name: impl Into<String>) -> Self {
         self.tool_name = Some(name.into());
+        self
+    }
+
+    /// Says how it takes its parameters, where that is not how its upstream takes them.
+    #[must_use]
+    pub fn param_style(mut self, style: ParamStyle) -> Self {
+        self.param_style = Some(style);
         self
     }
 }

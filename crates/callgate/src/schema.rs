@@ -5,8 +5,7 @@
 //! point, see [`Purpose`]. Schemas that come from outside are brought to the same form by
 //! [`normalise`].
 
-#[cfg(feature = "macros")]
-mod inline;
+pub(crate) mod inline;
 pub(crate) mod normalise;
 #[cfg(feature = "macros")]
 pub(crate) mod of_rust;

@@ -18,7 +18,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// A call arrives decided and checked; the future is dropped when the caller no longer waits.
 pub trait Upstream: Send + Sync + std::fmt::Debug {
-    /// How it takes parameters.
+    /// How it takes parameters; a method may say otherwise, see [`crate::Method::param_style`].
     fn param_style(&self) -> ParamStyle {
         ParamStyle::Named
     }
@@ -49,7 +49,7 @@ pub struct Call<'a> {
     pub id: &'a str,
     /// The method.
     pub method: &'a str,
-    /// An object or a list, as [`Upstream::param_style`] says.
+    /// An object or a list, as the method or [`Upstream::param_style`] says.
     pub params: &'a RawValue,
     /// On whose behalf.
     pub caller: &'a Caller,

@@ -9,10 +9,10 @@ use sqlx::{Row as _, Sqlite, SqliteConnection, Transaction};
 use super::SqliteStore;
 use super::load::{METHODS, method};
 use crate::rows::{MethodRow, SessionRow};
-use crate::store::{Edit, Holder, NewToken, Result, StoreError};
+use crate::store::{Edit, Holder, Import, NewToken, Result, StoreError};
 
 impl SqliteStore {
-    async fn writing(&self) -> Result<Transaction<'static, Sqlite>> {
+    pub(super) async fn writing(&self) -> Result<Transaction<'static, Sqlite>> {
         Ok(self.pool.begin_with("BEGIN IMMEDIATE").await?)
     }
 
@@ -27,7 +27,7 @@ impl SqliteStore {
         }
     }
 
-    async fn delete_actions(
+    pub(super) async fn delete_actions(
         &self,
         connection: &mut SqliteConnection,
         row: &MethodRow,
@@ -61,6 +61,43 @@ impl SqliteStore {
                 .await?;
         }
         Ok(())
+    }
+
+    pub(super) async fn insert_method(
+        &self,
+        connection: &mut SqliteConnection,
+        row: &MethodRow,
+        needs: &[(String, Mask)],
+    ) -> Result<()> {
+        let sql = "INSERT INTO {rpc_methods} (plugin, method, rpc_method, params, params_types,
+            description, sections, return_type, title, safety, annotations, exposed, upstream,
+            tool_name, input_schema, output_schema, defaults, params_by)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        bind_columns(sqlx::query(self.sql(sql)), row).execute(&mut *connection).await?;
+        self.add_actions(connection, row, needs).await
+    }
+
+    pub(super) async fn rewrite_method(
+        &self,
+        connection: &mut SqliteConnection,
+        row: &MethodRow,
+        needs: Option<&[(String, Mask)]>,
+    ) -> Result<()> {
+        let old = self.method_by_number(&mut *connection, row).await?;
+        let sql = "UPDATE {rpc_methods} SET plugin = ?, method = ?, rpc_method = ?, params = ?,
+            params_types = ?, description = ?, sections = ?, return_type = ?, title = ?,
+            safety = ?, annotations = ?, exposed = ?, upstream = ?, tool_name = ?,
+            input_schema = ?, output_schema = ?, defaults = ?, params_by = ? WHERE id = ?";
+        let query = bind_columns(sqlx::query(self.sql(sql)), row).bind(row.id);
+        query.execute(&mut *connection).await?;
+        if let Some(needs) = needs {
+            self.delete_actions(&mut *connection, row).await?;
+            self.add_actions(connection, row, needs).await
+        } else if old.permission_key() != row.permission_key() {
+            self.copy_actions(connection, &old, row).await
+        } else {
+            Ok(())
+        }
     }
 
     async fn method_by_number(
@@ -109,30 +146,13 @@ impl Edit for SqliteStore {
         if taken.is_some() {
             return Err(StoreError::Exists { what: "method", name: row.rpc_method.clone() });
         }
-        let sql = "INSERT INTO {rpc_methods} (plugin, method, rpc_method, params, params_types,
-            description, sections, return_type, title, safety, annotations, exposed, upstream,
-            tool_name, input_schema, output_schema, defaults)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        bind_columns(sqlx::query(self.sql(sql)), row).execute(&mut *transaction).await?;
-        self.add_actions(&mut transaction, row, needs).await?;
+        self.insert_method(&mut transaction, row, needs).await?;
         Ok(transaction.commit().await?)
     }
 
     async fn update_method(&self, row: &MethodRow, needs: Option<&[(String, Mask)]>) -> Result<()> {
         let mut transaction = self.writing().await?;
-        let old = self.method_by_number(&mut transaction, row).await?;
-        let sql = "UPDATE {rpc_methods} SET plugin = ?, method = ?, rpc_method = ?, params = ?,
-            params_types = ?, description = ?, sections = ?, return_type = ?, title = ?,
-            safety = ?, annotations = ?, exposed = ?, upstream = ?, tool_name = ?,
-            input_schema = ?, output_schema = ?, defaults = ? WHERE id = ?";
-        let query = bind_columns(sqlx::query(self.sql(sql)), row).bind(row.id);
-        query.execute(&mut *transaction).await?;
-        if let Some(needs) = needs {
-            self.delete_actions(&mut transaction, row).await?;
-            self.add_actions(&mut transaction, row, needs).await?;
-        } else if old.permission_key() != row.permission_key() {
-            self.copy_actions(&mut transaction, &old, row).await?;
-        }
+        self.rewrite_method(&mut transaction, row, needs).await?;
         Ok(transaction.commit().await?)
     }
 
@@ -155,6 +175,10 @@ impl Edit for SqliteStore {
         }
         transaction.commit().await?;
         Ok(gone.rows_affected())
+    }
+
+    async fn import(&self, import: &Import) -> Result<()> {
+        self.write_import(import).await
     }
 
     async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<()> {
@@ -371,6 +395,7 @@ fn bind_columns<'q>(query: Query<'q>, row: &'q MethodRow) -> Query<'q> {
         .bind(&row.input_schema)
         .bind(&row.output_schema)
         .bind(&row.defaults)
+        .bind(&row.params_by)
 }
 
 fn taken(error: sqlx::Error, what: &'static str, name: &str) -> StoreError {

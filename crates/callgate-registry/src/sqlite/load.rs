@@ -6,13 +6,13 @@ use sqlx::{Row as _, Sqlite, SqliteConnection, Transaction};
 
 use super::SqliteStore;
 use crate::rows::{
-    AccessRows, ActionRow, CatalogRows, GrantRow, MethodRow, Revisions, RoleRow, SectionRow,
-    SessionRow, SettingRow, TokenRow, TypeRow, UserRow,
+    AccessRows, ActionRow, CatalogRows, GrantRow, ImportRow, MethodRow, Revisions, RoleRow,
+    SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UserRow,
 };
 use crate::store::{Load, Result, StoreError};
 
 /// The columns of a [`MethodRow`] behind its number, in the order of [`METHODS`].
-const METHOD_COLUMNS: [&str; 17] = [
+const METHOD_COLUMNS: [&str; 18] = [
     "rpc_method",
     "plugin",
     "method",
@@ -30,6 +30,7 @@ const METHOD_COLUMNS: [&str; 17] = [
     "input_schema",
     "output_schema",
     "defaults",
+    "params_by",
 ];
 
 /// Cast, since SQLite lets any column hold anything; and as one value, since the driver's cost is
@@ -40,7 +41,8 @@ pub(super) const METHODS: &str =
     CAST(description AS TEXT), CAST(sections AS TEXT), CAST(return_type AS TEXT),
     CAST(title AS TEXT), CAST(safety AS TEXT), CAST(annotations AS TEXT), CAST(exposed AS TEXT),
     CAST(upstream AS TEXT), CAST(tool_name AS TEXT), CAST(input_schema AS TEXT),
-    CAST(output_schema AS TEXT), CAST(defaults AS TEXT)) FROM {rpc_methods}";
+    CAST(output_schema AS TEXT), CAST(defaults AS TEXT),
+    CAST(params_by AS TEXT)) FROM {rpc_methods}";
 
 const SECTIONS: &str = "SELECT id, CAST(caption AS TEXT), CAST(ident AS TEXT), CAST(mask AS TEXT)
     FROM {sections} ORDER BY ident";
@@ -215,6 +217,20 @@ impl Load for SqliteStore {
         rows.iter().map(read).collect()
     }
 
+    async fn imports(&self) -> Result<Vec<ImportRow>> {
+        let sql = "SELECT CAST(upstream AS TEXT), CAST(rpc_method AS TEXT), CAST(source AS TEXT),
+                   CAST(written AS TEXT) FROM callgate_imports ORDER BY upstream, rpc_method";
+        let read = |row: &SqliteRow| {
+            Ok(ImportRow {
+                upstream: text(row, 0)?,
+                rpc_method: text(row, 1)?,
+                source: text(row, 2)?,
+                written: text(row, 3)?,
+            })
+        };
+        self.rows(&mut *self.pool.acquire().await?, sql, read).await
+    }
+
     async fn meta(&self, name: &str) -> Result<Option<String>> {
         let row = sqlx::query("SELECT value FROM callgate_meta WHERE name = ?")
             .bind(name)
@@ -271,6 +287,7 @@ pub(super) fn method(row: &SqliteRow) -> Result<MethodRow> {
         input_schema,
         output_schema,
         defaults,
+        params_by,
     ] = columns;
     Ok(MethodRow {
         id: integer(row, 0)?,
@@ -291,6 +308,7 @@ pub(super) fn method(row: &SqliteRow) -> Result<MethodRow> {
         input_schema,
         output_schema,
         defaults,
+        params_by,
         unreadable,
     })
 }

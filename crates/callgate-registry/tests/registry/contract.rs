@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use callgate::Mask;
 use callgate_registry::{
-    Edit as _, Holder, Load as _, MethodRow, NewToken, SessionRow, StoreError, Token, access,
+    Edit as _, Holder, Import, ImportChange, ImportRow, Load as _, MethodRow, NewToken, SessionRow,
+    StoreError, Token, TypeRow, access,
 };
 
 use super::registry;
@@ -277,4 +278,64 @@ async fn d34_sessions_are_read_in_the_order_of_their_changes() {
     let left = store.sessions_after(0).await.unwrap();
     assert_eq!(left.iter().map(|row| row.nonce.as_str()).collect::<Vec<_>>(), ["c"], "the newest");
     assert!(left.iter().all(|row| newer.iter().all(|old| row.number > old.number)), "new numbers");
+}
+
+fn note(id: &str, written: &str) -> ImportRow {
+    ImportRow {
+        upstream: "default".to_owned(),
+        rpc_method: id.to_owned(),
+        source: "test".to_owned(),
+        written: written.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn an_import_writes_all_of_it_or_nothing() {
+    let registry = registry().await;
+    let store = &registry.store;
+    let revision = async || store.revisions().await.unwrap().catalog;
+    let needs = vec![("new".to_owned(), Mask::Read)];
+    let write = |row: MethodRow, needs: Option<Vec<(String, Mask)>>, written: &str| {
+        let note = note(&row.rpc_method, written);
+        ImportChange::Write { row: Box::new(row), needs, note }
+    };
+    let class = TypeRow { name: "User".to_owned(), fields: None, schema: Some("{}".to_owned()) };
+    let import = Import {
+        revision: revision().await,
+        sections: vec!["new".to_owned()],
+        types: vec![class.clone()],
+        changes: vec![write(row("a"), Some(needs.clone()), "1"), write(row("b"), Some(needs), "1")],
+    };
+    store.import(&import).await.unwrap();
+    let rows = store.catalog_rows().await.unwrap();
+    assert_eq!((rows.methods.len(), rows.actions.len(), rows.sections.len()), (2, 2, 1));
+    assert_eq!(rows.types, [class]);
+    assert_eq!(store.imports().await.unwrap(), [note("a", "1"), note("b", "1")]);
+    // Made from what is no longer so.
+    assert!(matches!(store.import(&import).await, Err(StoreError::Moved)));
+    let [a, b] = <[MethodRow; 2]>::try_from(rows.methods).unwrap();
+    let titled = MethodRow { title: Some("B".to_owned()), ..b.clone() };
+    let no_such_section = Some(vec![("nowhere".to_owned(), Mask::Read)]);
+    let broken = Import {
+        revision: revision().await,
+        changes: vec![
+            ImportChange::Remove(Box::new(a.clone())),
+            write(titled.clone(), no_such_section, "2"),
+        ],
+        ..Import::default()
+    };
+    assert!(matches!(store.import(&broken).await, Err(StoreError::NotFound { .. })));
+    assert_eq!(store.catalog_rows().await.unwrap().methods, [a.clone(), b]);
+    let whole = Import {
+        changes: vec![
+            ImportChange::Remove(Box::new(a)),
+            write(titled.clone(), None, "2"),
+            ImportChange::Note(note("c", "3")),
+        ],
+        ..broken
+    };
+    store.import(&whole).await.unwrap();
+    let rows = store.catalog_rows().await.unwrap();
+    assert_eq!((rows.methods, rows.actions.len()), (vec![titled], 1));
+    assert_eq!(store.imports().await.unwrap(), [note("b", "2"), note("c", "3")]);
 }

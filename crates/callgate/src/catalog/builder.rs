@@ -122,6 +122,7 @@ impl CatalogBuilder {
             safety: written.safety,
             requirement,
             upstream: method.upstream,
+            param_style: method.param_style,
             findings: findings.into_iter().chain(written.findings).collect(),
             fingerprint,
         };

@@ -217,6 +217,18 @@ async fn b27_b59_an_upstream_gets_the_method_its_params_and_a_unique_id() {
 }
 
 #[tokio::test]
+async fn d40_a_method_may_take_its_parameters_in_another_way_than_its_upstream() {
+    let upstream: Arc<dyn Upstream> = Arc::new(Echo(ParamStyle::Positional));
+    let gateway = Gateway::new([(Arc::from("node"), upstream)]);
+    let mut builder = CatalogBuilder::new(Prefix::default(), None);
+    let add = method("add").param(Param::new("a", "int".parse().unwrap())).upstream("node");
+    builder.add(add.param_style(ParamStyle::Named), 0, &Types::default(), []);
+    gateway.set_catalog(Arc::new(builder.finish()));
+    let result = call(&gateway, "add", r#"{"a":1}"#).await.unwrap();
+    assert!(result.ends_with(r#""params":{"a":1}}"#), "{result}");
+}
+
+#[tokio::test]
 async fn a_new_catalog_is_served_at_once_and_a_call_under_way_keeps_its_own() {
     let (entered, release) =
         (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));

@@ -14,8 +14,11 @@ use crate::types::MAX_INLINE_NODES;
 
 const PREFIX: &str = "#/$defs/";
 
-/// The schema with what can be inlined inlined. References that lead nowhere stay as they are.
-pub(crate) fn inline(mut schema: Value) -> Value {
+/// A schema with what its `$defs` define written where it is referred to.
+///
+/// Recursive definitions, and those that would become large, stay in `$defs`. References that lead
+/// nowhere stay as they are.
+pub fn inline(mut schema: Value) -> Value {
     let definitions = schema.as_object_mut().and_then(|root| root.shift_remove("$defs"));
     let Some(Value::Object(definitions)) = definitions else { return schema };
     let inliner = Inliner::new(&definitions);
