@@ -311,8 +311,11 @@ impl Method {
 
 /// Checks that a schema from outside compiles; those made here do.
 pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, DefinitionError> {
-    jsonschema::draft202012::new(schema)
-        .map_err(|error| DefinitionError::InvalidSchema(error.to_string()))
+    jsonschema::draft202012::new(schema).map_err(|error| {
+        let place = error.instance_path().as_str();
+        let place = if place.is_empty() { String::new() } else { format!(", at `{place}`") };
+        DefinitionError::InvalidSchema(format!("{error}{place}"))
+    })
 }
 
 impl Param {

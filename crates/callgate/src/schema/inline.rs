@@ -53,9 +53,9 @@ impl<'a> Inliner<'a> {
                 inliner.by_reference.insert(name);
             }
         }
-        let mut sizes = BTreeMap::new();
+        let mut measured = BTreeSet::new();
         for name in definitions.keys() {
-            inliner.measure(name, &mut sizes);
+            inliner.measure(name, &mut measured);
         }
         inliner
     }
@@ -81,25 +81,22 @@ impl<'a> Inliner<'a> {
         for_each_schema(schema, &mut |map| targets.extend(self.target(map)));
     }
 
-    /// How many nodes a definition has when it is written out; too many, and it is not.
-    fn measure(&mut self, name: &'a str, sizes: &mut BTreeMap<&'a str, usize>) -> usize {
-        if self.by_reference.contains(name) {
-            return 1;
+    /// Looks how many nodes a definition has when it is written out; too many, and it is not. Those
+    /// that it refers to come first, so that what is counted is what will be written: a schema that
+    /// was inlined once stays as it is.
+    fn measure(&mut self, name: &'a str, measured: &mut BTreeSet<&'a str>) {
+        if self.by_reference.contains(name) || !measured.insert(name) {
+            return;
         }
-        if let Some(size) = sizes.get(name) {
-            return *size;
-        }
-        let Some(schema) = self.definitions.get(name) else { return 1 };
+        let Some(schema) = self.definitions.get(name) else { return };
         let mut targets = Vec::new();
         self.targets_in(schema, &mut targets);
-        let inlined: usize = targets.into_iter().map(|target| self.measure(target, sizes)).sum();
-        let size = nodes(schema).saturating_add(inlined);
-        if size > MAX_INLINE_NODES {
-            self.by_reference.insert(name);
-            return 1;
+        for target in targets {
+            self.measure(target, measured);
         }
-        sizes.insert(name, size);
-        size
+        if nodes(&self.write(schema, &mut BTreeSet::new())) > MAX_INLINE_NODES {
+            self.by_reference.insert(name);
+        }
     }
 
     fn write(&self, schema: &Value, needed: &mut BTreeSet<String>) -> Value {
@@ -332,5 +329,6 @@ mod tests {
         let length = schema.to_string().len();
         assert!(length < 100_000, "{length} bytes");
         assert!(schema["$defs"].as_object().unwrap().len() < 20);
+        assert_eq!(inline(schema.clone()), schema);
     }
 }
