@@ -6,6 +6,8 @@ use callgate::Mask;
 use clap::error::ErrorKind;
 use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand};
 
+use crate::import::{Needed, Selection};
+
 /// Turns the JSON-RPC methods that an application already has into MCP tools, and lets each caller
 /// use only the ones that they may.
 #[derive(Debug, Parser)]
@@ -64,6 +66,14 @@ pub(crate) enum Command {
     /// Add, change, look at and remove methods
     #[command(subcommand)]
     Method(Method),
+    /// Take methods from a description of a service
+    ///
+    /// All of it is written at once, or nothing. A second import of the same changes nothing, and what you
+    /// changed by hand since (title, description, safety, annotations, sections, exposure) stays.
+    #[command(subcommand)]
+    Import(Import),
+    /// Write the methods to stdout, for another registry or other programs
+    Export(Export),
     /// Add and list users
     #[command(subcommand)]
     User(User),
@@ -243,6 +253,68 @@ pub(crate) struct MethodFields {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum Import {
+    /// From an OpenRPC document, of any version
+    ///
+    /// Nothing outside of the document is read. Deprecated methods and those without a result are
+    /// imported, but are not tools.
+    Openrpc {
+        /// The document
+        file: PathBuf,
+        /// Also promise what results look like; they are checked then
+        #[arg(long)]
+        output_schemas: bool,
+        #[command(flatten)]
+        options: ImportOptions,
+    },
+    /// From a manifest in TOML or JSON, such as `callgate export` writes
+    Manifest {
+        /// The manifest
+        file: PathBuf,
+        #[command(flatten)]
+        options: ImportOptions,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportOptions {
+    /// What runs the methods; by default `default`, or what a manifest says
+    #[arg(long, value_name = "NAME")]
+    pub(crate) upstream: Option<String>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// A section and the mask that callers need on it, for all methods; without a mask, read for what
+    /// only reads and write for the rest. May repeat, all must hold; made if it is not there
+    #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
+    pub(crate) sections: Vec<(String, Needed)>,
+    /// Delete methods that the source no longer has, instead of hiding them
+    #[arg(long)]
+    pub(crate) prune: bool,
+    /// Show what would change, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// What to write
+    #[arg(long, value_enum, default_value = "manifest")]
+    pub(crate) format: ExportFormat,
+    /// Only methods that this upstream runs
+    #[arg(long, value_name = "NAME")]
+    pub(crate) upstream: Option<String>,
+}
+
+/// What the registry can be written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Our own form, in JSON, with all that the registry knows of methods
+    Manifest,
+    /// An OpenRPC document
+    Openrpc,
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum User {
     /// Add a user
     Add {
@@ -363,6 +435,16 @@ fn section_and_mask(text: &str) -> Result<(String, Mask), String> {
         Ok(mask) => Ok((section.to_owned(), mask)),
         Err(error) => Err(format!("{error}")),
     }
+}
+
+fn section_and_need(text: &str) -> Result<(String, Needed), String> {
+    if text.contains(':') {
+        return section_and_mask(text).map(|(section, mask)| (section, Needed::Mask(mask)));
+    }
+    if text.trim().is_empty() {
+        return Err("expected the name of a section".to_owned());
+    }
+    Ok((text.to_owned(), Needed::BySafety))
 }
 
 #[cfg(test)]

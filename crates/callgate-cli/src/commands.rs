@@ -1,7 +1,9 @@
 //! One file and one function for each command.
 
 pub(crate) mod bridge;
+pub(crate) mod export;
 pub(crate) mod grant;
+pub(crate) mod import;
 pub(crate) mod method;
 pub(crate) mod migrate;
 pub(crate) mod section;

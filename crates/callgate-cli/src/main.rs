@@ -5,6 +5,8 @@ mod commands;
 mod config;
 mod demo;
 mod errors;
+mod export;
+mod import;
 mod logging;
 mod printer;
 mod registry;
@@ -56,6 +58,8 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
                 Command::Settings(settings) => {
                     commands::settings::run(&config, settings, printer).await
                 }
+                Command::Import(import) => commands::import::run(&config, import, printer).await,
+                Command::Export(export) => commands::export::run(&config, &export, printer).await,
                 Command::Migrate => commands::migrate::run(&config, printer).await,
             }
         })

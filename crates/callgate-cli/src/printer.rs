@@ -56,7 +56,7 @@ impl Printer {
 }
 
 /// A cell must not break its line, or the terminal.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] })
         .collect()

@@ -15,6 +15,7 @@ use super::{json_line, or_dash};
 use crate::cli::{Method, MethodFields};
 use crate::config::Config;
 use crate::errors::hinted;
+use crate::import::safety_is_guess;
 use crate::printer::Printer;
 use crate::registry;
 
@@ -290,7 +291,7 @@ async fn show(
         .iter()
         .map(|(section, need)| format!("section `{section}` {need}"))
         .collect();
-    let findings: Vec<String> = inspection.findings.iter().map(ToString::to_string).collect();
+    let findings = findings(store, &inspection).await?;
     if json {
         let line = json!({
             "id": id,
@@ -330,4 +331,12 @@ async fn show(
         _ => {}
     }
     Ok(())
+}
+
+async fn findings(store: &Arc<dyn Store>, inspection: &Inspection) -> anyhow::Result<Vec<String>> {
+    let mut findings: Vec<String> = inspection.findings.iter().map(ToString::to_string).collect();
+    if safety_is_guess(store, &inspection.row).await? {
+        findings.push("the safety is a guess of the import; say it with `method edit`".to_owned());
+    }
+    Ok(findings)
 }

@@ -9,6 +9,7 @@ mod conformance;
 mod demo;
 mod front;
 mod guide;
+mod import;
 mod mcp;
 mod reload;
 mod server;

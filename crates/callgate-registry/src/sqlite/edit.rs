@@ -170,6 +170,10 @@ impl Edit for SqliteStore {
             .bind(id)
             .execute(&mut *transaction)
             .await?;
+        sqlx::query("DELETE FROM callgate_imports WHERE rpc_method = ?")
+            .bind(id)
+            .execute(&mut *transaction)
+            .await?;
         if gone.rows_affected() == 0 {
             return Err(StoreError::NotFound { what: "method", name: id.to_owned() });
         }

@@ -1,0 +1,34 @@
+//! `callgate export`
+
+use callgate::LOCAL;
+use callgate_registry::MethodRow;
+
+use crate::cli::{Export, ExportFormat};
+use crate::config::Config;
+use crate::export;
+use crate::printer::{Printer, one_line};
+use crate::registry;
+
+pub(crate) async fn run(
+    config: &Config,
+    options: &Export,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let store = registry::open(config).await?;
+    let rows = store.catalog_rows().await?;
+    let is_of = |row: &MethodRow| {
+        options.upstream.as_deref().is_none_or(|name| name == row.upstream_name())
+    };
+    let exported = match options.format {
+        ExportFormat::Manifest => export::manifest::write(&rows, is_of)?,
+        // What code takes is not in the registry.
+        ExportFormat::Openrpc => {
+            export::openrpc::write(&rows, |row| is_of(row) && row.upstream_name() != LOCAL)?
+        }
+    };
+    printer.data(&exported.text);
+    for (id, reason) in &exported.left_out {
+        printer.talk(format_args!("left out {}: {}", one_line(id), one_line(reason)));
+    }
+    Ok(())
+}

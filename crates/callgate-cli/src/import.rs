@@ -1,0 +1,160 @@
+//! Methods from elsewhere.
+//!
+//! A source (`openrpc.rs`, `manifest.rs`) proposes methods and says which it refuses. `plan.rs`
+//! compares that with the registry, `report.rs` tells it, and the registry writes it in one
+//! transaction. What an import wrote is remembered (`written.rs`), so that the next one keeps what
+//! people changed since.
+
+pub(crate) mod field;
+pub(crate) mod manifest;
+pub(crate) mod openrpc;
+mod plan;
+mod report;
+mod safety;
+mod select;
+mod written;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use callgate::Mask;
+use callgate_registry::{MethodRow, Store, StoreError, TypeRow};
+
+use crate::errors::hinted;
+use crate::printer::Printer;
+use plan::Plan;
+
+pub(crate) use plan::needs_by_rows;
+pub(crate) use select::Selection;
+pub(crate) use written::Needs;
+
+/// Larger files are refused.
+const MAX_FILE: u64 = 64 * 1024 * 1024;
+/// How often to begin again when others write at the same time.
+const TRIES: usize = 5;
+
+/// What a source has.
+#[derive(Debug, Default)]
+pub(crate) struct Source {
+    /// What tells it from others: methods that it had before, and has no more, are removed.
+    pub(crate) name: String,
+    /// The upstreams that its methods are on.
+    pub(crate) upstreams: BTreeSet<String>,
+    pub(crate) methods: Vec<Proposal>,
+    pub(crate) refused: Vec<Refusal>,
+    pub(crate) types: Vec<TypeRow>,
+    /// What else is worth telling.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A method as a source has it.
+#[derive(Debug, Default)]
+pub(crate) struct Proposal {
+    pub(crate) row: MethodRow,
+    /// What callers need; `None` where the source says nothing of it.
+    pub(crate) needs: Option<Vec<(String, Needed)>>,
+    pub(crate) safety_is_guess: bool,
+    /// Why it is not to be a tool.
+    pub(crate) hidden: Option<&'static str>,
+}
+
+/// What is needed on a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needed {
+    Mask(Mask),
+    /// Read for what only reads, write for the rest.
+    BySafety,
+    /// Nobody has enough.
+    Closed,
+}
+
+/// A method that is not imported.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// Its id, or where it stands.
+    pub(crate) id: String,
+    pub(crate) reason: String,
+}
+
+/// How to import.
+#[derive(Debug)]
+pub(crate) struct Options<'a> {
+    pub(crate) selection: &'a Selection,
+    /// What callers of every method need.
+    pub(crate) sections: &'a [(String, Needed)],
+    /// Whether what a source no longer has is deleted, and not only hidden.
+    pub(crate) prune: bool,
+    pub(crate) dry_run: bool,
+}
+
+/// Compares, tells and, unless it is a dry run, writes.
+pub(crate) async fn import(
+    store: &Arc<dyn Store>,
+    mut source: Source,
+    options: &Options<'_>,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    if !options.sections.is_empty() {
+        for method in &mut source.methods {
+            method.needs = Some(options.sections.to_vec());
+        }
+    }
+    for _ in 0..TRIES {
+        let plan = plan(store, &source, options).await?;
+        if options.dry_run {
+            report::diff(&source, &plan, printer);
+            return Ok(());
+        }
+        match store.import(&plan.import).await {
+            Err(StoreError::Moved) => {}
+            Err(error) => return Err(error.into()),
+            Ok(()) => {
+                report::summary(&source, &plan, printer);
+                return Ok(());
+            }
+        }
+    }
+    Err(StoreError::Moved.into())
+}
+
+async fn plan(
+    store: &Arc<dyn Store>,
+    source: &Source,
+    options: &Options<'_>,
+) -> anyhow::Result<Plan> {
+    let written = store.imports().await?;
+    let rows = store.catalog_rows().await?;
+    Ok(Plan::new(source, &rows, &written, options))
+}
+
+/// Whether the safety that a row has is an import's guess.
+pub(crate) async fn safety_is_guess(
+    store: &Arc<dyn Store>,
+    row: &MethodRow,
+) -> anyhow::Result<bool> {
+    let written = store.imports().await?;
+    let is_its = |note: &&callgate_registry::ImportRow| {
+        note.upstream == row.upstream_name() && note.rpc_method == row.rpc_method
+    };
+    let written = written.iter().find(is_its).map(written::Written::read);
+    Ok(written.is_some_and(|written| {
+        let safety = field::Field::Safety;
+        written.safety_is_guess && written.get(safety) == safety.value(row).as_deref()
+    }))
+}
+
+/// A file as text.
+pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
+    let shown = file.display();
+    let size = std::fs::metadata(file).with_context(|| format!("cannot read `{shown}`"))?.len();
+    if size > MAX_FILE {
+        return Err(hinted(
+            format!("`{shown}` has {size} bytes, more than {MAX_FILE}"),
+            "import it in parts",
+        ));
+    }
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read `{shown}`"))?;
+    Ok(text.strip_prefix('\u{feff}').map(ToOwned::to_owned).unwrap_or(text))
+}

@@ -1,0 +1,94 @@
+//! Methods from an OpenRPC document.
+//!
+//! Every version is read alike; what matters here has not changed between them. Nothing outside of
+//! the document is ever read: a method that refers there is refused.
+
+mod method;
+mod references;
+mod schema;
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use super::{Refusal, Source};
+use crate::errors::hinted;
+use method::Reader;
+use references::References;
+
+/// How to read a document.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    /// What runs its methods.
+    pub(crate) upstream: &'a str,
+    /// Whether to promise what results look like.
+    pub(crate) output_schemas: bool,
+}
+
+/// Reads a document.
+pub(crate) fn read(text: &str, reading: Reading<'_>) -> anyhow::Result<Source> {
+    let document: Value = serde_json::from_str(text).context("the document is not JSON")?;
+    let Some(version) = document.get("openrpc").and_then(Value::as_str) else {
+        return Err(hinted(
+            "the document has no `openrpc` with a version",
+            "an OpenRPC document begins with `{\"openrpc\": \"1.3.2\", \"info\": …`",
+        ));
+    };
+    let methods = match document.get("methods") {
+        Some(Value::Array(methods)) => methods,
+        Some(other) => bail!("`methods`: expected a list, found {}", kind(other)),
+        None => bail!("the document has no `methods`"),
+    };
+    let info = |key: &str| document.pointer(&format!("/info/{key}")).and_then(Value::as_str);
+    let title = info("title").unwrap_or("untitled");
+    let mut source = Source {
+        name: format!("OpenRPC document `{title}`"),
+        upstreams: BTreeSet::from([reading.upstream.to_owned()]),
+        notes: vec![format!(
+            "it is version {} of {} methods, in OpenRPC {version}",
+            info("version").unwrap_or("unknown"),
+            methods.len()
+        )],
+        ..Source::default()
+    };
+    source.notes.extend(servers(&document));
+    let reader = Reader { references: References::new(&document), reading };
+    for (number, method) in methods.iter().enumerate() {
+        match reader.read(method) {
+            Ok(proposal) => source.methods.push(proposal),
+            Err(reason) => {
+                let id = reader.name(method).unwrap_or_else(|| format!("methods[{number}]"));
+                source.refused.push(Refusal { id, reason: reason.to_string() });
+            }
+        }
+    }
+    Ok(source)
+}
+
+/// Where the document says that its methods are.
+fn servers(document: &Value) -> Vec<String> {
+    let servers = document.get("servers").and_then(Value::as_array).into_iter().flatten();
+    let server = |server: &Value| {
+        let text = |key: &str| server.get(key).and_then(Value::as_str);
+        let url = text("url")?;
+        let name = text("name").or_else(|| text("summary"));
+        Some(match name {
+            Some(name) => format!("server: {url} ({name})"),
+            None => format!("server: {url}"),
+        })
+    };
+    servers.filter_map(server).collect()
+}
+
+/// What a value is, in a word.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,397 @@
+//! What a source proposes beside what the registry has: what is to be written, and what to tell.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use callgate::{LOCAL, Mask, Safety};
+use callgate_registry::{
+    CatalogRows, DEFAULT_UPSTREAM, Import, ImportChange, ImportRow, MethodRow, TypeRow, action_key,
+    check,
+};
+use serde_json::json;
+
+use super::field::Field;
+use super::written::{Needs, Written};
+use super::{Needed, Options, Proposal, Refusal, Source};
+
+/// What is to be written, and what to tell.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) added: Vec<Added>,
+    pub(super) changed: Vec<Changed>,
+    /// No longer in the source: hidden, or deleted where that was asked for.
+    pub(super) removed: Vec<String>,
+    pub(super) is_pruned: bool,
+    /// What people changed, and the import leaves.
+    pub(super) kept: Vec<(String, Vec<&'static str>)>,
+    /// Not tools, and why.
+    pub(super) hidden: Vec<(String, &'static str)>,
+    pub(super) refused: Vec<Refusal>,
+    pub(super) unchanged: usize,
+    pub(super) not_selected: usize,
+    pub(super) idle_patterns: Vec<String>,
+    pub(super) import: Import,
+}
+
+/// A new method.
+#[derive(Debug)]
+pub(super) struct Added {
+    pub(super) row: MethodRow,
+    pub(super) needs: Needs,
+    pub(super) safety_is_guess: bool,
+}
+
+/// A method that is another one now.
+#[derive(Debug)]
+pub(super) struct Changed {
+    pub(super) id: String,
+    /// Column, old and new value.
+    pub(super) fields: Vec<(&'static str, Option<String>, Option<String>)>,
+}
+
+impl Plan {
+    pub(super) fn new(
+        source: &Source,
+        rows: &CatalogRows,
+        written: &[ImportRow],
+        options: &Options<'_>,
+    ) -> Self {
+        let mut plan = Self { is_pruned: options.prune, ..Self::default() };
+        plan.import.revision = rows.revision;
+        let registry = Registry::new(rows, written);
+        let ids: Vec<&str> =
+            source.methods.iter().map(|method| method.row.rpc_method.as_str()).collect();
+        plan.idle_patterns =
+            options.selection.idle(&ids).into_iter().map(ToOwned::to_owned).collect();
+        for refusal in source.refused.iter().filter(|one| options.selection.has(&one.id)) {
+            plan.refuse(&refusal.id, refusal.reason.clone());
+        }
+        let mut seen = HashSet::new();
+        for proposal in &source.methods {
+            let id = proposal.row.rpc_method.as_str();
+            if !options.selection.has(id) {
+                plan.not_selected += 1;
+            } else if seen.insert(id) {
+                plan.take(source, proposal, &registry);
+            } else {
+                plan.refuse(id, "another method of the source has the same name".to_owned());
+            }
+        }
+        plan.remove_the_rest(source, &registry, options);
+        plan.types(source, rows);
+        plan.missing_sections(rows);
+        plan
+    }
+
+    /// Whether there is nothing to write but notes.
+    pub(super) fn is_idle(&self) -> bool {
+        self.added.is_empty()
+            && self.changed.is_empty()
+            && self.removed.is_empty()
+            && self.import.types.is_empty()
+    }
+
+    fn refuse(&mut self, id: &str, reason: String) {
+        self.refused.push(Refusal { id: id.to_owned(), reason });
+    }
+
+    fn take(&mut self, source: &Source, proposal: &Proposal, registry: &Registry<'_>) {
+        let id = &proposal.row.rpc_method;
+        let upstream = proposal.row.upstream_name();
+        let result = match registry.methods.get(id.as_str()) {
+            None => Merged::new_method(proposal),
+            Some(row) if row.upstream_name() != upstream => {
+                let owner = row.upstream_name();
+                return self.refuse(id, format!("upstream `{owner}` has a method of that name"));
+            }
+            Some(row) => {
+                let last = registry.written.get(&(upstream, id.as_str()));
+                let last = last.map(|row| Written::read(row));
+                Merged::with_row(proposal, row, last.as_ref(), registry)
+            }
+        };
+        if upstream != LOCAL
+            && let Err(error) = check(&result.row)
+        {
+            return self.refuse(id, error.to_string());
+        }
+        if let Some(reason) = proposal.hidden
+            && result.row.exposed.as_deref() == Some("0")
+        {
+            self.hidden.push((id.clone(), reason));
+        }
+        if !result.kept.is_empty() {
+            self.kept.push((id.clone(), result.kept.clone()));
+        }
+        self.note(result, source, proposal, registry);
+    }
+
+    fn note(
+        &mut self,
+        result: Merged,
+        source: &Source,
+        proposal: &Proposal,
+        registry: &Registry<'_>,
+    ) {
+        let (id, upstream) = (result.row.rpc_method.clone(), proposal.row.upstream_name());
+        let note = result.written.row(upstream, &id, &source.name);
+        let is_new = result.row.id == 0;
+        if !is_new && result.changes.is_empty() {
+            self.unchanged += 1;
+            let last = registry.written.get(&(upstream, id.as_str())).copied();
+            // A manifest that was exported before does not take over what a document brought.
+            let is_anothers = last.is_some_and(|last| kind(&last.source) != kind(&source.name));
+            if !is_anothers && last != Some(&note) {
+                self.import.changes.push(ImportChange::Note(note));
+            }
+            return;
+        }
+        let needs = result.needs.as_ref().map(masks);
+        let row = Box::new(result.row.clone());
+        self.import.changes.push(ImportChange::Write { row, needs, note });
+        if is_new {
+            self.added.push(Added {
+                row: result.row,
+                needs: result.needs.unwrap_or_default(),
+                safety_is_guess: proposal.safety_is_guess,
+            });
+        } else {
+            self.changed.push(Changed { id, fields: result.changes });
+        }
+    }
+
+    /// What the source had and has no more. What it has and refuses now stays as it was.
+    fn remove_the_rest(&mut self, source: &Source, registry: &Registry<'_>, options: &Options<'_>) {
+        let known: HashSet<&str> = source
+            .methods
+            .iter()
+            .map(|method| method.row.rpc_method.as_str())
+            .chain(source.refused.iter().map(|refusal| refusal.id.as_str()))
+            .collect();
+        let mut gone: Vec<&ImportRow> = registry.written.values().copied().collect();
+        gone.retain(|note| {
+            note.source == source.name
+                && source.upstreams.contains(&note.upstream)
+                && !known.contains(note.rpc_method.as_str())
+                && options.selection.has(&note.rpc_method)
+        });
+        gone.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
+        for note in gone {
+            let row = registry.methods.get(note.rpc_method.as_str());
+            let row = row.filter(|row| row.upstream_name() == note.upstream);
+            if let Some(row) = row {
+                self.remove(row, note, options.prune);
+            }
+        }
+    }
+
+    fn remove(&mut self, row: &MethodRow, note: &ImportRow, prune: bool) {
+        let mut written = Written::read(note);
+        if prune {
+            self.import.changes.push(ImportChange::Remove(Box::new(row.clone())));
+        } else if written.get(Field::Exposed) == Some("0") {
+            // Hidden before; if somebody shows it since, that is theirs to decide.
+            return;
+        } else {
+            let hidden = Some("0".to_owned());
+            written.set(Field::Exposed, hidden.clone());
+            let note = written.row(&note.upstream, &note.rpc_method, &note.source);
+            let row = Box::new(MethodRow { exposed: hidden, ..row.clone() });
+            self.import.changes.push(ImportChange::Write { row, needs: None, note });
+        }
+        self.removed.push(row.rpc_method.clone());
+    }
+
+    fn types(&mut self, source: &Source, rows: &CatalogRows) {
+        let known: HashMap<&str, &TypeRow> =
+            rows.types.iter().map(|row| (row.name.as_str(), row)).collect();
+        let is_new = |row: &&TypeRow| known.get(row.name.as_str()) != Some(row);
+        self.import.types = source.types.iter().filter(is_new).cloned().collect();
+    }
+
+    fn missing_sections(&mut self, rows: &CatalogRows) {
+        let known: HashSet<&str> = rows.sections.iter().map(|row| row.ident.as_str()).collect();
+        let mut missing = BTreeSet::new();
+        for change in &self.import.changes {
+            if let ImportChange::Write { needs: Some(needs), .. } = change {
+                let idents = needs.iter().map(|(ident, _)| ident);
+                missing.extend(idents.filter(|ident| !known.contains(ident.as_str())).cloned());
+            }
+        }
+        self.import.sections = missing.into_iter().collect();
+    }
+}
+
+/// The first word of a source's name.
+fn kind(source: &str) -> Option<&str> {
+    source.split(' ').next()
+}
+
+/// The registry, by what it is asked for.
+struct Registry<'a> {
+    /// Of several rows with one id the first, which is the one that is served.
+    methods: HashMap<&'a str, &'a MethodRow>,
+    written: HashMap<(&'a str, &'a str), &'a ImportRow>,
+    needs: NeedsByKey,
+}
+
+impl<'a> Registry<'a> {
+    fn new(rows: &'a CatalogRows, written: &'a [ImportRow]) -> Self {
+        let mut methods = HashMap::new();
+        for row in &rows.methods {
+            methods.entry(row.rpc_method.as_str()).or_insert(row);
+        }
+        let key = |row: &'a ImportRow| (row.upstream.as_str(), row.rpc_method.as_str());
+        Self {
+            methods,
+            written: written.iter().map(|row| (key(row), row)).collect(),
+            needs: NeedsByKey::new(rows),
+        }
+    }
+}
+
+/// What methods need, by the key of their actions.
+struct NeedsByKey(HashMap<(String, String), Needs>);
+
+impl NeedsByKey {
+    fn new(rows: &CatalogRows) -> Self {
+        let idents: HashMap<i64, &str> =
+            rows.sections.iter().map(|section| (section.id, section.ident.as_str())).collect();
+        let mut needs: HashMap<(String, String), Needs> = HashMap::new();
+        for action in &rows.actions {
+            let number = || format!("#{}", action.id_section);
+            let ident = idents.get(&action.id_section).map_or_else(number, ToString::to_string);
+            let key = action_key(&action.plugin, &action.method);
+            needs.entry(key).or_default().insert(ident, action.mask.clone());
+        }
+        Self(needs)
+    }
+
+    fn of(&self, row: &MethodRow) -> Needs {
+        let mut needs = self.0.get(&row.action_key()).cloned().unwrap_or_default();
+        for ident in row.section_names().unwrap_or_default() {
+            needs.entry(ident).or_insert_with(|| CLOSED.to_owned());
+        }
+        needs
+    }
+}
+
+/// In place of a mask: a section that the row names, and no action gives a mask for.
+const CLOSED: &str = "closed";
+
+/// What each row's callers need, in the order of the rows.
+pub(crate) fn needs_by_rows(rows: &CatalogRows) -> Vec<Needs> {
+    let needs = NeedsByKey::new(rows);
+    rows.methods.iter().map(|row| needs.of(row)).collect()
+}
+
+/// A proposal and what was there, put together.
+struct Merged {
+    row: MethodRow,
+    /// What it is to need; `None` leaves that.
+    needs: Option<Needs>,
+    written: Written,
+    changes: Vec<(&'static str, Option<String>, Option<String>)>,
+    kept: Vec<&'static str>,
+}
+
+impl Merged {
+    fn new_method(proposal: &Proposal) -> Self {
+        let mut row = proposal.row.clone();
+        // The key of its actions stays when the upstream changes.
+        let upstream = row.upstream_name().to_owned();
+        row.method.get_or_insert_with(|| row.rpc_method.clone());
+        row.plugin.get_or_insert_with(|| upstream.clone());
+        row.upstream = Some(upstream).filter(|name| name != DEFAULT_UPSTREAM);
+        let needs = proposal.needs.as_ref().map(|needs| resolved(needs, &row));
+        if let Some(needs) = &needs {
+            row.sections = named(needs);
+        }
+        let written = written(proposal, needs.clone());
+        Self { row, needs, written, changes: Vec::new(), kept: Vec::new() }
+    }
+
+    fn with_row(
+        proposal: &Proposal,
+        row: &MethodRow,
+        last: Option<&Written>,
+        registry: &Registry<'_>,
+    ) -> Self {
+        let mut row = row.clone();
+        let (mut changes, mut kept) = (Vec::new(), Vec::new());
+        for field in Field::ALL {
+            let (old, new) = (field.value(&row), field.value(&proposal.row));
+            if old == new || (new.is_none() && field.is_left()) {
+                continue;
+            }
+            // A row that was not imported is somebody's, as far as it says something.
+            let is_by_hand = match last {
+                Some(last) => old.as_deref() != last.get(field),
+                None => old.is_some(),
+            };
+            if field.is_kept() && is_by_hand {
+                kept.push(field.name());
+            } else {
+                field.set(&mut row, new.clone());
+                changes.push((field.name(), old, new));
+            }
+        }
+        let old = registry.needs.of(&row);
+        let proposed = proposal.needs.as_ref().map(|needs| resolved(needs, &row));
+        let said_before = last.and_then(|last| last.sections.as_ref());
+        let is_by_hand = said_before.map_or(!old.is_empty(), |said| *said != old);
+        let mut needs = proposed.clone().filter(|new| *new != old);
+        if needs.is_some() && is_by_hand {
+            kept.push("sections");
+            needs = None;
+        }
+        if let Some(new) = &needs {
+            row.sections = named(new);
+            changes.push(("sections", shown(&old), shown(new)));
+        }
+        let said = proposed.or_else(|| said_before.cloned());
+        Self { row, needs, written: written(proposal, said), changes, kept }
+    }
+}
+
+fn written(proposal: &Proposal, sections: Option<Needs>) -> Written {
+    let mut written = Written::new(sections, proposal.safety_is_guess);
+    for field in Field::ALL.into_iter().filter(|field| field.is_kept()) {
+        written.set(field, field.value(&proposal.row));
+    }
+    written
+}
+
+fn resolved(needs: &[(String, Needed)], row: &MethodRow) -> Needs {
+    let reads = row.safety.as_deref() == Some(Safety::ReadOnly.as_str());
+    let by_safety = if reads { Mask::Read } else { Mask::Write };
+    let text = |needed: &Needed| match needed {
+        Needed::Mask(mask) => mask.value().to_string(),
+        Needed::BySafety => by_safety.value().to_string(),
+        Needed::Closed => CLOSED.to_owned(),
+    };
+    needs.iter().map(|(ident, needed)| (ident.clone(), text(needed))).collect()
+}
+
+/// Named in the row too: should an action be lost, the method is closed and not open.
+fn named(needs: &Needs) -> Option<String> {
+    let idents: Vec<&String> = needs.keys().collect();
+    (!idents.is_empty()).then(|| json!(idents).to_string())
+}
+
+fn masks(needs: &Needs) -> Vec<(String, Mask)> {
+    let mask = |text: &String| Mask::required(text.parse().ok()?);
+    needs.iter().filter_map(|(ident, text)| Some((ident.clone(), mask(text)?))).collect()
+}
+
+/// Sections and masks in one line.
+pub(super) fn shown(needs: &Needs) -> Option<String> {
+    let word = |mask: &str| match mask {
+        "2" => "read".to_owned(),
+        "4" => "write".to_owned(),
+        "6" => "execute".to_owned(),
+        other => other.to_owned(),
+    };
+    let needs: Vec<String> =
+        needs.iter().map(|(ident, mask)| format!("{ident}:{}", word(mask))).collect();
+    (!needs.is_empty()).then(|| needs.join(" "))
+}

@@ -1,0 +1,197 @@
+//! What an import did, or would do.
+
+use std::fmt::{Display, Write as _};
+
+use serde_json::Value;
+
+use super::plan::{Added, Changed, Plan, shown};
+use super::{Refusal, Source};
+use crate::printer::{Printer, one_line};
+
+/// So many lines of a value are shown of each side.
+const MAX_LINES: usize = 24;
+/// And so much of each line.
+const MAX_WIDTH: usize = 160;
+
+/// What was done.
+pub(super) fn summary(source: &Source, plan: &Plan, printer: &mut Printer) {
+    head(source, plan, printer);
+    for id in &plan.removed {
+        let how = if plan.is_pruned { "deleted" } else { "hidden; `--prune` deletes" };
+        line(printer, "removed", id, how);
+    }
+    tail(plan, printer);
+    if plan.is_idle() {
+        printer.data("nothing changed");
+    }
+    counts(plan, printer);
+}
+
+/// What would be done.
+pub(super) fn diff(source: &Source, plan: &Plan, printer: &mut Printer) {
+    head(source, plan, printer);
+    for added in &plan.added {
+        show_added(added, printer);
+    }
+    for changed in &plan.changed {
+        show_changed(changed, printer);
+    }
+    for id in &plan.removed {
+        let how = if plan.is_pruned { "deleted" } else { "hidden" };
+        printer.data(format_args!("- {}  ({how})", one_line(id)));
+    }
+    for row in &plan.import.types {
+        printer.data(format_args!("~ class {}", one_line(&row.name)));
+    }
+    for ident in &plan.import.sections {
+        printer.data(format_args!("+ section {}", one_line(ident)));
+    }
+    tail(plan, printer);
+    if plan.is_idle() {
+        printer.data("nothing changed");
+    }
+    counts(plan, printer);
+    printer.talk("nothing was written: this was a dry run");
+}
+
+fn head(source: &Source, plan: &Plan, printer: &mut Printer) {
+    let upstreams: Vec<String> =
+        source.upstreams.iter().map(|name| format!("`{}`", one_line(name))).collect();
+    let all = if upstreams.is_empty() { "none".to_owned() } else { upstreams.join(", ") };
+    printer.talk(format_args!("from {}, for upstream {all}", one_line(&source.name)));
+    for note in &source.notes {
+        printer.talk(one_line(note));
+    }
+    for pattern in &plan.idle_patterns {
+        printer.talk(format_args!("note: no method is like `{}`", one_line(pattern)));
+    }
+}
+
+fn tail(plan: &Plan, printer: &mut Printer) {
+    for (id, reason) in &plan.hidden {
+        line(printer, "hidden", id, reason);
+    }
+    for (id, fields) in &plan.kept {
+        line(printer, "kept", id, format_args!("{}, changed by hand", fields.join(", ")));
+    }
+    for Refusal { id, reason } in &plan.refused {
+        line(printer, "refused", id, one_line(reason));
+    }
+}
+
+fn line(printer: &mut Printer, what: &str, id: &str, why: impl Display) {
+    printer.data(format_args!("{what:<8} {}: {why}", one_line(id)));
+}
+
+fn counts(plan: &Plan, printer: &mut Printer) {
+    let mut counts = format!(
+        "{} added, {} changed, {} removed, {} hidden, {} kept, {} refused, {} unchanged",
+        plan.added.len(),
+        plan.changed.len(),
+        plan.removed.len(),
+        plan.hidden.len(),
+        plan.kept.len(),
+        plan.refused.len(),
+        plan.unchanged,
+    );
+    if plan.not_selected > 0 {
+        let _ = write!(counts, ", {} not selected", plan.not_selected);
+    }
+    printer.data(counts);
+    let guesses = plan.added.iter().filter(|added| added.safety_is_guess).count();
+    if guesses > 0 {
+        printer.talk(format_args!(
+            "note: the safety of {guesses} methods is a guess; `callgate method edit ID --read-only` \
+             or `--destructive` says it"
+        ));
+    }
+    let is_open =
+        |added: &&Added| added.needs.is_empty() && added.row.exposed.as_deref() != Some("0");
+    let open = plan.added.iter().filter(is_open).count();
+    if open > 0 {
+        printer.talk(format_args!(
+            "note: {open} methods need no section, so every caller may use them; `--section` says one"
+        ));
+    }
+}
+
+fn show_added(added: &Added, printer: &mut Printer) {
+    let row = &added.row;
+    let safety = row.safety.as_deref().unwrap_or("safety unknown");
+    let guessed = if added.safety_is_guess { " (guessed)" } else { "" };
+    let hidden = if row.exposed.as_deref() == Some("0") { ", hidden" } else { "" };
+    let needs = shown(&added.needs).map(|needs| format!(", {needs}")).unwrap_or_default();
+    let id = one_line(&row.rpc_method);
+    let params = one_line(&params(row.input_schema.as_deref(), row.params.as_deref()));
+    printer.data(format_args!("+ {id}({params})  {safety}{guessed}{needs}{hidden}"));
+    if let Some(line) = row.description.as_deref().and_then(|text| text.lines().next()) {
+        printer.data(format_args!("    {}", cut(line)));
+    }
+}
+
+/// The names of the parameters; `?` behind what may be left out.
+fn params(schema: Option<&str>, params: Option<&str>) -> String {
+    let parsed = |text: Option<&str>| serde_json::from_str::<Value>(text?).ok();
+    if let Some(schema) = parsed(schema) {
+        let required = schema.get("required").and_then(Value::as_array);
+        let is_required =
+            |name: &str| required.is_some_and(|required| required.iter().any(|one| one == name));
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let names = properties.into_iter().flat_map(|properties| properties.keys());
+        let names = names.map(|name| format!("{name}{}", if is_required(name) { "" } else { "?" }));
+        return names.collect::<Vec<_>>().join(", ");
+    }
+    let params = parsed(params);
+    let entries = params.as_ref().and_then(Value::as_array).into_iter().flatten();
+    let names = entries.map(|entry| match entry.get("name").unwrap_or(entry) {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    });
+    names.collect::<Vec<_>>().join(", ")
+}
+
+fn show_changed(changed: &Changed, printer: &mut Printer) {
+    printer.data(format_args!("~ {}", one_line(&changed.id)));
+    for (name, old, new) in &changed.fields {
+        printer.data(format_args!("    {name}"));
+        let (old, new) = (lines(old.as_deref()), lines(new.as_deref()));
+        let (old, new) = without_common(&old, &new);
+        show_lines("-", old, printer);
+        show_lines("+", new, printer);
+    }
+}
+
+fn show_lines(sign: &str, lines: &[String], printer: &mut Printer) {
+    for line in lines.iter().take(MAX_LINES) {
+        printer.data(format_args!("      {sign} {}", cut(line)));
+    }
+    if let Some(more) = lines.len().checked_sub(MAX_LINES).filter(|more| *more > 0) {
+        printer.data(format_args!("      {sign} … {more} more lines"));
+    }
+}
+
+/// Text by its lines, JSON by those of its readable form.
+fn lines(value: Option<&str>) -> Vec<String> {
+    let Some(text) = value else { return Vec::new() };
+    let json =
+        serde_json::from_str::<Value>(text).ok().filter(|json| json.is_object() || json.is_array());
+    let pretty = json.and_then(|json| serde_json::to_string_pretty(&json).ok());
+    pretty.as_deref().unwrap_or(text).lines().map(ToOwned::to_owned).collect()
+}
+
+/// What is between the lines that both begin with and those that both end with.
+fn without_common<'a>(old: &'a [String], new: &'a [String]) -> (&'a [String], &'a [String]) {
+    let common = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let (old, new) = (old.get(common..).unwrap_or_default(), new.get(common..).unwrap_or_default());
+    let tail = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
+    let cut = |lines: &'a [String]| lines.get(..lines.len() - tail).unwrap_or_default();
+    (cut(old), cut(new))
+}
+
+fn cut(line: &str) -> String {
+    let line = one_line(line);
+    match line.char_indices().nth(MAX_WIDTH) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+        None => line,
+    }
+}

@@ -1,0 +1,56 @@
+//! What an import wrote last of a method: the values that people may change.
+
+use std::collections::BTreeMap;
+
+use callgate_registry::ImportRow;
+use serde::{Deserialize, Serialize};
+
+use super::field::Field;
+
+/// The sections that a method needs, each with its mask as rows have it, or `closed`.
+pub(crate) type Needs = BTreeMap<String, String>;
+
+/// The values, as the source proposed them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Written {
+    /// By column.
+    fields: BTreeMap<String, String>,
+    /// `None` where the source said nothing of sections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sections: Option<Needs>,
+    #[serde(default)]
+    pub(super) safety_is_guess: bool,
+}
+
+impl Written {
+    /// Without any columns yet.
+    pub(super) fn new(sections: Option<Needs>, safety_is_guess: bool) -> Self {
+        Self { fields: BTreeMap::new(), sections, safety_is_guess }
+    }
+
+    /// What a row remembers; nothing where it was written by hand and is wrong.
+    pub(super) fn read(row: &ImportRow) -> Self {
+        serde_json::from_str(&row.written).unwrap_or_default()
+    }
+
+    pub(super) fn get(&self, field: Field) -> Option<&str> {
+        self.fields.get(field.name()).map(String::as_str)
+    }
+
+    pub(super) fn set(&mut self, field: Field, value: Option<String>) {
+        match value {
+            Some(value) => self.fields.insert(field.name().to_owned(), value),
+            None => self.fields.remove(field.name()),
+        };
+    }
+
+    /// The row that remembers it.
+    pub(super) fn row(&self, upstream: &str, id: &str, source: &str) -> ImportRow {
+        ImportRow {
+            upstream: upstream.to_owned(),
+            rpc_method: id.to_owned(),
+            source: source.to_owned(),
+            written: serde_json::to_string(self).unwrap_or_default(),
+        }
+    }
+}

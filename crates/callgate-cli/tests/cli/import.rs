@@ -1,0 +1,259 @@
+//! `callgate import` and `callgate export`, with documents of our own; `import/real.rs` has others'.
+
+mod manifest;
+mod openrpc;
+mod real;
+
+use serde_json::{Value, json};
+
+use super::support::{Place, Ran};
+
+fn registry() -> Place {
+    let place = Place::new();
+    place.ok(&["migrate"]);
+    place
+}
+
+/// A document with these methods.
+fn document(methods: &Value) -> String {
+    with_components(methods, &json!({}))
+}
+
+fn with_components(methods: &Value, components: &Value) -> String {
+    let info = json!({"title": "Pets", "version": "1"});
+    json!({"openrpc": "1.3.2", "info": info, "methods": methods, "components": components})
+        .to_string()
+}
+
+/// A method that reads, with a result.
+fn reading(name: &str, description: &str) -> Value {
+    let result = json!({"name": "result", "schema": {}});
+    json!({"name": name, "description": description, "params": [], "result": result})
+}
+
+impl Place {
+    /// Imports a document, which must succeed; what it prints as data comes back.
+    fn import(&self, document: &str, more: &[&str]) -> String {
+        self.try_import(document, more).data()
+    }
+
+    fn try_import(&self, document: &str, more: &[&str]) -> Ran {
+        self.write("openrpc.json", document);
+        let ran = self.run(&[&["import", "openrpc", "openrpc.json"], more].concat());
+        assert!(ran.0.status.success(), "{}", ran.talk());
+        ran
+    }
+
+    /// All that the registry has of methods, by id.
+    fn exported(&self) -> serde_json::Map<String, Value> {
+        let manifest: Value = serde_json::from_str(&self.ok(&["export"])).unwrap();
+        let methods = manifest["methods"].as_array().unwrap().iter();
+        methods.map(|it| (it["id"].as_str().unwrap().to_owned(), it.clone())).collect()
+    }
+
+    /// The tool of a method, which is one.
+    fn tool(&self, id: &str) -> Value {
+        let shown: Value =
+            serde_json::from_str(&self.ok(&["method", "show", id, "--json"])).unwrap();
+        shown["tool"].clone()
+    }
+}
+
+#[test]
+fn a_second_import_changes_nothing_and_a_later_one_what_is_new() {
+    let place = registry();
+    let first = document(&json!([reading("pet.get", "A pet."), reading("pet.list", "Pets.")]));
+    assert!(
+        place
+            .import(&first, &[])
+            .ends_with("2 added, 0 changed, 0 removed, 0 hidden, 0 kept, 0 refused, 0 unchanged\n")
+    );
+    let before = place.ok(&["export"]);
+    insta::assert_snapshot!(place.import(&first, &[]), @"
+    nothing changed
+    0 added, 0 changed, 0 removed, 0 hidden, 0 kept, 0 refused, 2 unchanged
+    ");
+    assert_eq!(place.ok(&["export"]), before);
+    let second = document(&json!([
+        reading("pet.get", "A pet, by its number."),
+        reading("pet.list", "Pets."),
+        reading("pet.find", "Pets that are like this."),
+    ]));
+    let said = place.import(&second, &[]);
+    assert!(said.starts_with("1 added, 1 changed, 0 removed"), "{said}");
+    assert_eq!(place.exported()["pet.get"]["description"], "A pet, by its number.");
+}
+
+#[test]
+fn what_people_changed_stays_and_is_said() {
+    let place = registry();
+    place.ok(&["section", "add", "vet"]);
+    let all = ["pet.a", "pet.b", "pet.c", "pet.d", "pet.e"];
+    let of = |text: &str| document(&all.iter().map(|id| reading(id, text)).collect());
+    place.import(&of("One."), &["--section", "pets:read"]);
+    place.ok(&["method", "edit", "pet.a", "--title", "Mine"]);
+    place.ok(&["method", "edit", "pet.b", "--description", "Mine."]);
+    place.ok(&["method", "edit", "pet.c", "--destructive"]);
+    place.ok(&["method", "edit", "pet.d", "--section", "vet:execute"]);
+    place.ok(&["method", "edit", "pet.e", "--hidden"]);
+    let said = place.import(&of("Two."), &["--section", "pets:read"]);
+    insta::assert_snapshot!(said, @"
+    kept     pet.a: title, changed by hand
+    kept     pet.b: description, changed by hand
+    kept     pet.c: safety, changed by hand
+    kept     pet.d: sections, changed by hand
+    kept     pet.e: exposed, changed by hand
+    0 added, 4 changed, 0 removed, 0 hidden, 5 kept, 0 refused, 1 unchanged
+    ");
+    let methods = place.exported();
+    assert_eq!(methods["pet.a"]["title"], "Mine");
+    assert_eq!(methods["pet.b"]["description"], "Mine.");
+    assert_eq!(methods["pet.c"]["safety"], "destructive");
+    assert_eq!(methods["pet.d"]["sections"], json!({"vet": "execute"}));
+    assert_eq!(methods["pet.e"]["exposed"], false);
+    for id in ["pet.a", "pet.c", "pet.d", "pet.e"] {
+        assert_eq!(methods[id]["description"], "Two.", "{id}: what they left is the source's");
+    }
+    assert!(place.import(&of("Two."), &["--section", "pets:read"]).contains("nothing changed"));
+    // Without `--section` the import says nothing of sections, and opens nothing.
+    place.import(&of("Three."), &[]);
+    assert_eq!(place.exported()["pet.a"]["sections"], json!({"pets": "read"}));
+}
+
+#[test]
+fn what_a_source_no_longer_has_is_hidden_and_comes_back_or_is_pruned() {
+    let place = registry();
+    let one = reading("pet.get", "A pet.");
+    let both = document(&json!([one, reading("pet.old", "An old pet.")]));
+    let alone = document(&json!([one]));
+    place.ok(&["method", "add", "pet.mine", "--read-only"]);
+    place.import(&both, &["--section", "pets"]);
+    let said = place.import(&alone, &[]);
+    assert!(said.contains("removed  pet.old: hidden; `--prune` deletes\n"), "{said}");
+    assert_eq!(place.exported()["pet.old"]["exposed"], false);
+    assert!(place.import(&alone, &[]).contains("nothing changed"));
+    assert!(place.import(&both, &[]).contains("1 changed"));
+    let back = &place.exported()["pet.old"];
+    assert_eq!((&back["exposed"], &back["sections"]["pets"]), (&json!(true), &json!("write")));
+    // Others' methods, and another document's, are none of its business.
+    let other = both.replace("Pets", "Cats").replace("pet.", "cat.");
+    assert!(place.import(&other, &[]).contains("2 added, 0 changed, 0 removed"));
+    assert!(place.import(&alone, &["--prune"]).contains("removed  pet.old: deleted\n"));
+    let left: Vec<String> = place.exported().keys().cloned().collect();
+    assert_eq!(left, ["cat.get", "cat.old", "pet.get", "pet.mine"]);
+}
+
+#[test]
+fn a_dry_run_shows_what_would_change_and_writes_nothing() {
+    let place = registry();
+    let get = |schema: Value| {
+        let id = json!({"name": "id", "required": true, "schema": schema});
+        let result = json!({"name": "pet", "schema": {}});
+        json!({"name": "pet.get", "summary": "A pet.", "params": [id], "result": result})
+    };
+    let old = document(&json!([get(json!({"type": "integer"})), reading("pet.gone", "")]));
+    let new = document(&json!([
+        get(json!({"type": "integer", "minimum": 1})),
+        reading("pet.list", "All pets.\nOr some."),
+        {"name": "pet.remove", "params": [{"name": "why"}], "result": {"name": "ok"}},
+        {"name": "pet.odd", "params": [{"name": "a"}, {"name": "a"}]},
+        {"name": "pet.past", "params": [], "deprecated": true, "result": {"name": "ok"}},
+    ]));
+    place.import(&old, &[]);
+    let before = place.ok(&["export"]);
+    let ran = place.try_import(&new, &["--dry-run", "--section", "pets"]);
+    insta::assert_snapshot!(ran.data());
+    assert!(ran.talk().contains("nothing was written"), "{}", ran.talk());
+    assert_eq!(place.ok(&["export"]), before);
+}
+
+#[test]
+fn patterns_select_and_exclude_and_what_they_leave_stays() {
+    let place = registry();
+    let all = document(&json!([
+        reading("pet.get", ""),
+        reading("pet.list", ""),
+        reading("user.get", ""),
+        reading("user.list", ""),
+    ]));
+    let ran =
+        place.try_import(&all, &["--select", "pet.*", "--select", "user.*", "--exclude", "*.list"]);
+    assert!(ran.data().contains("2 added"), "{}", ran.data());
+    assert!(ran.data().contains("2 not selected"), "{}", ran.data());
+    let ids: Vec<String> = place.exported().keys().cloned().collect();
+    assert_eq!(ids, ["pet.get", "user.get"]);
+    let said = place.import(&document(&json!([reading("pet.get", "")])), &["--select", "pet.*"]);
+    assert!(said.contains("nothing changed"), "user.get is not meant: {said}");
+    let ran = place.try_import(&all, &["--select", "cat.*"]);
+    assert!(ran.talk().contains("note: no method is like `cat.*`"), "{}", ran.talk());
+}
+
+#[test]
+fn a_section_without_a_mask_is_read_for_what_reads_and_write_for_the_rest() {
+    let place = registry();
+    let all = json!([reading("pet.get", ""), reading("pet.delete", ""), reading("pet.feed", "")]);
+    place.import(&document(&all), &["--section", "pets", "--section", "audit:execute"]);
+    let methods = place.exported();
+    for (id, mask) in [("pet.get", "read"), ("pet.delete", "write"), ("pet.feed", "write")] {
+        assert_eq!(methods[id]["sections"], json!({"audit": "execute", "pets": mask}), "{id}");
+    }
+    for wrong in ["pets:none", "pets:all", ""] {
+        let ran = place.run(&["import", "openrpc", "openrpc.json", "--section", wrong]);
+        assert_eq!(ran.failure().0, 2, "{wrong}");
+    }
+}
+
+#[test]
+fn d8_safety_is_guessed_marked_and_never_read_only_where_unsure() {
+    let place = registry();
+    let all = json!([
+        reading("pet.get", ""),
+        reading("pet.delete", ""),
+        reading("pet.feed", "Returns whether it ate."),
+        {"name": "pet.poke", "result": {"name": "ok"}, "x-annotations": {"readOnlyHint": true}},
+    ]);
+    let ran = place.try_import(&document(&all), &[]);
+    assert!(ran.talk().contains("the safety of 2 methods is a guess"), "{}", ran.talk());
+    let methods = place.exported();
+    let safety = |id: &str| methods[id]["safety"].as_str().unwrap().to_owned();
+    assert_eq!(
+        ["pet.get", "pet.delete", "pet.feed", "pet.poke"].map(safety),
+        ["read_only", "destructive", "unknown", "read_only"]
+    );
+    assert_eq!(place.tool("pet.feed")["annotations"]["destructiveHint"], true);
+    let is_marked = |id: &str| place.ok(&["method", "show", id]).contains("a guess of the import");
+    assert!(is_marked("pet.get") && is_marked("pet.delete") && !is_marked("pet.poke"));
+    place.ok(&["method", "edit", "pet.get", "--destructive"]);
+    assert!(!is_marked("pet.get"), "a person said it");
+}
+
+#[test]
+fn d18_an_id_that_another_upstream_has_is_refused_and_one_of_the_same_is_adopted() {
+    let place = registry();
+    place.ok(&["method", "add", "pet.get", "--upstream", "zoo", "--read-only"]);
+    place.ok(&["method", "add", "pet.list", "--title", "Mine", "--param", "int $page"]);
+    let all = document(&json!([reading("pet.get", "A."), reading("pet.list", "B.")]));
+    let said = place.import(&all, &[]);
+    assert!(
+        said.contains("refused  pet.get: upstream `zoo` has a method of that name\n"),
+        "{said}"
+    );
+    assert!(said.contains("kept     pet.list: title, changed by hand\n"), "{said}");
+    let list = &place.exported()["pet.list"];
+    assert_eq!((&list["title"], &list["description"]), (&json!("Mine"), &json!("B.")));
+    assert!(list.get("params").is_none(), "what it takes is the document's to say: {list}");
+    let ran = place.run(&["import", "openrpc", "openrpc.json", "--upstream", "local"]);
+    insta::assert_debug_snapshot!(ran.failure(), @r#"
+    (
+        1,
+        "callgate: `local` is the upstream of functions in the program itself\nhint: name another with `--upstream`\n",
+    )
+    "#);
+}
+
+#[test]
+fn a_registry_of_an_older_program_is_told_so() {
+    let place = registry();
+    place.sql("callgate.db", "DELETE FROM callgate_migrations WHERE version > 3");
+    insta::assert_debug_snapshot!(place.run(&["export"]).failure().1, @r#""callgate: cannot open the registry `sqlite:callgate.db`: the registry has version 3, this program needs 4\nhint: bring it up to date with `callgate migrate`\n""#);
+}

@@ -1,0 +1,148 @@
+//! Manifests, and what is exported.
+
+use serde_json::{Value, json};
+
+use super::super::support::Place;
+use super::registry;
+
+const MANIFEST: &str = r#"
+name = "shop"
+upstream = "php"
+
+[[methods]]
+id = "order.get"
+title = "Get an order"
+description = "Looks up an order."
+params = ["int $id", { name = "details", type = "bool", default = false, description = "All of it." }]
+returns = "Order"
+sections = { orders = "read" }
+
+[[methods]]
+id = "order.cancel"
+safety = "destructive"
+params_by = "position"
+sections = { orders = "write", audit = "execute" }
+annotations = { category = "orders" }
+tool_name = "cancel"
+
+[methods.input_schema]
+type = "object"
+required = ["z"]
+[methods.input_schema.properties.z]
+type = "integer"
+[methods.input_schema.properties.a]
+type = "string"
+
+[[methods]]
+id = "order.old"
+deprecated = true
+upstream = "legacy"
+sections = {}
+
+[types.Order]
+fields = [{ name = "id", type = "int" }, { name = "lines", type = "string[]", optional = true }]
+"#;
+
+fn import(place: &Place, text: &str) -> String {
+    place.write("manifest", text);
+    place.ok(&["import", "manifest", "manifest"])
+}
+
+#[test]
+fn a_manifest_says_all_that_the_registry_can_hold() {
+    let place = registry();
+    let said = import(&place, MANIFEST);
+    assert!(
+        said.ends_with("3 added, 0 changed, 0 removed, 1 hidden, 0 kept, 0 refused, 0 unchanged\n"),
+        "{said}"
+    );
+    insta::assert_json_snapshot!(place.tool("order.get"));
+    let order: Vec<String> = place.tool("order.cancel")["inputSchema"]["properties"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .cloned()
+        .collect();
+    assert_eq!(order, ["z", "a"], "the order counts by position");
+    insta::assert_snapshot!(place.ok(&["export"]));
+}
+
+#[test]
+fn a_round_trip_changes_nothing() {
+    let place = registry();
+    import(&place, MANIFEST);
+    assert!(import(&place, MANIFEST).contains("nothing changed"));
+    let manifest = place.ok(&["export"]);
+    let said = import(&place, &manifest);
+    assert!(said.contains("nothing changed"), "{said}");
+    assert_eq!(place.ok(&["export"]), manifest);
+    let other = registry();
+    assert!(import(&other, &manifest).contains("3 added"));
+    assert_eq!(other.ok(&["export"]), manifest);
+    assert_eq!(other.ok(&["method", "list"]), place.ok(&["method", "list"]));
+}
+
+#[test]
+fn rows_that_others_wrote_survive_a_round_trip() {
+    let place = registry();
+    place.sql(
+        "callgate.db",
+        r#"INSERT INTO sections (id, caption, ident) VALUES (1, 'Users', 'users'), (2, 'Log', 'log');
+           INSERT INTO section_actions (id_section, plugin, method, mask) VALUES (1, 'Users', 'get', 4);
+           INSERT INTO rpc_methods (plugin, method, rpc_method, params, params_types, defaults, sections)
+           VALUES ('Users', 'get', 'user.get', '["$id", "$all"]', '["int", null]', '{"all": null}', 'users,log');
+           INSERT INTO rpc_methods (rpc_method, annotations, title) VALUES ('plain', '[]', ' ');
+           INSERT INTO rpc_methods (rpc_method, params) VALUES ('broken', '{');
+           INSERT INTO rpc_methods (rpc_method) VALUES ('plain');
+           INSERT INTO rpc_methods (rpc_method, upstream, title) VALUES ('code', 'local', 'Overlay');"#,
+    );
+    let ran = place.run(&["export"]);
+    insta::assert_snapshot!(ran.talk());
+    let manifest = ran.data();
+    let said = import(&place, &manifest);
+    assert!(said.contains("nothing changed"), "{said}");
+    let other = registry();
+    let said = import(&other, &manifest);
+    assert!(said.contains("3 added"), "{said}");
+    let needs = |place: &Place| place.exported()["user.get"]["sections"].clone();
+    assert_eq!(needs(&other), json!({"log": "closed", "users": "write"}));
+    assert_eq!(needs(&other), needs(&place));
+}
+
+#[test]
+fn a_wrong_manifest_is_told_with_its_place() {
+    let place = registry();
+    let mut told = String::new();
+    for wrong in [
+        "methods = 1",
+        "[[methods]]\nid = \"a\"\nsaftey = \"read_only\"",
+        "[[methods]]\nid = \"a\"\nsections = { x = \"all\" }",
+        "{\"methods\": [{}]}",
+        "[[methods]]\nid = ",
+    ] {
+        place.write("manifest", wrong);
+        let (code, talk) = place.run(&["import", "manifest", "manifest"]).failure();
+        assert_eq!(code, 1);
+        told.push_str(&talk);
+    }
+    insta::assert_snapshot!(told);
+    let said = import(
+        &place,
+        r#"{"methods": [{"id": "a", "params": ["int|"]}, {"id": "b", "params": [{"nom": 1}]}, {"id": "c"}]}"#,
+    );
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn an_openrpc_document_is_exported_and_taken_back() {
+    let place = registry();
+    import(&place, MANIFEST);
+    let document = place.ok(&["export", "--format", "openrpc", "--upstream", "php"]);
+    insta::assert_snapshot!(document);
+    let parsed: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(parsed["methods"].as_array().unwrap().len(), 2);
+    let all = place.ok(&["export", "--format", "openrpc"]);
+    let other = registry();
+    assert!(other.import(&all, &["--output-schemas"]).contains("3 added"));
+    assert_eq!(other.ok(&["export", "--format", "openrpc"]), all);
+}

@@ -1,0 +1,283 @@
+//! What is read from OpenRPC documents.
+
+use serde_json::{Value, json};
+
+use super::{document, reading, registry, with_components};
+
+fn with_params(params: &Value) -> Value {
+    json!({"name": "m", "params": params, "result": {"name": "r", "schema": {"type": "string"}}})
+}
+
+#[test]
+fn d3_d4_parameters_become_an_input_schema_in_their_order_with_names_that_clients_take() {
+    let place = registry();
+    let method = with_params(&json!([
+        {"name": "Transaction hash", "required": true, "description": "Which.",
+         "schema": {"type": "string", "description": "A hash."}},
+        {"name": "at", "summary": "When.", "schema": {"$schema": "x", "type": "integer", "format": "int64"}},
+        {"name": "any", "schema": true},
+    ]));
+    place.import(&document(&json!([method])), &[]);
+    let tool = place.tool("m");
+    insta::assert_json_snapshot!(tool["inputSchema"]);
+    assert!(tool.get("outputSchema").is_none(), "D7: only when asked for");
+}
+
+#[test]
+fn d40_without_param_structure_by_position() {
+    let place = registry();
+    let with = |name: &str, structure: Option<&str>| {
+        let mut method = reading(name, "");
+        if let Some(structure) = structure {
+            method["paramStructure"] = json!(structure);
+        }
+        method
+    };
+    let all = json!([
+        with("none", None),
+        with("position", Some("by-position")),
+        with("name", Some("by-name")),
+        with("either", Some("either")),
+        with("wrong", Some("sideways")),
+    ]);
+    let said = place.import(&document(&all), &[]);
+    assert!(said.contains("refused  wrong: `paramStructure`: expected `by-name`"), "{said}");
+    let methods = place.exported();
+    let by = |id: &str| methods[id].get("params_by").cloned().unwrap_or_default();
+    assert_eq!((by("none"), by("position")), (json!("position"), json!("position")));
+    assert_eq!((by("name"), by("either")), (json!("name"), Value::Null));
+}
+
+#[test]
+fn references_are_resolved_in_every_place_and_inlined() {
+    let place = registry();
+    let components = json!({
+        "schemas": {
+            "Id": {"type": "integer", "minimum": 1},
+            "Pet~1s <x>": {"type": "object", "properties": {"id": {"$ref": "#/components/schemas/Id"}}},
+        },
+        "contentDescriptors": {
+            "Pet": {"name": "pet", "required": true, "schema": {"$ref": "#/components/schemas/Pet~01s%20%3Cx%3E"}},
+        },
+        "methods": {"Save": {
+            "name": "pet.save",
+            "params": [{"$ref": "#/components/contentDescriptors/Pet"}],
+            "result": {"$ref": "#/components/contentDescriptors/Pet"},
+            "errors": [{"$ref": "#/components/errors/Gone"}, {"code": 2, "message": "Closed"}],
+            "tags": [{"$ref": "#/components/tags/Care"}, {"name": "daily"}],
+            "examples": [{"$ref": "#/components/examplePairingObjects/One"}],
+        }},
+        "errors": {"Gone": {"code": 1, "message": "No such pet"}},
+        "tags": {"Care": {"name": "care"}},
+        "examplePairingObjects": {"One": {"params": [{"name": "pet", "value": {"id": 7}}]}},
+    });
+    let methods = json!([{"$ref": "#/components/methods/Save"}]);
+    place.import(&with_components(&methods, &components), &["--output-schemas"]);
+    insta::assert_json_snapshot!(place.tool("pet.save"));
+}
+
+#[test]
+fn recursive_and_exploding_definitions_end() {
+    let place = registry();
+    let mut schemas = serde_json::Map::new();
+    for level in 0..60 {
+        let next = json!({"$ref": format!("#/components/schemas/L{}", level + 1)});
+        let both = json!({"type": "object", "properties": {"a": next, "b": next}});
+        schemas.insert(format!("L{level}"), both);
+    }
+    schemas.insert("L60".to_owned(), json!({"type": "string"}));
+    schemas.insert(
+        "Tree".to_owned(),
+        json!({"type": "array", "items": {"$ref": "#/components/schemas/Tree"}}),
+    );
+    schemas.insert("A".to_owned(), json!({"$ref": "#/components/schemas/B"}));
+    schemas.insert("B".to_owned(), json!({"$ref": "#/components/schemas/A"}));
+    for number in 0..1100 {
+        let next = json!({"$ref": format!("#/components/schemas/Chain{}", number + 1)});
+        schemas.insert(format!("Chain{number}"), json!({"properties": {"next": next}}));
+    }
+    schemas.insert("Chain1100".to_owned(), json!({}));
+    let of = |name: &str| {
+        let schema = json!({"$ref": format!("#/components/schemas/{name}")});
+        let mut method = with_params(&json!([{"name": "p", "schema": schema}]));
+        method["name"] = json!(name);
+        method
+    };
+    let circle = json!({"$ref": "#/components/methods/X"});
+    let methods = json!([of("L0"), of("Tree"), of("A"), of("Chain0"), of("Chain1070"), circle]);
+    let components = json!({"schemas": schemas, "methods": {"X": circle}});
+    let said = place.import(&with_components(&methods, &components), &[]);
+    assert!(said.contains("refused  Chain0: params: the schema needs more than 1000"), "{said}");
+    assert!(
+        said.contains(
+            "refused  methods[5]: `$ref` to `#/components/methods/X`, which leads in a circle"
+        ),
+        "{said}"
+    );
+    for id in ["L0", "Tree", "A", "Chain1070"] {
+        let schema = place.tool(id)["inputSchema"].clone();
+        assert!(jsonschema::draft202012::new(&schema).is_ok(), "{id}: {schema}");
+        assert!(schema.to_string().len() < 100_000, "{id}");
+    }
+    let tree = place.tool("Tree")["inputSchema"].clone();
+    assert_eq!(tree["$defs"]["Tree"]["items"], json!({"$ref": "#/$defs/Tree"}));
+}
+
+#[test]
+fn nothing_outside_of_the_document_is_read() {
+    let place = registry();
+    place.write("other.json", r#"{"secret": {"type": "string"}}"#);
+    let of = |name: &str, reference: &str| {
+        let mut method =
+            with_params(&json!([{"name": "p", "schema": {"items": {"$ref": reference}}}]));
+        method["name"] = json!(name);
+        method
+    };
+    let mut foreign_result = reading("result", "");
+    foreign_result["result"] = json!({"name": "r", "schema": {"$ref": "other.json#/secret"}});
+    foreign_result["errors"] = json!([{"$ref": "other.json#/secret"}]);
+    let all = json!([
+        of("file", "other.json#/secret"),
+        of("host", "http://127.0.0.1:1/x.json"),
+        of("nowhere", "#/components/schemas/None"),
+        of("anchor", "#name"),
+        {"$ref": "other.json#/method"},
+        foreign_result,
+    ]);
+    insta::assert_snapshot!(place.import(&document(&all), &[]));
+    let ids: Vec<String> = place.exported().keys().cloned().collect();
+    assert_eq!(ids, ["result"], "what is not needed need not be there");
+    assert!(
+        place.import(&document(&all), &["--output-schemas"]).contains("refused  result: result:")
+    );
+}
+
+#[test]
+fn a_schema_of_its_own_inside_of_a_document_is_read_in_any_draft() {
+    let place = registry();
+    let schema = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": "http://127.0.0.1/pet.json",
+        "type": "object",
+        "required": true,
+        "properties": {
+            "pair": {"type": "array", "items": [{"type": "string"}, {"$ref": "#/definitions/Age"}], "additionalItems": false},
+            "age": {"$ref": "#/definitions/Age"},
+            "$ref": {"type": "string", "const": {"$ref": "data"}},
+        },
+        "dependencies": {"age": ["pair"], "pair": {"required": ["age"]}},
+        "definitions": {"Age": {"type": "number", "minimum": 0, "exclusiveMinimum": true}},
+    });
+    place
+        .import(&document(&json!([with_params(&json!([{"name": "pet", "schema": schema}]))])), &[]);
+    let schema = place.tool("m")["inputSchema"].clone();
+    insta::assert_json_snapshot!(schema["properties"]["pet"]);
+    jsonschema::draft202012::new(&schema).unwrap();
+}
+
+#[test]
+fn d40_deprecated_and_without_a_result_are_hidden_and_rpc_is_never_a_tool() {
+    let place = registry();
+    let mut old = reading("old", "");
+    old["deprecated"] = json!(true);
+    let all = json!([
+        old,
+        {"name": "fire", "params": []},
+        {"name": "forget", "params": [], "result": null},
+        reading("rpc.discover", ""),
+        reading("twice", "One."),
+        reading("twice", "Two."),
+    ]);
+    insta::assert_snapshot!(place.import(&document(&all), &[]));
+    let methods = place.exported();
+    for id in ["old", "fire", "forget"] {
+        assert_eq!(methods[id]["exposed"], false, "{id}");
+    }
+    assert_eq!(methods["twice"]["description"], "One.");
+    assert!(!methods.contains_key("rpc.discover"));
+}
+
+#[test]
+fn d7_output_schemas_only_when_asked_for() {
+    let place = registry();
+    let all = document(&json!([with_params(&json!([])), reading("anything", "")]));
+    place.import(&all, &[]);
+    assert!(place.tool("m").get("outputSchema").is_none());
+    assert!(place.import(&all, &["--output-schemas"]).contains("1 changed"));
+    assert_eq!(place.tool("m")["outputSchema"], json!({"type": "string"}));
+    assert!(place.tool("anything").get("outputSchema").is_none(), "`{{}}` promises nothing");
+}
+
+#[test]
+fn texts_are_joined_and_servers_told() {
+    let place = registry();
+    let result = json!({"name": "r"});
+    let of = |name: &str, summary: &str, description: &str| json!({"name": name, "summary": summary, "description": description, "result": result});
+    let mut whole: Value = serde_json::from_str(&document(&json!([
+        of("both", "Short.", "And long."),
+        of("same", "Long", "Long and more."),
+        of("one", "", "Only this."),
+    ])))
+    .unwrap();
+    whole["servers"] = json!([
+        {"name": "main", "url": "http://127.0.0.1:9/rpc"}, {"url": "{x}"}, {"name": "none"},
+    ]);
+    let talk = place.try_import(&whole.to_string(), &[]).talk();
+    assert!(talk.contains("server: http://127.0.0.1:9/rpc (main)\nserver: {x}\n"), "{talk}");
+    let methods = place.exported();
+    let text = |id: &str| methods[id]["description"].as_str().unwrap().to_owned();
+    assert_eq!(
+        ["both", "same", "one"].map(text),
+        ["Short.\n\nAnd long.", "Long and more.", "Only this."]
+    );
+}
+
+#[test]
+fn every_version_is_read() {
+    for version in ["1.0.0-rc1", "1.0.0", "1.2.4", "1.2.6", "1.3.2", "1.4.1", "2.0"] {
+        let place = registry();
+        let document = document(&json!([reading("a", "")])).replace("1.3.2", version);
+        assert!(place.import(&document, &[]).contains("1 added"), "{version}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place_and_nothing_is_written() {
+    let place = registry();
+    let mut told = String::new();
+    for wrong in [
+        "",
+        "{\"openrpc\": \"1.0.0\",\n \"methods\": [}",
+        "[]",
+        "{\"swagger\": \"2.0\"}",
+        "{\"openrpc\": \"1.0.0\"}",
+        "{\"openrpc\": \"1.0.0\", \"methods\": {}}",
+        &format!(
+            "{{\"openrpc\": \"1.0.0\", \"methods\": {}1{}}}",
+            "[".repeat(500),
+            "]".repeat(500)
+        ),
+    ] {
+        place.write("openrpc.json", wrong);
+        let (code, talk) = place.run(&["import", "openrpc", "openrpc.json"]).failure();
+        assert_eq!(code, 1);
+        told.push_str(&talk);
+    }
+    let (_, talk) = place.run(&["import", "openrpc", "none.json"]).failure();
+    told.push_str(&talk);
+    insta::assert_snapshot!(told);
+    let all = json!([
+        7,
+        {},
+        {"name": "", "params": []},
+        {"name": "params", "params": {}},
+        {"name": "param", "params": [1]},
+        {"name": "unnamed", "params": [{"schema": {}}]},
+        {"name": "schema", "params": [{"name": "a", "schema": 1}]},
+        {"name": "type", "params": [{"name": "a", "schema": {"type": "any"}}]},
+        {"name": "dynamic", "params": [{"name": "a", "schema": {"$dynamicRef": "#a"}}]},
+        {"name": "bad\u{7}name", "params": []},
+    ]);
+    insta::assert_snapshot!(place.import(&document(&all), &[]));
+    assert!(place.exported().is_empty());
+}

@@ -1,0 +1,81 @@
+//! Documents that others wrote. They are not a part of the project: where they are not beside it,
+//! there is nothing to check. `CALLGATE_OPENRPC_DOCUMENTS` names another directory.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::registry;
+
+/// File, methods in it, those that are refused since they refer to other files.
+const DOCUMENTS: [(&str, usize, usize); 5] = [
+    ("ethereum-execution-apis.json", 86, 0),
+    ("filecoin-lotus-gateway.json", 109, 0),
+    ("starknet-api.json", 25, 0),
+    ("starknet-wallet.json", 16, 8),
+    ("starknet-ws.json", 12, 11),
+];
+
+#[expect(clippy::print_stdout, reason = "a test that checks nothing says so")]
+fn documents() -> Vec<(PathBuf, usize, usize)> {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/openrpc");
+    let named = std::env::var_os("CALLGATE_OPENRPC_DOCUMENTS").map(PathBuf::from);
+    let directory = named.unwrap_or_else(|| PathBuf::from(beside));
+    if !directory.is_dir() {
+        println!("no OpenRPC documents at {}: nothing is checked", directory.display());
+        return Vec::new();
+    }
+    DOCUMENTS.map(|(file, methods, refused)| (directory.join(file), methods, refused)).into()
+}
+
+fn references(schema: &Value, found: &mut Vec<String>) {
+    match schema {
+        Value::Object(members) => {
+            found.extend(members.get("$ref").and_then(Value::as_str).map(ToOwned::to_owned));
+            members.values().for_each(|member| references(member, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn d40_every_valid_method_of_real_documents_is_imported_and_survives_a_round_trip() {
+    for (file, methods, refused) in documents() {
+        let place = registry();
+        let file = file.display().to_string();
+        let said = place.ok(&["import", "openrpc", &file]);
+        let counts = format!(
+            "{} added, 0 changed, 0 removed, 0 hidden, 0 kept, {refused} refused",
+            methods - refused
+        );
+        assert!(said.contains(&counts), "{file}: {said}");
+        assert_eq!(said.matches("outside of the document").count(), refused, "{file}");
+        assert!(place.ok(&["import", "openrpc", &file]).contains("nothing changed"), "{file}");
+        let imported = place.exported();
+        assert_eq!(imported.len(), methods - refused);
+        for (id, method) in &imported {
+            let schema = &method["input_schema"];
+            assert!(jsonschema::draft202012::new(schema).is_ok(), "{id}");
+            let mut found = Vec::new();
+            references(schema, &mut found);
+            let leads = |it: &String| schema.pointer(it.trim_start_matches('#')).is_some();
+            assert!(found.iter().all(leads), "{id}: {found:?}");
+        }
+        let listed = place.ok(&["method", "list"]);
+        assert!(!listed.contains("quarantined"), "{file}");
+        assert!(place.run(&["import", "openrpc", &file, "--output-schemas"]).0.status.success());
+        place.ok(&["import", "openrpc", &file]);
+        // Either form, into the same registry and into an empty one.
+        let document = place.ok(&["export", "--format", "openrpc"]);
+        assert!(place.import(&document, &[]).contains("nothing changed"), "{file}");
+        let other = registry();
+        other.import(&document, &[]);
+        assert_eq!(other.exported(), imported, "{file}");
+        let manifest = place.ok(&["export"]);
+        let other = registry();
+        other.write("manifest", &manifest);
+        other.ok(&["import", "manifest", "manifest"]);
+        assert_eq!(other.exported(), imported, "{file}");
+    }
+}
