@@ -151,7 +151,7 @@ fn d3_properties_of_a_whole_schema_are_renamed_too() {
     let plan = crate::arguments::CallPlan::compile(&check).unwrap();
     let arguments = r#"{"Transaction_hash_2":"0x1"}"#;
     let arguments: &serde_json::value::RawValue = serde_json::from_str(arguments).unwrap();
-    let params = plan.params(Some(arguments), crate::ParamStyle::Named).unwrap();
+    let params = plan.params(Some(arguments), ParamStyle::Named).unwrap();
     assert_eq!(params.get(), r#"{"Transaction hash":"0x1"}"#);
 }
 

@@ -68,6 +68,28 @@ fn a_manifest_says_all_that_the_registry_can_hold() {
 }
 
 #[test]
+fn the_schema_of_the_form_takes_manifests_and_finds_mistakes() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/manifest.schema.json");
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let schema = jsonschema::draft202012::new(&schema).unwrap();
+    let written: Value = toml::from_str(MANIFEST).unwrap();
+    assert!(schema.is_valid(&written), "{:?}", schema.iter_errors(&written).next());
+    let place = registry();
+    import(&place, MANIFEST);
+    let exported: Value = serde_json::from_str(&place.ok(&["export"])).unwrap();
+    assert!(schema.is_valid(&exported), "{:?}", schema.iter_errors(&exported).next());
+    for wrong in [
+        json!({"methods": [{}]}),
+        json!({"methods": [{"id": "a", "saftey": "read_only"}]}),
+        json!({"methods": [{"id": "a", "params": [{"name": "x", "typ": "int"}]}]}),
+        json!({"methods": [{"id": "a", "sections": {"x": "all"}}]}),
+        json!({"types": {"A": {"fields": [{}]}}}),
+    ] {
+        assert!(!schema.is_valid(&wrong), "{wrong}");
+    }
+}
+
+#[test]
 fn a_round_trip_changes_nothing() {
     let place = registry();
     import(&place, MANIFEST);
