@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::anything;
 use crate::percent::decoded;
-use crate::schema::walk::{Holds, for_each_schema, holds};
+use crate::schema::walk::{for_each_schema, for_each_schema_mut};
 use crate::tool::portable;
 
 /// Where a schema keeps its definitions, in the words of its drafts.
@@ -255,26 +255,11 @@ fn references(schema: &Value) -> Option<Vec<&str>> {
 }
 
 fn for_each_reference_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut String)) {
-    match schema {
-        Value::Object(map) => {
-            for (keyword, value) in map {
-                match (holds(keyword), value) {
-                    (Holds::Data, _) => {}
-                    (_, Value::String(reference)) if REFERENCES.contains(&keyword.as_str()) => {
-                        visit(reference);
-                    }
-                    (Holds::ByName, Value::Object(named)) => {
-                        named.values_mut().for_each(|schema| for_each_reference_mut(schema, visit));
-                    }
-                    (_, value) => for_each_reference_mut(value, visit),
-                }
+    for_each_schema_mut(schema, &mut |map| {
+        for keyword in REFERENCES {
+            if let Some(Value::String(reference)) = map.get_mut(keyword) {
+                visit(reference);
             }
         }
-        Value::Array(items) => {
-            for item in items {
-                for_each_reference_mut(item, visit);
-            }
-        }
-        _ => {}
-    }
+    });
 }

@@ -8,7 +8,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::inline::inline;
-use super::walk::{Holds, holds};
+use super::walk::for_each_schema_mut;
 use crate::method::{DefinitionError, compile};
 
 /// The schema of all arguments of a function, whose fields they are: as it is checked, and as it is
@@ -30,7 +30,7 @@ pub(crate) fn input<A: JsonSchema>() -> (Value, Value) {
         }
     }
     let mut check = schema.clone();
-    bound_integers(&mut check);
+    for_each_schema_mut(&mut check, &mut bound_integers);
     let properties = check.get_mut("properties").and_then(Value::as_object_mut);
     for property in properties.into_iter().flat_map(Map::values_mut) {
         property.as_object_mut().and_then(|property| property.shift_remove("default"));
@@ -62,30 +62,16 @@ fn is_result(root: &Map<String, Value>) -> bool {
 }
 
 /// JSON Schema knows no widths: what does not fit would pass the check, and fail where it is read.
-fn bound_integers(schema: &mut Value) {
-    let map = match schema {
-        Value::Object(map) => map,
-        Value::Array(items) => return items.iter_mut().for_each(bound_integers),
-        _ => return,
-    };
-    let (low, high) = match map.get("format").and_then(Value::as_str) {
+fn bound_integers(schema: &mut Map<String, Value>) {
+    let (low, high) = match schema.get("format").and_then(Value::as_str) {
         Some("int32") => (json!(i32::MIN), json!(i32::MAX)),
         Some("uint32") => (json!(0), json!(u32::MAX)),
         Some("int64" | "int") => (json!(i64::MIN), json!(i64::MAX)),
         Some("uint64" | "uint") => (json!(0), json!(u64::MAX)),
-        _ => (Value::Null, Value::Null),
+        _ => return,
     };
-    if high.is_number() {
-        map.entry("minimum").or_insert(low);
-        map.entry("maximum").or_insert(high);
-    }
-    for (keyword, value) in map {
-        match (holds(keyword), value) {
-            (Holds::Data, _) => {}
-            (Holds::ByName, Value::Object(named)) => named.values_mut().for_each(bound_integers),
-            (_, value) => bound_integers(value),
-        }
-    }
+    schema.entry("minimum").or_insert(low);
+    schema.entry("maximum").or_insert(high);
 }
 
 /// A default that its own schema refuses is not shown: infinity, which is null in JSON, or what is
@@ -114,28 +100,16 @@ fn schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
         root.insert("$defs".to_owned(), Value::Object(definitions));
     }
     let mut schema = inline(schema);
-    list_choices(&mut schema);
+    for_each_schema_mut(&mut schema, &mut list_choices);
     schema
 }
 
 /// What schemars writes for an enum whose variants have doc comments is a union of constants, which many
 /// clients do not understand: it becomes a list of choices, and what is said of them moves to the
 /// description.
-fn list_choices(schema: &mut Value) {
-    let map = match schema {
-        Value::Object(map) => map,
-        Value::Array(items) => return items.iter_mut().for_each(list_choices),
-        _ => return,
-    };
-    if let Some(choices) = Choices::of(map) {
-        choices.write(map);
-    }
-    for (keyword, value) in map {
-        match (holds(keyword), value) {
-            (Holds::Data, _) => {}
-            (Holds::ByName, Value::Object(named)) => named.values_mut().for_each(list_choices),
-            (_, value) => list_choices(value),
-        }
+fn list_choices(schema: &mut Map<String, Value>) {
+    if let Some(choices) = Choices::of(schema) {
+        choices.write(schema);
     }
 }
 

@@ -44,3 +44,30 @@ pub(crate) fn for_each_schema<'a>(
         _ => {}
     }
 }
+
+/// The same, to change them; from the outside.
+pub(crate) fn for_each_schema_mut(
+    schema: &mut Value,
+    visit: &mut dyn FnMut(&mut Map<String, Value>),
+) {
+    match schema {
+        Value::Object(map) => {
+            visit(map);
+            for (keyword, value) in map {
+                match (holds(keyword), value) {
+                    (Holds::Data, _) => {}
+                    (Holds::ByName, Value::Object(named)) => {
+                        named.values_mut().for_each(|schema| for_each_schema_mut(schema, visit));
+                    }
+                    (_, value) => for_each_schema_mut(value, visit),
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                for_each_schema_mut(item, visit);
+            }
+        }
+        _ => {}
+    }
+}
