@@ -5,13 +5,12 @@
 //! headers that HTTP wants, waits for a server that is not up, finds its way back when a session or a
 //! connection is lost, and sees to it that each request has one answer.
 
+mod advice;
 mod answer;
 mod client;
 mod clock;
-mod connector;
 mod credential;
 mod cut;
-mod endpoint;
 mod failure;
 mod flights;
 mod forward;
@@ -19,7 +18,6 @@ mod lane;
 mod message;
 mod options;
 mod param_headers;
-mod send_error;
 mod session;
 pub mod sse;
 mod stream;
@@ -37,6 +35,7 @@ use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use crate::http_client::send_error::SendError;
 use crate::jsonrpc::{INVALID_REQUEST, RpcError};
 use crate::lines::{Line, read_line};
 use answer::LINGER;
@@ -47,13 +46,12 @@ use flights::{Cancelled, Flights, Way};
 use lane::Numbered;
 use message::{FromClient, INITIALIZED, Id, LISTEN, Other, Request, ids_of_refused};
 use param_headers::ParamHeaders;
-use send_error::SendError;
 use session::Session;
 use wishes::Wishes;
 
-pub use client::NoTls;
-pub use endpoint::{Endpoint, EndpointError};
-pub use options::{CertificateError, HeaderError, Limits, Options};
+pub use crate::http_client::endpoint::{Endpoint, EndpointError};
+pub use crate::http_client::tls::{CertificateError, NoTls};
+pub use options::{HeaderError, Limits, Options};
 
 /// So many messages wait for a client that does not read.
 const MAX_UNREAD: usize = 64;

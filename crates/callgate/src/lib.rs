@@ -25,6 +25,8 @@ pub mod fuzzing;
 mod gateway;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(any(feature = "bridge", feature = "forward"))]
+mod http_client;
 pub mod jsonrpc;
 #[cfg(any(feature = "bridge", feature = "stdio"))]
 mod lines;

@@ -3,23 +3,25 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, Request, Response};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::{ClientConfig, RootCertStore};
-use thiserror::Error;
+use rustls::ClientConfig;
 use tokio::sync::watch;
 
 use super::clock::Clock;
-use super::connector::Connector;
 use super::credential::Credential;
-use super::endpoint::Endpoint;
 use super::options::Options;
-use super::send_error::{SendError, words};
+use crate::http_client::connector::Connector;
+use crate::http_client::endpoint::Endpoint;
+use crate::http_client::send_error::SendError;
+use crate::http_client::tls::{NoTls, client_config};
+
+pub(super) use crate::http_client::body::{BodyError, next_chunk, text};
 
 /// Node's servers close idle connections after five seconds; a request must not meet that.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
@@ -45,14 +47,9 @@ pub(super) struct Http {
     jumps: watch::Sender<u64>,
 }
 
-/// TLS cannot be set up.
-#[derive(Debug, Error)]
-#[error("cannot set up TLS")]
-pub struct NoTls;
-
 impl Http {
     pub(super) fn new(options: &Options) -> Result<Self, NoTls> {
-        let tls = tls(options)?;
+        let tls = client_config(Some(&options.endpoint), &options.extra_roots, "--ca-file")?;
         Ok(Self {
             endpoint: options.endpoint.clone(),
             headers: options.headers.clone(),
@@ -141,62 +138,12 @@ impl Http {
     }
 }
 
-fn tls(options: &Options) -> Result<ClientConfig, NoTls> {
-    let mut roots = RootCertStore::empty();
-    if options.endpoint.is_https() {
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        roots.add_parsable_certificates(options.extra_roots.iter().cloned());
-        if roots.is_empty() {
-            tracing::warn!("this system has no certificates to trust; name some with --ca-file");
-        }
-    }
-    let provider = rustls::crypto::ring::default_provider();
-    let builder = ClientConfig::builder_with_provider(provider.into())
-        .with_safe_default_protocol_versions()
-        .map_err(|_| NoTls)?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
-}
-
 fn pool(tls: &ClientConfig, connect: Duration) -> Pool {
     Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_max_idle_per_host(8)
         .build(Connector::new(tls, connect))
-}
-
-/// Why a body could not be read.
-#[derive(Debug, Error)]
-pub(super) enum BodyError {
-    #[error("the answer is longer than {0} bytes")]
-    TooLong(usize),
-    #[error("the connection broke within the answer: {0}")]
-    Broken(String),
-    #[error("the answer is not UTF-8")]
-    NotText,
-}
-
-/// A whole body.
-pub(super) async fn text(mut body: Incoming, limit: usize) -> Result<String, BodyError> {
-    let mut all = BytesMut::new();
-    while let Some(chunk) = next_chunk(&mut body).await? {
-        if all.len() + chunk.len() > limit {
-            return Err(BodyError::TooLong(limit));
-        }
-        all.extend_from_slice(&chunk);
-    }
-    String::from_utf8(all.into()).map_err(|_| BodyError::NotText)
-}
-
-/// The next bytes of a body.
-pub(super) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| BodyError::Broken(words(&error)))?;
-        if let Ok(data) = frame.into_data() {
-            return Ok(Some(data));
-        }
-    }
-    Ok(None)
 }
 
 /// What kind of body it is.

@@ -2,11 +2,12 @@
 
 use serde_json::json;
 
-use super::client::BodyError;
+use super::advice::advice;
 use super::credential::Credential;
-use super::endpoint::Endpoint;
 use super::message::Id;
-use super::send_error::SendError;
+use crate::http_client::body::BodyError;
+use crate::http_client::endpoint::Endpoint;
+use crate::http_client::send_error::SendError;
 use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
 
 /// For answers that no MCP server would give.
@@ -53,7 +54,7 @@ impl Failure {
 
     /// No connection, or one that broke.
     pub(super) fn of_sending(endpoint: &Endpoint, error: &SendError) -> Self {
-        Self::new(error.advice(endpoint))
+        Self::new(advice(error, endpoint))
     }
 
     /// An answer that could not be read.

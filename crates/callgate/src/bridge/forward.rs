@@ -10,12 +10,12 @@ use serde_json::json;
 
 use super::client::{self, Http, Kind};
 use super::credential::Credential;
-use super::endpoint::Endpoint;
 use super::failure::Failure;
 use super::message::{FromServer, Id, Modern, Request};
-use super::send_error::SendError;
 use super::session::Live;
 use super::{Bridge, Reached};
+use crate::http_client::endpoint::Endpoint;
+use crate::http_client::send_error::SendError;
 use crate::jsonrpc::{METHOD_NOT_FOUND, RpcError};
 use crate::mcp::headers::{METHOD, NAME, PROTOCOL_VERSION, encode};
 use crate::mcp::{HEADER_MISMATCH, UNSUPPORTED_VERSION};

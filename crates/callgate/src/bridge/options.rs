@@ -6,7 +6,8 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use thiserror::Error;
 
 use super::credential::Credential;
-use super::endpoint::Endpoint;
+use crate::http_client::endpoint::Endpoint;
+use crate::http_client::tls::{self, CertificateError};
 
 /// Headers that belong to the transport, beside all that begin with `Mcp-`.
 const OWN_HEADERS: [HeaderName; 9] = [
@@ -139,13 +140,8 @@ impl Options {
 
     /// Certificates, in PEM, of authorities that are trusted beside those of the system.
     pub fn ca_certificates(mut self, pem: &[u8]) -> Result<Self, CertificateError> {
-        use rustls::pki_types::CertificateDer;
-        use rustls::pki_types::pem::PemObject as _;
-        let before = self.extra_roots.len();
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            self.extra_roots.push(certificate.map_err(|_| CertificateError)?);
-        }
-        if self.extra_roots.len() == before { Err(CertificateError) } else { Ok(self) }
+        self.extra_roots.extend(tls::certificates(pem)?);
+        Ok(self)
     }
 
     /// With other limits.
@@ -155,11 +151,6 @@ impl Options {
         self
     }
 }
-
-/// A file that has no certificates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("there are no certificates in it; expected PEM, `-----BEGIN CERTIFICATE-----`")]
-pub struct CertificateError;
 
 /// A value that shows up in no log.
 fn secret(name: &HeaderName, value: &str) -> Result<HeaderValue, HeaderError> {

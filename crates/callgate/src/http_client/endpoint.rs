@@ -28,11 +28,11 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    pub(super) fn uri(&self) -> &Uri {
+    pub(crate) fn uri(&self) -> &Uri {
         &self.0
     }
 
-    pub(super) fn is_https(&self) -> bool {
+    pub(crate) fn is_https(&self) -> bool {
         self.0.scheme() == Some(&uri::Scheme::HTTPS)
     }
 

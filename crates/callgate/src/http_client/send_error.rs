@@ -5,13 +5,13 @@ use std::io;
 
 use hyper_util::client::legacy;
 
-use super::endpoint::Endpoint;
-
 /// Why a request has no response.
 #[derive(Debug)]
-pub(super) enum SendError {
+pub(crate) enum SendError {
     /// It did not leave, and may do so later.
     NotSent(String),
+    /// It did not leave: nobody took the connection in time.
+    Silent(String),
     /// It did not leave: the server took the connection and closed it before TLS was agreed on.
     HungUp(String),
     /// It did not leave, and would not later: the server is another than it should be.
@@ -25,7 +25,7 @@ pub(super) enum SendError {
 }
 
 impl SendError {
-    pub(super) fn of(error: &legacy::Error) -> Self {
+    pub(crate) fn of(error: &legacy::Error) -> Self {
         let found: &(dyn Error + 'static) = error;
         let tls = causes(found).find_map(|cause| cause.downcast_ref::<rustls::Error>());
         match tls {
@@ -42,9 +42,17 @@ impl SendError {
         }
         let is_http = |error: &hyper::Error| !error.is_parse();
         if error.is_connect() {
-            let ended = causes(found).filter_map(|cause| cause.downcast_ref()).any(is_end);
+            let io = || causes(found).filter_map(|cause| cause.downcast_ref::<io::Error>());
             let words = words(found);
-            if ended { Self::HungUp(words) } else { Self::NotSent(words) }
+            if io().any(is_end) {
+                Self::HungUp(words)
+            } else if io().any(|error| error.kind() == io::ErrorKind::TimedOut) {
+                Self::Silent(words)
+            } else {
+                Self::NotSent(words)
+            }
+        } else if causes(found).filter_map(|cause| cause.downcast_ref()).any(was_cancelled) {
+            Self::NotSent(words(found))
         } else if causes(found).filter_map(|cause| cause.downcast_ref()).all(is_http) {
             Self::Broken(words(found))
         } else {
@@ -53,9 +61,10 @@ impl SendError {
     }
 
     /// In short.
-    pub(super) fn words(&self) -> &str {
+    pub(crate) fn words(&self) -> &str {
         match self {
             Self::NotSent(words)
+            | Self::Silent(words)
             | Self::HungUp(words)
             | Self::Untrusted(words)
             | Self::Broken(words) => words,
@@ -65,51 +74,28 @@ impl SendError {
     }
 
     /// Whether the request cannot have been read.
-    pub(super) fn never_left(&self) -> bool {
-        matches!(self, Self::NotSent(_) | Self::HungUp(_))
+    pub(crate) fn never_left(&self) -> bool {
+        matches!(self, Self::NotSent(_) | Self::Silent(_) | Self::HungUp(_))
     }
 
     /// Whether it would go on like this.
-    pub(super) fn is_final(&self) -> bool {
+    pub(crate) fn is_final(&self) -> bool {
         matches!(self, Self::Untrusted(_) | Self::NoTls | Self::NoHttp)
     }
 
     /// Whether the server took the connection, and broke it.
-    pub(super) fn is_break(&self) -> bool {
+    pub(crate) fn is_break(&self) -> bool {
         matches!(self, Self::HungUp(_) | Self::Broken(_))
-    }
-
-    /// What happened, and what to do about it.
-    pub(super) fn advice(&self, endpoint: &Endpoint) -> String {
-        let words = self.words();
-        match self {
-            Self::NotSent(_) => format!(
-                "cannot reach {endpoint}: {words}. Is the server running? Check --host and --port, or \
-                 --url"
-            ),
-            Self::HungUp(_) => format!(
-                "cannot reach {endpoint}: it took the connection and closed it before TLS was agreed \
-                 on. If it does not speak TLS, try --protocol http"
-            ),
-            Self::Untrusted(_) => format!(
-                "cannot trust {endpoint}: {words}. If its certificate is signed by your own authority, \
-                 name that with --ca-file"
-            ),
-            Self::NoTls => format!("{endpoint} does not speak TLS; try --protocol http"),
-            Self::NoHttp if endpoint.is_https() => format!("{endpoint} does not speak HTTP"),
-            Self::NoHttp => {
-                format!("{endpoint} does not speak HTTP. If it speaks TLS, try --protocol https")
-            }
-            Self::Broken(_) => format!(
-                "the connection to {endpoint} broke before the answer came: {words}. The request may \
-                 have been carried out; look before you send it again"
-            ),
-        }
     }
 }
 
 const AUTHORITY_AS_SERVER: &str = "its certificate is an authority's (CA:TRUE), and the server uses it as its own. Make one that is \
      not, or let the authority sign another for the server";
+
+/// Whether the connection was gone before anything was written to it.
+fn was_cancelled(error: &hyper::Error) -> bool {
+    error.is_canceled()
+}
 
 /// Whether the other side ended a connection that it had taken.
 fn is_end(error: &io::Error) -> bool {
@@ -118,7 +104,7 @@ fn is_end(error: &io::Error) -> bool {
 }
 
 /// The innermost cause says most, and nothing of what was sent.
-pub(super) fn words(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn words(error: &(dyn Error + 'static)) -> String {
     let cause = causes(error).last().unwrap_or(error);
     match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
         Some(io::ErrorKind::ConnectionRefused) => "connection refused".to_owned(),
