@@ -4,6 +4,7 @@ mod as_caller;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::future::poll_fn;
@@ -42,6 +43,9 @@ const MAX_WAIT: Duration = Duration::from_mins(10);
 
 /// How often it is looked whether it still waits.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What an upstream with a time limit of its own has beyond that, to say so.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Ids are at most this long; what a client asks for may be longer.
 const MAX_LOGGED_ID: usize = 255;
@@ -84,11 +88,20 @@ pub enum CallError {
     #[error(transparent)]
     Protocol(RpcError),
     /// Something broke; the log has it under this id.
-    #[error("Tool execution failed")]
+    #[error("{words}")]
     Failed {
         /// The call's id.
         error_id: String,
+        /// What the caller is told: general words, unless there are better ones.
+        words: Cow<'static, str>,
     },
+}
+
+impl CallError {
+    /// A failure of which the caller hears only that.
+    pub(crate) fn failed(error_id: String) -> Self {
+        Self::Failed { error_id, words: Cow::Borrowed("Tool execution failed") }
+    }
 }
 
 /// What a caller names: each face knows tools by one form only.
@@ -168,6 +181,21 @@ impl Gateway {
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = timeout;
         self
+    }
+
+    /// The names of the upstreams, sorted.
+    pub fn upstream_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.upstreams.keys().map(AsRef::as_ref).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The names of those that cannot be reached, sorted.
+    pub fn upstreams_down(&self) -> Vec<&str> {
+        let down = self.upstreams.iter().filter(|(_, upstream)| upstream.is_down());
+        let mut names: Vec<&str> = down.map(|(name, _)| name.as_ref()).collect();
+        names.sort_unstable();
+        names
     }
 
     /// The catalog in force.
@@ -304,7 +332,11 @@ impl Gateway {
             }
             RunError::Upstream(UpstreamError::Failed(source)) => {
                 log_failure(call.caller, entry.id().as_str(), &call_id, source.as_ref());
-                CallError::Failed { error_id: call_id }
+                CallError::failed(call_id)
+            }
+            RunError::Upstream(UpstreamError::Told { words, source }) => {
+                log_failure(call.caller, entry.id().as_str(), &call_id, source.as_ref());
+                CallError::Failed { error_id: call_id, words: words.into() }
             }
         })
     }
@@ -317,7 +349,7 @@ impl Gateway {
     ) -> Result<Returned, RunError> {
         let FoundCall { found, caller, client, arguments, limit } = call;
         let upstream = self.upstreams.get(entry.upstream());
-        let usual = upstream.map_or(ParamStyle::Named, |upstream| upstream.param_style());
+        let usual = upstream.map_or(ParamStyle::Named, Upstream::param_style);
         let style = entry.param_style.unwrap_or(usual);
         let plan = self
             .plans
@@ -327,8 +359,9 @@ impl Gateway {
         let upstream = upstream.ok_or_else(|| {
             UpstreamError::failed(format!("upstream `{}` is not configured", entry.upstream()))
         })?;
-        let method = entry.id().as_str();
-        let call = Call { id: call_id, method, params: &params, caller, client };
+        let (method, safety) = (entry.id().as_str(), entry.safety());
+        let call = Call { id: call_id, method, params: &params, safety, caller, client };
+        let limit = upstream.time_limit().map_or(limit, |own| own + GRACE);
         Ok(within(limit, client, upstream.call(call)).await?)
     }
 }

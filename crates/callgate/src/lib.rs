@@ -19,6 +19,8 @@ mod cursor;
 mod definition;
 mod embedded;
 mod finding;
+#[cfg(feature = "forward")]
+pub mod forward;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;

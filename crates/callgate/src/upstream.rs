@@ -1,6 +1,8 @@
 //! What runs a method: the [`Upstream`] trait and its error.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use thiserror::Error;
@@ -10,6 +12,7 @@ use crate::arguments::ParamStyle;
 use crate::client::Client;
 use crate::content::ToolContent;
 use crate::jsonrpc::RpcError;
+use crate::method::Safety;
 
 /// A boxed future, for traits whose objects are shared.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -23,8 +26,37 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         ParamStyle::Named
     }
 
+    /// How long a call may take, where that is not for the gateway to say. The upstream keeps to it by
+    /// itself, and can tell more of it than that it is over.
+    fn time_limit(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Whether it could not be reached the last times, and is left alone for a while.
+    fn is_down(&self) -> bool {
+        false
+    }
+
     /// Runs a method.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>>;
+}
+
+impl<U: Upstream + ?Sized> Upstream for Arc<U> {
+    fn param_style(&self) -> ParamStyle {
+        (**self).param_style()
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        (**self).time_limit()
+    }
+
+    fn is_down(&self) -> bool {
+        (**self).is_down()
+    }
+
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
+        (**self).call(call)
+    }
 }
 
 /// What a method gave.
@@ -51,6 +83,8 @@ pub struct Call<'a> {
     pub method: &'a str,
     /// An object or a list, as the method or [`Upstream::param_style`] says.
     pub params: &'a RawValue,
+    /// Whether it may change something: then it must not run twice.
+    pub safety: Safety,
     /// On whose behalf.
     pub caller: &'a Caller,
     /// Who hears how it goes, and can be asked.
@@ -73,6 +107,14 @@ pub enum UpstreamError {
     /// Something broke; the caller hears only that, the log hears what.
     #[error("the upstream failed")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Something broke that the caller can do something about; the log hears the rest.
+    #[error("{words}")]
+    Told {
+        /// For the caller: what is wrong, and what to do.
+        words: String,
+        /// For the log.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 impl UpstreamError {

@@ -29,6 +29,8 @@ use crate::upstream::Upstream;
 #[must_use]
 pub struct Builder {
     local: Local,
+    upstreams: Vec<(Arc<str>, Arc<dyn Upstream>)>,
+    upstream_methods: Vec<Method>,
     undefined: Vec<Undefined>,
     settings: Settings,
     call_timeout: Duration,
@@ -52,7 +54,7 @@ pub enum BuildError {
     /// Definitions that are wrong, all of them.
     #[error("{} method(s) cannot be served: {}", .0.len(), sentences(.0))]
     Methods(Vec<Undefined>),
-    /// Two prompts or two resources are called the same.
+    /// Two prompts, two resources or two upstreams are called the same.
     #[error("there are two {0} `{1}`")]
     Twice(&'static str, String),
     /// A key for sessions could not be made.
@@ -68,6 +70,8 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             local: Local::default(),
+            upstreams: Vec::new(),
+            upstream_methods: Vec::new(),
             undefined: Vec::new(),
             settings: Settings::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
@@ -125,6 +129,23 @@ impl Builder {
     /// Adds functions whose methods are written by hand.
     pub fn local(mut self, local: Local) -> Self {
         self.local.extend(local);
+        self
+    }
+
+    /// Adds what runs methods elsewhere, such as a [`Forward`](crate::forward::Forward), under the name
+    /// that methods know it by.
+    pub fn upstream(
+        mut self,
+        name: impl Into<Arc<str>>,
+        upstream: impl Upstream + 'static,
+    ) -> Self {
+        self.upstreams.push((name.into(), Arc::new(upstream)));
+        self
+    }
+
+    /// Adds methods that run on such an upstream, which each of them names.
+    pub fn upstream_methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
+        self.upstream_methods.extend(methods);
         self
     }
 
@@ -213,7 +234,9 @@ impl Builder {
     /// When definitions are wrong: all methods of which that is so are named.
     pub fn build(self) -> Result<Callgate, BuildError> {
         let mut catalog = CatalogBuilder::new(self.settings.tools_prefix.clone(), None);
-        for method in self.local.methods() {
+        let methods = self.local.methods().iter().chain(&self.upstream_methods);
+        let methods: Arc<[Method]> = methods.cloned().collect();
+        for method in &*methods {
             catalog.add(method.clone(), 0, &Types::default(), []);
         }
         let mut catalog = catalog.finish();
@@ -223,8 +246,7 @@ impl Builder {
         if !undefined.is_empty() {
             return Err(BuildError::Methods(undefined));
         }
-        warn(&catalog, self.local.methods());
-        let methods: Arc<[Method]> = self.local.methods().into();
+        warn(&catalog, &methods);
         let needs = methods.iter().map(Method::requirement);
         #[cfg(feature = "macros")]
         let needs = needs
@@ -232,8 +254,12 @@ impl Builder {
             .chain(self.local_resources.functions.iter().map(ResourceFunction::requirement));
         let sections = needs.flat_map(Requirement::needs).map(|(section, _)| section.clone());
         let sections: BTreeSet<Section> = sections.collect();
-        let local: Arc<dyn Upstream> = Arc::new(self.local);
-        let gateway = Gateway::new([(Arc::from(LOCAL), local)]).call_timeout(self.call_timeout);
+        let local: (Arc<str>, Arc<dyn Upstream>) = (LOCAL.into(), Arc::new(self.local));
+        let upstreams: Vec<_> = self.upstreams.into_iter().chain([local]).collect();
+        if let Some(twice) = first_twice(upstreams.iter().map(|(name, _)| name.to_string())) {
+            return Err(BuildError::Twice("upstreams", twice));
+        }
+        let gateway = Gateway::new(upstreams).call_timeout(self.call_timeout);
         gateway.set_settings(Arc::new(self.settings));
         gateway.set_catalog(Arc::new(catalog));
         let sessions = match self.sessions {
@@ -303,7 +329,6 @@ fn local_resources(local: LocalResources) -> Result<Option<Arc<dyn Resources>>, 
     Ok((!local.functions.is_empty()).then(|| Arc::new(local) as _))
 }
 
-#[cfg(feature = "macros")]
 fn first_twice(mut names: impl Iterator<Item = String>) -> Option<String> {
     let mut seen = std::collections::HashSet::new();
     names.find(|name| !seen.insert(name.clone()))

@@ -117,7 +117,7 @@ async fn b39_d27_only_words_meant_for_the_caller_reach_them() {
     for id in ["internal", "panics", "orphan"] {
         let error = call(&gateway, id, "{}").await.unwrap_err();
         assert_eq!(error.to_string(), "Tool execution failed", "{id}");
-        let CallError::Failed { error_id } = error else { panic!() };
+        let CallError::Failed { error_id, .. } = error else { panic!() };
         assert!(error_id.starts_with("mcp_"), "{error_id}");
     }
 }

@@ -42,22 +42,24 @@ pub(super) async fn healthz() -> Response {
     reply::json(StatusCode::OK, &json!({"status": "ok"}))
 }
 
-/// 503 until the first snapshot is there. After that 200, also while the registry cannot be read:
-/// taking every replica out because one database is away would turn a delay into an outage.
+/// 503 until the first snapshot is there. After that 200, also while the registry or an upstream cannot
+/// be reached: taking every replica out because one database is away would turn a delay into an outage.
 pub(super) async fn readyz(State(shared): State<Shared>) -> Response {
-    let catalog = shared.gateway.catalog();
-    let counts = (catalog.len(), catalog.quarantined().len());
-    match &**shared.readiness.0.load() {
+    let mut body = match &**shared.readiness.0.load() {
         Status::Starting => {
-            reply::json(StatusCode::SERVICE_UNAVAILABLE, &json!({"status": "starting"}))
+            let body = json!({"status": "starting"});
+            return reply::json(StatusCode::SERVICE_UNAVAILABLE, &body);
         }
-        Status::Ready => reply::json(
-            StatusCode::OK,
-            &json!({"status": "ready", "tools": counts.0, "quarantined": counts.1}),
-        ),
-        Status::Stale(why) => reply::json(
-            StatusCode::OK,
-            &json!({"status": "stale", "reason": why, "tools": counts.0, "quarantined": counts.1}),
-        ),
+        Status::Ready => json!({"status": "ready"}),
+        Status::Stale(why) => json!({"status": "stale", "reason": why}),
+    };
+    let (catalog, down) = (shared.gateway.catalog(), shared.gateway.upstreams_down());
+    if let Some(members) = body.as_object_mut() {
+        members.insert("tools".to_owned(), catalog.len().into());
+        members.insert("quarantined".to_owned(), catalog.quarantined().len().into());
+        if !down.is_empty() {
+            members.insert("upstreams_down".to_owned(), down.into());
+        }
     }
+    reply::json(StatusCode::OK, &body)
 }

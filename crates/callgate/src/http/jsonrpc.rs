@@ -139,7 +139,7 @@ impl Face<'_> {
             Err(error) => {
                 let error_id = self.shared.gateway.next_call_id();
                 log_failure(self.caller, DISCOVER, &error_id, &error);
-                Err(reply::rpc_error_of(CallError::Failed { error_id }).1)
+                Err(reply::rpc_error_of(CallError::failed(error_id)).1)
             }
         }
     }

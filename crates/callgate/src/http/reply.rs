@@ -1,5 +1,7 @@
 //! Replies of the REST face: JSON, never stored, errors as `{"error":{"code":…,"message":…}}`.
 
+use std::borrow::Cow;
+
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
@@ -33,8 +35,8 @@ pub(super) enum RestError {
     InvalidArguments(ArgumentsError),
     #[error("{}", or_general(&.0.message))]
     Rpc(RpcError),
-    #[error("Tool execution failed")]
-    Failed { error_id: String },
+    #[error("{words}")]
+    Failed { error_id: String, words: Cow<'static, str> },
     #[error("the request body is larger than {limit} bytes")]
     BodyTooLarge { limit: usize },
     #[error("the request body did not arrive in time")]
@@ -55,7 +57,7 @@ impl From<CallError> for RestError {
             CallError::NotReadOnly(id) => Self::NotFound(NotFound(id)),
             CallError::Arguments(error) => Self::InvalidArguments(error),
             CallError::Rpc(error) | CallError::Protocol(error) => Self::Rpc(error),
-            CallError::Failed { error_id } => Self::Failed { error_id },
+            CallError::Failed { error_id, words } => Self::Failed { error_id, words },
         }
     }
 }
@@ -99,7 +101,7 @@ impl IntoResponse for RestError {
                 _ => None,
             },
             error_id: match &self {
-                Self::Failed { error_id } => Some(error_id),
+                Self::Failed { error_id, .. } => Some(error_id),
                 _ => None,
             },
         };
@@ -196,7 +198,7 @@ pub(super) fn rpc_error_of(error: CallError) -> (StatusCode, RpcError) {
             (StatusCode::BAD_REQUEST, RpcError::new(INVALID_PARAMS, message))
         }
         CallError::Rpc(error) | CallError::Protocol(error) => (StatusCode::OK, error),
-        CallError::Failed { error_id } => {
+        CallError::Failed { error_id, .. } => {
             let data = Some(Value::from_iter([("error_id", error_id)]));
             let error = RpcError { data, ..RpcError::new(INTERNAL_ERROR, message) };
             (StatusCode::INTERNAL_SERVER_ERROR, error)

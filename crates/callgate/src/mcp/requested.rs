@@ -155,5 +155,9 @@ fn refused(error: UpstreamError, caller: &Caller, about: &OwnedSubject, error_id
             log_failure(caller, &about.method, error_id, source.as_ref());
             Reject::rpc(RpcError::new(INTERNAL_ERROR, format!("Failed (error id {error_id})")))
         }
+        UpstreamError::Told { words, source } => {
+            log_failure(caller, &about.method, error_id, source.as_ref());
+            Reject::rpc(RpcError::new(INTERNAL_ERROR, format!("{words} (error id {error_id})")))
+        }
     }
 }

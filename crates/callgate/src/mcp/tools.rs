@@ -250,11 +250,11 @@ impl ToolCall {
             CallError::Arguments(error) => self.told(&error.to_string(), None),
             CallError::Rpc(error) => self.told(&described(&error), None),
             CallError::Protocol(error) => return Reject::rpc(error).of(&self.id).into(),
-            CallError::Failed { error_id } => {
+            CallError::Failed { error_id, words } => {
                 if self.terms.log_level.is_some_and(|level| level <= LogLevel::Error) {
                     notes.push(failure_note(&error_id));
                 }
-                self.told(&format!("Tool execution failed (error id {error_id})"), None)
+                self.told(&format!("{words} (error id {error_id})"), None)
             }
         };
         Answer { notes, ..reply.into() }

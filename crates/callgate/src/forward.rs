@@ -1,0 +1,224 @@
+//! A JSON-RPC service over HTTP as an [`Upstream`].
+//!
+//! ```no_run
+//! use callgate::forward::{Forward, ForwardOptions};
+//! use callgate::{Callgate, Method, ParamStyle};
+//! use serde_json::json;
+//!
+//! # fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = ForwardOptions::new("http://localhost:6800/jsonrpc".parse()?)
+//!     .params(ParamStyle::Positional)
+//!     .first_param(&json!("token:s3cret"));
+//! let gateway = Callgate::builder()
+//!     .upstream("aria2", Forward::new("aria2", options)?)
+//!     .upstream_methods([Method::new("aria2.getVersion".parse()?).upstream("aria2")])
+//!     .build()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The checked arguments go out as the bytes they are, and so does the result come back. A request that
+//! never left is sent once more, whatever it does; one that only reads also after a connection that
+//! ended before any byte of a response. Nothing is sent again after a time-out. To drop a call is to
+//! close its request.
+
+mod breaker;
+mod client;
+mod failure;
+mod options;
+mod reply;
+mod request;
+mod stats;
+mod target;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use thiserror::Error;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::arguments::ParamStyle;
+use crate::jsonrpc::RpcError;
+use crate::upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
+use breaker::{Attempt, Breaker};
+use client::{Client, SendFailure};
+use failure::{Failure, Logged};
+use reply::Reply;
+use request::RequestId;
+
+pub use crate::http_client::endpoint::EndpointError;
+pub use crate::http_client::tls::{CertificateError, NoTls};
+pub use breaker::BreakerLimits;
+pub use options::{
+    ForwardLimits, ForwardOptions, Http2, Ids, OptionError, PassCaller, header_name,
+};
+pub use stats::{ForwardStats, Outcome};
+pub use target::{Target, TargetError};
+
+/// Before a request that found no connection is sent once more.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// A JSON-RPC service over HTTP.
+pub struct Forward {
+    name: String,
+    options: ForwardOptions,
+    client: Client,
+    places: Semaphore,
+    breaker: Breaker,
+    stats: ForwardStats,
+    last_id: AtomicU64,
+}
+
+/// Why there is no such upstream.
+#[derive(Debug, Error)]
+pub enum ForwardError {
+    /// Options that do not go together.
+    #[error(transparent)]
+    Options(#[from] OptionError),
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] NoTls),
+}
+
+/// What the method gave, or said.
+type Replied = Result<Box<RawValue>, Reply>;
+
+impl Forward {
+    /// A service, under a name for the log.
+    pub fn new(name: impl Into<String>, options: ForwardOptions) -> Result<Self, ForwardError> {
+        if options.style == ParamStyle::Named && !options.first_params.0.is_empty() {
+            return Err(OptionError::FirstParams.into());
+        }
+        Ok(Self {
+            name: name.into(),
+            client: Client::new(&options)?,
+            places: Semaphore::new(options.limits.concurrent.clamp(1, Semaphore::MAX_PERMITS)),
+            breaker: Breaker::new(options.limits.breaker),
+            stats: ForwardStats::default(),
+            last_id: AtomicU64::new(0),
+            options,
+        })
+    }
+
+    /// What became of its calls so far.
+    pub fn stats(&self) -> &ForwardStats {
+        &self.stats
+    }
+
+    /// Waits for a place, and has the call answered within the time that there is.
+    async fn answer(&self, call: &Call<'_>) -> Result<Replied, Failure> {
+        let limit = self.options.limits.timeout;
+        let end = Instant::now() + limit;
+        // Who waits longer would have no time left to be answered.
+        let wait = limit / 2;
+        let place = timeout(wait, self.places.acquire()).await;
+        let _place = place.map_err(|_| Failure::Busy(wait))?;
+        let mut attempt = self.breaker.attempt().ok_or(Failure::Down)?;
+        match timeout_at(end, self.exchange(call, &mut attempt)).await {
+            Ok(answered) => answered,
+            Err(_) => {
+                // Connections have less time than that, so there was one.
+                attempt.reached();
+                Err(Failure::TimedOut(limit))
+            }
+        }
+    }
+
+    async fn exchange(
+        &self,
+        call: &Call<'_>,
+        attempt: &mut Attempt<'_>,
+    ) -> Result<Replied, Failure> {
+        let id = match self.options.ids {
+            Ids::Text => RequestId::Text(call.id),
+            Ids::Number => RequestId::Number(self.last_id.fetch_add(1, Ordering::Relaxed) + 1),
+        };
+        let body = request::body(&self.options, call, id);
+        let sent = self.send(call, body).await;
+        match &sent {
+            Err(failure) if failure.found_no_connection() => attempt.failed(),
+            _ => attempt.reached(),
+        }
+        let response = sent.map_err(SendFailure::into_failure)?;
+        client::whole(response, self.options.limits.result_bytes).await?.read(&id)
+    }
+
+    /// Sends a request, and once more where that is safe (D31).
+    async fn send(&self, call: &Call<'_>, body: Bytes) -> Result<client::Head, SendFailure> {
+        let headers = request::headers(&self.options, call.caller);
+        let first = self.client.post(headers.clone(), body.clone()).await;
+        match first {
+            Err(failure) if failure.may_be_sent_again(call.safety) => {
+                tracing::debug!(upstream = self.name, call = call.id, "sent once more");
+                self.stats.count_retry();
+                if failure.found_no_connection() {
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                }
+                self.client.post(headers, body).await
+            }
+            first => first,
+        }
+    }
+
+    fn told(&self, call: &Call<'_>, failure: Failure) -> UpstreamError {
+        let words = failure.words(call.safety);
+        let source = Logged { upstream: self.name.clone(), failure }.into();
+        UpstreamError::Told { words, source }
+    }
+}
+
+impl Upstream for Forward {
+    fn param_style(&self) -> ParamStyle {
+        self.options.style
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        Some(self.options.limits.timeout)
+    }
+
+    fn is_down(&self) -> bool {
+        self.breaker.is_open()
+    }
+
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
+        Box::pin(async move {
+            let mut counted = Counted { stats: &self.stats, outcome: Outcome::Cancelled };
+            let answered = self.answer(&call).await;
+            counted.outcome = match &answered {
+                Ok(Ok(_)) => Outcome::Result,
+                Ok(Err(Reply::Error(_))) => Outcome::Error,
+                Ok(Err(Reply::Denied(_))) => Outcome::Denied,
+                Err(failure) => failure.outcome(),
+            };
+            match answered {
+                Ok(replied) => Ok(replied.map_err(RpcError::from)?.into()),
+                Err(failure) => Err(self.told(&call, failure)),
+            }
+        })
+    }
+}
+
+/// Counts a call when it ends, also one that is dropped.
+struct Counted<'a> {
+    stats: &'a ForwardStats,
+    outcome: Outcome,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.stats.count(self.outcome);
+    }
+}
+
+impl fmt::Debug for Forward {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Forward")
+            .field("name", &self.name)
+            .field("target", &self.options.target)
+            .finish_non_exhaustive()
+    }
+}

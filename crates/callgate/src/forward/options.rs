@@ -1,0 +1,303 @@
+//! How a service wants to be called.
+
+use std::fmt::{self, Write as _};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use rustls::pki_types::CertificateDer;
+use serde_json::Value;
+use thiserror::Error;
+
+use super::breaker::BreakerLimits;
+use super::target::Target;
+use crate::arguments::ParamStyle;
+use crate::gateway::DEFAULT_CALL_TIMEOUT;
+use crate::http_client::tls::{self, CertificateError};
+
+/// Headers that belong to the transport.
+const OWN_HEADERS: [HeaderName; 9] = [
+    header::ACCEPT,
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::EXPECT,
+    header::HOST,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Members that a request has by itself.
+const OWN_MEMBERS: [&str; 4] = ["jsonrpc", "method", "params", "id"];
+
+/// How a service wants to be called. Its secrets show in no `Debug` and in no log.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct ForwardOptions {
+    pub(super) target: Target,
+    pub(super) style: ParamStyle,
+    /// JSON values with commas between.
+    pub(super) first_params: Hidden,
+    /// `,"name":value` of each.
+    pub(super) members: Hidden,
+    member_names: Vec<String>,
+    pub(super) headers: HeaderMap,
+    pub(super) ids: Ids,
+    pub(super) pass_caller: PassCaller,
+    pub(super) http2: Http2,
+    pub(super) roots: Vec<CertificateDer<'static>>,
+    pub(super) limits: ForwardLimits,
+}
+
+/// A text that is never printed.
+#[derive(Clone, Default)]
+pub(super) struct Hidden(pub(super) String);
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "none" } else { "…" })
+    }
+}
+
+/// What ids of requests look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ids {
+    /// The call's id, `mcp_…`, the same as in the log.
+    #[default]
+    Text,
+    /// Whole numbers from 1 on, for services that take no others.
+    Number,
+}
+
+/// When HTTP/2 is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Http2 {
+    /// Where TLS agrees on it.
+    #[default]
+    Agreed,
+    /// Always, also without TLS.
+    Always,
+}
+
+/// The headers that say who is asking; none unless named. The caller's own token is never passed on.
+#[derive(Debug, Clone, Default)]
+pub struct PassCaller {
+    /// For the user's number.
+    pub user_id: Option<HeaderName>,
+    /// For the user's name.
+    pub user_name: Option<HeaderName>,
+    /// For their role.
+    pub role: Option<HeaderName>,
+}
+
+impl PassCaller {
+    fn names(&self) -> impl Iterator<Item = &HeaderName> {
+        [&self.user_id, &self.user_name, &self.role].into_iter().flatten()
+    }
+}
+
+/// How much, and how long.
+#[derive(Debug, Clone, Copy)]
+pub struct ForwardLimits {
+    /// How long a call may take; up to half of it may be spent waiting for a place among others.
+    pub timeout: Duration,
+    /// How long a new connection may take, TLS included; at most half of the whole time.
+    pub connect: Duration,
+    /// How long an answer may be.
+    pub result_bytes: usize,
+    /// How many calls may be under way; more wait.
+    pub concurrent: usize,
+    /// When the service is left alone.
+    pub breaker: BreakerLimits,
+}
+
+impl Default for ForwardLimits {
+    fn default() -> Self {
+        Self {
+            timeout: DEFAULT_CALL_TIMEOUT,
+            connect: Duration::from_secs(5),
+            result_bytes: 4 << 20,
+            concurrent: 100,
+            breaker: BreakerLimits::default(),
+        }
+    }
+}
+
+/// What is wrong with an option. Its value is not repeated: it may be a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum OptionError {
+    /// Not the name of a header.
+    #[error("`{0}` is no name of a header")]
+    HeaderName(String),
+    /// Characters that no header has.
+    #[error("the value of `{0}` has characters that no header can have")]
+    HeaderValue(String),
+    /// Set by the transport, by Basic authentication, or by what is passed on of the caller.
+    #[error("the header `{0}` is set already")]
+    HeaderTaken(String),
+    /// A member that every request has.
+    #[error("every request has a member `{0}` already")]
+    Member(String),
+    /// A user's name with a colon, where the password would begin.
+    #[error("a user's name cannot have a `:` in HTTP Basic")]
+    BasicUser,
+    /// Parameters before the caller's, where those have names.
+    #[error("first parameters need positional parameters")]
+    FirstParams,
+}
+
+impl ForwardOptions {
+    /// A service that takes named parameters, with nothing else said.
+    pub fn new(target: Target) -> Self {
+        Self {
+            target,
+            style: ParamStyle::Named,
+            first_params: Hidden::default(),
+            members: Hidden::default(),
+            member_names: Vec::new(),
+            headers: HeaderMap::new(),
+            ids: Ids::default(),
+            pass_caller: PassCaller::default(),
+            http2: Http2::default(),
+            roots: Vec::new(),
+            limits: ForwardLimits::default(),
+        }
+    }
+
+    /// How parameters are sent.
+    pub fn params(mut self, style: ParamStyle) -> Self {
+        self.style = style;
+        self
+    }
+
+    /// A parameter before the caller's, such as aria2's `token:…`; after those that were said before.
+    pub fn first_param(mut self, value: &Value) -> Self {
+        let Hidden(first) = &mut self.first_params;
+        if !first.is_empty() {
+            first.push(',');
+        }
+        first.push_str(&value.to_string());
+        self
+    }
+
+    /// A member of each request beside `params`, such as `auth`.
+    pub fn member(mut self, name: &str, value: &Value) -> Result<Self, OptionError> {
+        if OWN_MEMBERS.contains(&name) || self.member_names.iter().any(|known| known == name) {
+            return Err(OptionError::Member(name.to_owned()));
+        }
+        self.member_names.push(name.to_owned());
+        let Hidden(members) = &mut self.members;
+        let _ = write!(members, ",{}:{value}", Value::from(name));
+        Ok(self)
+    }
+
+    /// A user and a password in HTTP Basic.
+    pub fn basic(self, user: &str, password: &str) -> Result<Self, OptionError> {
+        if user.contains(':') {
+            return Err(OptionError::BasicUser);
+        }
+        let pair = STANDARD.encode(format!("{user}:{password}"));
+        self.header(header::AUTHORIZATION.as_str(), &format!("Basic {pair}"))
+    }
+
+    /// A header of each request.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, OptionError> {
+        let name = header_name(name)?;
+        if self.headers.contains_key(&name) || self.pass_caller.names().any(|own| *own == name) {
+            return Err(OptionError::HeaderTaken(name.to_string()));
+        }
+        let bad = |_| OptionError::HeaderValue(name.to_string());
+        let mut value: HeaderValue = value.parse().map_err(bad)?;
+        value.set_sensitive(true);
+        self.headers.insert(name, value);
+        Ok(self)
+    }
+
+    /// What is passed on of the caller.
+    pub fn pass_caller(mut self, pass_caller: PassCaller) -> Result<Self, OptionError> {
+        for name in pass_caller.names() {
+            if OWN_HEADERS.contains(name) || self.headers.contains_key(name) {
+                return Err(OptionError::HeaderTaken(name.to_string()));
+            }
+        }
+        self.pass_caller = pass_caller;
+        Ok(self)
+    }
+
+    /// What ids look like.
+    pub fn ids(mut self, ids: Ids) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// When HTTP/2 is spoken.
+    pub fn http2(mut self, http2: Http2) -> Self {
+        self.http2 = http2;
+        self
+    }
+
+    /// Certificates, in PEM, of authorities that are trusted beside those of the system.
+    pub fn ca_certificates(mut self, pem: &[u8]) -> Result<Self, CertificateError> {
+        self.roots.extend(tls::certificates(pem)?);
+        Ok(self)
+    }
+
+    /// With other limits.
+    pub fn limits(mut self, limits: ForwardLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+/// The name of a header that may be set.
+pub fn header_name(name: &str) -> Result<HeaderName, OptionError> {
+    let parsed: HeaderName =
+        name.trim().parse().map_err(|_| OptionError::HeaderName(name.to_owned()))?;
+    if OWN_HEADERS.contains(&parsed) {
+        return Err(OptionError::HeaderTaken(parsed.to_string()));
+    }
+    Ok(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn options() -> ForwardOptions {
+        ForwardOptions::new("http://localhost:1/rpc?key=s3cret".parse().unwrap())
+    }
+
+    #[test]
+    fn secrets_do_not_show() {
+        let options = options()
+            .params(ParamStyle::Positional)
+            .first_param(&json!("token:s3cret"))
+            .member("auth", &json!("s3cret"))
+            .unwrap()
+            .basic("ada", "s3cret")
+            .unwrap()
+            .header("X-Key", "s3cret")
+            .unwrap();
+        let shown = format!("{options:?}");
+        assert!(!shown.contains("s3cret"), "{shown}");
+        assert!(!shown.contains(&STANDARD.encode("ada:s3cret")), "{shown}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_option_does_not_show_its_value() {
+        let problems = [
+            options().header("two words", "s3cret").unwrap_err(),
+            options().header("X-Key", "s3cret\u{7}").unwrap_err(),
+            options().header("Content-Type", "s3cret").unwrap_err(),
+            options().basic("a", "b").unwrap().header("authorization", "s3cret").unwrap_err(),
+            options().basic("a:b", "s3cret").unwrap_err(),
+            options().member("id", &json!("s3cret")).unwrap_err(),
+            options().member("a", &json!(1)).unwrap().member("a", &json!("s3cret")).unwrap_err(),
+        ];
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        insta::assert_debug_snapshot!(problems);
+    }
+}

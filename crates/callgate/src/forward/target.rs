@@ -1,0 +1,121 @@
+//! Where a service is: a URL, or a socket in the file system.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use http::Uri;
+use thiserror::Error;
+
+use crate::http_client::endpoint::{Endpoint, EndpointError};
+
+/// Where a service is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Target(Place);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Place {
+    Net(Endpoint),
+    Unix { socket: PathBuf, uri: Uri },
+}
+
+/// Why something is no place of a service. What was given is not repeated: it may be a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum TargetError {
+    /// Not a URL that a service can have.
+    #[error(transparent)]
+    Url(EndpointError),
+    /// `unix:` without an absolute path, or with a path on the server that is none.
+    #[error("expected such as `unix:/run/service.sock` or `unix:/run/service.sock:/rpc`")]
+    Socket,
+    /// Sockets in the file system are not on this system.
+    #[error("this system has no such sockets")]
+    NoSockets,
+}
+
+impl Target {
+    /// What requests ask for.
+    pub(super) fn uri(&self) -> &Uri {
+        match &self.0 {
+            Place::Net(endpoint) => endpoint.uri(),
+            Place::Unix { uri, .. } => uri,
+        }
+    }
+
+    /// Its URL, unless it is a socket.
+    pub(super) fn endpoint(&self) -> Option<&Endpoint> {
+        match &self.0 {
+            Place::Net(endpoint) => Some(endpoint),
+            Place::Unix { .. } => None,
+        }
+    }
+
+    /// Its socket, unless it is a URL.
+    pub(super) fn socket(&self) -> Option<&Path> {
+        match &self.0 {
+            Place::Net(_) => None,
+            Place::Unix { socket, .. } => Some(socket),
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let text = text.trim();
+        let Some(socket) = text.strip_prefix("unix:") else {
+            return text.parse().map(Place::Net).map(Self).map_err(TargetError::Url);
+        };
+        if !cfg!(unix) {
+            return Err(TargetError::NoSockets);
+        }
+        let (socket, path) = socket.split_once(':').unwrap_or((socket, "/"));
+        let uri = Uri::builder().scheme("http").authority("localhost").path_and_query(path);
+        let uri = uri.build().map_err(|_| TargetError::Socket)?;
+        if !socket.starts_with('/') || !path.starts_with('/') {
+            return Err(TargetError::Socket);
+        }
+        Ok(Self(Place::Unix { socket: socket.into(), uri }))
+    }
+}
+
+/// Without the query, where some put a key.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Place::Net(endpoint) => endpoint.fmt(f),
+            Place::Unix { socket, .. } => write!(f, "unix:{}", socket.display()),
+        }
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Target({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_may_have_a_path_on_the_server() {
+        let target: Target = "unix:/run/a.sock:/rpc?x=1".parse().unwrap();
+        assert_eq!(target.socket().unwrap(), Path::new("/run/a.sock"));
+        assert_eq!(target.uri(), "http://localhost/rpc?x=1");
+        assert_eq!(target.to_string(), "unix:/run/a.sock");
+        assert_eq!("unix:/run/a.sock".parse::<Target>().unwrap().uri(), "http://localhost/");
+        for wrong in ["unix:", "unix:run/a.sock", "unix:/run/a.sock:rpc", "unix:/a:"] {
+            assert_eq!(wrong.parse::<Target>(), Err(TargetError::Socket), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_url_shows_neither_user_nor_query() {
+        let target: Target = "http://localhost:1/rpc?token=s3cret".parse().unwrap();
+        assert!(!format!("{target} {target:?}").contains("s3cret"));
+        assert!(matches!("http://a:s3cret@b/".parse::<Target>(), Err(TargetError::Url(_))));
+    }
+}
