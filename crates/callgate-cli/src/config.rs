@@ -1,7 +1,9 @@
 //! Configuration: defaults, then `callgate.toml`, then `CALLGATE_*`, then flags.
 //!
 //! Every key is in [`KEYS`], with its default and its meaning; a key that is not there is an error
-//! that names the nearest one that is.
+//! that names the nearest one that is. The tables of upstreams are in the file only.
+
+mod upstreams;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +16,8 @@ use callgate_registry::{Exposure, TableNames};
 
 use crate::cli::{Cli, Command};
 use crate::errors::hinted;
+
+pub(crate) use upstreams::Upstreams;
 
 /// A key of the configuration.
 #[derive(Debug)]
@@ -201,6 +205,8 @@ pub(crate) struct Config {
     pub(crate) token: Option<Secret>,
     /// `None` where nothing was said of them: then a registry that is there knows.
     pub(crate) tables: Option<TableNames>,
+    /// What runs methods elsewhere.
+    pub(crate) upstreams: Upstreams,
 }
 
 impl Config {
@@ -225,7 +231,8 @@ impl Config {
         let demo = matches!(&cli.command, Command::Serve(serve) if serve.demo);
         let token = environment.iter().find(|(name, _)| name == TOKEN_VARIABLE);
         let token = token.and_then(|(_, token)| Secret::new(token));
-        Ok(Self { token, ..Self::resolve(&values, demo)? })
+        let config = Self::resolve(&values, demo)?;
+        Ok(Self { token, upstreams: values.upstreams, ..config })
     }
 
     fn resolve(values: &Values, demo: bool) -> anyhow::Result<Self> {
@@ -269,6 +276,7 @@ impl Config {
             },
             token: None,
             tables: tables(values, preset)?,
+            upstreams: Upstreams::default(),
             preset,
         })
     }
@@ -292,7 +300,10 @@ fn tables(values: &Values, preset: Option<Preset>) -> anyhow::Result<Option<Tabl
 
 /// What was said, by key, and where.
 #[derive(Debug, Default)]
-struct Values(BTreeMap<&'static str, (String, String)>);
+struct Values {
+    by_key: BTreeMap<&'static str, (String, String)>,
+    upstreams: Upstreams,
+}
 
 impl Values {
     fn read_file(&mut self, path: &Path) -> anyhow::Result<()> {
@@ -307,6 +318,10 @@ impl Values {
     fn read_table(&mut self, above: &str, table: &toml::Table, source: &str) -> anyhow::Result<()> {
         for (name, value) in table {
             let name = format!("{above}{name}");
+            if name == "upstreams" {
+                self.upstreams = Upstreams::read(value, source)?;
+                continue;
+            }
             let text = match value {
                 toml::Value::Table(table) if is_table(&name) => {
                     self.read_table(&format!("{name}."), table, source)?;
@@ -317,11 +332,11 @@ impl Values {
                 toml::Value::Boolean(flag) => flag.to_string(),
                 _ => String::new(),
             };
-            let key = known(&name).ok_or_else(|| unknown(&name, source, str::to_owned))?;
+            let key = known(&name).ok_or_else(|| unknown(&name, source, KEYS, str::to_owned))?;
             if text.is_empty() && !matches!(value, toml::Value::String(_)) {
                 bail!("`{name}` in {source} must be a text, a whole number, true or false");
             }
-            self.0.insert(key, (text, format!("in {source}")));
+            self.by_key.insert(key, (text, format!("in {source}")));
         }
         Ok(())
     }
@@ -331,12 +346,13 @@ impl Values {
             let is_service = |prefix: &&str| variable.starts_with(*prefix);
             if OTHER_VARIABLES.contains(&variable.as_str())
                 || SERVICE_VARIABLES.iter().any(is_service)
+                || self.upstreams.has_variable(variable)
             {
                 continue;
             }
             let key = KEYS.iter().find(|key| variable_of(key.name) == *variable);
-            let key = key.ok_or_else(|| unknown(variable, "the environment", variable_of))?;
-            self.0.insert(key.name, (value.clone(), format!("in {variable}")));
+            let key = key.ok_or_else(|| unknown(variable, "the environment", KEYS, variable_of))?;
+            self.by_key.insert(key.name, (value.clone(), format!("in {variable}")));
         }
         Ok(())
     }
@@ -344,7 +360,7 @@ impl Values {
     fn read_flags(&mut self, cli: &Cli) {
         let mut flag = |name: &'static str, value: Option<String>| {
             if let Some(value) = value {
-                self.0.insert(name, (value, format!("in --{}", name.replace('_', "-"))));
+                self.by_key.insert(name, (value, format!("in --{}", name.replace('_', "-"))));
             }
         };
         flag("database", cli.global.database.clone());
@@ -357,11 +373,11 @@ impl Values {
     }
 
     fn is_given(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.by_key.contains_key(name)
     }
 
     fn get(&self, name: &'static str) -> Value<'_> {
-        match self.0.get(name) {
+        match self.by_key.get(name) {
             Some((text, source)) => Value { name, text, source },
             None => {
                 let key = KEYS.iter().find(|key| key.name == name);
@@ -424,9 +440,14 @@ fn variable_of(key: &str) -> String {
     format!("CALLGATE_{}", key.replace('.', "_").to_uppercase())
 }
 
-fn unknown(name: &str, source: &str, spell: impl Fn(&'static str) -> String) -> anyhow::Error {
+fn unknown(
+    name: &str,
+    source: &str,
+    keys: &'static [Key],
+    spell: impl Fn(&'static str) -> String,
+) -> anyhow::Error {
     let likeness = |key: &&Key| strsim::jaro_winkler(&spell(key.name), name);
-    let nearest = KEYS.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let nearest = keys.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     hinted(
         format!("unknown key `{name}` in {source}"),
         nearest.map_or_else(String::new, |key| {
@@ -441,7 +462,8 @@ pub(crate) mod reference {
 
     use std::fmt::Write as _;
 
-    use super::{KEYS, variable_of};
+    use super::upstreams::UPSTREAM_KEYS;
+    use super::{KEYS, Key, variable_of};
 
     /// Compares a page with the committed one, or writes it where snapshots are being updated.
     pub(crate) fn check_reference(name: &str, text: &str) {
@@ -474,6 +496,17 @@ pub(crate) mod reference {
             let (name, variable) = (key.name, variable_of(key.name));
             let meaning = key.meaning;
             writeln!(text, "| `{name}` | `{variable}` | {default} | {meaning} |").unwrap();
+        }
+        text.push_str(
+            "\n## `[upstreams.NAME]`\n\nIn the file only, a table for each service that runs methods; \
+             [upstreams.md](../upstreams.md) explains them. `url`, `basic_user`, `basic_password`, and \
+             what is in `headers`, `members` and `first_params` may be `{ env = \"NAME\" }` or \
+             `{ file = \"PATH\" }`, with `prefix = \"…\"` for what stands before it.\n\n\
+             | key | default | meaning |\n| --- | --- | --- |\n",
+        );
+        for Key { name, default, meaning } in UPSTREAM_KEYS {
+            let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+            writeln!(text, "| `{name}` | {default} | {meaning} |").unwrap();
         }
         check_reference("configuration.md", &text);
     }

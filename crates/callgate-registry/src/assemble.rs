@@ -36,7 +36,7 @@ pub struct Assembly<'a> {
     /// What stands before every tool name.
     pub prefix: Prefix,
     /// The upstreams that are there.
-    pub upstreams: &'a [&'a str],
+    pub upstreams: Vec<&'a str>,
     /// The catalog in force; what did not change is taken from it.
     pub previous: Option<Arc<Catalog>>,
 }
@@ -93,7 +93,7 @@ struct Context<'a> {
     idents: HashMap<i64, &'a str>,
     actions: HashMap<(String, String), Vec<&'a ActionRow>>,
     exposure: Exposure,
-    upstreams: &'a [&'a str],
+    upstreams: Vec<&'a str>,
 }
 
 impl<'a> Context<'a> {
@@ -109,7 +109,7 @@ impl<'a> Context<'a> {
             idents: rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect(),
             actions: actions(rows),
             exposure: assembly.exposure,
-            upstreams: assembly.upstreams,
+            upstreams: assembly.upstreams.clone(),
         };
         (context, rejected)
     }
@@ -295,7 +295,7 @@ fn actions(rows: &CatalogRows) -> HashMap<(String, String), Vec<&ActionRow>> {
 /// What every method depends on: where it changes, nothing is taken over.
 fn salt(rows: &CatalogRows, assembly: &Assembly<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (&rows.types, assembly.upstreams).hash(&mut hasher);
+    (&rows.types, &assembly.upstreams).hash(&mut hasher);
     hasher.finish()
 }
 

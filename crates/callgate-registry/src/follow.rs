@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use callgate::http::Readiness;
 use callgate::mcp::{Mcp, Sessions};
-use callgate::{Callgate, Catalog, Gateway, LOCAL, Method, Section};
+use callgate::{Callgate, Catalog, Gateway, Method, Section};
 use tokio::task::JoinHandle;
 
 use crate::assemble::{Assembled, Assembly, Exposure, assemble, settings};
@@ -344,7 +344,7 @@ impl CatalogSource {
             code: &self.code,
             exposure: self.exposure,
             prefix: settings.tools_prefix,
-            upstreams: &[LOCAL],
+            upstreams: self.gateway.upstream_names(),
             previous: Some(self.gateway.catalog()),
         };
         assemble(rows, assembly)

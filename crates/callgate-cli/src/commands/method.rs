@@ -140,12 +140,12 @@ fn apply(row: &mut MethodRow, fields: &MethodFields) {
     }
 }
 
-fn assembly(config: &Config) -> Assembly<'static> {
+fn assembly(config: &Config) -> Assembly<'_> {
     Assembly {
         code: &[],
         exposure: config.exposure,
         prefix: Prefix::default(),
-        upstreams: &[LOCAL],
+        upstreams: config.upstreams.names().chain([LOCAL]).collect(),
         previous: None,
     }
 }

@@ -82,11 +82,15 @@ async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<(Registry, Lo
 
 /// What both transports have.
 async fn builder(config: &Config, registry: &Registry, local: Local) -> anyhow::Result<Builder> {
-    Ok(Callgate::builder()
+    let mut builder = Callgate::builder()
         .local(local)
         .authenticate(registry.authenticator())
         .sessions(registry.sessions().await?)
-        .call_timeout(config.call_timeout))
+        .call_timeout(config.call_timeout);
+    for (name, upstream) in config.upstreams.build(config.call_timeout)? {
+        builder = builder.upstream(name, upstream);
+    }
+    Ok(builder)
 }
 
 /// `callgate serve --stdio`: one client, on standard input and output. Nothing else is printed there.

@@ -14,3 +14,4 @@ mod mcp;
 mod reload;
 mod server;
 mod support;
+mod upstreams;

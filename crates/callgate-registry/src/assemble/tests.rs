@@ -39,7 +39,7 @@ fn assembly(code: &[Method]) -> Assembly<'_> {
         code,
         exposure: Exposure::All,
         prefix: Prefix::default(),
-        upstreams: &[LOCAL, "default"],
+        upstreams: vec![LOCAL, "default"],
         previous: None,
     }
 }

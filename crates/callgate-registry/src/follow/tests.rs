@@ -54,7 +54,7 @@ impl Place {
     fn row(id: &str) -> MethodRow {
         MethodRow {
             rpc_method: id.to_owned(),
-            upstream: Some(LOCAL.to_owned()),
+            upstream: Some(callgate::LOCAL.to_owned()),
             ..MethodRow::default()
         }
     }

@@ -57,7 +57,7 @@ fn catalog(rows: &CatalogRows) -> callgate::Catalog {
         code: &[],
         exposure: Exposure::All,
         prefix: Prefix::default(),
-        upstreams: &[LOCAL],
+        upstreams: vec![LOCAL],
         previous: None,
     };
     assemble(rows, assembly).catalog

@@ -1,0 +1,177 @@
+//! `callgate serve` before a JSON-RPC service that `callgate.toml` names.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::support::{Place, Server};
+
+/// A service that takes what aria2 takes: a token first, in a list.
+struct Service {
+    address: SocketAddr,
+    seen: Arc<Mutex<Vec<(String, Value)>>>,
+}
+
+impl Service {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let all = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let seen = Arc::clone(&all);
+                std::thread::spawn(move || answer_all(stream, &seen));
+            }
+        });
+        Self { address, seen }
+    }
+
+    fn seen(&self) -> Vec<(String, Value)> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+fn answer_all(mut stream: TcpStream, seen: &Mutex<Vec<(String, Value)>>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if reader.read_line(&mut head).unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        let head = head.to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        let mut body = vec![0; length.parse().unwrap()];
+        reader.read_exact(&mut body).unwrap();
+        let asked: Value = serde_json::from_slice(&body).unwrap();
+        seen.lock().unwrap().push((head, asked.clone()));
+        let (status, mut reply) = match asked["params"][0].as_str() {
+            Some("token:s3cret") => (200, json!({"result": asked["params"][1]})),
+            _ => (400, json!({"error": {"code": 1, "message": "Unauthorized"}})),
+        };
+        reply["id"] = asked["id"].clone();
+        let reply = reply.to_string();
+        let length = reply.len();
+        let _ = write!(stream, "HTTP/1.1 {status} Some\r\nContent-Length: {length}\r\n\r\n{reply}");
+    }
+}
+
+fn place_with_a_method(configuration: &str) -> Place {
+    let place = Place::new();
+    place.write("callgate.toml", configuration);
+    place.ok(&["migrate"]);
+    let added = place.run(&["method", "add", "item.get", "--param", "int $id", "--read-only"]);
+    assert!(added.0.status.success(), "{}", added.talk());
+    place
+}
+
+#[test]
+fn methods_that_are_rows_run_on_the_service() {
+    let service = Service::start();
+    let place = place_with_a_method(&format!(
+        r#"
+        [upstreams.default]
+        url = "http://{}/jsonrpc"
+        params = "positional"
+        first_params = [{{ env = "CALLGATE_ITEMS_SECRET", prefix = "token:" }}]
+        headers = {{ X-Team = {{ file = "team.txt" }} }}
+        ids = "integer"
+
+        [upstreams.default.pass_caller]
+        user_id = "X-User-Id"
+        "#,
+        service.address
+    ));
+    place.write("team.txt", "blue\n");
+    let serve = ["serve", "--json", "--listen", "127.0.0.1:0"];
+    let mut command = place.command(&serve);
+    command.env("CALLGATE_ITEMS_SECRET", "s3cret");
+    let server = Server::start(command);
+    assert_eq!(server.invoke("", "item.get", &json!({"id": 7})).json(), json!({"result": 7}));
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"item_get","arguments":{"id":8}}}"#;
+    let reply = server.request("POST /mcp", "", call).json();
+    assert_eq!(reply["result"]["content"][0]["text"], "8");
+    place.ok(&["user", "add", "ada"]);
+    let token = place.ok(&["token", "create", "ada"]);
+    let reply = server.invoke(token.trim(), "item.get", &json!({"id": 9}));
+    assert_eq!(reply.json(), json!({"result": 9}));
+    let seen = service.seen();
+    assert_eq!(seen.len(), 3);
+    assert!(seen[0].0.contains("x-team: blue") && !seen[0].0.contains("x-user-id"));
+    assert!(seen[2].0.contains("x-user-id: 1") && !seen[2].0.contains("authorization"));
+    assert_eq!(seen[2].1["id"], 3);
+    server.signal("-TERM");
+    let (code, log) = server.ended();
+    assert_eq!(code, Some(0));
+    assert!(!log.contains("s3cret") && !log.contains("not configured"), "{log}");
+}
+
+#[test]
+fn d18_a_service_that_is_not_there_is_told_to_the_agent_and_on_readyz() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let place = place_with_a_method(&format!("[upstreams.default]\nurl = \"http://{free}/\"\n"));
+    let server = place.serve(&[]);
+    for _ in 0..6 {
+        let reply = server.invoke("", "item.get", &json!({"id": 7}));
+        assert_eq!(reply.status, 500);
+        let body = reply.json();
+        let message = body["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with("The service behind this tool cannot be reached"), "{message}");
+    }
+    let ready = server.get("", "/readyz");
+    assert_eq!((ready.status, &ready.json()["upstreams_down"]), (200, &json!(["default"])));
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    assert!(log.contains("upstream `default`: no connection: connection refused"), "{log}");
+}
+
+#[test]
+fn a_table_that_is_wrong_is_refused_with_its_place_and_without_its_secrets() {
+    let place = Place::new();
+    place.ok(&["migrate"]);
+    let mut failures = Vec::new();
+    for table in [
+        "[upstreams.a]\nurll = \"http://localhost/\"",
+        "[upstreams.a]\nparams = \"named\"",
+        "[upstreams.local]\nurl = \"http://localhost/\"",
+        "[upstreams]\na = 1",
+        "[upstreams.a]\nurl = \"ftp://s3cret/\"",
+        "[upstreams.a]\nurl = \"http://user:s3cret@localhost/\"",
+        "[upstreams.a]\nurl = 1",
+        "[upstreams.a]\nurl = { env = \"NOT_SET_ANYWHERE\" }",
+        "[upstreams.a]\nurl = { file = \"nothing.txt\" }",
+        "[upstreams.a]\nurl = { enf = \"X\" }",
+        "[upstreams.a]\nurl = \"http://localhost/\"\nparams = \"both\"",
+        "[upstreams.a]\nurl = \"http://localhost/\"\nfirst_params = [\"s3cret\"]",
+        "[upstreams.a]\nurl = \"http://localhost/\"\nmembers = { id = \"s3cret\" }",
+        "[upstreams.a]\nurl = \"http://localhost/\"\nheaders = { Host = \"s3cret\" }",
+        "[upstreams.a]\nurl = \"http://localhost/\"\nbasic_user = \"ada\"",
+        "[upstreams.a]\nurl = \"http://localhost/\"\npass_caller = { token = \"X-Token\" }",
+        "[upstreams.a]\nurl = \"http://localhost/\"\nmax_concurrent = 0",
+        "[upstreams.a]\nurl = \"http://localhost/\"\nca_file = \"callgate.toml\"",
+    ] {
+        place.write("callgate.toml", table);
+        let (code, talk) = place.run(&["serve", "--listen", "127.0.0.1:0"]).failure();
+        assert_eq!(code, 1);
+        assert!(!talk.contains("s3cret"), "{talk}");
+        let talk: Vec<&str> = talk.lines().filter(|line| !line.contains(" INFO ")).collect();
+        failures.push(format!("{}\n    {}", table.replace('\n', "; "), talk.join("\n    ")));
+    }
+    let failures = failures.join("\n");
+    insta::assert_snapshot!(failures);
+}
+
+#[test]
+fn other_commands_need_no_secrets_and_know_the_upstreams() {
+    let table = "[upstreams.default]\nurl = { env = \"NOT_SET_ANYWHERE\" }\n";
+    let place = place_with_a_method(table);
+    assert!(!place.ok(&["method", "show", "item.get"]).contains("not configured"));
+    place.ok(&["method", "edit", "item.get", "--upstream", "other"]);
+    let shown = place.run(&["method", "show", "item.get"]);
+    let shown = format!("{}{}", shown.data(), shown.talk());
+    assert!(shown.contains("upstream `other` is not configured"), "{shown}");
+}
