@@ -202,6 +202,15 @@ impl Upstream for Forward {
     }
 }
 
+/// The result in a body that came with HTTP 200.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn result_of(body: &str, id: &str) -> Option<String> {
+    let headers = http::HeaderMap::new();
+    let answer = reply::Answer { status: http::StatusCode::OK, headers: &headers, body };
+    let result = answer.read(&RequestId::Text(id)).ok()?.ok()?;
+    Some(result.get().to_owned())
+}
+
 /// Counts a call when it ends, also one that is dropped.
 struct Counted<'a> {
     stats: &'a ForwardStats,

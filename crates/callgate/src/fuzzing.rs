@@ -72,6 +72,22 @@ pub fn envelope(body: &str) {
     }
 }
 
+/// What a service answers. A result is what a plain reader of JSON sees, and of the request that was sent.
+#[cfg(feature = "forward")]
+pub fn replies(body: &str) {
+    let plain = body.trim_start_matches('\u{feff}');
+    // Numbers and depths that a tree cannot have pass as they are.
+    let Ok(plain) = serde_json::from_str::<serde_json::Value>(plain) else {
+        let _ = crate::forward::result_of(body, "mcp_1");
+        return;
+    };
+    if let Some(result) = crate::forward::result_of(body, "mcp_1") {
+        assert_eq!(plain.get("id").and_then(|id| id.as_str()), Some("mcp_1"), "{body}");
+        let result: Result<serde_json::Value, _> = serde_json::from_str(&result);
+        assert_eq!(plain.get("result"), result.ok().as_ref(), "{body}");
+    }
+}
+
 /// A type. What is read is written so that it is read as the same.
 pub fn type_notation(text: &str) {
     if let Ok(ty) = text.parse::<TypeExpr>() {
@@ -151,6 +167,14 @@ mod tests {
             for cut in 0..8 {
                 sse(&[&[cut], bytes.as_slice()].concat());
             }
+        }
+    }
+
+    #[cfg(feature = "forward")]
+    #[test]
+    fn the_corpus_of_replies_has_no_findings() {
+        for bytes in corpus("replies") {
+            replies(&String::from_utf8_lossy(&bytes));
         }
     }
 
