@@ -29,7 +29,7 @@ pub(crate) fn write(
             code: &[],
             exposure: Exposure::All,
             prefix: Prefix::default(),
-            upstreams: &[],
+            upstreams: Vec::new(),
             previous: None,
         },
     )
