@@ -132,6 +132,11 @@ mod http {
             http::router(Arc::clone(&self.mcp), authenticate, options)
         }
 
+        /// `/healthz` and `/readyz`, for an application that has none of its own.
+        pub fn health_router(&self) -> axum::Router {
+            http::health_router(Arc::clone(&self.mcp), self.http.readiness.clone())
+        }
+
         /// What `/readyz` says.
         pub fn readiness(&self) -> &Readiness {
             &self.http.readiness

@@ -146,6 +146,21 @@ pub fn router(mcp: Arc<Mcp>, authenticate: Arc<dyn Authenticate>, options: HttpO
     faces(&shared).with_state(shared)
 }
 
+/// `/healthz` and `/readyz`, to be merged too where the application has none of its own.
+pub fn health_router(mcp: Arc<Mcp>, readiness: Readiness) -> Router {
+    let shared = Shared::new(mcp, Arc::new(Anonymous), readiness, HttpOptions::default());
+    health(&shared).with_state(shared)
+}
+
+fn health(shared: &Shared) -> Router<Shared> {
+    Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .method_not_allowed_fallback(async || reply::method_not_allowed())
+        .route_layer(from_fn_with_state(shared.clone(), guard::layer))
+        .route_layer(from_fn(reply::never_stored))
+}
+
 /// Every route as one service, for a server of its own, with health and an answer for every other path.
 /// Messages of MCP, which nearly all requests are, do not go through the router.
 pub fn service(
@@ -159,14 +174,12 @@ pub fn service(
         .fallback(async |request: Request| reply::no_such_path(request.uri().path()))
         .layer(from_fn_with_state(shared.clone(), authenticate::layer));
     let operations = Router::new()
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
         .route("/.well-known/{*rest}", get(async |uri: Uri| reply::no_such_path(uri.path())))
         .method_not_allowed_fallback(async || reply::method_not_allowed())
         .merge(others)
         .layer(from_fn_with_state(shared.clone(), guard::layer))
         .layer(from_fn(reply::never_stored));
-    let router = faces(&shared).merge(operations).with_state(shared.clone());
+    let router = faces(&shared).merge(health(&shared)).merge(operations).with_state(shared.clone());
     HttpService { shared, router }
 }
 

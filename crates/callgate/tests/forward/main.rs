@@ -57,7 +57,13 @@ impl App {
     }
 
     async fn send(&self, request: Request<Body>) -> (u16, Value) {
-        let response = self.gateway.router().oneshot(request).await.unwrap();
+        let response = self
+            .gateway
+            .router()
+            .merge(self.gateway.health_router())
+            .oneshot(request)
+            .await
+            .unwrap();
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         let text = String::from_utf8(body.to_vec()).unwrap();

@@ -189,9 +189,10 @@ async fn every_face_is_there() {
     )
     .await;
     assert!(called.contains("\"text\":\"ada\""), "{called}");
-    for path in ["/.well-known/mcp.json", "/mcp/tools/list"] {
+    let router = gateway.router().merge(gateway.health_router());
+    for path in ["/readyz", "/healthz", "/.well-known/mcp.json", "/mcp/tools/list"] {
         let request = Request::get(path).body(Body::empty()).unwrap();
-        let response = gateway.router().oneshot(request).await.unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK, "{path}");
     }
 }
