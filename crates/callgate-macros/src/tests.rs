@@ -41,7 +41,7 @@ fn a_function_becomes_a_method() {
                 #[serde(rename = "maxAge")] max_age: Option<u32>,
                 #[default] r#type: String,
             ) -> Result<User, Error> {
-                todo!()
+                body()
             }
         },
     );
@@ -70,19 +70,19 @@ fn an_impl_becomes_a_plugin() {
                 /// Orders.
                 #[method(id = "shop.order", destructive)]
                 async fn order(&self, ctx: &Context, product: String) -> anyhow::Result<Order> {
-                    todo!()
+                    body()
                 }
 
                 #[callgate::method(read_only)]
                 #[cfg(feature = "time")]
                 fn opening_hours() -> String {
-                    todo!()
+                    body()
                 }
 
                 /// Asks for a review.
                 #[prompt]
                 fn review(&self, product: String, #[default(5)] stars: u8) -> String {
-                    todo!()
+                    body()
                 }
             }
         },
@@ -103,7 +103,7 @@ fn a_function_becomes_a_prompt() {
                 /// What to look for.
                 focus: Option<String>,
             ) -> Result<Filled, Error> {
-                todo!()
+                body()
             }
         },
     );
@@ -117,7 +117,7 @@ fn a_function_becomes_a_family_of_resources() {
         &quote! {
             /// A product.
             async fn product(id: i64) -> Option<String> {
-                todo!()
+                body()
             }
         },
     );

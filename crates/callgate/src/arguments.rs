@@ -224,17 +224,16 @@ impl CallPlan {
         {
             return Ok(params);
         }
-        let (named, as_it_is) = match raw.map(Arguments::parse).transpose()? {
-            None => (Vec::new(), None),
-            Some(Arguments::Named(named)) => (named, raw),
-            Some(Arguments::Positional(items)) => (self.name_all(items)?, None),
+        let named = match raw.map(Arguments::parse).transpose()? {
+            None => Vec::new(),
+            Some(Arguments::Named(named)) => named,
+            Some(Arguments::Positional(items)) => self.name_all(items)?,
         };
         self.check(&named, raw.map_or(0, |raw| raw.get().len()))?;
         let given = Given::new(&named);
-        match (style, as_it_is) {
-            (ParamStyle::Positional, _) => self.positional(&given).map(Cow::Owned),
-            (ParamStyle::Named, Some(raw)) if self.takes_as_it_is(&given) => Ok(Cow::Borrowed(raw)),
-            (ParamStyle::Named, _) => self.named(&named, &given).map(Cow::Owned),
+        match style {
+            ParamStyle::Positional => self.positional(&given).map(Cow::Owned),
+            ParamStyle::Named => self.named(&named, &given).map(Cow::Owned),
         }
     }
 
@@ -335,13 +334,6 @@ impl CallPlan {
             Some((name.clone(), compile(&schema).ok()?))
         });
         parts.collect()
-    }
-
-    fn takes_as_it_is(&self, given: &Given<'_>) -> bool {
-        self.params.iter().all(|param| {
-            let is_given = given.get(&param.name).is_some();
-            if is_given { param.name == param.wire } else { param.default.is_none() }
-        })
     }
 
     fn named(
