@@ -13,15 +13,35 @@ pub enum Candidate {
     Callgate,
     /// The official Rust SDK, behind a token check.
     Rmcp,
+    /// nginx as a reverse proxy.
+    Nginx,
+    /// A reverse proxy of hyper's server and client, and nothing else.
+    Proxy,
+    /// This project, in front of a service.
+    Forward,
+    /// The service: it answers the same to everything. It is not measured itself.
+    Upstream,
 }
 
 impl Candidate {
-    /// The name on the command line and in tables.
+    /// The name in tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Bare => "bare",
-            Self::Callgate => "callgate",
+            Self::Callgate | Self::Forward => "callgate",
             Self::Rmcp => "rmcp",
+            Self::Nginx => "nginx",
+            Self::Proxy => "hyper",
+            Self::Upstream => "upstream",
+        }
+    }
+
+    /// The name that `bench-server` knows it by; it cannot be nginx.
+    pub fn argument(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Proxy => "proxy",
+            other => other.as_str(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked of the servers: two methods, each as newer and as older clients send it.
+//! What is asked of the servers, as newer and as older clients send it.
 
 use std::fmt;
 
@@ -22,6 +22,8 @@ pub enum Method {
     Call,
     /// `tools/list`.
     List,
+    /// `tools/call` of `echo`, which is elsewhere and answers the same to everybody.
+    Forwarded,
 }
 
 /// The revision of MCP that a client speaks.
@@ -47,19 +49,11 @@ pub struct Request {
 }
 
 impl Case {
-    /// Every case, in the order of the report.
-    pub const ALL: [Self; 4] = [
-        Self { method: Method::Call, era: Era::Modern },
-        Self { method: Method::Call, era: Era::Legacy },
-        Self { method: Method::List, era: Era::Modern },
-        Self { method: Method::List, era: Era::Legacy },
-    ];
-
     /// One request for each token that takes part, to be sent in turn. A list is asked for with the
     /// tokens that see every tool, so that every reply has the same tools.
     pub fn requests(self, tools: usize) -> Vec<Request> {
         let step = match self.method {
-            Method::Call => 1,
+            Method::Call | Method::Forwarded => 1,
             Method::List => model::GRANT_SETS,
         };
         (0..model::TOKENS).step_by(step).map(|token| self.request(token, tools)).collect()
@@ -70,6 +64,10 @@ impl Case {
             Method::Call => {
                 let text = text(token);
                 (json!({"name": model::ECHO, "arguments": {"text": text}}), text)
+            }
+            Method::Forwarded => {
+                let params = json!({"name": model::ECHO, "arguments": {"text": text(token)}});
+                (params, model::ANSWER.to_owned())
             }
             Method::List => (json!({}), last_tool(tools)),
         };
@@ -103,7 +101,7 @@ impl Case {
         ];
         if self.era == Era::Modern {
             headers.push(("Mcp-Method", self.method.as_str().to_owned()));
-            if self.method == Method::Call {
+            if self.method != Method::List {
                 headers.push(("Mcp-Name", model::ECHO.to_owned()));
             }
         }
@@ -117,12 +115,18 @@ impl Case {
         if reply.get("id").and_then(Value::as_u64) != u64::try_from(request.id).ok() {
             return Some("another id");
         }
+        // A proxy passes on what the service answers, which knows nothing of MCP.
+        let is_proxied =
+            self.method == Method::Forwarded && reply.pointer("/result/text").is_some();
         let has_type = reply.pointer("/result/resultType").is_some();
-        if has_type != (self.era == Era::Modern) {
+        if !is_proxied && has_type != (self.era == Era::Modern) {
             return Some("the form of another revision");
         }
         let is_right = match self.method {
-            Method::Call => {
+            Method::Forwarded if is_proxied => {
+                reply.get("result") == Some(&json!({"text": model::ANSWER}))
+            }
+            Method::Call | Method::Forwarded => {
                 let text = reply.pointer("/result/content/0/text").and_then(Value::as_str);
                 let echoed = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
                 echoed == Some(json!({"text": request.expected}))
@@ -153,7 +157,7 @@ impl Method {
     /// The method's name in MCP.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Call => "tools/call",
+            Self::Call | Self::Forwarded => "tools/call",
             Self::List => "tools/list",
         }
     }

@@ -3,3 +3,4 @@
 pub mod candidate;
 pub mod case;
 pub mod model;
+pub mod suite;

@@ -11,6 +11,10 @@ pub const TOKENS: usize = 1000;
 /// The tool that is called.
 pub const ECHO: &str = "echo";
 
+/// What the service elsewhere answers to everything.
+pub const ANSWER: &str =
+    "the answer of the service, as long as what a method would usually have to say to an agent.";
+
 /// A tool, before a server gives it a form of its own.
 #[derive(Debug, Clone)]
 pub struct Tool {

@@ -44,6 +44,21 @@ const TEST: &[Step] = &[
         variables: &[],
     },
     Step {
+        what: "an upstream needs no other optional feature",
+        arguments: &[
+            "clippy",
+            "--package",
+            "callgate",
+            "--no-default-features",
+            "--features",
+            "forward",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        variables: &[],
+    },
+    Step {
         what: "the tests and the examples in the documentation pass",
         arguments: &["test", "--workspace", "--all-features", "--no-fail-fast"],
         // A snapshot that differs is a failure, never a new file.
@@ -92,6 +107,23 @@ const BENCH: &[Step] = &[
     Step {
         what: "the catalog as it grows",
         arguments: &["bench", "--package", "callgate", "--bench", "catalog"],
+        variables: &[],
+    },
+    Step {
+        what: "a forwarded call beside nginx and hyper, to docs/benchmarks-forward.md",
+        arguments: &[
+            "run",
+            "--release",
+            "--package",
+            "callgate-bench",
+            "--bin",
+            "bench",
+            "--",
+            "--suite",
+            "forward",
+            "--out",
+            "docs/benchmarks-forward.md",
+        ],
         variables: &[],
     },
     Step {

@@ -1,15 +1,18 @@
 //! A server under measurement: prints its address when it is ready, and serves until it is killed.
 
 mod bare;
+mod proxy;
 #[cfg(test)]
 mod tests;
 mod two_parts;
+mod upstream;
 mod with_callgate;
 mod with_rmcp;
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use axum::serve::ListenerExt as _;
 use callgate_bench::candidate::Candidate;
 use callgate_bench::model;
@@ -32,6 +35,9 @@ struct Arguments {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: String,
+    /// Where the service is, for those who ask one.
+    #[arg(long)]
+    upstream: Option<SocketAddr>,
 }
 
 /// One thread, since the server gets one core.
@@ -43,6 +49,12 @@ async fn main() -> anyhow::Result<()> {
         .await
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
+    let upstream = || arguments.upstream.context("`--upstream` is needed");
+    match arguments.candidate {
+        Candidate::Proxy => return proxy::serve(listener, upstream()?).await,
+        Candidate::Upstream => return upstream::serve(listener).await,
+        _ => {}
+    }
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
     });
@@ -51,7 +63,14 @@ async fn main() -> anyhow::Result<()> {
         Candidate::Callgate => {
             axum::serve(listener, Shared::new(with_callgate::service(&tools)?)).await?;
         }
+        Candidate::Forward => {
+            let service = with_callgate::forwarding(&tools, upstream()?)?;
+            axum::serve(listener, Shared::new(service)).await?;
+        }
         Candidate::Rmcp => axum::serve(listener, with_rmcp::router(&tools)).await?,
+        other @ (Candidate::Nginx | Candidate::Proxy | Candidate::Upstream) => {
+            bail!("`{other}` is another kind of server");
+        }
     }
     Ok(())
 }

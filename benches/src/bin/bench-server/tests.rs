@@ -3,8 +3,8 @@
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use callgate_bench::candidate::Candidate;
-use callgate_bench::case::Case;
 use callgate_bench::model;
+use callgate_bench::suite::Suite;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -19,6 +19,7 @@ async fn send(candidate: Candidate, request: Request<Body>) -> (StatusCode, Vec<
             crate::with_callgate::service(&tools).unwrap().oneshot(request).await
         }
         Candidate::Rmcp => crate::with_rmcp::router(&tools).oneshot(request).await,
+        other => panic!("{other} is not asked in this process"),
     };
     let response = response.unwrap();
     let status = response.status();
@@ -26,7 +27,7 @@ async fn send(candidate: Candidate, request: Request<Body>) -> (StatusCode, Vec<
 }
 
 async fn answers_every_case(candidate: Candidate) {
-    for case in Case::ALL {
+    for &case in Suite::Local.cases() {
         for request in case.requests(TOOLS).iter().take(3) {
             let mut sent = Request::post("/mcp").header("host", "127.0.0.1");
             for (name, value) in &request.headers {
@@ -59,7 +60,7 @@ async fn callgate_answers_every_case() {
 
 #[tokio::test]
 async fn bare_replies_in_callgates_bytes() {
-    for case in Case::ALL {
+    for &case in Suite::Local.cases() {
         let request = case.requests(TOOLS).into_iter().next().unwrap();
         let mut replies = Vec::new();
         for candidate in [Candidate::Bare, Candidate::Callgate] {

@@ -1,9 +1,11 @@
-//! Callgate as a library: its service over functions in this process.
+//! Callgate as a library: its service over functions in this process, or over a service elsewhere.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use callgate::access::TokenDigest;
+use callgate::forward::{Forward, ForwardOptions};
 use callgate::http::{
     self, Authenticate, AuthenticateError, HttpOptions, HttpService, Parts, Readiness, bearer_token,
 };
@@ -44,18 +46,32 @@ impl Authenticate for Tokens {
 /// Callgate's own service; a token is needed, as for the others.
 pub(crate) fn service(tools: &[Tool]) -> anyhow::Result<HttpService> {
     let local = local(tools)?;
+    let methods = local.methods().to_vec();
+    Ok(over(LOCAL, local, methods))
+}
+
+/// The same, with the methods on a service elsewhere.
+pub(crate) fn forwarding(tools: &[Tool], upstream: SocketAddr) -> anyhow::Result<HttpService> {
+    const UPSTREAM: &str = "service";
+    let options = ForwardOptions::new(format!("http://{upstream}/").parse()?);
+    let methods = tools.iter().map(|tool| Ok(method(tool)?.upstream(UPSTREAM)));
+    let methods = methods.collect::<anyhow::Result<Vec<Method>>>()?;
+    Ok(over(UPSTREAM, Forward::new(UPSTREAM, options)?, methods))
+}
+
+fn over(name: &str, upstream: impl Upstream + 'static, methods: Vec<Method>) -> HttpService {
     let mut catalog = CatalogBuilder::new(Prefix::default(), None);
-    for method in local.methods() {
-        catalog.add(method.clone(), 0, &Types::default(), []);
+    for method in methods {
+        catalog.add(method, 0, &Types::default(), []);
     }
-    let gateway = Gateway::new([(Arc::from(LOCAL), Arc::new(local) as Arc<dyn Upstream>)]);
+    let gateway = Gateway::new([(Arc::from(name), Arc::new(upstream) as Arc<dyn Upstream>)]);
     gateway.set_catalog(Arc::new(catalog.finish()));
     let readiness = Readiness::default();
     readiness.set_ready();
     let options = HttpOptions { require_auth: true, ..HttpOptions::default() };
     let sessions = Sessions::new([SessionKey::new(&[0; 32])]);
     let mcp = Arc::new(Mcp::new(Arc::new(gateway), sessions));
-    Ok(http::service(mcp, Arc::new(tokens()), readiness, options))
+    http::service(mcp, Arc::new(tokens()), readiness, options)
 }
 
 fn local(tools: &[Tool]) -> anyhow::Result<Local> {

@@ -5,6 +5,7 @@ mod connection;
 mod load;
 mod machine;
 mod measure;
+mod nginx;
 mod process;
 mod repeats;
 mod reply;
@@ -19,17 +20,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use callgate_bench::candidate::Candidate;
+use callgate_bench::suite::Suite;
 use clap::Parser;
 
 use crate::machine::Machine;
 
-/// Measures Callgate beside bare axum and rmcp.
+/// Measures Callgate beside others.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Which servers, in the order in which they take turns; `bare` must be there.
-    #[arg(long, value_delimiter = ',', default_value = "bare,callgate,rmcp")]
-    candidates: Vec<Candidate>,
+    /// What is compared.
+    #[arg(long, value_enum, default_value = "local")]
+    suite: Suite,
     /// How many rounds of full load for each case.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
@@ -55,11 +56,10 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    ensure!(arguments.candidates.contains(&Candidate::Bare), "`bare` must be among the candidates");
     ensure!(arguments.rounds > 0 && arguments.starts > 0, "`rounds` and `starts` must be above 0");
     ensure!(arguments.latency_rounds > 0, "`latency-rounds` must be above 0");
     let plan = measure::Plan {
-        candidates: arguments.candidates,
+        suite: arguments.suite,
         rounds: arguments.rounds,
         length: Duration::try_from_secs_f64(arguments.seconds)?,
         latency_rounds: arguments.latency_rounds,

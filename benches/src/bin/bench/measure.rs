@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use callgate_bench::candidate::Candidate;
 use callgate_bench::case::Case;
+use callgate_bench::suite::Suite;
 
 use crate::client::{CONNECTIONS, Client, Prepared, prepare};
 use crate::load::{full, paced};
@@ -26,7 +27,7 @@ const WARM_UP: Duration = Duration::from_secs(1);
 /// What is measured, and for how long.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) suite: Suite,
     pub(crate) rounds: usize,
     pub(crate) length: Duration,
     pub(crate) latency_rounds: usize,
@@ -40,19 +41,30 @@ struct Contender {
     candidate: Candidate,
     server: Server,
     client: Client,
+    /// The process behind it.
+    upstream: Option<u32>,
 }
 
 /// Measures everything. A reply that is wrong ends it.
 pub(crate) fn run(plan: &Plan, machine: &Machine) -> anyhow::Result<Results> {
+    let upstream = plan.suite.has_upstream().then(|| {
+        // The answer is the same whatever the tools are.
+        Server::start(Candidate::Upstream, 1, None, machine)
+    });
+    let upstream = upstream.transpose()?;
+    let start = |candidate| {
+        Server::start(candidate, TOOLS, upstream.as_ref().map(Server::address), machine)
+    };
     progress("start-up");
-    let start_ups = start_ups(plan, machine)?;
+    let start_ups = start_ups(plan, &start)?;
     let mut contenders = plan
-        .candidates
+        .suite
+        .candidates()
         .iter()
-        .map(|candidate| Contender::start(*candidate, machine))
+        .map(|candidate| Contender::new(*candidate, start(*candidate)?, upstream.as_ref()))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let mut cases = Vec::new();
-    for case in Case::ALL {
+    for &case in plan.suite.cases() {
         cases.push(run_case(plan, case, &mut contenders)?);
     }
     let servers = contenders.iter().zip(start_ups).map(|(contender, start_up)| {
@@ -63,13 +75,17 @@ pub(crate) fn run(plan: &Plan, machine: &Machine) -> anyhow::Result<Results> {
 }
 
 /// Milliseconds from the start of each candidate to its first right answer.
-fn start_ups(plan: &Plan, machine: &Machine) -> anyhow::Result<Vec<Spread>> {
-    let mut taken = vec![Vec::new(); plan.candidates.len()];
+fn start_ups(
+    plan: &Plan,
+    start: &impl Fn(Candidate) -> anyhow::Result<Server>,
+) -> anyhow::Result<Vec<Spread>> {
+    let candidates = plan.suite.candidates();
+    let case = *plan.suite.cases().first().context("no cases")?;
+    let mut taken = vec![Vec::new(); candidates.len()];
     for _ in 0..plan.starts {
-        for (candidate, taken) in plan.candidates.iter().zip(&mut taken) {
+        for (candidate, taken) in candidates.iter().zip(&mut taken) {
             let started = Instant::now();
-            let server = Server::start(*candidate, TOOLS, machine)?;
-            let [case, ..] = Case::ALL;
+            let server = start(*candidate)?;
             let requests = prepare(case, TOOLS, server.address());
             let first = requests.first().context("no requests")?;
             Client::connect(server.address(), 1)?
@@ -119,7 +135,7 @@ fn run_case(plan: &Plan, case: Case, contenders: &mut [Contender]) -> anyhow::Re
     Ok(CaseResults { case, loads, latencies, repeated })
 }
 
-/// At half of what `bare` takes; where that is too much for somebody, also at half of what the
+/// At half of what the yardstick takes; where that is too much for somebody, also at half of what the
 /// slowest takes.
 fn latencies(
     plan: &Plan,
@@ -129,9 +145,11 @@ fn latencies(
     repeats: &mut Repeats,
 ) -> anyhow::Result<Vec<Latencies>> {
     let throughput = |load: &Load| load.median(|round| round.throughput);
-    let bare = loads.iter().find(|load| load.candidate == Candidate::Bare).context("no `bare`")?;
+    let yardstick = plan.suite.yardstick();
+    let yardstick =
+        loads.iter().find(|load| load.candidate == yardstick).context("no yardstick")?;
     let slowest = loads.iter().map(throughput).fold(f64::INFINITY, f64::min);
-    let mut latencies = vec![at_rate(plan, case, turns, throughput(bare) / 2.0, repeats)?];
+    let mut latencies = vec![at_rate(plan, case, turns, throughput(yardstick) / 2.0, repeats)?];
     if latencies.iter().flat_map(|one| &one.servers).any(|(_, server)| !server.kept_up()) {
         latencies.push(at_rate(plan, case, turns, slowest / 2.0, repeats)?);
     }
@@ -162,17 +180,24 @@ fn at_rate(
 }
 
 impl Contender {
-    fn start(candidate: Candidate, machine: &Machine) -> anyhow::Result<Self> {
-        let server = Server::start(candidate, TOOLS, machine)?;
+    fn new(
+        candidate: Candidate,
+        server: Server,
+        upstream: Option<&Server>,
+    ) -> anyhow::Result<Self> {
         let client = Client::connect(server.address(), CONNECTIONS)?;
-        Ok(Self { candidate, server, client })
+        Ok(Self { candidate, server, client, upstream: upstream.map(Server::id) })
+    }
+
+    fn used(&self) -> anyhow::Result<Used> {
+        Used::now(self.server.id(), self.upstream)
     }
 
     /// One round of full load.
     fn round(&mut self, requests: &[Prepared], length: Duration) -> anyhow::Result<Round> {
-        let before = Used::now(self.server.id())?;
+        let before = self.used()?;
         let load = full(&mut self.client, requests, length)?;
-        Ok(Round::of(load, Used::now(self.server.id())?.since(before)))
+        Ok(Round::of(load, self.used()?.since(before)))
     }
 
     /// One round at a fixed rate.
@@ -182,9 +207,9 @@ impl Contender {
         per_second: f64,
         length: Duration,
     ) -> anyhow::Result<(Percentiles<f64>, Cores)> {
-        let before = Used::now(self.server.id())?;
+        let before = self.used()?;
         let paced = paced(&mut self.client, requests, per_second, length)?;
-        let cores = Cores::of(length, Used::now(self.server.id())?.since(before));
+        let cores = Cores::of(length, self.used()?.since(before));
         Ok((paced.percentiles(), cores))
     }
 }

@@ -6,34 +6,47 @@ use std::process::{Child, Stdio};
 
 use anyhow::Context as _;
 use callgate_bench::candidate::Candidate;
+use tempfile::TempDir;
 
 use crate::machine::Machine;
+use crate::nginx;
 
 /// A running server.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
+    /// Gone with it.
+    _directory: Option<TempDir>,
 }
 
 impl Server {
-    /// Starts a candidate, and waits until it says where it listens.
+    /// Starts a candidate, in front of an upstream if it has one, and waits until it listens.
     pub(crate) fn start(
         candidate: Candidate,
         tools: usize,
+        upstream: Option<SocketAddr>,
         machine: &Machine,
     ) -> anyhow::Result<Self> {
+        if candidate == Candidate::Nginx {
+            let upstream = upstream.context("nginx needs an upstream")?;
+            let nginx::Started { child, address, directory } = nginx::start(upstream, machine)?;
+            return Ok(Self { child, address, _directory: Some(directory) });
+        }
         let program = std::env::current_exe()?.with_file_name("bench-server");
+        let upstream = upstream.map(|upstream| format!("--upstream={upstream}"));
         let mut child = machine
             .server_command(&program)
-            .args([candidate.as_str(), "--tools", &tools.to_string(), "--listen", "127.0.0.1:0"])
+            .args([candidate.argument(), "--tools", &tools.to_string(), "--listen", "127.0.0.1:0"])
+            .args(upstream)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("cannot start {}", program.display()))?;
         let output = child.stdout.take();
         // From here on it is killed whatever happens.
-        let mut server = Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        let mut server =
+            Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), _directory: None };
         let mut line = String::new();
         BufReader::new(output.context("the server has no output")?).read_line(&mut line)?;
         server.address = line.trim().parse().with_context(|| {

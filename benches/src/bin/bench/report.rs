@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use callgate_bench::candidate::Candidate;
+use callgate_bench::suite::Suite;
 
 use crate::machine::Machine;
-use crate::measure::{Plan, TOOLS};
+use crate::measure::Plan;
 use crate::results::{CaseResults, Cores, Latencies, MAX_WAITING, Results};
 use crate::statistics::Spread;
 use crate::table::Table;
@@ -32,32 +33,26 @@ pub(crate) fn markdown(
     );
     out.push_str(&method(plan));
     for case in &results.cases {
-        out.push_str(&case_section(case));
+        out.push_str(&case_section(case, plan.suite.yardstick()));
     }
     out.push_str(&server_section(results));
     out
 }
 
 fn method(plan: &Plan) -> String {
+    let (candidates, setting) = match plan.suite {
+        Suite::Local => (LOCAL, LOCAL_SETTING),
+        Suite::Forward => (FORWARD, FORWARD_SETTING),
+    };
+    let yardstick = plan.suite.yardstick();
     format!(
-        "## Method\n\n\
-         - **bare** is an axum handler that reads the envelope of JSON-RPC and writes a reply of the \
-         same shape as Callgate's. It checks no token, knows no tools and looks at no arguments: \
-         it is the floor.\n\
-         - **callgate** is the library's router. It checks the token, decides what the caller may, \
-         and checks the arguments against the tool's schema.\n\
-         - **rmcp** is rmcp 3.8.0 without sessions and with JSON replies, behind a token check in \
-         axum. What each set of grants may see is worked out beforehand. It does not check arguments \
-         against a schema.\n\n\
-         Every server has {TOOLS} tools, 1,000 tokens and 100 different sets of grants, and is the \
-         same program with the same allocator on a runtime with one thread. Calls are made with all \
-         tokens in turn; lists are asked for with the tokens that see every tool. A load generator \
-         keeps 32 connections busy and checks every reply; one that is wrong ends the measurement. \
-         The servers take turns in {} rounds of {:?} each. A ratio is taken between servers in the \
-         same round; the figure is the median over the rounds, with the lowest and the highest in \
-         brackets. CPU time is what the kernel counts for the server's process, its own work for the \
-         sockets included.\n\n\
-         Latency is measured at a fixed rate, half of what bare takes, in {} rounds of {:?}: it \
+        "## Method\n\n{candidates}\n\n{setting} Every server has a runtime with one thread. A load \
+         generator keeps 32 connections busy and checks every reply; one that is wrong ends the \
+         measurement. The servers take turns in {} rounds of {:?} each. A ratio is taken between \
+         servers in the same round; the figure is the median over the rounds, with the lowest and the \
+         highest in brackets. CPU time is what the kernel counts for the server's process, its own \
+         work for the sockets included.\n\n\
+         Latency is measured at a fixed rate, half of what {yardstick} takes, in {} rounds of {:?}: it \
          counts from the moment at which a request was due, so that waiting for a slow server counts \
          too. Where that is more than a server can take, a second rate is half of what the slowest \
          takes.\n\n\
@@ -72,27 +67,55 @@ fn method(plan: &Plan) -> String {
     )
 }
 
-fn case_section(results: &CaseResults) -> String {
+const LOCAL: &str = "\
+    - **bare** is an axum handler that reads the envelope of JSON-RPC and writes a reply of the same \
+    shape as Callgate's. It checks no token, knows no tools and looks at no arguments: it is the \
+    floor.\n\
+    - **callgate** is the library's router. It checks the token, decides what the caller may, and \
+    checks the arguments against the tool's schema.\n\
+    - **rmcp** is rmcp 3.8.0 without sessions and with JSON replies, behind a token check in axum. What \
+    each set of grants may see is worked out beforehand. It does not check arguments against a schema.";
+
+const LOCAL_SETTING: &str = "\
+    Every server has 50 tools, 1,000 tokens and 100 different sets of grants, and is the same program \
+    with the same allocator. Calls are made with all tokens in turn; lists are asked for with the \
+    tokens that see every tool.";
+
+const FORWARD: &str = "\
+    - **nginx** is Debian's, as a reverse proxy that keeps its connections to the service, with one \
+    worker and no log of requests. It passes the request on as it is, and so it does the reply.\n\
+    - **hyper** is a reverse proxy of hyper's server and pooled client, and nothing else.\n\
+    - **callgate** is the library's router with an upstream. It checks the token, decides what the \
+    caller may, checks the arguments against the tool's schema, writes a JSON-RPC request of its own, \
+    reads the reply and writes an MCP result.";
+
+const FORWARD_SETTING: &str = "\
+    Behind all of them is the same service, a hyper server that reads the request's id and answers the \
+    same to everything. It shares the servers' core, so a request costs what the server and the service \
+    need together; CPU time is the server's alone. Callgate has 50 tools, 1,000 tokens and 100 different \
+    sets of grants; calls are made with all tokens in turn.";
+
+fn case_section(results: &CaseResults, yardstick: Candidate) -> String {
     let mut out = format!("## {}\n\n", results.case);
     let latency_headings: Vec<String> = results
         .latencies
         .iter()
         .map(|latencies| format!("µs at {}/s: p50, p99", thousands(latencies.per_second)))
         .collect();
-    let mut headings =
-        vec!["", "CPU µs/request", "CPU to bare", "requests/s", "requests/s to bare"];
+    let (cpu, throughput) = (format!("CPU to {yardstick}"), format!("requests/s to {yardstick}"));
+    let mut headings = vec!["", "CPU µs/request", &cpu, "requests/s", &throughput];
     headings.extend(latency_headings.iter().map(String::as_str));
     headings.push("reply bytes");
     let mut table = Table::new(&headings);
-    let bare = results.load(Candidate::Bare);
-    let to_bare = |spread: Option<Spread>| spread.map_or_else(|| "–".to_owned(), |s| s.to_string());
+    let yardstick = results.load(yardstick);
+    let shown = |spread: Option<Spread>| spread.map_or_else(|| "–".to_owned(), |s| s.to_string());
     for load in &results.loads {
         let mut row = vec![
             load.candidate.to_string(),
             format!("{:.1}", load.median(|round| round.cpu)),
-            to_bare(bare.map(|bare| load.ratio(bare, |round| round.cpu))),
+            shown(yardstick.map(|other| load.ratio(other, |round| round.cpu))),
             thousands(load.median(|round| round.throughput)),
-            to_bare(bare.map(|bare| load.ratio(bare, |round| round.throughput))),
+            shown(yardstick.map(|other| load.ratio(other, |round| round.throughput))),
         ];
         row.extend(
             results.latencies.iter().map(|latencies| percentiles(latencies, load.candidate)),

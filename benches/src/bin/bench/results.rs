@@ -53,7 +53,7 @@ pub(crate) struct Round {
 /// Shares of the time of a round.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cores {
-    /// The server was on its core.
+    /// The server, or the service behind it, was on its core.
     pub(crate) server: f64,
     /// The load generator was on its own.
     pub(crate) generator: f64,
@@ -104,9 +104,9 @@ impl Cores {
     pub(crate) fn of(took: Duration, used: Used) -> Self {
         let share = |time: Duration| time.as_secs_f64() / took.as_secs_f64();
         Self {
-            server: share(used.server.running),
+            server: share(used.core_busy()),
             generator: share(used.generator.running),
-            waiting: share(used.server.waiting).max(share(used.generator.waiting)),
+            waiting: share(used.server_disturbed()).max(share(used.generator.waiting)),
             stolen: share(used.stolen),
         }
     }

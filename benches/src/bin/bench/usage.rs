@@ -26,6 +26,8 @@ pub(crate) struct CpuTime {
 pub(crate) struct Used {
     /// By the server.
     pub(crate) server: CpuTime,
+    /// By the service behind the server, on the same core.
+    upstream: CpuTime,
     /// By the load generator, which is this process.
     pub(crate) generator: CpuTime,
     /// Taken away by the host, see [`stolen`].
@@ -34,15 +36,28 @@ pub(crate) struct Used {
 
 impl Used {
     /// Up to now.
-    pub(crate) fn now(server: u32) -> anyhow::Result<Self> {
+    pub(crate) fn now(server: u32, upstream: Option<u32>) -> anyhow::Result<Self> {
+        let upstream = upstream.map(cpu_time).transpose()?.unwrap_or_default();
         let generator = cpu_time(std::process::id())?;
-        Ok(Self { server: cpu_time(server)?, generator, stolen: stolen()? })
+        Ok(Self { server: cpu_time(server)?, upstream, generator, stolen: stolen()? })
+    }
+
+    /// How long the server could have been on its core, while something else was that does not belong
+    /// to the measurement.
+    pub(crate) fn server_disturbed(&self) -> Duration {
+        self.server.waiting.saturating_sub(self.upstream.running)
+    }
+
+    /// How long the server and what is behind it were on their core.
+    pub(crate) fn core_busy(&self) -> Duration {
+        self.server.running + self.upstream.running
     }
 
     /// Since an earlier moment.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             server: self.server.since(before.server),
+            upstream: self.upstream.since(before.upstream),
             generator: self.generator.since(before.generator),
             stolen: self.stolen.saturating_sub(before.stolen),
         }

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 /// The URL of a server, without a user and a password in it.
 #[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(not(feature = "bridge"), expect(unreachable_pub, reason = "it is the bridge's"))]
 pub struct Endpoint(Uri);
 
 /// Why something is no URL of a server. What was given is not repeated: it may be a secret.
@@ -37,6 +38,7 @@ impl Endpoint {
     }
 
     /// Whether there is a `?` with something behind it, where some put a key.
+    #[cfg(feature = "bridge")]
     pub fn has_query(&self) -> bool {
         self.0.query().is_some_and(|query| !query.is_empty())
     }

@@ -79,11 +79,13 @@ impl SendError {
     }
 
     /// Whether it would go on like this.
+    #[cfg(feature = "bridge")]
     pub(crate) fn is_final(&self) -> bool {
         matches!(self, Self::Untrusted(_) | Self::NoTls | Self::NoHttp)
     }
 
     /// Whether the server took the connection, and broke it.
+    #[cfg(feature = "bridge")]
     pub(crate) fn is_break(&self) -> bool {
         matches!(self, Self::HungUp(_) | Self::Broken(_))
     }
