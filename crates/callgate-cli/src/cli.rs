@@ -6,7 +6,7 @@ use callgate::Mask;
 use clap::error::ErrorKind;
 use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::import::{Needed, Selection};
+use crate::import::{Needed, Selection, ServiceOptions};
 
 /// Turns the JSON-RPC methods that an application already has into MCP tools, and lets each caller
 /// use only the ones that they may.
@@ -256,14 +256,17 @@ pub(crate) struct MethodFields {
 pub(crate) enum Import {
     /// From an OpenRPC document, of any version
     ///
-    /// Nothing outside of the document is read. Deprecated methods and those without a result are
-    /// imported, but are not tools.
+    /// A service is asked for `rpc.discover`, and for what is at its URL. Nothing outside of the document
+    /// is read. Deprecated methods and those without a result are imported, but are not tools.
     Openrpc {
-        /// The document
-        file: PathBuf,
+        /// A file, or the URL of a service or of a document; by default where the upstream is
+        #[arg(value_name = "FILE|URL")]
+        source: Option<String>,
         /// Also promise what results look like; they are checked then
         #[arg(long)]
         output_schemas: bool,
+        #[command(flatten)]
+        service: ServiceOptions,
         #[command(flatten)]
         options: ImportOptions,
     },
@@ -274,6 +277,15 @@ pub(crate) enum Import {
         #[command(flatten)]
         options: ImportOptions,
     },
+}
+
+impl Import {
+    /// What every source has.
+    pub(crate) fn options(&self) -> &ImportOptions {
+        match self {
+            Self::Openrpc { options, .. } | Self::Manifest { options, .. } => options,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -17,7 +17,7 @@ use callgate_registry::{Exposure, TableNames};
 use crate::cli::{Cli, Command};
 use crate::errors::hinted;
 
-pub(crate) use upstreams::Upstreams;
+pub(crate) use upstreams::{Upstreams, secret_in_file, secret_in_variable};
 
 /// A key of the configuration.
 #[derive(Debug)]

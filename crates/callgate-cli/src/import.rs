@@ -1,9 +1,9 @@
 //! Methods from elsewhere.
 //!
-//! A source (`openrpc.rs`, `manifest.rs`) proposes methods and says which it refuses. `plan.rs`
-//! compares that with the registry, `report.rs` tells it, and the registry writes it in one
-//! transaction. What an import wrote is remembered (`written.rs`), so that the next one keeps what
-//! people changed since.
+//! A source (`openrpc.rs`, `manifest.rs`) proposes methods and says which it refuses; a running service
+//! is asked for it (`service.rs`). `plan.rs` compares that with the registry, `report.rs` tells it, and
+//! the registry writes it in one transaction. What an import wrote is remembered (`written.rs`), so that
+//! the next one keeps what people changed since.
 
 pub(crate) mod field;
 pub(crate) mod manifest;
@@ -12,6 +12,7 @@ mod plan;
 mod report;
 mod safety;
 mod select;
+mod service;
 mod written;
 
 use std::collections::BTreeSet;
@@ -28,6 +29,7 @@ use plan::Plan;
 
 pub(crate) use plan::needs_by_rows;
 pub(crate) use select::Selection;
+pub(crate) use service::{Service, ServiceOptions, Tried};
 pub(crate) use written::Needs;
 
 /// Larger files are refused.

@@ -22,6 +22,7 @@
 //! ended before any byte of a response. Nothing is sent again after a time-out. To drop a call is to
 //! close its request.
 
+mod ask;
 mod breaker;
 mod client;
 mod failure;
@@ -52,6 +53,7 @@ use request::RequestId;
 
 pub use crate::http_client::endpoint::EndpointError;
 pub use crate::http_client::tls::{CertificateError, NoTls};
+pub use ask::AskError;
 pub use breaker::BreakerLimits;
 pub use options::{
     ForwardLimits, ForwardOptions, Http2, Ids, OptionError, PassCaller, header_name,

@@ -1,14 +1,17 @@
 //! `callgate import openrpc|manifest`
 
+use std::path::Path;
+
 use anyhow::Context as _;
 use callgate::LOCAL;
+use callgate::forward::Target;
 use callgate_registry::DEFAULT_UPSTREAM;
 
 use crate::cli::{Import, ImportOptions};
 use crate::config::Config;
 use crate::errors::hinted;
-use crate::import::openrpc::Reading;
-use crate::import::{self, Options, Source};
+use crate::import::openrpc::{Reading, Way};
+use crate::import::{self, Options, Service, Source, Tried};
 use crate::printer::Printer;
 use crate::registry;
 
@@ -17,22 +20,61 @@ pub(crate) async fn run(
     import: Import,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let (source, options) = match &import {
-        Import::Openrpc { file, output_schemas, options } => {
-            let upstream = options.upstream.as_deref().unwrap_or(DEFAULT_UPSTREAM);
-            refuse_local(upstream)?;
-            let reading = Reading { upstream, output_schemas: *output_schemas };
-            (import::openrpc::read(&import::read(file)?, reading), (file, options))
+    let source = read_source(config, &import).await?;
+    let store = registry::open(config).await?;
+    import::import(&store, source, &settled(import.options()), printer).await
+}
+
+/// What the source has now; it can be read again at any time.
+pub(crate) async fn read_source(config: &Config, import: &Import) -> anyhow::Result<Source> {
+    let upstream = || upstream(import.options());
+    match import {
+        Import::Openrpc { source, output_schemas, service, .. } => {
+            let reading = Reading { upstream: upstream()?, output_schemas: *output_schemas };
+            if let Some(file) = source.as_deref().filter(|source| !is_url(source)) {
+                let file = Path::new(file);
+                return import::openrpc::read(&import::read(file)?, reading)
+                    .with_context(in_(file));
+            }
+            let target = source.as_deref().map(url).transpose()?;
+            let service = Service::new(config, reading.upstream, target, service)?;
+            from_service(&service, reading).await
         }
         Import::Manifest { file, options } => {
             let text = import::read(file)?;
-            (import::manifest::read(&text, options.upstream.as_deref()), (file, options))
+            import::manifest::read(&text, options.upstream.as_deref()).with_context(in_(file))
         }
+    }
+}
+
+async fn from_service(service: &Service, reading: Reading<'_>) -> anyhow::Result<Source> {
+    let place = service.target();
+    let mut tried = Tried::default();
+    let Some((way, document)) = import::openrpc::document(service, &mut tried).await else {
+        return Err(tried.into_error(
+            &format!("{place} gives no OpenRPC document"),
+            "a document can also be a file",
+        ));
     };
-    let (file, options) = options;
-    let source: Source = source.with_context(|| format!("`{}`", file.display()))?;
-    let store = registry::open(config).await?;
-    import::import(&store, source, &settled(options), printer).await
+    let mut source =
+        import::openrpc::read(&document, reading).with_context(|| format!("`{place}`"))?;
+    if way == Way::Discover {
+        source.notes.extend(service.notes());
+    }
+    Ok(source)
+}
+
+fn in_(file: &Path) -> impl Fn() -> String {
+    move || format!("`{}`", file.display())
+}
+
+/// Whether it is meant as a place of a service, and not as a file.
+fn is_url(text: &str) -> bool {
+    text.contains("://") || text.starts_with("unix:")
+}
+
+fn url(text: &str) -> anyhow::Result<Target> {
+    text.parse().context("the URL is not right")
 }
 
 fn settled(options: &ImportOptions) -> Options<'_> {
@@ -44,9 +86,11 @@ fn settled(options: &ImportOptions) -> Options<'_> {
     }
 }
 
-fn refuse_local(upstream: &str) -> anyhow::Result<()> {
+/// What runs the methods of a source that does not say it.
+fn upstream(options: &ImportOptions) -> anyhow::Result<&str> {
+    let upstream = options.upstream.as_deref().unwrap_or(DEFAULT_UPSTREAM);
     if upstream != LOCAL {
-        return Ok(());
+        return Ok(upstream);
     }
     Err(hinted(
         "`local` is the upstream of functions in the program itself",

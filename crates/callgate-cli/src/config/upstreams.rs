@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use callgate::forward::{
-    Forward, ForwardLimits, ForwardOptions, Http2, Ids, PassCaller, header_name,
+    Forward, ForwardLimits, ForwardOptions, Http2, Ids, PassCaller, Target, header_name,
 };
 use callgate::{LOCAL, ParamStyle};
 use serde::Deserialize;
@@ -226,6 +226,24 @@ impl Upstreams {
         all.any(|secret| matches!(secret, Elsewhere::Variable(variable) if variable.env == name))
     }
 
+    /// Where one of them is.
+    pub(crate) fn target(&self, name: &str) -> anyhow::Result<Option<Target>> {
+        let Some(Table { described, source }) = self.0.get(name) else { return Ok(None) };
+        let target = described.target();
+        target.map(Some).with_context(|| format!("`upstreams.{name}` in {source}"))
+    }
+
+    /// How one of them wants to be called, with its secrets.
+    pub(crate) fn options(
+        &self,
+        name: &str,
+        call_timeout: Duration,
+    ) -> anyhow::Result<Option<ForwardOptions>> {
+        let Some(Table { described, source }) = self.0.get(name) else { return Ok(None) };
+        let options = described.options(call_timeout);
+        options.map(Some).with_context(|| format!("`upstreams.{name}` in {source}"))
+    }
+
     /// Makes them, with their secrets.
     pub(crate) fn build(&self, call_timeout: Duration) -> anyhow::Result<Vec<(String, Forward)>> {
         let built = self.0.iter().map(|(name, Table { described, source })| {
@@ -254,9 +272,12 @@ impl Described {
         }))
     }
 
+    fn target(&self) -> anyhow::Result<Target> {
+        self.url.read("url")?.parse().context("`url`")
+    }
+
     fn options(&self, call_timeout: Duration) -> anyhow::Result<ForwardOptions> {
-        let url = self.url.read("url")?;
-        let mut options = ForwardOptions::new(url.parse().context("`url`")?)
+        let mut options = ForwardOptions::new(self.target()?)
             .params(match self.params {
                 Params::Named => ParamStyle::Named,
                 Params::Positional => ParamStyle::Positional,
@@ -349,6 +370,18 @@ impl Json {
             Self::Elsewhere(elsewhere) => elsewhere.read(key).map(Into::into),
         }
     }
+}
+
+/// What a variable of the environment has, for `key`.
+pub(crate) fn secret_in_variable(key: &str, name: &str) -> anyhow::Result<String> {
+    let (env, prefix) = (name.to_owned(), String::new());
+    Elsewhere::Variable(Variable { env, prefix }).read(key)
+}
+
+/// What a file has, for `key`.
+pub(crate) fn secret_in_file(key: &str, file: &Path) -> anyhow::Result<String> {
+    let (file, prefix) = (file.to_owned(), String::new());
+    Elsewhere::File(File { file, prefix }).read(key)
 }
 
 impl Elsewhere {

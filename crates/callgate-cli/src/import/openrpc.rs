@@ -3,6 +3,7 @@
 //! Every version is read alike; what matters here has not changed between them. Nothing outside of
 //! the document is ever read: a method that refers there is refused.
 
+mod document;
 mod method;
 mod references;
 mod schema;
@@ -17,6 +18,8 @@ use crate::errors::hinted;
 use method::Reader;
 use references::References;
 
+pub(crate) use document::{Way, document};
+
 /// How to read a document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading<'a> {
@@ -28,6 +31,7 @@ pub(crate) struct Reading<'a> {
 
 /// Reads a document.
 pub(crate) fn read(text: &str, reading: Reading<'_>) -> anyhow::Result<Source> {
+    let text = text.trim_start_matches('\u{feff}');
     let document: Value = serde_json::from_str(text).context("the document is not JSON")?;
     let Some(version) = document.get("openrpc").and_then(Value::as_str) else {
         return Err(hinted(

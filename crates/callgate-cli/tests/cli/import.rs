@@ -3,6 +3,7 @@
 mod manifest;
 mod openrpc;
 mod real;
+mod running;
 
 use serde_json::{Value, json};
 

@@ -7,6 +7,7 @@ mod clients;
 mod configuration;
 mod conformance;
 mod demo;
+mod fake;
 mod front;
 mod guide;
 mod import;

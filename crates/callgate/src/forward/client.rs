@@ -49,13 +49,24 @@ impl Client {
 
     /// Sends a request.
     pub(super) async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<Head, SendFailure> {
+        let mut request = self.request(Method::POST, headers, body);
+        request.headers_mut().insert(CONTENT_TYPE, JSON);
+        self.pool.request(request).await.map_err(|error| SendFailure::of(&error))
+    }
+
+    /// Asks for what is at the URL.
+    pub(super) async fn get(&self, headers: HeaderMap) -> Result<Head, SendFailure> {
+        let request = self.request(Method::GET, headers, Bytes::new());
+        self.pool.request(request).await.map_err(|error| SendFailure::of(&error))
+    }
+
+    fn request(&self, method: Method, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
+        *request.method_mut() = method;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = headers;
         request.headers_mut().insert(ACCEPT, JSON);
-        request.headers_mut().insert(CONTENT_TYPE, JSON);
-        self.pool.request(request).await.map_err(|error| SendFailure::of(&error))
+        request
     }
 }
 
@@ -140,6 +151,18 @@ pub(super) async fn whole(response: Head, limit: usize) -> Result<Whole, Failure
 
 impl Whole {
     pub(super) fn read(&self, id: &RequestId<'_>) -> Result<super::Replied, Failure> {
-        Answer { status: self.status, headers: &self.headers, body: &self.body }.read(id)
+        self.answer().read(id)
+    }
+
+    /// The body, where the status is good.
+    pub(super) fn into_text(self) -> Result<String, Failure> {
+        match self.answer().refused() {
+            Some(failure) => Err(failure),
+            None => Ok(self.body),
+        }
+    }
+
+    fn answer(&self) -> Answer<'_> {
+        Answer { status: self.status, headers: &self.headers, body: &self.body }
     }
 }

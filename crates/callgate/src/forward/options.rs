@@ -166,6 +166,17 @@ impl ForwardOptions {
         }
     }
 
+    /// Where the service is.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The same for what is elsewhere, credentials included.
+    pub fn at(mut self, target: Target) -> Self {
+        self.target = target;
+        self
+    }
+
     /// How parameters are sent.
     pub fn params(mut self, style: ParamStyle) -> Self {
         self.style = style;
@@ -242,6 +253,12 @@ impl ForwardOptions {
     pub fn ca_certificates(mut self, pem: &[u8]) -> Result<Self, CertificateError> {
         self.roots.extend(tls::certificates(pem)?);
         Ok(self)
+    }
+
+    /// How long an answer may be, with the other limits as they are.
+    pub fn result_bytes(mut self, limit: usize) -> Self {
+        self.limits.result_bytes = limit;
+        self
     }
 
     /// With other limits.

@@ -76,7 +76,7 @@ impl Answer<'_> {
     }
 
     /// What the status alone says.
-    fn refused(self) -> Option<Failure> {
+    pub(super) fn refused(self) -> Option<Failure> {
         match self.status {
             StatusCode::UNAUTHORIZED
             | StatusCode::FORBIDDEN

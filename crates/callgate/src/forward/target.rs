@@ -28,6 +28,9 @@ pub enum TargetError {
     /// `unix:` without an absolute path, or with a path on the server that is none.
     #[error("expected such as `unix:/run/service.sock` or `unix:/run/service.sock:/rpc`")]
     Socket,
+    /// Characters that no path has.
+    #[error("expected a path such as `/rpc`")]
+    Path,
     /// Sockets in the file system are not on this system.
     #[error("this system has no such sockets")]
     NoSockets,
@@ -56,6 +59,27 @@ impl Target {
             Place::Net(_) => None,
             Place::Unix { socket, .. } => Some(socket),
         }
+    }
+}
+
+impl Target {
+    /// The path on the server, without the query.
+    pub fn path(&self) -> &str {
+        self.uri().path()
+    }
+
+    /// Another path, and perhaps a query, on the same server.
+    pub fn with_path(&self, path: &str) -> Result<Self, TargetError> {
+        if !path.starts_with('/') {
+            return Err(TargetError::Path);
+        }
+        let mut parts = self.uri().clone().into_parts();
+        parts.path_and_query = Some(path.parse().map_err(|_| TargetError::Path)?);
+        let uri = Uri::from_parts(parts).map_err(|_| TargetError::Path)?;
+        Ok(Self(match &self.0 {
+            Place::Net(_) => Place::Net(uri.to_string().parse().map_err(TargetError::Url)?),
+            Place::Unix { socket, .. } => Place::Unix { socket: socket.clone(), uri },
+        }))
     }
 }
 
@@ -109,6 +133,21 @@ mod tests {
         assert_eq!("unix:/run/a.sock".parse::<Target>().unwrap().uri(), "http://localhost/");
         for wrong in ["unix:", "unix:run/a.sock", "unix:/run/a.sock:rpc", "unix:/a:"] {
             assert_eq!(wrong.parse::<Target>(), Err(TargetError::Socket), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn another_path_is_on_the_same_server() {
+        for (target, path) in [("http://localhost:1/rpc?x=1", "/rpc"), ("unix:/run/a.sock", "/")] {
+            let target: Target = target.parse().unwrap();
+            assert_eq!(target.path(), path);
+            let other = target.with_path("/a/b?cursor=NTA%3D").unwrap();
+            assert_eq!(other.uri().path_and_query().unwrap(), "/a/b?cursor=NTA%3D");
+            assert_eq!(other.uri().authority(), target.uri().authority());
+            assert_eq!(other.socket(), target.socket());
+            for wrong in ["/a b", "a", "", "@b/"] {
+                assert_eq!(target.with_path(wrong), Err(TargetError::Path), "{wrong}");
+            }
         }
     }
 

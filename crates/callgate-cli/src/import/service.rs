@@ -1,0 +1,230 @@
+//! A service that is asked what it has, with the credentials that are its own.
+//!
+//! Where `[upstreams.NAME]` has the same URL, its credentials are used; they go to no other one. Others
+//! come from variables and files that the command line names, so that no secret is on it.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use callgate::forward::{AskError, Forward, ForwardLimits, ForwardOptions, Outcome, Target};
+use clap::Args;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+use super::MAX_FILE;
+use crate::config::{Config, secret_in_file, secret_in_variable};
+use crate::errors::hinted;
+use crate::printer::one_line;
+
+/// So much is shown of what a service says.
+const MAX_SAID: usize = 200;
+
+/// How to ask a service that the configuration does not know.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ServiceOptions {
+    /// A header for the service, and the variable of the environment that has its value; may repeat
+    #[arg(long, value_name = "NAME=VARIABLE", value_parser = name_and_place)]
+    header_env: Vec<(String, String)>,
+    /// A header for the service, and the file that has its value; may repeat
+    #[arg(long, value_name = "NAME=FILE", value_parser = name_and_place)]
+    header_file: Vec<(String, String)>,
+    /// A file, in PEM, with certificates of authorities to trust beside those of the system
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+}
+
+fn name_and_place(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, place)) if !name.is_empty() && !place.is_empty() => {
+            Ok((name.to_owned(), place.to_owned()))
+        }
+        _ => Err("expected such as `Authorization=SHOP_TOKEN`".to_owned()),
+    }
+}
+
+impl ServiceOptions {
+    fn add_to(&self, mut options: ForwardOptions) -> anyhow::Result<ForwardOptions> {
+        for (name, variable) in &self.header_env {
+            let value = secret_in_variable("--header-env", variable)?;
+            options = options.header(name, &value).context("`--header-env`")?;
+        }
+        for (name, file) in &self.header_file {
+            let value = secret_in_file("--header-file", file.as_ref())?;
+            options = options.header(name, &value).context("`--header-file`")?;
+        }
+        if let Some(path) = &self.ca_file {
+            let shown = || format!("`--ca-file`: `{}`", path.display());
+            let pem = std::fs::read(path).with_context(shown)?;
+            options = options.ca_certificates(&pem).with_context(shown)?;
+        }
+        Ok(options)
+    }
+
+    /// What a table of the configuration says of the same.
+    fn table(&self) -> Vec<String> {
+        let by = |key: &'static str| {
+            move |(name, place): &(String, String)| {
+                format!("{} = {{ {key} = {} }}", json!(name), json!(place))
+            }
+        };
+        let headers = self.header_env.iter().map(by("env"));
+        let headers: Vec<String> = headers.chain(self.header_file.iter().map(by("file"))).collect();
+        let headers =
+            (!headers.is_empty()).then(|| format!("headers = {{ {} }}", headers.join(", ")));
+        let ca_file = self.ca_file.as_ref().map(|path| format!("ca_file = {}", json!(path)));
+        headers.into_iter().chain(ca_file).collect()
+    }
+}
+
+/// A service that is asked what it has.
+#[derive(Debug)]
+pub(crate) struct Service {
+    forward: Forward,
+    options: ForwardOptions,
+    notes: Vec<String>,
+}
+
+impl Service {
+    /// The service behind an upstream, or at a place of which the configuration may know.
+    pub(crate) fn new(
+        config: &Config,
+        upstream: &str,
+        target: Option<Target>,
+        given: &ServiceOptions,
+    ) -> anyhow::Result<Self> {
+        let known = config.upstreams.target(upstream)?;
+        let is_its = target.is_none() || target == known;
+        let configured = match &known {
+            Some(_) if is_its => config.upstreams.options(upstream, config.call_timeout)?,
+            _ => None,
+        };
+        let options = match (configured, target) {
+            (Some(options), _) => options,
+            (None, Some(target)) => elsewhere(config, target),
+            (None, None) => return Err(no_place(upstream)),
+        };
+        let notes = match known {
+            None => suggestion(upstream, options.target(), given),
+            Some(known) if !is_its => vec![format!(
+                "note: `[upstreams.{upstream}]` is at {known}, so nothing of it is used here"
+            )],
+            Some(_) => Vec::new(),
+        };
+        Self::with(options, given, notes)
+    }
+
+    fn with(
+        options: ForwardOptions,
+        given: &ServiceOptions,
+        notes: Vec<String>,
+    ) -> anyhow::Result<Self> {
+        let options = given.add_to(options)?;
+        Ok(Self { forward: asking(options.clone())?, options, notes })
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        self.options.target()
+    }
+
+    /// What is to be configured for calls to reach it.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
+        self.notes.iter().cloned()
+    }
+
+    /// Calls a method.
+    pub(crate) async fn ask(
+        &self,
+        method: &str,
+        params: &[Value],
+    ) -> Result<Box<RawValue>, AskError> {
+        let none = || RawValue::NULL.to_owned();
+        let params = to_raw_value(params).unwrap_or_else(|_| none());
+        self.forward.ask(method, &params).await
+    }
+
+    /// What is at its URL.
+    pub(crate) async fn get(&self) -> Result<String, AskError> {
+        self.forward.get().await
+    }
+}
+
+fn elsewhere(config: &Config, target: Target) -> ForwardOptions {
+    let limits = ForwardLimits { timeout: config.call_timeout, ..ForwardLimits::default() };
+    ForwardOptions::new(target).limits(limits)
+}
+
+/// A description may be as large as a file of it.
+fn asking(options: ForwardOptions) -> anyhow::Result<Forward> {
+    let limit = usize::try_from(MAX_FILE).unwrap_or(usize::MAX);
+    Ok(Forward::new("import", options.result_bytes(limit))?)
+}
+
+fn no_place(upstream: &str) -> anyhow::Error {
+    hinted(
+        format!("there is no URL, and `[upstreams.{upstream}]` is not configured"),
+        "name the URL of the service, or its upstream with `--upstream`",
+    )
+}
+
+/// The table that is to come into the configuration.
+fn suggestion(upstream: &str, target: &Target, given: &ServiceOptions) -> Vec<String> {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    let name = match upstream {
+        bare if bare.chars().all(is_bare) => bare.to_owned(),
+        other => json!(other).to_string(),
+    };
+    let head = "note: for calls to reach the service, callgate.toml needs".to_owned();
+    let table =
+        [head, format!("[upstreams.{name}]"), format!("url = {}", json!(target.to_string()))];
+    table.into_iter().chain(given.table()).collect()
+}
+
+/// What was asked of a service, and what came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Tried {
+    all: Vec<String>,
+    is_over: bool,
+    is_refused: bool,
+}
+
+impl Tried {
+    /// What was asked, and why that gave nothing.
+    pub(crate) fn failed(&mut self, what: &str, error: &AskError) {
+        self.is_over |= error.is_nobody();
+        self.is_refused |= matches!(error, AskError::Failed { outcome: Outcome::Refused, .. });
+        self.other(what, &error.to_string());
+    }
+
+    /// What was asked, and what came instead.
+    pub(crate) fn other(&mut self, what: &str, words: &str) {
+        self.all.push(format!("{what}: {}", cut(words)));
+    }
+
+    /// Whether there is nobody to be asked more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// All of it, and what to do.
+    pub(crate) fn into_error(self, problem: &str, hint: &str) -> anyhow::Error {
+        let all: String = self.all.iter().map(|line| format!("\n  {line}")).collect();
+        let hint = match self {
+            Self { is_over: true, .. } => "is it running, and is that its URL?",
+            Self { is_refused: true, .. } => {
+                "it wants credentials: `--header-env Authorization=VARIABLE`, or `[upstreams.NAME]` in \
+                 callgate.toml with `--upstream NAME`"
+            }
+            _ => hint,
+        };
+        hinted(format!("{problem}{all}"), hint)
+    }
+}
+
+/// What a service says, in one line.
+fn cut(text: &str) -> String {
+    let line = one_line(text);
+    match line.char_indices().nth(MAX_SAID) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+        None => line,
+    }
+}

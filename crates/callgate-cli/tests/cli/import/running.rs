@@ -1,0 +1,128 @@
+//! `callgate import openrpc URL`: the document of a service that is running.
+
+use serde_json::json;
+
+use super::{document, reading, registry};
+use crate::fake::Fake;
+
+fn pets() -> serde_json::Value {
+    serde_json::from_str(&document(&json!([reading("pet.get", "A pet.")]))).unwrap()
+}
+
+#[test]
+fn a_service_is_asked_for_its_document_and_the_table_to_paste_is_told() {
+    let service = Fake::service(|method, _| (method == "rpc.discover").then(pets));
+    let place = registry();
+    let url = service.url("/rpc");
+    let ran = place.run(&["import", "openrpc", &url, "--upstream", "pets"]);
+    assert!(ran.data().starts_with("1 added"), "{}", ran.talk());
+    insta::assert_snapshot!(service.hide(&ran.talk()), @r#"
+    from OpenRPC document `Pets`, for upstream `pets`
+    it is version 1 of 1 methods, in OpenRPC 1.3.2
+    note: for calls to reach the service, callgate.toml needs
+    [upstreams.pets]
+    url = "http://127.0.0.1:[port]/rpc"
+    note: the safety of 1 methods is a guess; `callgate method edit ID --read-only` or `--destructive` says it
+    note: 1 methods need no section, so every caller may use them; `--section` says one
+    "#);
+    // What is told works as it is, and is told no more.
+    place.write("callgate.toml", &format!("[upstreams.pets]\nurl = \"{url}\"\n"));
+    let ran = place.run(&["import", "openrpc", "--upstream", "pets"]);
+    assert!(ran.data().starts_with("nothing changed"), "{}", ran.talk());
+    assert!(!ran.talk().contains("callgate.toml"), "{}", ran.talk());
+}
+
+#[test]
+fn a_document_at_a_url_is_read_and_a_service_may_have_it_at_its_own() {
+    let has = |asked: &crate::fake::Asked| match asked.line.as_str() {
+        "GET /openrpc.json" | "GET /rpc" => (200, pets().to_string()),
+        _ => (404, "{}".to_owned()),
+    };
+    let server = Fake::start(has);
+    for (path, lines) in
+        [("/openrpc.json", &["GET /openrpc.json"][..]), ("/rpc", &["POST /rpc", "GET /rpc"])]
+    {
+        let before = server.asked().len();
+        let ran = registry().run(&["import", "openrpc", &server.url(path)]);
+        assert!(ran.data().starts_with("1 added"), "{}", ran.talk());
+        assert!(!ran.talk().contains("callgate.toml"), "where the service is, is not known");
+        let asked = server.asked();
+        let asked: Vec<&str> = asked[before..].iter().map(|asked| asked.line.as_str()).collect();
+        assert_eq!(asked, lines);
+    }
+}
+
+#[test]
+fn credentials_go_to_the_upstreams_own_url_and_nowhere_else() {
+    let service = Fake::service(|method, _| (method == "rpc.discover").then(pets));
+    let other = Fake::service(|method, _| (method == "rpc.discover").then(pets));
+    let place = registry();
+    let url = service.url("/rpc");
+    place.write(
+        "callgate.toml",
+        &format!("[upstreams.pets]\nurl = \"{url}\"\nheaders = {{ X-Key = \"s3cret\" }}\n"),
+    );
+    place.ok(&["import", "openrpc", "--upstream", "pets"]);
+    place.ok(&["import", "openrpc", &url, "--upstream", "pets"]);
+    assert!(service.asked().iter().all(|asked| asked.head.contains("x-key: s3cret")));
+    assert_eq!(service.asked().len(), 2);
+    let ran = place.run(&["import", "openrpc", &other.url("/rpc"), "--upstream", "pets"]);
+    let told = service.hide(&ran.talk());
+    let note =
+        "note: `[upstreams.pets]` is at http://127.0.0.1:[port]/rpc, so nothing of it is used";
+    assert!(told.contains(note), "{told}");
+    // Also where the path is another.
+    place.run(&["import", "openrpc", &service.url("/other"), "--upstream", "pets"]);
+    let others = other.asked().into_iter().chain(service.asked().into_iter().skip(2));
+    assert!(others.into_iter().all(|asked| !asked.head.contains("s3cret")));
+}
+
+#[test]
+fn headers_come_from_variables_and_files() {
+    let service = Fake::service(|method, _| (method == "rpc.discover").then(pets));
+    let place = registry();
+    place.write("team.txt", "blue\n");
+    let url = service.url("/rpc");
+    let arguments = ["import", "openrpc", &url, "--upstream", "pets"];
+    let headers = ["--header-env", "Authorization=PETS_TOKEN", "--header-file", "X-Team=team.txt"];
+    let mut command = place.command(&[&arguments[..], &headers].concat());
+    let output = command.env("PETS_TOKEN", "Bearer s3cret").output().unwrap();
+    let talk = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{talk}");
+    let head = &service.asked()[0].head;
+    assert!(head.contains("authorization: bearer s3cret\r\nx-team: blue"), "{head}");
+    let table = r#"headers = { "Authorization" = { env = "PETS_TOKEN" }, "X-Team" = { file = "team.txt" } }"#;
+    assert!(talk.contains(table) && !talk.contains("s3cret"), "{talk}");
+    let (code, talk) = place.run(&[&arguments[..], &headers].concat()).failure();
+    assert_eq!((code, talk.as_str()), (1, "callgate: `--header-env`: `PETS_TOKEN` is not set\n"));
+}
+
+#[test]
+fn what_was_tried_is_told_with_what_to_do() {
+    let place = registry();
+    let plain = Fake::service(|_, _| None);
+    let page = Fake::start(|asked| match asked.line.as_str() {
+        "GET /rpc" => (200, "<html>\u{7}".to_owned()),
+        _ => (302, String::new()),
+    });
+    let json = Fake::start(|asked| match asked.line.as_str() {
+        "GET /rpc" => (200, "{\"swagger\":\"2.0\"}".to_owned()),
+        _ => (500, String::new()),
+    });
+    let closed = Fake::start(|_| (401, String::new()));
+    let mut told = String::new();
+    for server in [&plain, &page, &json, &closed] {
+        let (code, talk) = place.run(&["import", "openrpc", &server.url("/rpc")]).failure();
+        assert_eq!(code, 1);
+        told.push_str(&server.hide(&talk));
+    }
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_, talk) = place.run(&["import", "openrpc", &format!("http://{free}/rpc")]).failure();
+    told.push_str(&talk.replace(&free.to_string(), "127.0.0.1:[port]"));
+    for wrong in ["http://ada:s3cret@localhost/", "ftp://localhost/s3cret"] {
+        told.push_str(&place.run(&["import", "openrpc", wrong]).failure().1);
+    }
+    told.push_str(&place.run(&["import", "openrpc", "--upstream", "none"]).failure().1);
+    assert!(!told.contains("s3cret"));
+    insta::assert_snapshot!(told);
+}
