@@ -12,6 +12,8 @@ mod front;
 mod guide;
 mod import;
 mod mcp;
+mod npm;
+mod real;
 mod reload;
 mod server;
 mod support;

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-const FILES: [&str; 5] =
-    ["package.json", "package-lock.json", "client.mjs", "everything.mjs", "loopback.cjs"];
+use crate::npm;
+
+const FILES: [&str; 3] = ["client.mjs", "everything.mjs", "loopback.cjs"];
 
 /// The script that drives a client.
 pub(crate) fn client(name: &str) -> Command {
@@ -52,27 +53,8 @@ fn node() -> Command {
     Command::new(directory().join("node_modules/node/bin/node"))
 }
 
-/// Installed once, by whichever test comes first.
+/// Installed once.
 fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    DIRECTORY.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clients");
-        std::fs::create_dir_all(&target).unwrap();
-        let wanted = std::fs::read_to_string(source.join("package-lock.json")).unwrap();
-        let marker = target.join("installed.json");
-        for file in FILES {
-            std::fs::copy(source.join(file), target.join(file)).unwrap();
-        }
-        if std::fs::read_to_string(&marker).is_ok_and(|installed| installed == wanted) {
-            return target;
-        }
-        let install = ["install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"];
-        let output = Command::new("npm").args(install).current_dir(&target).output();
-        let output = output.unwrap_or_else(|error| panic!("the real clients need npm: {error}"));
-        let talk = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "npm cannot install the real clients: {talk}");
-        std::fs::write(marker, wanted).unwrap();
-        target
-    })
+    DIRECTORY.get_or_init(|| npm::installed("clients", &FILES))
 }
