@@ -270,6 +270,18 @@ pub(crate) enum Import {
         #[command(flatten)]
         options: ImportOptions,
     },
+    /// From what a service lists itself, by `system.listMethods`
+    ///
+    /// With `system.methodSignature` and `system.methodHelp`, where it has them. A method without a
+    /// signature takes any parameters, by position.
+    Introspect {
+        /// The URL of the service; by default where the upstream is
+        url: Option<String>,
+        #[command(flatten)]
+        service: ServiceOptions,
+        #[command(flatten)]
+        options: ImportOptions,
+    },
     /// From a manifest in TOML or JSON, such as `callgate export` writes
     Manifest {
         /// The manifest
@@ -283,7 +295,9 @@ impl Import {
     /// What every source has.
     pub(crate) fn options(&self) -> &ImportOptions {
         match self {
-            Self::Openrpc { options, .. } | Self::Manifest { options, .. } => options,
+            Self::Openrpc { options, .. }
+            | Self::Introspect { options, .. }
+            | Self::Manifest { options, .. } => options,
         }
     }
 }

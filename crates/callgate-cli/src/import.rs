@@ -1,11 +1,12 @@
 //! Methods from elsewhere.
 //!
-//! A source (`openrpc.rs`, `manifest.rs`) proposes methods and says which it refuses; a running service
+//! A source (`openrpc.rs`, `introspect.rs`, …) proposes methods and says which it refuses; a running service
 //! is asked for it (`service.rs`). `plan.rs` compares that with the registry, `report.rs` tells it, and
 //! the registry writes it in one transaction. What an import wrote is remembered (`written.rs`), so that
 //! the next one keeps what people changed since.
 
 pub(crate) mod field;
+pub(crate) mod introspect;
 pub(crate) mod manifest;
 pub(crate) mod openrpc;
 mod plan;

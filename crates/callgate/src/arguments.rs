@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::method::{DefinitionError, compile, find_reference};
-use crate::schema::WIRE_NAME;
+use crate::schema::{REST_PARAM, WIRE_NAME};
 use crate::strict_json;
 
 pub use problem::ArgumentsError;
@@ -130,6 +130,8 @@ struct PlannedParam {
     /// `"name":default`, under the method's own name.
     default_member: Option<Box<str>>,
     accepts_null: bool,
+    /// Whether the items of its list are parameters by themselves, by position.
+    is_rest: bool,
 }
 
 impl PlannedParam {
@@ -143,6 +145,7 @@ impl PlannedParam {
             default: default.and_then(|value| serde_json::value::to_raw_value(value).ok()),
             default_member: default.map(member),
             accepts_null: accepts_null(property),
+            is_rest: property.get(REST_PARAM) == Some(&Value::Bool(true)),
         }
     }
 }
@@ -224,6 +227,9 @@ impl CallPlan {
         {
             return Ok(params);
         }
+        if let Some(gathered) = raw.and_then(|raw| self.gather_rest(raw)) {
+            return Ok(Cow::Owned(self.params(Some(&gathered), style)?.into_owned()));
+        }
         let named = match raw.map(Arguments::parse).transpose()? {
             None => Vec::new(),
             Some(Arguments::Named(named)) => named,
@@ -262,6 +268,21 @@ impl CallPlan {
         let comma = if is_empty { "" } else { "," };
         let text = [open, comma, &defaults.join(","), "}"].concat();
         RawValue::from_string(text).ok().map(Cow::Owned)
+    }
+
+    /// A list whose last items are those of one parameter, as an object.
+    fn gather_rest(&self, raw: &RawValue) -> Option<Box<RawValue>> {
+        let (rest, others) = self.params.split_last().filter(|(rest, _)| rest.is_rest)?;
+        let items: Vec<&RawValue> = serde_json::from_str(raw.get()).ok()?;
+        let (first, last) = items.split_at(others.len().min(items.len()));
+        let member = |name: &str, value: &str| format!("{}:{value}", Value::from(name));
+        let named = others.iter().zip(first).map(|(param, item)| member(&param.name, item.get()));
+        let mut members: Vec<String> = named.collect();
+        if !last.is_empty() {
+            let last: Vec<&str> = last.iter().map(|item| item.get()).collect();
+            members.push(member(&rest.name, &format!("[{}]", last.join(","))));
+        }
+        RawValue::from_string(format!("{{{}}}", members.join(","))).ok()
     }
 
     fn name_all<'a>(
@@ -365,14 +386,15 @@ impl CallPlan {
         let is_given = |param: &PlannedParam| given.get(&param.name).is_some();
         let last = self.params.iter().rposition(is_given).map_or(0, |last| last + 1);
         let mut text = String::from("[");
-        for (index, param) in self.params.iter().take(last).enumerate() {
+        for param in self.params.iter().take(last) {
             let value = match (given.get(&param.name), &param.default) {
                 (Some(value), _) => value.get(),
                 (None, Some(default)) => default.get(),
                 (None, None) if param.accepts_null => "null",
                 (None, None) => return Err(ArgumentsError::gap(&param.name)),
             };
-            if index > 0 {
+            let value = if param.is_rest { items(value) } else { value };
+            if text.len() > 1 && !value.is_empty() {
                 text.push(',');
             }
             text.push_str(value);
@@ -380,6 +402,12 @@ impl CallPlan {
         text.push(']');
         RawValue::from_string(text).map_err(ArgumentsError::json)
     }
+}
+
+/// What is between the brackets of a list.
+fn items(list: &str) -> &str {
+    let items = list.trim().strip_prefix('[').and_then(|list| list.strip_suffix(']'));
+    items.map_or(list, str::trim)
 }
 
 fn accepts_null(property: &Value) -> bool {

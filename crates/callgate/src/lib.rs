@@ -160,8 +160,8 @@ pub use reply::Reply;
 #[cfg(feature = "macros")]
 pub use resource_function::{IntoContents, ResourceFunction};
 pub use revision::{Era, Revision, RevisionError};
-pub use schema::Schema;
 pub use schema::inline::inline as inline_definitions;
+pub use schema::{REST_PARAM, Schema};
 pub use settings::{KEYS as SETTING_KEYS, SettingError, Settings};
 pub use tool_name::{Prefix, ToolName, Unnamed, tool_names};
 pub use type_expr::{ClassName, Field, Literal, TypeError, TypeExpr};

@@ -35,6 +35,10 @@ pub(crate) enum Purpose {
 /// The keyword under which a check schema keeps the name that the method itself knows.
 pub(crate) const WIRE_NAME: &str = "x-callgate-name";
 
+/// The keyword of a last parameter, a list, whose items are parameters by themselves where they go by
+/// position: for methods that take any number of them. It is not advertised.
+pub const REST_PARAM: &str = "x-callgate-rest";
+
 /// The JSON Schema of a type, for serialising.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! `callgate import openrpc|manifest`
+//! `callgate import openrpc|introspect|manifest`
 
 use std::path::Path;
 
@@ -38,7 +38,12 @@ pub(crate) async fn read_source(config: &Config, import: &Import) -> anyhow::Res
             }
             let target = source.as_deref().map(url).transpose()?;
             let service = Service::new(config, reading.upstream, target, service)?;
-            from_service(&service, reading).await
+            of_document(&service, reading).await
+        }
+        Import::Introspect { url: given, service, .. } => {
+            let target = given.as_deref().map(url).transpose()?;
+            let service = Service::new(config, upstream()?, target, service)?;
+            of_introspection(&service, upstream()?).await
         }
         Import::Manifest { file, options } => {
             let text = import::read(file)?;
@@ -47,7 +52,7 @@ pub(crate) async fn read_source(config: &Config, import: &Import) -> anyhow::Res
     }
 }
 
-async fn from_service(service: &Service, reading: Reading<'_>) -> anyhow::Result<Source> {
+async fn of_document(service: &Service, reading: Reading<'_>) -> anyhow::Result<Source> {
     let place = service.target();
     let mut tried = Tried::default();
     let Some((way, document)) = import::openrpc::document(service, &mut tried).await else {
@@ -61,6 +66,19 @@ async fn from_service(service: &Service, reading: Reading<'_>) -> anyhow::Result
     if way == Way::Discover {
         source.notes.extend(service.notes());
     }
+    Ok(source)
+}
+
+async fn of_introspection(service: &Service, upstream: &str) -> anyhow::Result<Source> {
+    let mut tried = Tried::default();
+    let Some(listed) = import::introspect::ask(service, &mut tried).await? else {
+        return Err(tried.into_error(
+            &format!("{} does not list its methods", service.target()),
+            "an OpenRPC document, or a manifest that you write, can be imported too",
+        ));
+    };
+    let mut source = import::introspect::read(listed, upstream);
+    source.notes.extend(service.notes());
     Ok(source)
 }
 

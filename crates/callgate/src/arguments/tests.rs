@@ -87,6 +87,36 @@ fn d25_the_original_bytes_go_on_unless_something_is_defaulted() {
     );
 }
 
+fn with_rest(first: &[&str]) -> CallPlan {
+    let mut properties: Map<String, Value> =
+        first.iter().map(|name| ((*name).to_owned(), json!({"type": "integer"}))).collect();
+    properties.insert("rest".to_owned(), json!({"type": "array", "items": {}, REST_PARAM: true}));
+    let schema = json!({"properties": properties, "additionalProperties": false});
+    CallPlan::compile(schema.to_string().as_bytes()).unwrap()
+}
+
+#[test]
+fn b59_a_list_of_any_parameters_goes_out_as_them() {
+    let (alone, behind) = (with_rest(&[]), with_rest(&["a"]));
+    for (plan, arguments, expected) in [
+        (&alone, r#"{"rest":[1,"x",[2, {}]]}"#, r#"[1,"x",[2, {}]]"#),
+        (&alone, r#"{"rest":[ ]}"#, "[]"),
+        (&alone, "{}", "[]"),
+        (&alone, "[1, [2]]", "[1,[2]]"),
+        (&alone, "[]", "[]"),
+        (&behind, r#"{"a":1,"rest":[2,3]}"#, "[1,2,3]"),
+        (&behind, r#"{"a":1,"rest":[]}"#, "[1]"),
+        (&behind, "[1]", "[1]"),
+        (&behind, "[1,2,3]", "[1,2,3]"),
+    ] {
+        assert_eq!(sent(plan, arguments, ParamStyle::Positional).unwrap(), expected, "{arguments}");
+    }
+    assert!(sent(&behind, r#"{"rest":[2]}"#, ParamStyle::Positional).is_err(), "a gap");
+    assert!(sent(&alone, r#"{"rest":1}"#, ParamStyle::Positional).is_err());
+    assert!(sent(&alone, r#"[{"a":1,"a":2}]"#, ParamStyle::Positional).is_err(), "a key twice");
+    assert_eq!(sent(&behind, "[1,2]", ParamStyle::Named).unwrap(), r#"{"a":1,"rest":[2]}"#);
+}
+
 fn plan_of_one(name: &str, ty: &str) -> CallPlan {
     plan(&[param(name, ty)])
 }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::WIRE_NAME;
+use super::{REST_PARAM, WIRE_NAME};
 use crate::method::DefinitionError;
 use crate::tool::{is_portable, portable_name};
 
@@ -80,6 +80,7 @@ pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionE
     if let Some(Value::Object(properties)) = advertised.get_mut("properties") {
         for property in properties.values_mut().filter_map(Value::as_object_mut) {
             property.shift_remove(WIRE_NAME);
+            property.shift_remove(REST_PARAM);
         }
     }
     let advertised = (advertised != *root).then_some(Value::Object(advertised));

@@ -1,0 +1,169 @@
+//! Methods that a service lists itself: `system.listMethods`, with `system.methodSignature` and
+//! `system.methodHelp` where it has them. They come from XML-RPC, so parameters go by position and have
+//! no names.
+
+mod signature;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::bail;
+use callgate::ParamStyle;
+use callgate::forward::AskError;
+use callgate_registry::MethodRow;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::service::{Service, Tried};
+use super::{Proposal, Refusal, Source, safety};
+use crate::errors::hinted;
+
+const LIST: &str = "system.listMethods";
+const SIGNATURE: &str = "system.methodSignature";
+const HELP: &str = "system.methodHelp";
+
+/// What describes the other methods, or calls them without asking whether one may.
+const NEVER_TOOLS: [&str; 7] = [
+    LIST,
+    SIGNATURE,
+    HELP,
+    "system.describe",
+    "system.getCapabilities",
+    "system.listNotifications",
+    "system.multicall",
+];
+
+/// A service with more methods is refused.
+const MAX_METHODS: usize = 10_000;
+/// More of a help text is cut off.
+const MAX_HELP: usize = 16 * 1024;
+/// All questions together may take so long.
+const TIME_LIMIT: Duration = Duration::from_mins(5);
+
+/// A method, and what the service says of it.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    name: String,
+    signature: Option<Value>,
+    help: Option<String>,
+}
+
+/// Asks a service for its methods; `None` where it lists none.
+pub(crate) async fn ask(
+    service: &Service,
+    tried: &mut Tried,
+) -> anyhow::Result<Option<Vec<Listed>>> {
+    let Some(names) = names(service, tried).await? else { return Ok(None) };
+    let asked = timeout(TIME_LIMIT, describe(service, names)).await;
+    let Ok(described) = asked else {
+        return Err(hinted(
+            format!("{} takes more than {TIME_LIMIT:?} to describe its methods", service.target()),
+            "write a manifest, and import that",
+        ));
+    };
+    described.map(Some)
+}
+
+async fn names(service: &Service, tried: &mut Tried) -> anyhow::Result<Option<Vec<String>>> {
+    const WHAT: &str = "POST system.listMethods";
+    let list = match service.ask(LIST, &[]).await {
+        Ok(list) => list,
+        Err(error) => {
+            tried.failed(WHAT, &error);
+            return Ok(None);
+        }
+    };
+    let Ok(mut names) = serde_json::from_str::<Vec<String>>(list.get()) else {
+        tried.other(WHAT, "the answer is no list of names");
+        return Ok(None);
+    };
+    if names.len() > MAX_METHODS {
+        bail!("{} has {} methods, more than {MAX_METHODS}", service.target(), names.len());
+    }
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    Ok(Some(names))
+}
+
+async fn describe(service: &Service, names: Vec<String>) -> anyhow::Result<Vec<Listed>> {
+    let has = |method: &str| names.iter().any(|name| name == method);
+    // Some list none of what begins with `system.`, and have it all the same.
+    let (signatures, helps) = match has(LIST) {
+        true => (has(SIGNATURE), has(HELP)),
+        false => {
+            (answers(service, SIGNATURE, &names).await?, answers(service, HELP, &names).await?)
+        }
+    };
+    let mut all = Vec::with_capacity(names.len());
+    for name in names {
+        let mut listed = Listed { name, ..Listed::default() };
+        if !NEVER_TOOLS.contains(&listed.name.as_str()) {
+            if signatures {
+                listed.signature = said(service, SIGNATURE, &listed.name).await?;
+            }
+            if helps {
+                listed.help = said(service, HELP, &listed.name).await?.and_then(help);
+            }
+        }
+        all.push(listed);
+    }
+    Ok(all)
+}
+
+/// Whether a method is there that is not listed.
+async fn answers(service: &Service, method: &str, names: &[String]) -> anyhow::Result<bool> {
+    match names.first() {
+        Some(name) => Ok(said(service, method, name).await?.is_some()),
+        None => Ok(false),
+    }
+}
+
+/// What a service says of a method; `None` where it says that it does not know.
+async fn said(service: &Service, method: &str, of: &str) -> anyhow::Result<Option<Value>> {
+    match service.ask(method, &[json!(of)]).await {
+        Ok(said) => Ok(serde_json::from_str(said.get()).ok()),
+        Err(AskError::Rpc(_)) => Ok(None),
+        Err(error @ AskError::Failed { .. }) => {
+            bail!("{}: {method} of `{of}`: {error}", service.target())
+        }
+    }
+}
+
+fn help(said: Value) -> Option<String> {
+    let Value::String(mut help) = said else { return None };
+    if let Some((at, _)) = help.char_indices().find(|(at, _)| *at >= MAX_HELP) {
+        help.truncate(at);
+    }
+    Some(help.trim().to_owned()).filter(|help| !help.is_empty())
+}
+
+/// Makes methods of what a service said.
+pub(crate) fn read(listed: Vec<Listed>, upstream: &str) -> Source {
+    let mut source = Source {
+        name: "introspection".to_owned(),
+        upstreams: BTreeSet::from([upstream.to_owned()]),
+        notes: vec![format!("it lists {} methods", listed.len())],
+        ..Source::default()
+    };
+    for Listed { name, signature, help } in listed {
+        if NEVER_TOOLS.contains(&name.as_str()) {
+            let reason = "it is about the other methods, and never a tool".to_owned();
+            source.refused.push(Refusal { id: name, reason });
+            continue;
+        }
+        let guess = safety::guess(&name, help.as_deref().unwrap_or_default());
+        let row = MethodRow {
+            rpc_method: name,
+            description: help,
+            safety: guess.map(|safety| safety.as_str().to_owned()),
+            exposed: Some("1".to_owned()),
+            upstream: Some(upstream.to_owned()),
+            params_by: Some(ParamStyle::Positional.as_str().to_owned()),
+            input_schema: Some(signature::input_schema(signature.as_ref()).to_string()),
+            ..MethodRow::default()
+        };
+        let safety_is_guess = guess.is_some();
+        source.methods.push(Proposal { row, safety_is_guess, ..Proposal::default() });
+    }
+    source
+}

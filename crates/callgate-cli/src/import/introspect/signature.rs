@@ -1,0 +1,140 @@
+//! What `system.methodSignature` says, as a schema.
+
+use callgate::REST_PARAM;
+use serde_json::{Map, Value, json};
+
+/// A method with more signatures, or with more parameters in one, is one without any.
+const MAX_SIGNATURES: usize = 32;
+const MAX_PARAMS: usize = 64;
+
+/// The schema of a method with these signatures, each a list of types with that of the result first.
+/// Without any, the method takes what it is given.
+pub(super) fn input_schema(said: Option<&Value>) -> Value {
+    match said.and_then(signatures) {
+        Some(signatures) => closed(&signatures),
+        None => open(),
+    }
+}
+
+/// The types of the parameters, signature by signature. Servers that know none say so in many ways: by
+/// a text, by null, by an empty list.
+fn signatures(said: &Value) -> Option<Vec<Vec<&str>>> {
+    let all = said.as_array().filter(|all| !all.is_empty())?;
+    // Where there is only one, some leave the outer list away.
+    let all = match all.first() {
+        Some(Value::String(_)) => vec![types(all)?],
+        _ => all.iter().map(|one| types(one.as_array()?)).collect::<Option<Vec<_>>>()?,
+    };
+    let fits = all.len() <= MAX_SIGNATURES
+        && all.iter().all(|types| (1..=MAX_PARAMS + 1).contains(&types.len()));
+    fits.then(|| all.into_iter().map(|types| types.into_iter().skip(1).collect()).collect())
+}
+
+fn types(list: &[Value]) -> Option<Vec<&str>> {
+    list.iter().map(Value::as_str).collect()
+}
+
+fn open() -> Value {
+    let list = json!({
+        "type": "array",
+        "items": {},
+        "description": "The parameters, in their order. The service does not say which it takes.",
+        REST_PARAM: true,
+    });
+    json!({"type": "object", "properties": {"params": list}, "additionalProperties": false})
+}
+
+fn closed(signatures: &[Vec<&str>]) -> Value {
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    let longest = signatures.iter().map(Vec::len).max().unwrap_or(0);
+    for position in 0..longest {
+        let name = format!("param{}", position + 1);
+        let mut forms: Vec<Value> = Vec::new();
+        for ty in signatures.iter().filter_map(|types| types.get(position)) {
+            let form = schema(ty);
+            if !forms.contains(&form) {
+                forms.push(form);
+            }
+        }
+        let form = match forms.as_slice() {
+            [one] => one.clone(),
+            // What takes anything says nothing beside others.
+            all if all.contains(&json!({})) => json!({}),
+            _ => json!({"anyOf": forms}),
+        };
+        properties.insert(name.clone(), form);
+        if signatures.iter().all(|types| types.len() > position) {
+            required.push(json!(name));
+        }
+    }
+    let mut schema = json!({"type": "object", "properties": properties});
+    if let Value::Object(schema) = &mut schema {
+        if !required.is_empty() {
+            schema.insert("required".to_owned(), Value::Array(required));
+        }
+        schema.insert("additionalProperties".to_owned(), json!(false));
+    }
+    schema
+}
+
+/// The types of XML-RPC, and what others call them.
+fn schema(ty: &str) -> Value {
+    match ty.trim().to_ascii_lowercase().as_str() {
+        "int" | "i1" | "i2" | "i4" | "i8" | "integer" | "long" => json!({"type": "integer"}),
+        "double" | "float" | "number" => json!({"type": "number"}),
+        "boolean" | "bool" => json!({"type": "boolean"}),
+        "string" | "str" | "base64" => json!({"type": "string"}),
+        "datetime.iso8601" => {
+            json!({"type": "string", "description": "A date and time, ISO 8601."})
+        }
+        "array" | "list" => json!({"type": "array", "items": {}}),
+        "struct" | "object" | "dict" => json!({"type": "object"}),
+        "nil" | "null" | "none" => json!({"type": "null"}),
+        _ => json!({}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_become_parameters_by_position() {
+        let schema =
+            input_schema(Some(&json!([["string", "int", "struct"], ["string", "string"]])));
+        let expected = json!({
+            "type": "object",
+            "properties": {
+                "param1": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+                "param2": {"type": "object"},
+            },
+            "required": ["param1"],
+            "additionalProperties": false,
+        });
+        assert_eq!(schema, expected);
+        assert_eq!(input_schema(Some(&json!(["int", "bool"])))["required"], json!(["param1"]));
+        let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
+        assert_eq!(input_schema(Some(&json!([["array"]]))), none);
+        let any = input_schema(Some(&json!([["int", "any"], ["int", "int"]])));
+        assert_eq!(any["properties"]["param1"], json!({}));
+    }
+
+    #[test]
+    fn without_a_signature_anything_goes() {
+        let open = input_schema(None);
+        assert_eq!(open["properties"]["params"][REST_PARAM], true);
+        let long = vec!["int"; MAX_PARAMS + 2];
+        for said in [
+            json!(null),
+            json!("undef"),
+            json!([]),
+            json!([[]]),
+            json!([["int", 1]]),
+            json!({"a": 1}),
+            json!([long]),
+            json!(vec![["int"]; MAX_SIGNATURES + 1]),
+        ] {
+            assert_eq!(input_schema(Some(&said)), open, "{said}");
+        }
+    }
+}
