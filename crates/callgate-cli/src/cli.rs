@@ -23,9 +23,13 @@ impl Cli {
     /// Reads the command line, or says what is wrong with it and ends.
     pub(crate) fn read() -> Self {
         let cli = Self::parse();
-        let given = cli.global.given().filter(|_| matches!(cli.command, Command::Bridge(_)));
-        if let Some(option) = given {
-            let words = format!("'{option}' does nothing for 'bridge', which has no registry");
+        let name = match cli.command {
+            Command::Bridge(_) => Some("bridge"),
+            Command::Try(_) => Some("try"),
+            _ => None,
+        };
+        if let (Some(name), Some(option)) = (name, cli.global.given()) {
+            let words = format!("'{option}' does nothing for '{name}', which has no registry");
             Self::command().error(ErrorKind::ArgumentConflict, words).exit();
         }
         cli
@@ -58,6 +62,11 @@ impl Global {
 pub(crate) enum Command {
     /// Serve the tools over HTTP, or over standard input and output
     Serve(Serve),
+    /// Serve what a JSON-RPC service has as tools, with no configuration and nothing written
+    ///
+    /// Asks the service what it has: by `rpc.discover`, `system.listMethods`, a document at its URL, or the
+    /// modules of Drupal. Serves it on this machine until Ctrl-C.
+    Try(Try),
     /// Connect a client that starts programs to an MCP server over HTTP
     ///
     /// Speaks MCP over standard input and output, and passes every message to a Streamable HTTP server
@@ -110,6 +119,21 @@ pub(crate) struct Serve {
     /// Speak MCP over standard input and output instead of HTTP, as the user of `CALLGATE_TOKEN`
     #[arg(long, conflicts_with_all = ["listen", "json", "allow_anonymous"])]
     pub(crate) stdio: bool,
+    /// Say in one line of JSON, on stdout, where it listens
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(args = without_registry())]
+pub(crate) struct Try {
+    /// The URL of the service
+    pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) service: ServiceOptions,
+    /// Where to listen, on this machine; by default on any free port
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
     /// Say in one line of JSON, on stdout, where it listens
     #[arg(long)]
     pub(crate) json: bool,
@@ -282,6 +306,17 @@ pub(crate) enum Import {
         #[command(flatten)]
         options: ImportOptions,
     },
+    /// From a Drupal site, with the module `jsonrpc_mcp` or `jsonrpc_discovery`
+    ///
+    /// The upstream is `/jsonrpc` of the site. What there is depends on who asks.
+    Drupal {
+        /// The URL of the site; by default where the upstream is
+        url: Option<String>,
+        #[command(flatten)]
+        service: ServiceOptions,
+        #[command(flatten)]
+        options: ImportOptions,
+    },
     /// From a manifest in TOML or JSON, such as `callgate export` writes
     Manifest {
         /// The manifest
@@ -297,6 +332,7 @@ impl Import {
         match self {
             Self::Openrpc { options, .. }
             | Self::Introspect { options, .. }
+            | Self::Drupal { options, .. }
             | Self::Manifest { options, .. } => options,
         }
     }

@@ -10,6 +10,7 @@ pub(crate) mod section;
 pub(crate) mod serve;
 pub(crate) mod settings;
 pub(crate) mod token;
+pub(crate) mod try_service;
 pub(crate) mod user;
 
 use std::time::{Duration, UNIX_EPOCH};

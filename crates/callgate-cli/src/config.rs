@@ -220,6 +220,8 @@ impl Config {
         let named = environment.iter().find(|(name, _)| name == "CALLGATE_CONFIG");
         let mut values = Values::default();
         match cli.global.config.as_deref().or(named.map(|(_, path)| Path::new(path))) {
+            // It is to work in any directory.
+            _ if matches!(cli.command, Command::Try(_)) => {}
             Some(path) => values.read_file(path)?,
             None if Path::new("callgate.toml").exists() => {
                 values.read_file(Path::new("callgate.toml"))?;
@@ -365,6 +367,10 @@ impl Values {
         };
         flag("database", cli.global.database.clone());
         flag("preset", cli.global.preset.clone());
+        if let Command::Try(given) = &cli.command {
+            // Any port that is free.
+            flag("listen", Some(given.listen.clone().unwrap_or("127.0.0.1:0".to_owned())));
+        }
         if let Command::Serve(serve) = &cli.command {
             flag("listen", serve.listen.clone());
             flag("require_auth", serve.require_auth.then(|| "true".to_owned()));

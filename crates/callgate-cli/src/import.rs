@@ -5,6 +5,7 @@
 //! the registry writes it in one transaction. What an import wrote is remembered (`written.rs`), so that
 //! the next one keeps what people changed since.
 
+pub(crate) mod drupal;
 pub(crate) mod field;
 pub(crate) mod introspect;
 pub(crate) mod manifest;
@@ -22,13 +23,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use callgate::Mask;
-use callgate_registry::{MethodRow, Store, StoreError, TypeRow};
+use callgate_registry::{CatalogRows, MethodRow, Store, StoreError, TypeRow};
 
 use crate::errors::hinted;
 use crate::printer::Printer;
 use plan::Plan;
 
-pub(crate) use plan::needs_by_rows;
+pub(crate) use plan::{Added, needs_by_rows};
 pub(crate) use select::Selection;
 pub(crate) use service::{Service, ServiceOptions, Tried};
 pub(crate) use written::Needs;
@@ -130,6 +131,28 @@ async fn plan(
     let written = store.imports().await?;
     let rows = store.catalog_rows().await?;
     Ok(Plan::new(source, &rows, &written, options))
+}
+
+/// What a source would bring into an empty registry.
+#[derive(Debug)]
+pub(crate) struct Alone {
+    pub(crate) added: Vec<Added>,
+    /// Not tools, and why.
+    pub(crate) hidden: Vec<(String, &'static str)>,
+    pub(crate) refused: Vec<Refusal>,
+}
+
+impl Alone {
+    pub(crate) fn new(source: &Source) -> Self {
+        let options = Options {
+            selection: &Selection::default(),
+            sections: &[],
+            prune: false,
+            dry_run: true,
+        };
+        let plan = Plan::new(source, &CatalogRows::default(), &[], &options);
+        Self { added: plan.added, hidden: plan.hidden, refused: plan.refused }
+    }
 }
 
 /// Whether the safety that a row has is an import's guess.

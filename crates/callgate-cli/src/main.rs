@@ -59,6 +59,7 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
                     commands::settings::run(&config, settings, printer).await
                 }
                 Command::Import(import) => commands::import::run(&config, import, printer).await,
+                Command::Try(given) => commands::try_service::run(&config, &given, printer).await,
                 Command::Export(export) => commands::export::run(&config, &export, printer).await,
                 Command::Migrate => commands::migrate::run(&config, printer).await,
             }

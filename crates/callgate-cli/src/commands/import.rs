@@ -1,4 +1,4 @@
-//! `callgate import openrpc|introspect|manifest`
+//! `callgate import openrpc|introspect|drupal|manifest`
 
 use std::path::Path;
 
@@ -45,6 +45,12 @@ pub(crate) async fn read_source(config: &Config, import: &Import) -> anyhow::Res
             let service = Service::new(config, upstream()?, target, service)?;
             of_introspection(&service, upstream()?).await
         }
+        Import::Drupal { url: given, service, .. } => {
+            let site = given.as_deref().map(url).transpose()?;
+            let target = site.as_ref().map(import::drupal::endpoint).transpose()?;
+            let service = Service::new(config, upstream()?, target, service)?;
+            of_drupal(&service, upstream()?).await
+        }
         Import::Manifest { file, options } => {
             let text = import::read(file)?;
             import::manifest::read(&text, options.upstream.as_deref()).with_context(in_(file))
@@ -78,6 +84,20 @@ async fn of_introspection(service: &Service, upstream: &str) -> anyhow::Result<S
         ));
     };
     let mut source = import::introspect::read(listed, upstream);
+    source.notes.extend(service.notes());
+    Ok(source)
+}
+
+async fn of_drupal(service: &Service, upstream: &str) -> anyhow::Result<Source> {
+    let mut tried = Tried::default();
+    let Some(found) = import::drupal::ask(service, &mut tried).await? else {
+        return Err(tried.into_error(
+            &format!("{} says nothing of its methods", service.target()),
+            "the site needs the module `jsonrpc_mcp` or `jsonrpc_discovery`, and who asks needs the \
+             permission `use jsonrpc services`",
+        ));
+    };
+    let mut source = import::drupal::read(&found, upstream);
     source.notes.extend(service.notes());
     Ok(source)
 }

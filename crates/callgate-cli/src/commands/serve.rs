@@ -53,7 +53,7 @@ pub(crate) async fn run(
     Ok(())
 }
 
-fn http_options(config: &Config) -> HttpOptions {
+pub(super) fn http_options(config: &Config) -> HttpOptions {
     HttpOptions {
         require_auth: config.require_auth,
         max_body_bytes: config.max_body_bytes,
@@ -209,12 +209,6 @@ fn announce(
 
 /// What to do with a token.
 fn suggest(url: &str, token: &Token, printer: &mut Printer) -> anyhow::Result<()> {
-    let program = std::env::current_exe().context("cannot tell where this program is")?;
-    let server = json!({
-        "command": program,
-        "args": ["bridge", "--url", format!("{url}/mcp")],
-        "env": {"CALLGATE_TOKEN": token.expose()},
-    });
     printer.data("\nTry, in another terminal:");
     printer.data(format_args!("  TOKEN={}", token.expose()));
     printer.data(format_args!("  curl -H \"Authorization: Bearer $TOKEN\" {url}/mcp/tools/list"));
@@ -223,7 +217,18 @@ fn suggest(url: &str, token: &Token, printer: &mut Printer) -> anyhow::Result<()
          -d '{{\"name\":\"content.article.markdown\",\"arguments\":{{\"id\":1}}}}'"
     ));
     printer.data("\nOr paste into Claude Desktop's configuration, until the next start:");
-    let configuration = json!({"mcpServers": {"callgate-demo": server}});
-    printer.data(serde_json::to_string_pretty(&configuration)?);
+    printer.data(pasted("callgate-demo", url, &[("CALLGATE_TOKEN", token.expose())])?);
     Ok(())
+}
+
+/// What Claude Desktop, and others that start programs, have in their configuration.
+pub(super) fn pasted(name: &str, url: &str, variables: &[(&str, &str)]) -> anyhow::Result<String> {
+    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    let mut server = json!({"command": program, "args": ["bridge", "--url", format!("{url}/mcp")]});
+    let variables: serde_json::Map<_, _> =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+    if let (false, Some(server)) = (variables.is_empty(), server.as_object_mut()) {
+        server.insert("env".to_owned(), variables.into());
+    }
+    Ok(serde_json::to_string_pretty(&json!({"mcpServers": {name: server}}))?)
 }

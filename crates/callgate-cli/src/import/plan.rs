@@ -34,10 +34,10 @@ pub(super) struct Plan {
 
 /// A new method.
 #[derive(Debug)]
-pub(super) struct Added {
-    pub(super) row: MethodRow,
+pub(crate) struct Added {
+    pub(crate) row: MethodRow,
     pub(super) needs: Needs,
-    pub(super) safety_is_guess: bool,
+    pub(crate) safety_is_guess: bool,
 }
 
 /// A method that is another one now.

@@ -5,6 +5,7 @@
 //! verb that is nothing else, where verbs stand. Where neither is found, nothing is said.
 
 use callgate::Safety;
+use serde_json::{Map, Value};
 
 /// Words that speak of change. Those that are as often nouns (`block`, `order`, `post`) are not here.
 const CHANGING: &[&str] = &[
@@ -165,6 +166,16 @@ const KNOWN_TO_READ: &[&str] = &[
 /// What a description says outright.
 const SAYS_READ_ONLY: &[&str] =
     &["read-only", "read only", "does not change", "does not modify", "no side effect"];
+
+/// Takes the hints out that say whether a method changes anything.
+pub(crate) fn said(annotations: &mut Map<String, Value>) -> Option<Safety> {
+    let mut take = |hint: &str| annotations.shift_remove(hint).and_then(|hint| hint.as_bool());
+    match (take("readOnlyHint"), take("destructiveHint")) {
+        (_, Some(true)) | (Some(false), _) => Some(Safety::Destructive),
+        (Some(true), _) => Some(Safety::ReadOnly),
+        (None, _) => None,
+    }
+}
 
 /// A guess; `None` where it would be no better than none.
 pub(crate) fn guess(id: &str, description: &str) -> Option<Safety> {

@@ -113,6 +113,15 @@ impl Service {
         Self::with(options, given, notes)
     }
 
+    /// A service of which nothing is configured.
+    pub(crate) fn unknown(
+        config: &Config,
+        target: Target,
+        given: &ServiceOptions,
+    ) -> anyhow::Result<Self> {
+        Self::with(elsewhere(config, target), given, Vec::new())
+    }
+
     fn with(
         options: ForwardOptions,
         given: &ServiceOptions,
@@ -124,6 +133,11 @@ impl Service {
 
     pub(crate) fn target(&self) -> &Target {
         self.options.target()
+    }
+
+    /// How it is called.
+    pub(crate) fn options(&self) -> &ForwardOptions {
+        &self.options
     }
 
     /// What is to be configured for calls to reach it.
@@ -145,6 +159,12 @@ impl Service {
     /// What is at its URL.
     pub(crate) async fn get(&self) -> Result<String, AskError> {
         self.forward.get().await
+    }
+
+    /// The same with another path, as something to be asked.
+    pub(crate) fn at(&self, path: &str) -> anyhow::Result<Self> {
+        let options = self.options.clone().at(self.target().with_path(path)?);
+        Ok(Self { forward: asking(options.clone())?, options, notes: Vec::new() })
     }
 }
 

@@ -1,5 +1,6 @@
 //! `callgate import` and `callgate export`, with documents of our own; `import/real.rs` has others'.
 
+mod drupal;
 mod introspect;
 mod manifest;
 mod openrpc;

@@ -17,4 +17,5 @@ mod real;
 mod reload;
 mod server;
 mod support;
+mod try_service;
 mod upstreams;

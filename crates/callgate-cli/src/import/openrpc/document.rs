@@ -13,15 +13,8 @@ pub(crate) async fn document(service: &Service, tried: &mut Tried) -> Option<(Wa
         [Way::Discover, Way::Get]
     };
     for way in ways {
-        if tried.is_over() {
-            break;
-        }
-        match way.ask(service).await {
-            Err(error) => tried.failed(way.name(), &error),
-            Ok(text) => match check(&text) {
-                Ok(()) => return Some((way, text)),
-                Err(problem) => tried.other(way.name(), problem),
-            },
+        if let Some(text) = way.document(service, tried).await {
+            return Some((way, text));
         }
     }
     None
@@ -36,7 +29,22 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    pub(crate) fn name(self) -> &'static str {
+    /// The document, unless the service is not there at all.
+    pub(crate) async fn document(self, service: &Service, tried: &mut Tried) -> Option<String> {
+        if tried.is_over() {
+            return None;
+        }
+        match self.ask(service).await {
+            Err(error) => tried.failed(self.name(), &error),
+            Ok(text) => match check(&text) {
+                Ok(()) => return Some(text),
+                Err(problem) => tried.other(self.name(), problem),
+            },
+        }
+        None
+    }
+
+    fn name(self) -> &'static str {
         match self {
             Self::Discover => "POST rpc.discover",
             Self::Get => "GET",

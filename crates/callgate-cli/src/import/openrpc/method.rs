@@ -1,6 +1,6 @@
 //! A method object to a proposal.
 
-use callgate::{ParamStyle, Safety};
+use callgate::ParamStyle;
 use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
         };
         let description = self.description(method);
         let mut annotations = self.annotations(method);
-        let said = said_safety(&mut annotations);
+        let said = safety::said(&mut annotations);
         let guessed = if said.is_none() { safety::guess(id, &description) } else { None };
         let output = match result.filter(|_| self.reading.output_schemas) {
             Some(result) => self.output_schema(result)?,
@@ -250,16 +250,6 @@ fn style(method: &Value) -> Result<Option<ParamStyle>, MethodError> {
         Some(Ok("either")) => Ok(None),
         Some(Ok(other)) => Err(MethodError::Structure(other.to_owned())),
         Some(Err(other)) => Err(wrong("paramStructure", "a text", other)),
-    }
-}
-
-/// Takes the hints out that say whether a method changes anything.
-fn said_safety(annotations: &mut Map<String, Value>) -> Option<Safety> {
-    let mut take = |hint: &str| annotations.shift_remove(hint).and_then(|hint| hint.as_bool());
-    match (take("readOnlyHint"), take("destructiveHint")) {
-        (_, Some(true)) | (Some(false), _) => Some(Safety::Destructive),
-        (Some(true), _) => Some(Safety::ReadOnly),
-        (None, _) => None,
     }
 }
 

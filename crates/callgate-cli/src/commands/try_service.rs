@@ -1,0 +1,168 @@
+//! `callgate try`: a service as tools, with no configuration and nothing written.
+
+use anyhow::Context as _;
+use callgate::forward::{Forward, Target};
+use callgate::{Callgate, Catalog, Prefix, http};
+use callgate_registry::{Assembly, CatalogRows, DEFAULT_UPSTREAM, Exposure, assemble};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::json_line;
+use super::serve::{http_options, pasted};
+use crate::cli::Try;
+use crate::config::Config;
+use crate::errors::hinted;
+use crate::import::openrpc::{Reading, Way};
+use crate::import::{self, Added, Alone, Refusal, Service, Source, Tried};
+use crate::logging;
+use crate::printer::{Printer, one_line};
+
+/// So many tools are shown.
+const MAX_SHOWN: usize = 200;
+/// And so much of what each does.
+const MAX_WIDTH: usize = 80;
+
+/// A service, and what it has.
+struct Found {
+    service: Service,
+    source: Source,
+    /// How it says what it has.
+    by: &'static str,
+    /// The command that would keep it.
+    kept_by: &'static str,
+}
+
+pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> anyhow::Result<()> {
+    logging::start(&config.log, config.log_format)?;
+    if !config.listen.ip().is_loopback() {
+        return Err(hinted(
+            format!("{} can be reached from other machines", config.listen),
+            "`try` serves this machine alone; for others, import the methods and `callgate serve`",
+        ));
+    }
+    let target: Target = given.url.parse().context("the URL is not right")?;
+    let found = find(config, given, target).await?;
+    let alone = Alone::new(&found.source);
+    let forward = Forward::new(DEFAULT_UPSTREAM, found.service.options().clone())?;
+    let options = http::HttpOptions { require_auth: false, ..http_options(config) };
+    let gateway = Callgate::builder()
+        .upstream(DEFAULT_UPSTREAM, forward)
+        .call_timeout(config.call_timeout)
+        .http_options(options)
+        .build()?;
+    let catalog = catalog(&alone.added);
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", config.listen))?;
+    let stopping = http::told_to_stop();
+    let address = listener.local_addr().context("cannot tell the address")?;
+    let url = format!("http://{address}");
+    if given.json {
+        let line = json!({
+            "address": address.to_string(),
+            "url": url,
+            "mcp": format!("{url}/mcp"),
+            "service": found.service.target().to_string(),
+            "found_by": found.by,
+            "tools": catalog.len(),
+            "hidden": alone.hidden.len(),
+            "refused": alone.refused.len(),
+        });
+        printer.data(json_line(&line)?);
+    } else {
+        tell(&found, &catalog, &alone, printer);
+        suggest(&found, &url, printer)?;
+    }
+    gateway.gateway().set_catalog(std::sync::Arc::new(catalog));
+    gateway.serve_on(listener, stopping).await?;
+    Ok(())
+}
+
+/// Finds out how a service says what it has.
+async fn find(config: &Config, given: &Try, target: Target) -> anyhow::Result<Found> {
+    let (upstream, mut tried) = (DEFAULT_UPSTREAM, Tried::default());
+    let reading = Reading { upstream, output_schemas: false };
+    let service = Service::unknown(config, target, &given.service)?;
+    if let Some(document) = Way::Discover.document(&service, &mut tried).await {
+        let source = import::openrpc::read(&document, reading)?;
+        return Ok(Found { service, source, by: "rpc.discover", kept_by: "openrpc" });
+    }
+    if !tried.is_over()
+        && let Some(listed) = import::introspect::ask(&service, &mut tried).await?
+    {
+        let source = import::introspect::read(listed, upstream);
+        return Ok(Found { service, source, by: "system.listMethods", kept_by: "introspect" });
+    }
+    if let Some(document) = Way::Get.document(&service, &mut tried).await {
+        let source = import::openrpc::read(&document, reading)?;
+        return Ok(Found { service, source, by: "a document at its URL", kept_by: "openrpc" });
+    }
+    if !tried.is_over() {
+        let site = import::drupal::endpoint(service.target())?;
+        let site = Service::unknown(config, site, &given.service)?;
+        if let Some(found) = import::drupal::ask(&site, &mut tried).await? {
+            let source = import::drupal::read(&found, upstream);
+            return Ok(Found { service: site, source, by: "Drupal's modules", kept_by: "drupal" });
+        }
+    }
+    Err(tried.into_error(
+        &format!("{} does not say what it has", service.target()),
+        "write a manifest, `callgate import manifest FILE`; for PHP, `callgate import php DIR` reads \
+         the source",
+    ))
+}
+
+/// Every method is a tool here that is not hidden.
+fn catalog(added: &[Added]) -> Catalog {
+    let methods = added.iter().map(|added| added.row.clone()).collect();
+    let rows = CatalogRows { methods, ..CatalogRows::default() };
+    let assembly = Assembly {
+        code: &[],
+        exposure: Exposure::All,
+        prefix: Prefix::default(),
+        upstreams: vec![DEFAULT_UPSTREAM],
+        previous: None,
+    };
+    assemble(&rows, assembly).catalog
+}
+
+fn tell(found: &Found, catalog: &Catalog, alone: &Alone, printer: &mut Printer) {
+    let place = found.service.target();
+    printer.data(format_args!("{place} says what it has by {}", found.by));
+    let shown = catalog.entries().iter().take(MAX_SHOWN).map(|entry| {
+        let method = alone.added.iter().find(|added| added.row.rpc_method == entry.id().as_str());
+        let safety = entry.safety().as_str();
+        let safety = match method {
+            Some(added) if added.safety_is_guess => format!("{safety} (guessed)"),
+            Some(added) if added.row.safety.is_none() => format!("{safety} (unknown)"),
+            _ => safety.to_owned(),
+        };
+        let words = method.and_then(|added| added.row.description.as_deref()).unwrap_or_default();
+        let words = words.lines().next().unwrap_or_default().chars().take(MAX_WIDTH).collect();
+        vec![entry.name().to_string(), safety, words]
+    });
+    printer.table(&["TOOL", "SAFETY", "DESCRIPTION"], &shown.collect::<Vec<_>>());
+    if let Some(more) = catalog.len().checked_sub(MAX_SHOWN).filter(|more| *more > 0) {
+        printer.data(format_args!("… and {more} more"));
+    }
+    let mut line = |what: &str, id: &str, why: &str| {
+        printer.data(format_args!("{what:<8} {}: {}", one_line(id), one_line(why)));
+    };
+    alone.hidden.iter().for_each(|(id, why)| line("hidden", id, why));
+    alone.refused.iter().for_each(|Refusal { id, reason }| line("refused", id, reason));
+    for quarantined in catalog.quarantined() {
+        line("refused", &quarantined.id, &quarantined.reason.to_string());
+    }
+}
+
+fn suggest(found: &Found, url: &str, printer: &mut Printer) -> anyhow::Result<()> {
+    printer.data(format_args!("\nMCP is at {url}/mcp, for this machine, until Ctrl-C"));
+    printer.data("\nPaste into Claude Desktop's configuration:");
+    printer.data(pasted("callgate-try", url, &[])?);
+    printer.talk(format_args!(
+        "\nTo keep it, with users and rights: callgate import {} {}",
+        found.kept_by,
+        found.service.target()
+    ));
+    Ok(())
+}

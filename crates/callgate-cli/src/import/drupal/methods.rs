@@ -1,0 +1,90 @@
+//! The methods of `jsonrpc_discovery`, read with patience: versions of the module differ in what they
+//! say, and all leave out what is false or empty.
+
+use callgate::ParamStyle;
+use serde_json::{Map, Value, json};
+
+use super::{proposed, style, text};
+use crate::import::Proposal;
+
+/// The methods of an answer.
+pub(super) fn list(answer: Value) -> Option<Vec<Value>> {
+    match answer {
+        Value::Array(list) => Some(list),
+        Value::Object(mut answer) => match answer.shift_remove("data")? {
+            Value::Array(list) => Some(list),
+            Value::Object(by_id) => Some(by_id.into_iter().map(|(_, method)| method).collect()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A method. Whether it is a tool, the configuration says: there is no mark here.
+pub(super) fn proposal(method: &Value) -> Result<Proposal, String> {
+    let id = text(method, "id").ok_or("the method has no `id`")?;
+    let description = said(method, "usage").and_then(Value::as_str).map(str::trim);
+    let mut proposal = proposed(id, description.filter(|usage| !usage.is_empty()));
+    let (style, schema) = params(said(method, "params"));
+    proposal.row.params_by = Some(style.as_str().to_owned());
+    proposal.row.input_schema = Some(schema.to_string());
+    Ok(proposal)
+}
+
+/// What is among the attributes, or beside them.
+fn said<'v>(part: &'v Value, key: &str) -> Option<&'v Value> {
+    part.get("attributes").and_then(|attributes| attributes.get(key)).or_else(|| part.get(key))
+}
+
+/// How the parameters are sent, and their schema. A list, or numbers for names, is by position.
+fn params(said: Option<&Value>) -> (ParamStyle, Value) {
+    let params: Vec<(String, &Value)> = match said {
+        Some(Value::Object(named)) => {
+            named.iter().map(|(name, param)| (name.clone(), param)).collect()
+        }
+        Some(Value::Array(list)) => {
+            list.iter().enumerate().map(|(number, param)| (number.to_string(), param)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let style = style(params.iter().map(|(name, _)| name));
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    for (number, (name, param)) in params.into_iter().enumerate() {
+        let name = match style {
+            ParamStyle::Named => name,
+            ParamStyle::Positional => own_name(param, number, &properties),
+        };
+        if self::said(param, "required") == Some(&json!(true)) {
+            required.push(json!(name));
+        }
+        properties.insert(name, schema(param));
+    }
+    let mut root = json!({"type": "object", "properties": properties});
+    if let Value::Object(root) = &mut root {
+        if !required.is_empty() {
+            root.insert("required".to_owned(), Value::Array(required));
+        }
+        // Drupal would drop others silently.
+        root.insert("additionalProperties".to_owned(), json!(false));
+    }
+    (style, root)
+}
+
+/// What a parameter without a name is called.
+fn own_name(param: &Value, number: usize, taken: &Map<String, Value>) -> String {
+    let is_name = |id: &&str| !id.bytes().all(|byte| byte.is_ascii_digit());
+    let own = text(param, "id").filter(is_name).filter(|id| !taken.contains_key(*id));
+    own.map_or_else(|| format!("param{}", number + 1), ToOwned::to_owned)
+}
+
+/// The schema beside the attributes is what a parameter's factory makes of it; that counts.
+fn schema(param: &Value) -> Value {
+    let made = param.get("schema").filter(|schema| schema.is_object());
+    let declared = || said(param, "schema").filter(|schema| schema.is_object());
+    let mut schema = made.or_else(declared).cloned().unwrap_or_else(|| json!({}));
+    let words = said(param, "description").and_then(Value::as_str);
+    if let (Some(words), Value::Object(schema)) = (words, &mut schema) {
+        schema.entry("description").or_insert_with(|| json!(words));
+    }
+    schema
+}

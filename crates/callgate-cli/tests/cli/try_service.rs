@@ -1,0 +1,116 @@
+//! `callgate try`: a service as tools, with nothing configured and nothing written.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::fake::Fake;
+use super::support::{Place, Server};
+
+fn document() -> Value {
+    let id = json!({"name": "id", "required": true, "schema": {"type": "integer"}});
+    let result = json!({"name": "pet", "schema": {}});
+    json!({"openrpc": "1.3.2", "info": {"title": "Pets", "version": "1"}, "methods": [
+        {"name": "pet.get", "summary": "One pet.\nMore of it.", "params": [id], "result": result},
+        {"name": "pet.feed", "params": [id], "result": result},
+        {"name": "pet.odd", "params": [{"name": "a"}, {"name": "a"}], "result": result},
+        {"name": "pet.old", "params": [], "result": result, "deprecated": true},
+    ]})
+}
+
+fn pets() -> Fake {
+    Fake::service(|method, params| match method {
+        "rpc.discover" => Some(document()),
+        "pet.get" => Some(json!({"number": params[0]})),
+        _ => None,
+    })
+}
+
+/// Starts it, with a line of JSON as the first.
+fn start(place: &Place, url: &str, more: &[&str]) -> Server {
+    Server::start(place.command(&[&["try", url, "--json"], more].concat()))
+}
+
+#[test]
+fn tools_are_shown_with_the_address_and_what_to_paste() {
+    let (service, place) = (pets(), Place::new());
+    let mut command = place.command(&["try", &service.url("/rpc")]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut said: Vec<String> = lines.by_ref().take_while(|line| line != "}").collect();
+    said.push("}".to_owned());
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(child.wait().unwrap().success(), "Ctrl-C is how it ends");
+    let mut talk = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
+    let said = service.hide(&said.join("\n"));
+    let address = said.split("MCP is at http://").nth(1).unwrap().split('/').next().unwrap();
+    assert!(address.starts_with("127.0.0.1:"), "{address}");
+    let said =
+        said.replace(address, "[address]").replace(env!("CARGO_BIN_EXE_callgate"), "callgate");
+    insta::assert_snapshot!(said);
+    let kept = format!("callgate import openrpc {}", service.url("/rpc"));
+    assert!(talk.contains(&kept), "{talk}");
+    assert_eq!(std::fs::read_dir(place.path("")).unwrap().count(), 0, "nothing is written");
+}
+
+#[test]
+fn calls_reach_the_service_and_are_checked() {
+    let (service, place) = (pets(), Place::new());
+    // A file that is there, and wrong, is nothing to it.
+    place.write("callgate.toml", "nonsense = 1\n");
+    let server = start(&place, &service.url("/rpc"), &[]);
+    assert_eq!(server.start["found_by"], "rpc.discover");
+    assert_eq!(server.tools(""), ["pet.feed", "pet.get"]);
+    let reply = server.invoke("", "pet.get", &json!({"id": 7}));
+    assert_eq!(reply.json(), json!({"result": {"number": 7}}));
+    assert_eq!(server.invoke("", "pet.get", &json!({"id": "x"})).status, 400);
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "pet_feed", "arguments": {"id": 1}}});
+    let reply = server.request("POST /mcp", "", &call.to_string()).json();
+    let text = &reply["result"]["content"][0]["text"];
+    assert_eq!(text, "Method not found (code -32601)");
+}
+
+#[test]
+fn it_finds_each_way_that_a_service_has() {
+    let place = Place::new();
+    let lists = Fake::service(|method, params| match method {
+        "system.listMethods" => Some(json!(["item.get", "system.listMethods"])),
+        "item.get" => Some(params.clone()),
+        _ => None,
+    });
+    let server = start(&place, &lists.url("/rpc"), &[]);
+    assert_eq!(server.start["found_by"], "system.listMethods");
+    let reply = server.invoke("", "item.get", &json!({"params": [1, 2]}));
+    assert_eq!(reply.json(), json!({"result": [1, 2]}));
+    let has_it = Fake::start(|asked| match asked.line.as_str() {
+        "GET /rpc" => (200, document().to_string()),
+        _ => (405, String::new()),
+    });
+    let server = start(&place, &has_it.url("/rpc"), &[]);
+    assert_eq!(server.start["found_by"], "a document at its URL");
+    let demo = place.serve(&["--demo"]);
+    place.write("key", &format!("Bearer {}", demo.token("admin")));
+    let site = format!("http://{}/", demo.address());
+    let server = start(&place, &site, &["--header-file", "Authorization=key"]);
+    assert_eq!(server.start["found_by"], "Drupal's modules");
+    let reply = server.invoke("", "user.get", &json!({"id_user": 2}));
+    assert_eq!(reply.json()["result"]["name"], "Ravi Menon", "{}", reply.body);
+}
+
+#[test]
+fn what_was_tried_is_told_where_nothing_is_found() {
+    let place = Place::new();
+    let service = Fake::service(|_, _| None);
+    let mut told = service.hide(&place.run(&["try", &service.url("/rpc")]).failure().1);
+    let url = "http://127.0.0.1:9/";
+    for arguments in [
+        &["try", url, "--listen", "0.0.0.0:0"][..],
+        &["try", "localhost"],
+        &["try", url, "--database", "sqlite:x.db"],
+    ] {
+        told.push_str(&place.run(arguments).failure().1);
+    }
+    insta::assert_snapshot!(told);
+}
