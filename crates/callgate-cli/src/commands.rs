@@ -4,6 +4,7 @@ pub(crate) mod bridge;
 pub(crate) mod export;
 pub(crate) mod grant;
 pub(crate) mod import;
+pub(crate) mod lint;
 pub(crate) mod method;
 pub(crate) mod migrate;
 pub(crate) mod section;
@@ -16,7 +17,10 @@ pub(crate) mod user;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context as _;
+use callgate::{Catalog, SettingError, Settings};
+use callgate_registry::{Assembly, CatalogRows, assemble, settings};
 
+use crate::config::Config;
 use crate::errors::hinted;
 
 /// A text or a dash.
@@ -48,4 +52,25 @@ fn plain_name(what: &str, name: &str) -> anyhow::Result<()> {
 
 fn json_line(value: &impl serde::Serialize) -> anyhow::Result<String> {
     serde_json::to_string(value).context("cannot write JSON")
+}
+
+/// What `serve` would make of these rows.
+struct Served {
+    catalog: Catalog,
+    settings: Settings,
+    refused: Vec<SettingError>,
+}
+
+impl Served {
+    fn of(config: &Config, rows: &CatalogRows) -> Self {
+        let (settings, refused) = settings(&rows.settings, &Settings::default());
+        let assembly = Assembly {
+            code: &[],
+            exposure: config.exposure,
+            prefix: settings.tools_prefix.clone(),
+            upstreams: config.upstreams.names().collect(),
+            previous: None,
+        };
+        Self { catalog: assemble(rows, assembly).catalog, settings, refused }
+    }
 }

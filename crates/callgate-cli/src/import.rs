@@ -17,13 +17,13 @@ mod select;
 mod service;
 mod written;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use callgate::Mask;
-use callgate_registry::{CatalogRows, MethodRow, Store, StoreError, TypeRow};
+use callgate_registry::{CatalogRows, ImportRow, MethodRow, Store, StoreError, TypeRow};
 
 use crate::errors::hinted;
 use crate::printer::Printer;
@@ -155,20 +155,23 @@ impl Alone {
     }
 }
 
-/// Whether the safety that a row has is an import's guess.
-pub(crate) async fn safety_is_guess(
+/// The rows whose safety is an import's guess.
+pub(crate) async fn guessed<'a>(
     store: &Arc<dyn Store>,
-    row: &MethodRow,
-) -> anyhow::Result<bool> {
-    let written = store.imports().await?;
-    let is_its = |note: &&callgate_registry::ImportRow| {
-        note.upstream == row.upstream_name() && note.rpc_method == row.rpc_method
-    };
-    let written = written.iter().find(is_its).map(written::Written::read);
-    Ok(written.is_some_and(|written| {
+    rows: impl IntoIterator<Item = &'a MethodRow>,
+) -> anyhow::Result<Vec<&'a MethodRow>> {
+    let notes = store.imports().await?;
+    let key = |note: &'_ ImportRow| (note.upstream.clone(), note.rpc_method.clone());
+    let notes: HashMap<_, _> = notes.iter().map(|note| (key(note), note)).collect();
+    let is_guess = |row: &&MethodRow| {
+        let note = notes.get(&(row.upstream_name().to_owned(), row.rpc_method.clone()));
+        let written = note.map(|note| written::Written::read(note));
         let safety = field::Field::Safety;
-        written.safety_is_guess && written.get(safety) == safety.value(row).as_deref()
-    }))
+        written.is_some_and(|written| {
+            written.safety_is_guess && written.get(safety) == safety.value(row).as_deref()
+        })
+    };
+    Ok(rows.into_iter().filter(is_guess).collect())
 }
 
 /// A file as text.

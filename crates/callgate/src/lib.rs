@@ -32,6 +32,7 @@ mod http_client;
 pub mod jsonrpc;
 #[cfg(any(feature = "bridge", feature = "stdio"))]
 mod lines;
+pub mod lint;
 mod listing;
 pub mod local;
 mod log_level;

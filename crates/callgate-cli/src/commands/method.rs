@@ -15,7 +15,7 @@ use super::{json_line, or_dash};
 use crate::cli::{Method, MethodFields};
 use crate::config::Config;
 use crate::errors::hinted;
-use crate::import::safety_is_guess;
+use crate::import::guessed;
 use crate::printer::Printer;
 use crate::registry;
 
@@ -335,7 +335,7 @@ async fn show(
 
 async fn findings(store: &Arc<dyn Store>, inspection: &Inspection) -> anyhow::Result<Vec<String>> {
     let mut findings: Vec<String> = inspection.findings.iter().map(ToString::to_string).collect();
-    if safety_is_guess(store, &inspection.row).await? {
+    if !guessed(store, [&inspection.row]).await?.is_empty() {
         findings.push("the safety is a guess of the import; say it with `method edit`".to_owned());
     }
     Ok(findings)

@@ -11,6 +11,7 @@ mod fake;
 mod front;
 mod guide;
 mod import;
+mod lint;
 mod mcp;
 mod npm;
 mod real;

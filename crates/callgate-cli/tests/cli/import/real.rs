@@ -66,6 +66,9 @@ fn d40_every_valid_method_of_real_documents_is_imported_and_survives_a_round_tri
         assert!(!listed.contains("quarantined"), "{file}");
         assert!(place.run(&["import", "openrpc", &file, "--output-schemas"]).0.status.success());
         place.ok(&["import", "openrpc", &file]);
+        // Warnings may be the document's own, but no client loses anything.
+        let lint = place.run(&["lint", "--json"]);
+        assert!(lint.0.status.success(), "{file}: {}{}", lint.talk(), lint.data());
         // Either form, into the same registry and into an empty one.
         let document = place.ok(&["export", "--format", "openrpc"]);
         assert!(place.import(&document, &[]).contains("nothing changed"), "{file}");

@@ -1,0 +1,119 @@
+//! `callgate lint`
+
+mod orphans;
+mod report;
+
+use callgate::LOCAL;
+use callgate::lint::{Level, Problem, Profile, Scope};
+use callgate_registry::{AccessRows, CatalogRows, StoreError, access};
+
+use super::Served;
+use crate::cli::Lint;
+use crate::config::Config;
+use crate::import::guessed;
+use crate::printer::Printer;
+use crate::registry;
+
+pub(crate) async fn run(config: &Config, lint: &Lint, printer: &mut Printer) -> anyhow::Result<()> {
+    let store = registry::open(config).await?;
+    let mut rows = store.catalog_rows().await?;
+    let access_rows = store.access_rows().await?;
+    let all = rows.methods.len();
+    rows.methods.retain(|row| row.upstream_name() != LOCAL);
+    let code = all - rows.methods.len();
+    let served = Served::of(config, &rows);
+    let access = access(&access_rows);
+    let caller = match &lint.user {
+        None => None,
+        Some(name) => {
+            let missing = || StoreError::NotFound { what: "user", name: name.clone() };
+            Some(access.caller_named(name).ok_or_else(missing)?)
+        }
+    };
+    let scope = Scope {
+        profiles: profiles(lint),
+        server_name: lint.server_name.as_deref().unwrap_or(&served.settings.server_name),
+        grants: caller.map(|caller| &*caller.grants),
+    };
+    let mut found = callgate::lint::lint(&served.catalog, &scope);
+    let guesses = guessed(&store, &rows.methods).await?;
+    let is_served = |id: &str| served.catalog.by_id(id).is_some();
+    let guesses = guesses.iter().map(|row| row.rpc_method.as_str()).filter(|id| is_served(id));
+    found.problems.extend(guesses.map(guess));
+    if caller.is_none() {
+        found.problems.extend(of_registry(&rows, &access_rows, &served, code));
+    }
+    report::print(&found, lint, printer)?;
+    let (errors, warnings) = (found.count(Level::Error), found.count(Level::Warning));
+    if errors > 0 {
+        anyhow::bail!("{}: some client loses tools", report::counted(errors, "error"));
+    }
+    if lint.strict && warnings > 0 {
+        anyhow::bail!("{}, and `--strict` takes none", report::counted(warnings, "warning"));
+    }
+    Ok(())
+}
+
+fn profiles(lint: &Lint) -> Vec<&'static Profile> {
+    if lint.clients.is_empty() { Profile::ALL.iter().collect() } else { lint.clients.clone() }
+}
+
+fn guess(id: &str) -> Problem {
+    Problem {
+        method: Some(id.to_owned()),
+        level: Level::Note,
+        code: "guessed-safety",
+        clients: Vec::new(),
+        message: "the safety is a guess of the import; say it with `method edit`".to_owned(),
+    }
+}
+
+/// What is about no tool in particular.
+fn of_registry(
+    rows: &CatalogRows,
+    access: &AccessRows,
+    served: &Served,
+    code: usize,
+) -> Vec<Problem> {
+    let general =
+        |level, code, message| Problem { method: None, level, code, clients: Vec::new(), message };
+    let refused = served.refused.iter();
+    let mut problems: Vec<Problem> =
+        refused.map(|error| general(Level::Warning, "setting", error.to_string())).collect();
+    let orphans = orphans::find(rows, access).into_iter();
+    problems.extend(orphans.map(|words| general(Level::Note, "orphan", words)));
+    if code > 0 {
+        let words = format!(
+            "{code} methods are defined by the program that serves them, and are not looked at"
+        );
+        problems.push(general(Level::Note, "code", words));
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use callgate::lint::Profile;
+
+    use crate::config::reference::check_reference;
+
+    #[test]
+    fn the_reference_of_clients_is_up_to_date() {
+        let mut text = String::from(
+            "# Clients\n\nMade from the program; do not edit. What `callgate lint --client NAME` looks for, \
+             and where it was seen: issues of repositories on GitHub. [lint.md](../lint.md) has the rest.\n",
+        );
+        for profile in Profile::ALL {
+            writeln!(text, "\n## `{}`\n\n{}.", profile.name, profile.title).unwrap();
+            if !profile.rules.is_empty() {
+                text.push_str("\n| what it refuses | level | seen |\n| --- | --- | --- |\n");
+            }
+            for rule in profile.rules {
+                writeln!(text, "| {} | {} | {} |", rule.check, rule.level, rule.seen).unwrap();
+            }
+        }
+        check_reference("clients.md", &text);
+    }
+}

@@ -1,0 +1,42 @@
+//! Rows that name what is not there: nothing in the database forbids them (D12).
+
+use std::collections::HashSet;
+
+use callgate_registry::{AccessRows, CatalogRows, GrantRow};
+
+/// A sentence for each.
+pub(super) fn find(rows: &CatalogRows, access: &AccessRows) -> Vec<String> {
+    let users: HashSet<i64> = access.users.iter().map(|user| user.id).collect();
+    let roles: HashSet<i64> = access.roles.iter().map(|role| role.id).collect();
+    let sections: HashSet<i64> = rows.sections.iter().map(|section| section.id).collect();
+    let mut found = Vec::new();
+    let mut grants = |kind: &str, holders: &HashSet<i64>, grants: &[GrantRow]| {
+        for grant in grants {
+            let (holder, section) = (grant.id_holder, grant.id_section);
+            if !holders.contains(&holder) {
+                found.push(format!("{kind} {holder} has a grant, and there is no such {kind}"));
+            }
+            if !sections.contains(&section) {
+                found.push(format!(
+                    "{kind} {holder} has a grant on section {section}, which does not exist"
+                ));
+            }
+        }
+    };
+    grants("user", &users, &access.user_grants);
+    grants("role", &roles, &access.role_grants);
+    for user in &access.users {
+        if let Some(role) = user.id_type.filter(|role| !roles.contains(role)) {
+            found.push(format!("user `{}` has role {role}, which does not exist", user.login));
+        }
+    }
+    for token in access.tokens.iter().filter(|token| !users.contains(&token.id_user)) {
+        found.push(format!(
+            "token {} speaks for user {}, which does not exist; `callgate token revoke {0}` removes it",
+            token.id, token.id_user
+        ));
+    }
+    found.sort();
+    found.dedup();
+    found
+}

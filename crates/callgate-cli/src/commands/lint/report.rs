@@ -1,0 +1,115 @@
+//! What was found, for people and for programs.
+
+use std::collections::BTreeMap;
+
+use callgate::lint::{Level, Problem, Report};
+use serde_json::json;
+
+use crate::cli::Lint;
+use crate::commands::json_line;
+use crate::printer::{Printer, one_line};
+
+/// So often the same is shown before it is folded.
+const MAX_ALIKE: usize = 3;
+
+/// What is about no tool in particular stands under this.
+const REGISTRY: &str = "all tools";
+
+pub(super) fn print(report: &Report, lint: &Lint, printer: &mut Printer) -> anyhow::Result<()> {
+    if lint.json {
+        printer.data(json_line(&as_json(report))?);
+        return Ok(());
+    }
+    let most = if lint.all { usize::MAX } else { MAX_ALIKE };
+    let mut shown: BTreeMap<(Level, &str), usize> = BTreeMap::new();
+    for (method, problems) in by_method(report) {
+        let mut lines = Vec::new();
+        for problem in problems {
+            let alike = shown.entry((problem.level, problem.code)).or_default();
+            *alike += 1;
+            if *alike <= most {
+                lines.push(line(problem));
+            }
+        }
+        if !lines.is_empty() {
+            printer.data(one_line(method.unwrap_or(REGISTRY)));
+            lines.iter().for_each(|line| printer.data(line));
+        }
+    }
+    let folded = shown.iter().rev().filter(|(_, count)| **count > most);
+    let folded: Vec<_> = folded.map(|((level, code), count)| (level, code, count - most)).collect();
+    for (level, code, more) in &folded {
+        printer.data(format_args!("… and {more} more like this: {level} {code}"));
+    }
+    if !folded.is_empty() {
+        printer.talk("note: `--all` shows them, `--json` gives them to programs");
+    }
+    sum_up(report, printer);
+    Ok(())
+}
+
+fn line(problem: &Problem) -> String {
+    let clients = match problem.clients.as_slice() {
+        [] => String::new(),
+        clients => format!("{}: ", clients.join(", ")),
+    };
+    format!("  {:<8} {clients}{}", problem.level, one_line(&problem.message))
+}
+
+/// The worst methods first, and within a method the worst problems.
+fn by_method(report: &Report) -> Vec<(Option<&str>, Vec<&Problem>)> {
+    let mut methods: BTreeMap<Option<&str>, Vec<&Problem>> = BTreeMap::new();
+    for problem in &report.problems {
+        methods.entry(problem.method.as_deref()).or_default().push(problem);
+    }
+    let mut methods: Vec<_> = methods.into_iter().collect();
+    for (_, problems) in &mut methods {
+        problems.sort_by_key(|problem| std::cmp::Reverse(problem.level));
+    }
+    let worst = |problems: &[&Problem]| problems.first().map(|problem| problem.level);
+    methods.sort_by(|(_, a), (_, b)| worst(b).cmp(&worst(a)));
+    methods
+}
+
+fn sum_up(report: &Report, printer: &mut Printer) {
+    let totals = report.totals;
+    let heaviest: Vec<String> =
+        report.heaviest.iter().map(|(id, tokens)| format!("{} {tokens}", one_line(id))).collect();
+    let heaviest = match heaviest.as_slice() {
+        [] => String::new(),
+        some => format!("; the heaviest: {}", some.join(", ")),
+    };
+    printer.data(format_args!(
+        "{}, {} bytes, about {} tokens{heaviest}",
+        counted(totals.tools, "tool"),
+        totals.bytes,
+        totals.tokens
+    ));
+    let count = |level, word| counted(report.count(level), word);
+    printer.data(format_args!(
+        "{}, {}, {}",
+        count(Level::Error, "error"),
+        count(Level::Warning, "warning"),
+        count(Level::Note, "note")
+    ));
+}
+
+pub(super) fn counted(count: usize, word: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {word}{plural}")
+}
+
+fn as_json(report: &Report) -> serde_json::Value {
+    let heaviest = report.heaviest.iter();
+    let heaviest = heaviest.map(|(id, tokens)| json!({"method": id, "tokens": tokens}));
+    json!({
+        "tools": report.totals.tools,
+        "bytes": report.totals.bytes,
+        "tokens": report.totals.tokens,
+        "heaviest": heaviest.collect::<Vec<_>>(),
+        "errors": report.count(Level::Error),
+        "warnings": report.count(Level::Warning),
+        "notes": report.count(Level::Note),
+        "problems": report.problems,
+    })
+}

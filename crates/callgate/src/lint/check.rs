@@ -1,0 +1,267 @@
+//! What is looked for in a tool, or in a whole list, and the words for it.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::Totals;
+use crate::method::compile;
+use crate::schema::walk::for_each_schema;
+use crate::tool::is_portable;
+
+/// So many names are told.
+const MAX_NAMED: usize = 5;
+
+/// Something that a client may refuse. It prints as what is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// A name that is not up to 64 letters, digits, `_` and `-`.
+    NameForm,
+    /// A name that begins with a digit or `-`.
+    NameStart,
+    /// The names of server and tool, with what the client puts around them.
+    NameLength {
+        /// How many characters the client adds.
+        around: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// A parameter's name that is not up to 64 letters, digits, `_`, `.` and `-`.
+    PropertyNames,
+    /// One of these keywords at the root of the input schema.
+    AtRoot(&'static [&'static str]),
+    /// A root without `properties`.
+    RootProperties,
+    /// A list without `items`.
+    Items,
+    /// A `$ref`.
+    References,
+    /// An `enum` of something else than texts.
+    TextEnums,
+    /// Something else than JSON Schema 2020-12.
+    Dialect,
+    /// A description with more characters.
+    DescriptionLength(usize),
+    /// More tools.
+    ToolCount(usize),
+    /// A list with more tokens.
+    ListTokens(usize),
+}
+
+/// A tool as clients get it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tool<'a> {
+    pub(super) name: &'a str,
+    pub(super) description: &'a str,
+    pub(super) schema: &'a Value,
+    /// What the client calls the server.
+    pub(super) server: &'a str,
+}
+
+impl Check {
+    /// A word for it, for programs.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::NameForm => "name-form",
+            Self::NameStart => "name-start",
+            Self::NameLength { .. } => "name-length",
+            Self::PropertyNames => "property-names",
+            Self::AtRoot(_) => "root-union",
+            Self::RootProperties => "root-properties",
+            Self::Items => "items",
+            Self::References => "references",
+            Self::TextEnums => "text-enums",
+            Self::Dialect => "dialect",
+            Self::DescriptionLength(_) => "description-length",
+            Self::ToolCount(_) => "tool-count",
+            Self::ListTokens(_) => "list-tokens",
+        }
+    }
+
+    /// What is wrong with a tool, if it is.
+    pub(super) fn of_tool(self, tool: &Tool<'_>) -> Option<String> {
+        match self {
+            Self::NameForm | Self::NameStart | Self::NameLength { .. } => self.of_name(tool),
+            Self::PropertyNames => property_names(tool.schema),
+            Self::AtRoot(refused) => {
+                let is_there = |keyword: &&str| tool.schema.get(*keyword).is_some();
+                let found: Vec<&str> = refused.iter().copied().filter(is_there).collect();
+                let words = "at the root of the input schema; put it into a parameter";
+                (!found.is_empty()).then(|| format!("{} {words}", named(&found)))
+            }
+            Self::RootProperties => {
+                let is_missing = !tool.schema.get("properties").is_some_and(Value::is_object);
+                is_missing.then(|| "an input schema without `properties`; add `{}`".to_owned())
+            }
+            Self::Items => {
+                in_places(tool.schema, "a list without `items`; say what is in it", |map| {
+                    accepts(map, "array") && !map.contains_key("items")
+                })
+            }
+            Self::References => in_places(
+                tool.schema,
+                "a `$ref`, which some versions drop or refuse; if it is recursive, think of a flat form",
+                |map| map.contains_key("$ref"),
+            ),
+            Self::TextEnums => in_places(
+                tool.schema,
+                "an `enum` of other values than texts, which some versions refuse",
+                |map| {
+                    let values = map.get("enum").and_then(Value::as_array);
+                    values.is_some_and(|values| !values.iter().all(Value::is_string))
+                },
+            ),
+            Self::Dialect => {
+                let error = compile(tool.schema).err()?;
+                Some(format!("not JSON Schema 2020-12: {error}"))
+            }
+            Self::DescriptionLength(most) => {
+                let length = tool.description.chars().count();
+                (length > most).then(|| {
+                    format!(
+                        "{length} characters in the description, and some versions refuse over {most}; \
+                         shorten it, or say it of the parameters"
+                    )
+                })
+            }
+            Self::ToolCount(_) | Self::ListTokens(_) => None,
+        }
+    }
+
+    fn of_name(self, tool: &Tool<'_>) -> Option<String> {
+        let Tool { name, server, .. } = tool;
+        match self {
+            Self::NameForm => {
+                let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+                let fits = (1..=64).contains(&name.len()) && name.chars().all(is_plain);
+                (!fits).then(|| {
+                    format!(
+                        "the name `{name}` is not up to 64 letters, digits, `_` and `-`; change it"
+                    )
+                })
+            }
+            Self::NameStart => {
+                let fits = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+                (!fits).then(|| {
+                    format!("the name `{name}` does not begin with a letter or `_`; change it")
+                })
+            }
+            Self::NameLength { around, most } => {
+                let length = around + server.chars().count() + name.chars().count();
+                (length > most).then(|| {
+                    format!(
+                        "with the server's, `{server}`, the name has {length} characters, and {most} is \
+                         the limit; make one of them shorter"
+                    )
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// What is wrong with a whole list, if it is.
+    pub(super) fn of_list(self, totals: &Totals) -> Option<String> {
+        match self {
+            Self::ToolCount(most) if totals.tools > most => Some(format!(
+                "{} tools, and {most} is the limit, of all servers together; let callers see only what \
+                 they need",
+                totals.tools
+            )),
+            Self::ListTokens(most) if totals.tokens > most => Some(format!(
+                "about {} tokens for all tools, and over {most} it warns; let callers see only what they \
+                 need",
+                totals.tokens
+            )),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NameForm => {
+                f.write_str("tool names other than 1 to 64 letters, digits, `_` and `-`")
+            }
+            Self::NameStart => f.write_str("tool names that do not begin with a letter or `_`"),
+            Self::NameLength { around: 0, most } => {
+                write!(f, "names of server and tool that have over {most} characters together")
+            }
+            Self::NameLength { around, most } => write!(
+                f,
+                "names of server and tool that have over {most} characters together, {around} of which \
+                 are its own"
+            ),
+            Self::PropertyNames => f.write_str(
+                "names of parameters other than 1 to 64 letters, digits, `_`, `.` and `-`",
+            ),
+            Self::AtRoot(refused) => {
+                write!(f, "`{}` at the root of an input schema", refused.join("`, `"))
+            }
+            Self::RootProperties => f.write_str("an input schema without `properties`"),
+            Self::Items => f.write_str("a list without `items`"),
+            Self::References => f.write_str("`$ref`"),
+            Self::TextEnums => f.write_str("an `enum` of other values than texts"),
+            Self::Dialect => f.write_str("schemas that are not JSON Schema 2020-12"),
+            Self::DescriptionLength(most) => {
+                write!(f, "descriptions of over {most} characters")
+            }
+            Self::ToolCount(most) => write!(f, "over {most} tools"),
+            Self::ListTokens(most) => write!(f, "over {most} tokens for all tools"),
+        }
+    }
+}
+
+fn property_names(schema: &Value) -> Option<String> {
+    let properties = schema.get("properties").and_then(Value::as_object)?;
+    let odd: Vec<&str> =
+        properties.keys().map(String::as_str).filter(|name| !is_portable(name)).collect();
+    let words = "not up to 64 letters, digits, `_`, `.` and `-`; rename";
+    (!odd.is_empty()).then(|| format!("parameters named {}: {words}", named(&odd)))
+}
+
+fn accepts(map: &Map<String, Value>, kind: &str) -> bool {
+    match map.get("type") {
+        Some(Value::String(name)) => name == kind,
+        Some(Value::Array(names)) => names.iter().any(|name| name == kind),
+        _ => false,
+    }
+}
+
+/// What is found somewhere in a schema, with the parameters that it is found in.
+pub(super) fn in_places(
+    schema: &Value,
+    what: &str,
+    is_it: impl Fn(&Map<String, Value>) -> bool,
+) -> Option<String> {
+    let mut anywhere = false;
+    for_each_schema(schema, &mut |map| anywhere |= is_it(map));
+    if !anywhere {
+        return None;
+    }
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let has_it = |(_, property): &(&String, &Value)| {
+        let mut found = false;
+        for_each_schema(property, &mut |map| found |= is_it(map));
+        found
+    };
+    let places: Vec<&str> = properties.filter(has_it).map(|(name, _)| name.as_str()).collect();
+    if places.is_empty() {
+        return Some(what.to_owned());
+    }
+    Some(format!("in {}: {what}", named(&places)))
+}
+
+/// Names in a row, not too many.
+pub(super) fn named(names: &[&str]) -> String {
+    let shown = |name: &&str| {
+        let short: String = name.chars().take(64).collect();
+        format!("`{}`", short.escape_debug())
+    };
+    let first: Vec<String> = names.iter().take(MAX_NAMED).map(shown).collect();
+    let more = match names.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", first.join(", "))
+}

@@ -1,0 +1,117 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+/// What a tool with this input schema is told, as `level clients code: message`.
+fn said(schema: &Value) -> Vec<String> {
+    said_of(&json!({"name": "pet_get", "description": "A pet.", "inputSchema": schema}))
+}
+
+fn said_of(tool: &Value) -> Vec<String> {
+    let bytes = serde_json::to_vec(tool).unwrap();
+    let problems = of_tool("pet.get", &bytes, &Scope::default());
+    let line = |one: &Problem| {
+        format!("{} {} {}: {}", one.level, one.clients.join("+"), one.code, one.message)
+    };
+    problems.iter().map(line).collect()
+}
+
+#[test]
+fn a_plain_tool_is_fine_with_every_client() {
+    let id = json!({"type": "integer", "description": "Which."});
+    assert_eq!(said(&json!({"type": "object", "properties": {"id": id}})), Vec::<String>::new());
+}
+
+#[test]
+fn d1_names_that_clients_refuse() {
+    let named = |name: &str| {
+        let schema = json!({"type": "object", "properties": {}});
+        said_of(&json!({"name": name, "description": "A pet.", "inputSchema": schema}))
+    };
+    insta::assert_debug_snapshot!(named("pet.get"));
+    insta::assert_debug_snapshot!(named("2fa_check"));
+    insta::assert_debug_snapshot!(named(&"n".repeat(65)));
+    // With `callgate`, 59 and 64 characters are just right.
+    assert_eq!(named(&"n".repeat(49)), Vec::<String>::new());
+    assert_eq!(named(&"n".repeat(50)).len(), 1);
+    assert_eq!(named(&"n".repeat(52)).len(), 2);
+}
+
+#[test]
+fn d3_names_of_parameters_and_of_what_is_in_them() {
+    let odd = json!({"type": "string", "description": "A hash."});
+    let inner =
+        json!({"type": "object", "description": "A block.", "properties": {"block no": odd}});
+    insta::assert_debug_snapshot!(said(&json!({
+        "type": "object",
+        "properties": {"Transaction hash": odd, "filter[id]": odd, "in": inner},
+    })));
+}
+
+#[test]
+fn d4_schemas_that_clients_refuse() {
+    insta::assert_debug_snapshot!(said(&json!({"type": "object", "oneOf": [{"required": ["a"]}]})));
+    let list = |list: Value| {
+        let filter =
+            json!({"type": "object", "properties": {"tags": list}, "description": "What."});
+        said(&json!({"type": "object", "properties": {"filter": filter}}))
+    };
+    insta::assert_debug_snapshot!(list(json!({"type": "array"})));
+    assert_eq!(list(json!({"type": ["string", "array"]})).len(), 1);
+    assert_eq!(list(json!({"type": "array", "items": {}})), Vec::<String>::new());
+    insta::assert_debug_snapshot!(list(json!({"type": "text"})));
+}
+
+#[test]
+fn references_and_where_they_lead() {
+    let tree = |target: &str| {
+        let nodes = json!({"type": "array", "items": {"$ref": target}, "description": "All."});
+        said(&json!({
+            "type": "object", "properties": {"nodes": nodes}, "$defs": {"Node<A>": {"type": "object"}},
+        }))
+    };
+    insta::assert_debug_snapshot!(tree("#/$defs/Node%3CA%3E"));
+    for lost in ["#/$defs/Other", "https://example.com/node.json", "node.json"] {
+        assert!(tree(lost).iter().any(|line| line.starts_with("error  lost-reference")), "{lost}");
+    }
+}
+
+#[test]
+fn what_a_model_can_do_little_with() {
+    let code = json!({"type": "integer", "enum": [1, 2]});
+    let schema = json!({"type": "object", "properties": {"code": code, "b": {}}});
+    let long = "x".repeat(1025);
+    insta::assert_debug_snapshot!(said_of(&json!({"name": "a", "inputSchema": schema})));
+    insta::assert_debug_snapshot!(said_of(&json!({
+        "name": "a", "description": long, "inputSchema": {"type": "object", "properties": {}},
+    })));
+    let deep = (0..11).fold(json!({}), |inner, _| json!({"type": "array", "items": inner}));
+    let deep = json!({"type": "object", "properties": {"deep": deep}});
+    assert!(said(&deep).iter().any(|line| line.contains("deep-schema: 13 levels")), "{deep}");
+    let wide: Value = (0..1000)
+        .map(|n| (format!("parameter_{n}"), json!({"description": "Of many."})))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let wide = said(&json!({"type": "object", "properties": wide}));
+    assert!(wide.iter().any(|line| line.contains("warning  large-tool: about 1")), "{wide:?}");
+}
+
+#[test]
+fn lists_that_are_too_long() {
+    let of = |tools: usize, tokens: usize| {
+        of_list(&Totals { tools, bytes: tokens * 4, tokens }, &Scope::default())
+    };
+    assert_eq!(of(40, 25_000), []);
+    insta::assert_debug_snapshot!(of(129, 25_001));
+}
+
+#[test]
+fn every_profile_has_a_name_of_its_own_and_says_where_its_rules_are_from() {
+    for profile in Profile::ALL {
+        let found = Profile::named(profile.name).unwrap();
+        assert_eq!(found.title, profile.title);
+        for rule in profile.rules {
+            assert!(rule.seen.contains('/') && rule.seen.contains('#'), "{}", rule.seen);
+        }
+    }
+}
