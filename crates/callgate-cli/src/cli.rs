@@ -85,6 +85,11 @@ pub(crate) enum Command {
     Import(Import),
     /// Write the methods to stdout, for another registry or other programs
     Export(Export),
+    /// Call a tool, as a caller would
+    ///
+    /// All that a call over the network goes through happens here too: access, the check of the arguments,
+    /// the upstream. No server is needed. Without `--user` it is the user of `CALLGATE_TOKEN`, else nobody.
+    Call(Call),
     /// Say what clients would choke on
     ///
     /// Looks at the tools as they are served. The exit code is 1 where some client loses a tool, or all of
@@ -381,6 +386,21 @@ pub(crate) enum ExportFormat {
     Manifest,
     /// An OpenRPC document
     Openrpc,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Call {
+    /// The tool, by the method's id or by its name over MCP
+    pub(crate) tool: String,
+    /// The arguments, a JSON object; `-` reads them from standard input
+    #[arg(default_value = "{}")]
+    pub(crate) arguments: String,
+    /// Who calls
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Print the whole result of MCP, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

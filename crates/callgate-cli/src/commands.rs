@@ -1,6 +1,7 @@
 //! One file and one function for each command.
 
 pub(crate) mod bridge;
+pub(crate) mod call;
 pub(crate) mod export;
 pub(crate) mod grant;
 pub(crate) mod import;

@@ -61,6 +61,7 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
                 Command::Import(import) => commands::import::run(&config, import, printer).await,
                 Command::Try(given) => commands::try_service::run(&config, &given, printer).await,
                 Command::Export(export) => commands::export::run(&config, &export, printer).await,
+                Command::Call(call) => commands::call::run(&config, &call, printer).await,
                 Command::Lint(lint) => commands::lint::run(&config, &lint, printer).await,
                 Command::Migrate => commands::migrate::run(&config, printer).await,
             }

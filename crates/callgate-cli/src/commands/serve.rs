@@ -81,7 +81,11 @@ async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<(Registry, Lo
 }
 
 /// What both transports have.
-async fn builder(config: &Config, registry: &Registry, local: Local) -> anyhow::Result<Builder> {
+pub(super) async fn builder(
+    config: &Config,
+    registry: &Registry,
+    local: Local,
+) -> anyhow::Result<Builder> {
     let mut builder = Callgate::builder()
         .local(local)
         .authenticate(registry.authenticator())

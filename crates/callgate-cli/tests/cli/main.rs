@@ -3,6 +3,7 @@
 
 mod admin;
 mod bridge;
+mod call;
 mod clients;
 mod configuration;
 mod conformance;

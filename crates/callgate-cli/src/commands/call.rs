@@ -1,0 +1,221 @@
+//! `callgate call`
+
+use std::io::Read as _;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use callgate::stdio::{self, StdioOptions};
+use callgate::{Caller, Callgate, Catalog, Entry, LOCAL, Local};
+use callgate_registry::{Registry, StoreError, access};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::{json_line, serve};
+use crate::cli::Call;
+use crate::config::{Config, Secret, TOKEN_VARIABLE};
+use crate::errors::hinted;
+use crate::printer::Printer;
+use crate::{logging, registry};
+
+/// The gateway itself says how long a call may take.
+const NO_LIMIT: Duration = Duration::from_hours(24);
+/// Names that are less alike are not proposed.
+const ALIKE: f64 = 0.75;
+/// The newest revision with a handshake: the server may offer an older one, never none.
+const REVISION: &str = "2025-11-25";
+/// The id of the one request that matters.
+const ID: u8 = 2;
+
+pub(crate) async fn run(config: &Config, call: &Call, printer: &mut Printer) -> anyhow::Result<()> {
+    // What went wrong in an upstream is only in the log.
+    logging::start("error", config.log_format)?;
+    let arguments = arguments(&call.arguments, config.max_body_bytes)?;
+    let registry = Registry::new(registry::open(config).await?).exposure(config.exposure);
+    let gateway = serve::builder(config, &registry, Local::default()).await?.build()?;
+    let following = registry.follow(&gateway).await.context("cannot read the registry")?;
+    let caller = caller(config, call, &registry).await?;
+    let catalog = gateway.gateway().catalog();
+    let entry = match find(&catalog, &call.tool) {
+        Some(entry) => entry,
+        None => return Err(unknown(&registry, &catalog, &caller, &call.tool).await?),
+    };
+    allow(&catalog, entry, &caller)?;
+    let reply = ask(&gateway, caller, entry.name().as_str(), &arguments).await?;
+    following.end().await;
+    show(&reply, &takes(&catalog, entry), call, printer)
+}
+
+/// The arguments, on one line. They are not parsed here: the gateway is to see all of what came.
+fn arguments(text: &str, most: usize) -> anyhow::Result<String> {
+    let mut read = String::new();
+    let text = if text == "-" {
+        let limit = u64::try_from(most).unwrap_or(u64::MAX);
+        std::io::stdin()
+            .take(limit)
+            .read_to_string(&mut read)
+            .context("cannot read standard input")?;
+        read.as_str()
+    } else {
+        text
+    };
+    let example = "such as '{\"id\": 1}'";
+    let raw: &RawValue = serde_json::from_str(text)
+        .map_err(|error| hinted(format!("the arguments are not JSON: {error}"), example))?;
+    if !raw.get().starts_with('{') {
+        return Err(hinted("the arguments must be a JSON object", example));
+    }
+    // In JSON, line breaks are only between things.
+    Ok(raw.get().replace(['\n', '\r'], " "))
+}
+
+async fn caller(config: &Config, call: &Call, registry: &Registry) -> anyhow::Result<Caller> {
+    let access = access(&registry.store().access_rows().await?);
+    if let Some(name) = &call.user {
+        let missing = || StoreError::NotFound { what: "user", name: name.clone() };
+        return Ok(access.caller_named(name).ok_or_else(missing)?.clone());
+    }
+    let hint =
+        "say who calls with `--user NAME`, or make a token with `callgate token create USER`";
+    match config.token.as_ref().map(Secret::expose) {
+        Some(token) => match access.caller_of(token, SystemTime::now()) {
+            Some((_, caller)) => Ok(caller.clone()),
+            None => Err(hinted(
+                format!("the token in `{TOKEN_VARIABLE}` is unknown, revoked or expired"),
+                hint,
+            )),
+        },
+        None if config.require_auth => Err(hinted("callers need a token here", hint)),
+        None => Ok(access.anonymous().clone()),
+    }
+}
+
+fn find<'a>(catalog: &'a Catalog, tool: &str) -> Option<&'a Entry> {
+    catalog.by_id(tool).or_else(|| catalog.by_name(tool))
+}
+
+/// Callers are not told why, those at the command line are.
+fn allow(catalog: &Catalog, entry: &Entry, caller: &Caller) -> anyhow::Result<()> {
+    let decision = catalog.requirement(entry).decide(&caller.grants);
+    if decision.is_allowed() {
+        return Ok(());
+    }
+    Err(hinted(
+        format!("{} may not call `{}`, {decision}", caller.name(), entry.id()),
+        "`--user NAME` says who calls, `callgate grant` what they may do",
+    ))
+}
+
+/// Why there is no such tool.
+async fn unknown(
+    registry: &Registry,
+    catalog: &Catalog,
+    caller: &Caller,
+    tool: &str,
+) -> anyhow::Result<anyhow::Error> {
+    let shown = tool.escape_debug().to_string();
+    if let Some(one) = catalog.quarantined().iter().find(|one| one.id == shown) {
+        return Ok(anyhow::anyhow!("method `{shown}` is quarantined: {}", one.reason));
+    }
+    if let Some(row) = registry.store().methods_with_id(tool).await?.first() {
+        return Ok(if row.upstream_name() == LOCAL {
+            anyhow::anyhow!("`{shown}` is defined by the program that serves it; call it there")
+        } else {
+            let hint = format!("`callgate method edit {shown} --exposed` makes it a tool");
+            hinted(format!("method `{shown}` is not a tool"), hint)
+        });
+    }
+    let listing = catalog.entries().iter();
+    let seen = listing.filter(|entry| catalog.requirement(entry).allows(&caller.grants));
+    let names = seen.flat_map(|entry| [entry.id().as_str(), entry.name().as_str()]);
+    let likeness = |name: &str| strsim::jaro_winkler(name, tool);
+    let nearest = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let hint = match nearest.filter(|name| likeness(name) >= ALIKE) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => "`callgate method list` shows the methods".to_owned(),
+    };
+    Ok(hinted(format!("there is no tool `{shown}`"), hint))
+}
+
+/// Says it to the protocol, as a client over stdio would. The answer is the whole reply.
+async fn ask(
+    gateway: &Callgate,
+    caller: Caller,
+    name: &str,
+    arguments: &str,
+) -> anyhow::Result<Value> {
+    let client = json!({"name": "callgate call", "version": env!("CARGO_PKG_VERSION")});
+    let params = json!({"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client});
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    // Names have nothing to escape.
+    let input = format!(
+        "{initialize}\n{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}}\n\
+         {{\"jsonrpc\":\"2.0\",\"id\":{ID},\"method\":\"tools/call\",\"params\":\
+         {{\"name\":\"{name}\",\"arguments\":{arguments}}}}}\n"
+    );
+    let options = StdioOptions { max_line_bytes: input.len(), end_timeout: NO_LIMIT };
+    let mut output = Vec::new();
+    let mcp = Arc::clone(gateway.mcp());
+    stdio::serve(mcp, Arc::new(caller), input.as_bytes(), &mut output, options).await?;
+    let lines = output.split(|byte| *byte == b'\n');
+    let replies = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let mut replies = replies.filter(|reply| reply.get("id") == Some(&json!(ID)));
+    replies.next().context("there was no reply")
+}
+
+/// The arguments in words.
+fn takes(catalog: &Catalog, entry: &Entry) -> String {
+    let tool: Value = serde_json::from_slice(&catalog.tool(entry)).unwrap_or_default();
+    let schema = tool.get("inputSchema");
+    let member = |name: &str| schema.and_then(|schema| schema.get(name));
+    let required = member("required").and_then(Value::as_array);
+    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+    let properties = member("properties").and_then(Value::as_object).into_iter().flatten();
+    let described: Vec<String> = properties
+        .map(|(name, property)| {
+            let kind = match property.get("type") {
+                Some(Value::String(kind)) => kind.clone(),
+                Some(Value::Array(kinds)) => {
+                    kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ")
+                }
+                _ => "any".to_owned(),
+            };
+            let optional = if is_required(name) { "" } else { ", optional" };
+            format!("`{name}` ({kind}{optional})")
+        })
+        .collect();
+    if described.is_empty() {
+        return "it takes no arguments".to_owned();
+    }
+    format!("it takes {}; `callgate method show {}` says more", described.join(", "), entry.id())
+}
+
+fn show(reply: &Value, takes: &str, call: &Call, printer: &mut Printer) -> anyhow::Result<()> {
+    if let Some(error) = reply.get("error") {
+        let message = error.get("message").and_then(Value::as_str);
+        anyhow::bail!("{}", message.unwrap_or("the call failed"));
+    }
+    let result = reply.get("result").context("there was no result")?;
+    let content = result.get("content").and_then(Value::as_array).into_iter().flatten();
+    let parts: Vec<String> = content
+        .map(|part| match part.get("text").and_then(Value::as_str) {
+            Some(text) => text.to_owned(),
+            None => part.to_string(),
+        })
+        .collect();
+    let is_error = result.get("isError") == Some(&Value::Bool(true));
+    if call.json {
+        printer.data(json_line(result)?);
+    } else if !is_error {
+        parts.iter().for_each(|part| printer.data(part));
+    }
+    if !is_error {
+        return Ok(());
+    }
+    let words = parts.join("\n");
+    // The gateway's own words about arguments begin so.
+    if ["argument", "unknown argument"].iter().any(|start| words.starts_with(start)) {
+        return Err(hinted(words, takes));
+    }
+    Err(anyhow::Error::msg(words))
+}

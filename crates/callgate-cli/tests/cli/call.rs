@@ -1,0 +1,121 @@
+//! `callgate call`: a tool, from the command line.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::fake::Fake;
+use super::support::{Place, Ran};
+
+/// A registry with a service behind it that gives back its parameters.
+fn place() -> (Place, Fake) {
+    let service = Fake::service(|method, params| match method {
+        "pet.name" => Some(json!("Rex")),
+        "pet.get" => Some(json!({"id": params["id"], "name": "Rex"})),
+        _ => None,
+    });
+    let place = Place::new();
+    place.ok(&["migrate"]);
+    place.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/")));
+    place.ok(&["section", "add", "pets"]);
+    place.ok(&["user", "add", "ada"]);
+    place.ok(&["grant", "--user", "ada", "pets", "read"]);
+    let get = ["method", "add", "pet.get", "--read-only", "--section", "pets:read"];
+    place.ok(&[&get[..], &["--param", "int $id", "--param", "bool $all = false"]].concat());
+    place.ok(&["method", "add", "pet.name", "--read-only"]);
+    place.ok(&["method", "add", "pet.lost", "--destructive"]);
+    (place, service)
+}
+
+impl Place {
+    fn call(&self, arguments: &[&str]) -> Ran {
+        self.run(&[&["call"], arguments].concat())
+    }
+}
+
+#[test]
+fn a_tool_is_called_by_id_or_name_as_anybody_and_its_result_is_printed() {
+    let (place, service) = place();
+    assert_eq!(place.ok(&["call", "pet.name"]), "Rex\n", "a text as it is");
+    assert_eq!(place.ok(&["call", "pet_name", "{}"]), "Rex\n");
+    let result = place.ok(&["call", "pet.get", r#"{"id": 7}"#, "--user", "ada"]);
+    assert_eq!(result, "{\"id\":7,\"name\":\"Rex\"}\n");
+    let asked = service.asked();
+    assert_eq!(asked.last().unwrap().body["params"], json!({"id": 7, "all": false}));
+    let whole = place.ok(&["call", "pet.name", "--json"]);
+    let whole: Value = serde_json::from_str(&whole).unwrap();
+    assert_eq!(whole["content"], json!([{"type": "text", "text": "Rex"}]));
+}
+
+#[test]
+fn arguments_may_come_from_standard_input() {
+    let (place, _service) = place();
+    let mut command = place.command(&["call", "pet.get", "-", "--user", "ada"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"{\n  \"id\": 8\n}\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "{\"id\":8,\"name\":\"Rex\"}\n");
+}
+
+#[test]
+fn the_caller_is_a_user_a_token_or_nobody() {
+    let (place, _service) = place();
+    insta::assert_debug_snapshot!(place.call(&["pet.get", r#"{"id": 1}"#]).failure());
+    let token = place.ok(&["token", "create", "ada"]);
+    let with = |token: &str| {
+        let mut command = place.command(&["call", "pet.get", r#"{"id": 1}"#]);
+        Ran(command.env("CALLGATE_TOKEN", token).output().unwrap())
+    };
+    assert!(with(token.trim()).data().contains("Rex"));
+    let (code, talk) = with("cg_wrong").failure();
+    assert_eq!(code, 1);
+    assert!(talk.contains("CALLGATE_TOKEN") && !talk.contains("cg_wrong"), "{talk}");
+    let url = std::fs::read_to_string(place.path("callgate.toml")).unwrap();
+    place.write("callgate.toml", &format!("require_auth = true\n{url}"));
+    assert!(place.call(&["pet.name"]).failure().1.contains("callers need a token here"));
+    assert_eq!(place.ok(&["call", "pet.name", "--user", "ada"]), "Rex\n");
+}
+
+#[test]
+fn what_goes_wrong_is_told_with_what_to_do() {
+    let (place, service) = place();
+    place.ok(&["method", "add", "pet.secret", "--hidden"]);
+    let before = service.asked().len();
+    let failures: Vec<(i32, String)> = [
+        &["pet.nam"][..],
+        &["something.else"],
+        &["pet.secret"],
+        &["pet.get", r#"{"id": "x"}"#, "--user", "ada"],
+        &["pet.get", r#"{"id": 1, "id": 2}"#, "--user", "ada"],
+        &["pet.name", r#"{"id": 1}"#],
+        &["pet.name", "[1]"],
+        &["pet.name", "{"],
+        &["pet.name", "--user", "bob"],
+    ]
+    .iter()
+    .map(|arguments| place.call(arguments).failure())
+    .collect();
+    insta::assert_debug_snapshot!(failures);
+    assert_eq!(service.asked().len(), before, "nothing ran");
+    insta::assert_debug_snapshot!(place.call(&["pet.lost"]).failure());
+    let ran = place.call(&["pet.lost", "--json"]);
+    let whole: Value = serde_json::from_str(&ran.data()).unwrap();
+    assert_eq!((ran.0.status.code(), &whole["isError"]), (Some(1), &json!(true)));
+}
+
+#[test]
+fn a_service_that_is_away_is_told_with_its_cause() {
+    let (place, _service) = place();
+    place.write("callgate.toml", "[upstreams.default]\nurl = \"http://127.0.0.1:9/\"\n");
+    let (code, talk) = place.call(&["pet.name"]).failure();
+    assert_eq!(code, 1);
+    assert!(talk.contains("cannot be reached") && talk.contains("connection refused"), "{talk}");
+}
+
+#[test]
+fn an_older_revision_in_the_settings_is_no_hindrance() {
+    let (place, _service) = place();
+    place.ok(&["settings", "set", "mcp_protocol_version", "2024-11-05"]);
+    assert_eq!(place.ok(&["call", "pet.name"]), "Rex\n");
+}
