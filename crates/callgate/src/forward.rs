@@ -1,4 +1,4 @@
-//! A JSON-RPC service over HTTP as an [`Upstream`].
+//! A JSON-RPC service over HTTP or WebSocket as an [`Upstream`].
 //!
 //! ```no_run
 //! use callgate::forward::{Forward, ForwardOptions};
@@ -20,19 +20,24 @@
 //! The checked arguments go out as the bytes they are, and so does the result come back. A request that
 //! never left is sent once more, whatever it does; one that only reads also after a connection that
 //! ended before any byte of a response. Nothing is sent again after a time-out. To drop a call is to
-//! close its request.
+//! close its request; over WebSocket, where all calls share a connection, to ignore its reply.
 
 mod ask;
 mod breaker;
 mod client;
 mod failure;
+mod mailbox;
 mod options;
 mod reply;
+mod reply_id;
 mod request;
+mod send_failure;
 mod stats;
 mod target;
+mod websocket;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -46,10 +51,13 @@ use crate::arguments::ParamStyle;
 use crate::jsonrpc::RpcError;
 use crate::upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
 use breaker::{Attempt, Breaker};
-use client::{Client, SendFailure};
+use client::Client;
 use failure::{Failure, Logged};
+use mailbox::Answered;
 use reply::Reply;
 use request::RequestId;
+use send_failure::SendFailure;
+use websocket::WebSocket;
 
 pub use crate::http_client::endpoint::EndpointError;
 pub use crate::http_client::tls::{CertificateError, NoTls};
@@ -64,15 +72,32 @@ pub use target::{Target, TargetError};
 /// Before a request that found no connection is sent once more.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// A JSON-RPC service over HTTP.
+/// A JSON-RPC service over HTTP or WebSocket.
 pub struct Forward {
     name: String,
     options: ForwardOptions,
-    client: Client,
+    wire: Wire,
     places: Semaphore,
     breaker: Breaker,
-    stats: ForwardStats,
+    stats: Arc<ForwardStats>,
     last_id: AtomicU64,
+}
+
+/// How requests get to it.
+enum Wire {
+    /// Each as a request of its own.
+    Http(Box<Client>),
+    WebSocket(WebSocket),
+}
+
+impl Wire {
+    /// For requests that are no calls.
+    fn client(&self) -> &Client {
+        match self {
+            Self::Http(client) => client,
+            Self::WebSocket(socket) => socket.client(),
+        }
+    }
 }
 
 /// Why there is no such upstream.
@@ -92,15 +117,21 @@ type Replied = Result<Box<RawValue>, Reply>;
 impl Forward {
     /// A service, under a name for the log.
     pub fn new(name: impl Into<String>, options: ForwardOptions) -> Result<Self, ForwardError> {
-        if options.style == ParamStyle::Named && !options.first_params.0.is_empty() {
-            return Err(OptionError::FirstParams.into());
+        if let Some(conflict) = conflict(&options) {
+            return Err(conflict.into());
         }
+        let stats = Arc::new(ForwardStats::default());
+        let wire = if options.target.is_websocket() {
+            Wire::WebSocket(WebSocket::new(&options, Arc::clone(&stats))?)
+        } else {
+            Wire::Http(Client::new(&options)?.into())
+        };
         Ok(Self {
             name: name.into(),
-            client: Client::new(&options)?,
+            wire,
             places: Semaphore::new(options.limits.concurrent.clamp(1, Semaphore::MAX_PERMITS)),
             breaker: Breaker::new(options.limits.breaker),
-            stats: ForwardStats::default(),
+            stats,
             last_id: AtomicU64::new(0),
             options,
         })
@@ -140,29 +171,36 @@ impl Forward {
             Ids::Number => RequestId::Number(self.last_id.fetch_add(1, Ordering::Relaxed) + 1),
         };
         let body = request::body(&self.options, call, id);
-        let sent = self.send(call, body).await;
-        match &sent {
+        let answered = self.send(call, id, body).await;
+        match &answered {
             Err(failure) if failure.found_no_connection() => attempt.failed(),
             _ => attempt.reached(),
         }
-        let response = sent.map_err(SendFailure::into_failure)?;
-        client::whole(response, self.options.limits.result_bytes).await?.read(&id)
+        answered.map_err(SendFailure::into_failure)?.read(&id)
     }
 
     /// Sends a request, and once more where that is safe (D31).
-    async fn send(&self, call: &Call<'_>, body: Bytes) -> Result<client::Head, SendFailure> {
-        let headers = request::headers(&self.options, call.caller);
-        let first = self.client.post(headers.clone(), body.clone()).await;
-        match first {
+    async fn send(&self, call: &Call<'_>, id: RequestId<'_>, body: Bytes) -> Answered {
+        match self.send_once(call, id, body.clone()).await {
             Err(failure) if failure.may_be_sent_again(call.safety) => {
                 tracing::debug!(upstream = self.name, call = call.id, "sent once more");
                 self.stats.count_retry();
                 if failure.found_no_connection() {
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
-                self.client.post(headers, body).await
+                self.send_once(call, id, body).await
             }
             first => first,
+        }
+    }
+
+    async fn send_once(&self, call: &Call<'_>, id: RequestId<'_>, body: Bytes) -> Answered {
+        match &self.wire {
+            Wire::Http(client) => {
+                let headers = request::headers(&self.options, call.caller);
+                client.ask(headers, body, self.options.limits.result_bytes).await
+            }
+            Wire::WebSocket(socket) => socket.ask(id.into(), body).await,
         }
     }
 
@@ -170,6 +208,20 @@ impl Forward {
         let words = failure.words(call.safety);
         let source = Logged { upstream: self.name.clone(), failure }.into();
         UpstreamError::Told { words, source }
+    }
+}
+
+/// What does not go together.
+fn conflict(options: &ForwardOptions) -> Option<OptionError> {
+    let is_websocket = options.target.is_websocket();
+    if options.style == ParamStyle::Named && !options.first_params.0.is_empty() {
+        Some(OptionError::FirstParams)
+    } else if is_websocket && options.pass_caller.names().next().is_some() {
+        Some(OptionError::CallerOverWebSocket)
+    } else if is_websocket && options.http2 == Http2::Always {
+        Some(OptionError::Http2OverWebSocket)
+    } else {
+        None
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) const UPSTREAM_KEYS: &[Key] = &[
     Key {
         name: "url",
         default: "",
-        meaning: "where the service is: `http://…`, `https://…`, `unix:/path` or `unix:/path:/rpc`",
+        meaning: "where the service is: `http://…`, `https://…`, `ws://…`, `wss://…`, `unix:/path` or `unix:/path:/rpc`",
     },
     Key {
         name: "params",

@@ -112,8 +112,15 @@ fn methods_that_are_rows_run_on_the_service() {
 
 #[test]
 fn d18_a_service_that_is_not_there_is_told_to_the_agent_and_on_readyz() {
+    for scheme in ["http", "ws"] {
+        not_there(scheme);
+    }
+}
+
+fn not_there(scheme: &str) {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let place = place_with_a_method(&format!("[upstreams.default]\nurl = \"http://{free}/\"\n"));
+    let table = format!("[upstreams.default]\nurl = \"{scheme}://{free}/\"\n");
+    let place = place_with_a_method(&table);
     let server = place.serve(&[]);
     for _ in 0..6 {
         let reply = server.invoke("", "item.get", &json!({"id": 7}));
@@ -153,6 +160,9 @@ fn a_table_that_is_wrong_is_refused_with_its_place_and_without_its_secrets() {
         "[upstreams.a]\nurl = \"http://localhost/\"\npass_caller = { token = \"X-Token\" }",
         "[upstreams.a]\nurl = \"http://localhost/\"\nmax_concurrent = 0",
         "[upstreams.a]\nurl = \"http://localhost/\"\nca_file = \"callgate.toml\"",
+        "[upstreams.a]\nurl = \"ws://user:s3cret@localhost/\"",
+        "[upstreams.a]\nurl = \"ws://localhost/\"\nhttp2 = true",
+        "[upstreams.a]\nurl = \"wss://localhost/\"\npass_caller = { role = \"X-Role\" }",
     ] {
         place.write("callgate.toml", table);
         let (code, talk) = place.run(&["serve", "--listen", "127.0.0.1:0"]).failure();

@@ -4,8 +4,8 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::time::timeout;
 
-use super::client::{self, SendFailure};
 use super::failure::Failure;
+use super::send_failure::SendFailure;
 use super::stats::Outcome;
 use super::{Forward, Ordering, request};
 use crate::access::Caller;
@@ -41,6 +41,7 @@ impl AskError {
                 | Outcome::Unreachable
                 | Outcome::Untrusted
                 | Outcome::NoHttp
+                | Outcome::NoWebSocket
                 | Outcome::TimedOut
         )
     }
@@ -72,8 +73,8 @@ impl Forward {
         let limits = self.options.limits;
         let reading = async {
             let headers = request::headers(&self.options, &Caller::anonymous());
-            let response = self.client.get(headers).await.map_err(SendFailure::into_failure)?;
-            client::whole(response, limits.result_bytes).await?.into_text()
+            let read = self.wire.client().get(headers, limits.result_bytes).await;
+            read.map_err(SendFailure::into_failure)?.into_text()
         };
         let read = timeout(limits.timeout, reading).await;
         match read.unwrap_or(Err(Failure::TimedOut(limits.timeout))) {

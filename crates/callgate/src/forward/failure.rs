@@ -14,7 +14,7 @@ use crate::http_client::send_error::SendError;
 use crate::method::Safety;
 
 /// Why a call has no reply.
-#[derive(Debug, Error)]
+#[derive(Debug, Clone, Error)]
 pub(super) enum Failure {
     #[error("no place among the calls under way became free within {0:?}")]
     Busy(Duration),
@@ -26,6 +26,8 @@ pub(super) enum Failure {
     Untrusted(String),
     #[error("what it answers is not HTTP")]
     NoHttp,
+    #[error("HTTP {}: it does not open a WebSocket", .0.as_u16())]
+    NoWebSocket(StatusCode),
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
     #[error("the connection ended without an answer: {0}")]
@@ -72,6 +74,7 @@ impl Failure {
             Self::Unreachable(_) => Outcome::Unreachable,
             Self::Untrusted(_) => Outcome::Untrusted,
             Self::NoHttp => Outcome::NoHttp,
+            Self::NoWebSocket(_) => Outcome::NoWebSocket,
             Self::TimedOut(_) => Outcome::TimedOut,
             Self::Broken(_) => Outcome::Broken,
             Self::Truncated(_) => Outcome::Truncated,
@@ -130,6 +133,12 @@ impl Failure {
                  them.",
                 status.as_u16()
             ),
+            Self::NoWebSocket(status) => {
+                format!(
+                    "does not open a WebSocket (HTTP {}). Nothing was run. {LOOK}",
+                    status.as_u16()
+                )
+            }
             Self::Status(status) => {
                 format!("answered HTTP {} without saying why. {again}", status.as_u16())
             }

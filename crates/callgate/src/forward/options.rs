@@ -93,7 +93,7 @@ pub struct PassCaller {
 }
 
 impl PassCaller {
-    fn names(&self) -> impl Iterator<Item = &HeaderName> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &HeaderName> {
         [&self.user_id, &self.user_name, &self.role].into_iter().flatten()
     }
 }
@@ -146,6 +146,15 @@ pub enum OptionError {
     /// Parameters before the caller's, where those have names.
     #[error("first parameters need positional parameters")]
     FirstParams,
+    /// Who is asking, where all callers share a connection.
+    #[error(
+        "`pass_caller` is not for WebSocket: all callers share one connection, which says nothing of \
+         any of them"
+    )]
+    CallerOverWebSocket,
+    /// HTTP/2 for a WebSocket.
+    #[error("`http2` is not for WebSocket, which begins with HTTP/1.1")]
+    Http2OverWebSocket,
 }
 
 impl ForwardOptions {

@@ -13,6 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::failure::Failure;
+use super::reply_id::ReplyId;
 use super::request::RequestId;
 use crate::jsonrpc::RpcError;
 use crate::strict_json;
@@ -29,6 +30,62 @@ pub(super) struct Answer<'a> {
     pub(super) status: StatusCode,
     pub(super) headers: &'a HeaderMap,
     pub(super) body: &'a str,
+}
+
+/// The same, with what it consists of.
+#[derive(Debug)]
+pub(super) struct Whole {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: String,
+}
+
+impl Whole {
+    /// One that came without HTTP around it.
+    pub(super) fn bare(body: String) -> Self {
+        Self { status: StatusCode::OK, headers: HeaderMap::new(), body }
+    }
+
+    pub(super) fn read(&self, id: &RequestId<'_>) -> Result<super::Replied, Failure> {
+        self.answer().read(id)
+    }
+
+    /// The body, where the status is good.
+    pub(super) fn into_text(self) -> Result<String, Failure> {
+        match self.answer().refused() {
+            Some(failure) => Err(failure),
+            None => Ok(self.body),
+        }
+    }
+
+    fn answer(&self) -> Answer<'_> {
+        Answer { status: self.status, headers: &self.headers, body: &self.body }
+    }
+}
+
+/// Whom a message answers.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Addressee {
+    /// The request with this id.
+    Request(ReplyId),
+    /// An error of somebody who could not read the request.
+    Unnamed,
+    /// It is no reply.
+    Nobody,
+}
+
+impl Addressee {
+    pub(super) fn of(message: &str) -> Self {
+        match Parts::read(trimmed(message)) {
+            Ok(parts) if parts.is_call => Self::Nobody,
+            Ok(parts) => match parts.id.and_then(ReplyId::of) {
+                Some(id) => Self::Request(id),
+                None if parts.has_no_id() && parts.error.is_some() => Self::Unnamed,
+                None => Self::Nobody,
+            },
+            Err(_) => Self::Nobody,
+        }
+    }
 }
 
 /// What the method said in place of a result.
@@ -50,9 +107,7 @@ impl From<Reply> for RpcError {
 impl Answer<'_> {
     /// The result, or the method's error, or why it is neither.
     pub(super) fn read(self, id: &RequestId<'_>) -> Result<Result<Box<RawValue>, Reply>, Failure> {
-        // Some editors of PHP files leave a byte order mark.
-        let body = self.body.trim_start_matches('\u{feff}').trim();
-        let parts = match Parts::read(body) {
+        let parts = match Parts::read(trimmed(self.body)) {
             Ok(parts) => parts,
             Err(failure) => return Err(self.refused().unwrap_or_else(|| self.explained(failure))),
         };
@@ -76,7 +131,7 @@ impl Answer<'_> {
     }
 
     /// What the status alone says.
-    pub(super) fn refused(self) -> Option<Failure> {
+    fn refused(self) -> Option<Failure> {
         match self.status {
             StatusCode::UNAUTHORIZED
             | StatusCode::FORBIDDEN
@@ -98,6 +153,11 @@ impl Answer<'_> {
     }
 }
 
+/// Some editors of PHP files leave a byte order mark.
+fn trimmed(body: &str) -> &str {
+    body.trim_start_matches('\u{feff}').trim()
+}
+
 /// The media type, if it is one.
 fn media(headers: &HeaderMap) -> Option<String> {
     let media = headers.get(CONTENT_TYPE)?.to_str().ok()?;
@@ -114,6 +174,8 @@ struct Parts<'a> {
     result: Option<&'a RawValue>,
     /// Not null.
     error: Option<&'a RawValue>,
+    /// Whether it names a method.
+    is_call: bool,
 }
 
 impl<'a> Parts<'a> {
@@ -133,6 +195,7 @@ impl<'a> Parts<'a> {
                 "id" => parts.id = Some(value),
                 "result" => parts.result = Some(value),
                 "error" if value.get() != "null" => parts.error = Some(value),
+                "method" => parts.is_call = true,
                 _ => {}
             }
         }

@@ -43,6 +43,8 @@ outcomes! {
     Untrusted = "untrusted",
     /// What came back is not HTTP.
     NoHttp = "no_http",
+    /// What came back is HTTP, and no WebSocket.
+    NoWebSocket = "no_websocket",
     /// No answer in time.
     TimedOut = "timed_out",
     /// The connection ended without an answer.
@@ -76,11 +78,16 @@ outcomes! {
 pub struct ForwardStats {
     outcomes: [AtomicU64; COUNT],
     retries: AtomicU64,
+    ignored: AtomicU64,
 }
 
 impl Default for ForwardStats {
     fn default() -> Self {
-        Self { outcomes: std::array::from_fn(|_| AtomicU64::new(0)), retries: AtomicU64::new(0) }
+        Self {
+            outcomes: std::array::from_fn(|_| AtomicU64::new(0)),
+            retries: AtomicU64::new(0),
+            ignored: AtomicU64::new(0),
+        }
     }
 }
 
@@ -95,6 +102,12 @@ impl ForwardStats {
         self.retries.load(Ordering::Relaxed)
     }
 
+    /// How many messages of the service answered no call that was waiting: notifications, and replies
+    /// that came too late.
+    pub fn ignored(&self) -> u64 {
+        self.ignored.load(Ordering::Relaxed)
+    }
+
     pub(super) fn count(&self, outcome: Outcome) {
         if let Some(count) = self.outcomes.get(outcome as usize) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -103,5 +116,9 @@ impl ForwardStats {
 
     pub(super) fn count_retry(&self) {
         self.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_ignored(&self) {
+        self.ignored.fetch_add(1, Ordering::Relaxed);
     }
 }

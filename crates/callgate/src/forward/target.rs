@@ -16,7 +16,12 @@ pub struct Target(Place);
 #[derive(Clone, PartialEq, Eq)]
 enum Place {
     Net(Endpoint),
-    Unix { socket: PathBuf, uri: Uri },
+    /// With the URL that the first request of it has.
+    WebSocket(Endpoint),
+    Unix {
+        socket: PathBuf,
+        uri: Uri,
+    },
 }
 
 /// Why something is no place of a service. What was given is not repeated: it may be a secret.
@@ -40,7 +45,7 @@ impl Target {
     /// What requests ask for.
     pub(super) fn uri(&self) -> &Uri {
         match &self.0 {
-            Place::Net(endpoint) => endpoint.uri(),
+            Place::Net(endpoint) | Place::WebSocket(endpoint) => endpoint.uri(),
             Place::Unix { uri, .. } => uri,
         }
     }
@@ -48,7 +53,7 @@ impl Target {
     /// Its URL, unless it is a socket.
     pub(super) fn endpoint(&self) -> Option<&Endpoint> {
         match &self.0 {
-            Place::Net(endpoint) => Some(endpoint),
+            Place::Net(endpoint) | Place::WebSocket(endpoint) => Some(endpoint),
             Place::Unix { .. } => None,
         }
     }
@@ -56,9 +61,14 @@ impl Target {
     /// Its socket, unless it is a URL.
     pub(super) fn socket(&self) -> Option<&Path> {
         match &self.0 {
-            Place::Net(_) => None,
+            Place::Net(_) | Place::WebSocket(_) => None,
             Place::Unix { socket, .. } => Some(socket),
         }
+    }
+
+    /// Whether it is `ws://…` or `wss://…`.
+    pub(super) fn is_websocket(&self) -> bool {
+        matches!(self.0, Place::WebSocket(_))
     }
 }
 
@@ -76,8 +86,10 @@ impl Target {
         let mut parts = self.uri().clone().into_parts();
         parts.path_and_query = Some(path.parse().map_err(|_| TargetError::Path)?);
         let uri = Uri::from_parts(parts).map_err(|_| TargetError::Path)?;
+        let endpoint = || uri.to_string().parse().map_err(TargetError::Url);
         Ok(Self(match &self.0 {
-            Place::Net(_) => Place::Net(uri.to_string().parse().map_err(TargetError::Url)?),
+            Place::Net(_) => Place::Net(endpoint()?),
+            Place::WebSocket(_) => Place::WebSocket(endpoint()?),
             Place::Unix { socket, .. } => Place::Unix { socket: socket.clone(), uri },
         }))
     }
@@ -89,7 +101,11 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let text = text.trim();
         let Some(socket) = text.strip_prefix("unix:") else {
-            return text.parse().map(Place::Net).map(Self).map_err(TargetError::Url);
+            let place = match http_url(text) {
+                Some(url) => url.parse().map(Place::WebSocket),
+                None => text.parse().map(Place::Net),
+            };
+            return place.map(Self).map_err(TargetError::Url);
         };
         if !cfg!(unix) {
             return Err(TargetError::NoSockets);
@@ -104,11 +120,25 @@ impl FromStr for Target {
     }
 }
 
+/// The URL of the request that opens a WebSocket, if it is the URL of one.
+fn http_url(text: &str) -> Option<String> {
+    let (scheme, rest) = text.split_once("://")?;
+    let is = |name: &str| scheme.eq_ignore_ascii_case(name);
+    match () {
+        () if is("ws") => Some(format!("http://{rest}")),
+        () if is("wss") => Some(format!("https://{rest}")),
+        () => None,
+    }
+}
+
 /// Without the query, where some put a key.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Place::Net(endpoint) => endpoint.fmt(f),
+            Place::WebSocket(endpoint) => {
+                write!(f, "ws{}", endpoint.to_string().trim_start_matches("http"))
+            }
             Place::Unix { socket, .. } => write!(f, "unix:{}", socket.display()),
         }
     }
@@ -149,6 +179,27 @@ mod tests {
                 assert_eq!(target.with_path(wrong), Err(TargetError::Path), "{wrong}");
             }
         }
+    }
+
+    #[test]
+    fn a_websocket_has_a_url_of_its_own_kind() {
+        for (url, http, shown) in [
+            (
+                "ws://localhost:1/rpc?key=s3cret",
+                "http://localhost:1/rpc?key=s3cret",
+                "ws://localhost:1/rpc",
+            ),
+            ("WSS://example.com", "https://example.com/", "wss://example.com/"),
+        ] {
+            let target: Target = url.parse().unwrap();
+            assert!(target.is_websocket());
+            assert_eq!(
+                (target.uri().to_string().as_str(), target.to_string().as_str()),
+                (http, shown)
+            );
+        }
+        assert!(!"http://localhost/".parse::<Target>().unwrap().is_websocket());
+        assert!(matches!("ws://a:s3cret@b/".parse::<Target>(), Err(TargetError::Url(_))));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::fake::{Act, Fake, nobody};
 use crate::{App, limits, options};
 
 /// The words that an agent gets, and that this is counted and nothing else.
-async fn told(app: &App, outcome: Outcome) -> String {
+pub(crate) async fn told(app: &App, outcome: Outcome) -> String {
     let (text, is_error) = app.text("order_delete", json!({"id": 1})).await;
     assert!(is_error);
     for other in Outcome::ALL {
@@ -64,7 +64,7 @@ async fn answers_that_are_wrong() {
 }
 
 /// A server that answers whatever it is asked, and does not speak TLS.
-async fn without_tls() -> SocketAddr {
+pub(crate) async fn without_tls() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {

@@ -93,7 +93,7 @@ impl Diary {
     }
 }
 
-async fn reached(counter: &watch::Sender<usize>, count: usize) {
+pub(crate) async fn reached(counter: &watch::Sender<usize>, count: usize) {
     let mut counter = counter.subscribe();
     let waiting = counter.wait_for(|now| *now >= count);
     tokio::time::timeout(crate::PATIENCE, waiting).await.unwrap().unwrap();
@@ -198,13 +198,13 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Seen> {
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
         .collect();
-    let length: usize = headers["content-length"].parse().unwrap();
+    let length: usize = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
     let mut body = bytes[end..].to_vec();
     while body.len() < length {
         if stream.read_buf(&mut body).await.ok()? == 0 {
             return None;
         }
     }
-    let body = serde_json::from_slice(&body).unwrap();
+    let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
     Some(Seen { line, headers, body })
 }

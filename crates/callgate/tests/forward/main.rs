@@ -12,9 +12,11 @@ mod down;
 mod faces;
 mod failures;
 mod fake;
+mod fake_socket;
 mod retries;
 mod secrets;
 mod transports;
+mod websocket;
 
 use std::sync::Arc;
 use std::time::Duration;

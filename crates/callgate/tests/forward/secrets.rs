@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use callgate::ParamStyle;
 use callgate::forward::ForwardLimits;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::fake::{Act, Fake, nobody};
+use crate::fake_socket::{FakeSocket, Peer};
 use crate::{App, limits, options};
 
 const SECRET: &str = "s3cret";
@@ -51,15 +54,29 @@ fn app(url: &str) -> App {
     App::with(options.limits(ForwardLimits { timeout, ..limits() }))
 }
 
-#[tokio::test(flavor = "current_thread")]
-async fn secrets_are_in_no_log_no_debug_and_no_reply() {
+/// All that is logged from now on, on this thread.
+fn log_everything() -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
         .with_writer(log.clone())
         .with_ansi(false)
         .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    (log, tracing::subscriber::set_default(subscriber))
+}
+
+/// So many failures were logged, and no secrets.
+fn check(log: &Log, told: &str, failures: usize) {
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    for text in [told, &log] {
+        assert!(!text.contains(SECRET) && !text.contains(BASIC), "{text}");
+    }
+    assert_eq!(log.matches("upstream `shop`: ").count(), failures, "{log}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn secrets_are_in_no_log_no_debug_and_no_reply() {
+    let (log, _guard) = log_everything();
     // It repeats all that it was sent.
     let fake = Fake::start(|number, seen| match number {
         0 => Act::text(200, "text/html", &format!("{seen:?}")),
@@ -82,9 +99,50 @@ async fn secrets_are_in_no_log_no_debug_and_no_reply() {
     let seen = fake.diary.seen();
     assert_eq!(seen.len(), 6);
     assert!(seen.iter().all(|seen| seen.headers["x-key"] == SECRET && seen.line.contains(SECRET)));
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    for text in [&told, &log] {
-        assert!(!text.contains(SECRET) && !text.contains(BASIC), "{text}");
+    check(&log, &told, 7);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn nor_are_they_over_websocket() {
+    let (log, _guard) = log_everything();
+    // It repeats all that it was sent.
+    let fake = FakeSocket::start(|number, mut peer| async move {
+        let request = peer.next().await.unwrap();
+        match number {
+            0 => {
+                let code = CloseCode::Error;
+                let reason = format!("{request}").chars().take(120).collect::<String>().into();
+                peer.socket.close(Some(CloseFrame { code, reason })).await.unwrap();
+            }
+            // Nothing comes of it but a time-out.
+            _ => peer.send(json!({"method": "echo", "params": request})).await,
+        }
+        peer.next().await;
+    })
+    .await;
+    let app = app(&format!("ws://{}/", fake.address));
+    let mut told = format!("{:?} {:?}", app.forward, app.gateway);
+    for _ in 0..2 {
+        told.push_str(&app.text("order_delete", json!({"id": 1})).await.0);
     }
-    assert_eq!(log.matches("upstream `shop`: ").count(), 7, "{log}");
+    let others = [
+        FakeSocket::start(|_, peer| answer_with(peer, json!({"echo": SECRET}))).await,
+        FakeSocket::start(|_, peer| answer_with(peer, json!({"result": "7".repeat(1000)}))).await,
+    ];
+    for other in &others {
+        let app = self::app(&format!("ws://{}/", other.address));
+        told.push_str(&app.text("order_delete", json!({"id": 1})).await.0);
+    }
+    let refusing = Fake::start(|_, seen| Act::text(403, "text/html", &format!("{seen:?}"))).await;
+    let refused = self::app(&format!("ws://{}/", refusing.address));
+    told.push_str(&refused.text("order_delete", json!({"id": 1})).await.0);
+    check(&log, &told, 5);
+    assert!(fake.diary.seen()[0].to_string().contains(SECRET), "it was sent");
+}
+
+async fn answer_with(mut peer: Peer, mut reply: Value) {
+    while let Some(request) = peer.next().await {
+        reply["id"] = request["id"].clone();
+        peer.send(reply.clone()).await;
+    }
 }

@@ -39,8 +39,8 @@ async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'stati
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// A server for `localhost` with HTTP/2 by ALPN; its URL and the certificate of its authority.
-async fn secure_server(seen: &Versions) -> (String, String) {
+/// A server's side of TLS for `localhost`, and the certificate of its authority.
+pub(crate) fn tls(protocols: &[&str]) -> (TlsAcceptor, String) {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
@@ -54,8 +54,13 @@ async fn secure_server(seen: &Versions) -> (String, String) {
         .with_no_client_auth()
         .with_single_cert(vec![server.der().clone()], private)
         .unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    (TlsAcceptor::from(Arc::new(config)), authority.pem())
+}
+
+/// A server for `localhost` with HTTP/2 by ALPN; its URL and the certificate of its authority.
+async fn secure_server(seen: &Versions) -> (String, String) {
+    let (acceptor, authority) = tls(&["h2"]);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
     let seen = Arc::clone(seen);
@@ -69,7 +74,7 @@ async fn secure_server(seen: &Versions) -> (String, String) {
             });
         }
     });
-    (url, authority.pem())
+    (url, authority)
 }
 
 #[tokio::test]
