@@ -25,6 +25,7 @@
 mod ask;
 mod breaker;
 mod client;
+mod credential;
 mod failure;
 mod mailbox;
 mod options;
@@ -42,6 +43,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -52,6 +54,7 @@ use crate::jsonrpc::RpcError;
 use crate::upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
 use breaker::{Attempt, Breaker};
 use client::Client;
+use credential::Sent;
 use failure::{Failure, Logged};
 use mailbox::Answered;
 use reply::Reply;
@@ -63,6 +66,7 @@ pub use crate::http_client::endpoint::EndpointError;
 pub use crate::http_client::tls::{CertificateError, NoTls};
 pub use ask::AskError;
 pub use breaker::BreakerLimits;
+pub use credential::{CredentialPlace, MissingCredential, UserCredential};
 pub use options::{
     ForwardLimits, ForwardOptions, Http2, Ids, OptionError, PassCaller, header_name,
 };
@@ -111,6 +115,15 @@ pub enum ForwardError {
     Tls(#[from] NoTls),
 }
 
+/// A call as it is sent.
+#[derive(Clone)]
+struct Request<'a> {
+    id: RequestId<'a>,
+    /// A WebSocket has its own, of when it was opened.
+    headers: HeaderMap,
+    body: Bytes,
+}
+
 /// What the method gave, or said.
 type Replied = Result<Box<RawValue>, Reply>;
 
@@ -146,12 +159,22 @@ impl Forward {
     async fn answer(&self, call: &Call<'_>) -> Result<Replied, Failure> {
         let limit = self.options.limits.timeout;
         let end = Instant::now() + limit;
+        let credential = match &self.options.credential {
+            Some(mapped) => {
+                let found = timeout_at(end, mapped.of(call)).await;
+                found.map_err(|_| Failure::TimedOut(limit))??
+            }
+            None => None,
+        };
         // Who waits longer would have no time left to be answered.
         let wait = limit / 2;
         let place = timeout(wait, self.places.acquire()).await;
         let _place = place.map_err(|_| Failure::Busy(wait))?;
         let mut attempt = self.breaker.attempt().ok_or(Failure::Down)?;
-        match timeout_at(end, self.exchange(call, &mut attempt)).await {
+        match timeout_at(end, self.exchange(call, credential.as_ref(), &mut attempt)).await {
+            Ok(Err(failure)) if credential.is_some() => {
+                Err(failure.with_credential_of(call.caller))
+            }
             Ok(answered) => answered,
             Err(_) => {
                 // Connections have less time than that, so there was one.
@@ -164,14 +187,16 @@ impl Forward {
     async fn exchange(
         &self,
         call: &Call<'_>,
+        credential: Option<&Sent>,
         attempt: &mut Attempt<'_>,
     ) -> Result<Replied, Failure> {
         let id = match self.options.ids {
             Ids::Text => RequestId::Text(call.id),
             Ids::Number => RequestId::Number(self.last_id.fetch_add(1, Ordering::Relaxed) + 1),
         };
-        let body = request::body(&self.options, call, id);
-        let answered = self.send(call, id, body).await;
+        let headers = request::headers(&self.options, call.caller, credential);
+        let body = request::body(&self.options, call, id, credential);
+        let answered = self.send(call, Request { id, headers, body }).await;
         match &answered {
             Err(failure) if failure.found_no_connection() => attempt.failed(),
             _ => attempt.reached(),
@@ -180,26 +205,23 @@ impl Forward {
     }
 
     /// Sends a request, and once more where that is safe (D31).
-    async fn send(&self, call: &Call<'_>, id: RequestId<'_>, body: Bytes) -> Answered {
-        match self.send_once(call, id, body.clone()).await {
+    async fn send(&self, call: &Call<'_>, request: Request<'_>) -> Answered {
+        match self.send_once(request.clone()).await {
             Err(failure) if failure.may_be_sent_again(call.safety) => {
                 tracing::debug!(upstream = self.name, call = call.id, "sent once more");
                 self.stats.count_retry();
                 if failure.found_no_connection() {
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
-                self.send_once(call, id, body).await
+                self.send_once(request).await
             }
             first => first,
         }
     }
 
-    async fn send_once(&self, call: &Call<'_>, id: RequestId<'_>, body: Bytes) -> Answered {
+    async fn send_once(&self, Request { id, headers, body }: Request<'_>) -> Answered {
         match &self.wire {
-            Wire::Http(client) => {
-                let headers = request::headers(&self.options, call.caller);
-                client.ask(headers, body, self.options.limits.result_bytes).await
-            }
+            Wire::Http(client) => client.ask(headers, body, self.options.limits.result_bytes).await,
             Wire::WebSocket(socket) => socket.ask(id.into(), body).await,
         }
     }
@@ -214,9 +236,9 @@ impl Forward {
 /// What does not go together.
 fn conflict(options: &ForwardOptions) -> Option<OptionError> {
     let is_websocket = options.target.is_websocket();
-    if options.style == ParamStyle::Named && !options.first_params.0.is_empty() {
+    if options.style == ParamStyle::Named && options.has_first_params() {
         Some(OptionError::FirstParams)
-    } else if is_websocket && options.pass_caller.names().next().is_some() {
+    } else if is_websocket && options.has_headers_of_callers() {
         Some(OptionError::CallerOverWebSocket)
     } else if is_websocket && options.http2 == Http2::Always {
         Some(OptionError::Http2OverWebSocket)
@@ -259,7 +281,7 @@ impl Upstream for Forward {
 /// The result in a body that came with HTTP 200.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn result_of(body: &str, id: &str) -> Option<String> {
-    let headers = http::HeaderMap::new();
+    let headers = HeaderMap::new();
     let answer = reply::Answer { status: http::StatusCode::OK, headers: &headers, body };
     let result = answer.read(&RequestId::Text(id)).ok()?.ok()?;
     Some(result.get().to_owned())

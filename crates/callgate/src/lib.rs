@@ -14,6 +14,7 @@ mod catalog;
 mod client;
 mod content;
 mod context;
+mod credentials;
 mod cursor;
 #[cfg(feature = "macros")]
 mod definition;
@@ -50,6 +51,7 @@ mod reply;
 mod resource_function;
 mod revision;
 mod schema;
+mod secret;
 mod settings;
 #[cfg(feature = "stdio")]
 pub mod stdio;
@@ -139,6 +141,7 @@ pub use catalog::{Catalog, CatalogBuilder, Entry, Quarantined};
 pub use client::{Capability, Client};
 pub use content::{Content, ResourceContents, Role, ToolContent};
 pub use context::Context;
+pub use credentials::{CredentialError, Credentials};
 pub use cursor::{CursorError, OffsetCursor};
 #[cfg(feature = "http")]
 pub use embedded::ServeError;
@@ -163,6 +166,7 @@ pub use resource_function::{IntoContents, ResourceFunction};
 pub use revision::{Era, Revision, RevisionError};
 pub use schema::inline::inline as inline_definitions;
 pub use schema::{REST_PARAM, Schema};
+pub use secret::Secret;
 pub use settings::{KEYS as SETTING_KEYS, SettingError, Settings};
 pub use tool_name::{Prefix, ToolName, Unnamed, tool_names};
 pub use type_expr::{ClassName, Field, Literal, TypeError, TypeExpr};

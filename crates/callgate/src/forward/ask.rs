@@ -72,7 +72,7 @@ impl Forward {
     pub async fn get(&self) -> Result<String, AskError> {
         let limits = self.options.limits;
         let reading = async {
-            let headers = request::headers(&self.options, &Caller::anonymous());
+            let headers = request::headers(&self.options, &Caller::anonymous(), None);
             let read = self.wire.client().get(headers, limits.result_bytes).await;
             read.map_err(SendFailure::into_failure)?.into_text()
         };

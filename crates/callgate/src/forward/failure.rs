@@ -7,7 +7,9 @@ use std::time::Duration;
 use http::StatusCode;
 use thiserror::Error;
 
+use super::credential::NoCredential;
 use super::stats::Outcome;
+use crate::access::Caller;
 use crate::http_client::body::BodyError;
 use crate::http_client::endpoint::Endpoint;
 use crate::http_client::send_error::SendError;
@@ -16,6 +18,8 @@ use crate::method::Safety;
 /// Why a call has no reply.
 #[derive(Debug, Clone, Error)]
 pub(super) enum Failure {
+    #[error(transparent)]
+    NoCredential(#[from] NoCredential),
     #[error("no place among the calls under way became free within {0:?}")]
     Busy(Duration),
     #[error("not tried, since connections to it have failed")]
@@ -40,6 +44,8 @@ pub(super) enum Failure {
     Redirected { status: StatusCode, to: Option<Endpoint> },
     #[error("HTTP {}: it does not accept the credentials that are configured", .0.as_u16())]
     Refused(StatusCode),
+    #[error("HTTP {}: it does not accept the credential of `{user}`", .status.as_u16())]
+    RefusedUser { status: StatusCode, user: String },
     #[error("HTTP {} without a JSON-RPC error", .0.as_u16())]
     Status(StatusCode),
     #[error("the answer is `{0}`, not JSON")]
@@ -67,8 +73,17 @@ fn try_again(safety: Safety) -> &'static str {
 }
 
 impl Failure {
+    /// Where the request had a credential of its caller's, that is what was refused.
+    pub(super) fn with_credential_of(self, caller: &Caller) -> Self {
+        match self {
+            Self::Refused(status) => Self::RefusedUser { status, user: caller.name().to_owned() },
+            other => other,
+        }
+    }
+
     pub(super) fn outcome(&self) -> Outcome {
         match self {
+            Self::NoCredential(_) => Outcome::NoCredential,
             Self::Busy(_) => Outcome::Busy,
             Self::Down => Outcome::Down,
             Self::Unreachable(_) => Outcome::Unreachable,
@@ -80,7 +95,7 @@ impl Failure {
             Self::Truncated(_) => Outcome::Truncated,
             Self::TooLarge(_) => Outcome::TooLarge,
             Self::Redirected { .. } => Outcome::Redirected,
-            Self::Refused(_) => Outcome::Refused,
+            Self::Refused(_) | Self::RefusedUser { .. } => Outcome::Refused,
             Self::Status(_) => Outcome::Status,
             Self::ContentType(_) => Outcome::ContentType,
             Self::NotJson => Outcome::NotJson,
@@ -94,6 +109,7 @@ impl Failure {
     pub(super) fn words(&self, safety: Safety) -> String {
         let again = try_again(safety);
         let what = match self {
+            Self::NoCredential(why) => why.words().to_owned(),
             Self::Busy(limit) => format!(
                 "is busy: too many calls are under way, and none ended within {limit:?}. Nothing was \
                  run: try again later."
@@ -139,6 +155,10 @@ impl Failure {
                     status.as_u16()
                 )
             }
+            Self::RefusedUser { status, .. } => format!(
+                "does not accept your credential (HTTP {}). An administrator has to set another.",
+                status.as_u16()
+            ),
             Self::Status(status) => {
                 format!("answered HTTP {} without saying why. {again}", status.as_u16())
             }

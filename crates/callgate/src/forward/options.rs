@@ -1,6 +1,7 @@
 //! How a service wants to be called.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -11,8 +12,10 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::breaker::BreakerLimits;
+use super::credential::{CredentialPlace, Mapped, UserCredential};
 use super::target::Target;
 use crate::arguments::ParamStyle;
+use crate::credentials::Credentials;
 use crate::gateway::DEFAULT_CALL_TIMEOUT;
 use crate::http_client::tls::{self, CertificateError};
 
@@ -46,6 +49,7 @@ pub struct ForwardOptions {
     pub(super) headers: HeaderMap,
     pub(super) ids: Ids,
     pub(super) pass_caller: PassCaller,
+    pub(super) credential: Option<Mapped>,
     pub(super) http2: Http2,
     pub(super) roots: Vec<CertificateDer<'static>>,
     pub(super) limits: ForwardLimits,
@@ -54,6 +58,13 @@ pub struct ForwardOptions {
 /// A text that is never printed.
 #[derive(Clone, Default)]
 pub(super) struct Hidden(pub(super) String);
+
+impl Hidden {
+    /// `,"name":value`
+    pub(super) fn member(name: &str, value: &Value) -> Self {
+        Self(format!(",{}:{value}", Value::from(name)))
+    }
+}
 
 impl fmt::Debug for Hidden {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -148,8 +159,8 @@ pub enum OptionError {
     FirstParams,
     /// Who is asking, where all callers share a connection.
     #[error(
-        "`pass_caller` is not for WebSocket: all callers share one connection, which says nothing of \
-         any of them"
+        "`pass_caller`, and a credential in a header, are not for WebSocket: all callers share one \
+         connection, which says nothing of any of them"
     )]
     CallerOverWebSocket,
     /// HTTP/2 for a WebSocket.
@@ -169,6 +180,7 @@ impl ForwardOptions {
             headers: HeaderMap::new(),
             ids: Ids::default(),
             pass_caller: PassCaller::default(),
+            credential: None,
             http2: Http2::default(),
             roots: Vec::new(),
             limits: ForwardLimits::default(),
@@ -204,12 +216,8 @@ impl ForwardOptions {
 
     /// A member of each request beside `params`, such as `auth`.
     pub fn member(mut self, name: &str, value: &Value) -> Result<Self, OptionError> {
-        if OWN_MEMBERS.contains(&name) || self.member_names.iter().any(|known| known == name) {
-            return Err(OptionError::Member(name.to_owned()));
-        }
-        self.member_names.push(name.to_owned());
-        let Hidden(members) = &mut self.members;
-        let _ = write!(members, ",{}:{value}", Value::from(name));
+        self.take_member(name)?;
+        self.members.0.push_str(&Hidden::member(name, value).0);
         Ok(self)
     }
 
@@ -225,9 +233,7 @@ impl ForwardOptions {
     /// A header of each request.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, OptionError> {
         let name = header_name(name)?;
-        if self.headers.contains_key(&name) || self.pass_caller.names().any(|own| *own == name) {
-            return Err(OptionError::HeaderTaken(name.to_string()));
-        }
+        self.check_header(&name)?;
         let bad = |_| OptionError::HeaderValue(name.to_string());
         let mut value: HeaderValue = value.parse().map_err(bad)?;
         value.set_sensitive(true);
@@ -237,13 +243,66 @@ impl ForwardOptions {
 
     /// What is passed on of the caller.
     pub fn pass_caller(mut self, pass_caller: PassCaller) -> Result<Self, OptionError> {
+        self.pass_caller = PassCaller::default();
         for name in pass_caller.names() {
-            if OWN_HEADERS.contains(name) || self.headers.contains_key(name) {
-                return Err(OptionError::HeaderTaken(name.to_string()));
-            }
+            self.check_header(name)?;
         }
         self.pass_caller = pass_caller;
         Ok(self)
+    }
+
+    /// Sends the credential of the user who asks, as they are known here.
+    pub fn credential(
+        mut self,
+        how: UserCredential,
+        known: Arc<dyn Credentials>,
+    ) -> Result<Self, OptionError> {
+        match &how.place {
+            CredentialPlace::Header(name) => {
+                self.check_header(name)?;
+                let prefix = HeaderValue::from_str(&how.prefix);
+                prefix.map_err(|_| OptionError::HeaderValue(name.to_string()))?;
+            }
+            CredentialPlace::Member(name) => self.take_member(name)?,
+            CredentialPlace::FirstParam => {}
+        }
+        self.credential = Some(Mapped { how, known });
+        Ok(self)
+    }
+
+    /// Whether something stands before the caller's parameters.
+    pub(super) fn has_first_params(&self) -> bool {
+        let place = self.credential.as_ref().map(|mapped| &mapped.how.place);
+        !self.first_params.0.is_empty() || place == Some(&CredentialPlace::FirstParam)
+    }
+
+    /// Whether requests of one caller have other headers than those of another.
+    pub(super) fn has_headers_of_callers(&self) -> bool {
+        let place = self.credential.as_ref().map(|mapped| &mapped.how.place);
+        self.pass_caller.names().next().is_some()
+            || matches!(place, Some(CredentialPlace::Header(_)))
+    }
+
+    /// Nothing else sets the header.
+    fn check_header(&self, name: &HeaderName) -> Result<(), OptionError> {
+        let place = self.credential.as_ref().map(|mapped| &mapped.how.place);
+        if OWN_HEADERS.contains(name)
+            || self.headers.contains_key(name)
+            || self.pass_caller.names().any(|own| own == name)
+            || matches!(place, Some(CredentialPlace::Header(own)) if own == name)
+        {
+            return Err(OptionError::HeaderTaken(name.to_string()));
+        }
+        Ok(())
+    }
+
+    /// A member that nothing else is.
+    fn take_member(&mut self, name: &str) -> Result<(), OptionError> {
+        if OWN_MEMBERS.contains(&name) || self.member_names.iter().any(|known| known == name) {
+            return Err(OptionError::Member(name.to_owned()));
+        }
+        self.member_names.push(name.to_owned());
+        Ok(())
     }
 
     /// What ids look like.

@@ -1,5 +1,6 @@
 //! What is sent: the arguments spliced into an envelope, and who is asking where that is wanted.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use bytes::Bytes;
@@ -7,6 +8,7 @@ use http::header::{HeaderMap, HeaderValue};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::credential::Sent;
 use super::options::{ForwardOptions, Hidden, PassCaller};
 use crate::access::Caller;
 use crate::strict_json;
@@ -33,15 +35,22 @@ impl RequestId<'_> {
 }
 
 /// The whole body of a request.
-pub(super) fn body(options: &ForwardOptions, call: &Call<'_>, id: RequestId<'_>) -> Bytes {
+pub(super) fn body(
+    options: &ForwardOptions,
+    call: &Call<'_>,
+    id: RequestId<'_>,
+    credential: Option<&Sent>,
+) -> Bytes {
     let (params, Hidden(first), Hidden(members)) =
         (call.params.get(), &options.first_params, &options.members);
-    let mut text =
-        String::with_capacity(params.len() + first.len() + members.len() + call.method.len() + 96);
+    let first = credential.map_or(Cow::Borrowed(first.as_str()), |own| own.before(first));
+    let own_member = credential.map_or("", Sent::as_member);
+    let length = params.len() + first.len() + members.len() + own_member.len() + call.method.len();
+    let mut text = String::with_capacity(length + 96);
     text.push_str("{\"jsonrpc\":\"2.0\",\"method\":");
     let _ = write!(text, "{}", Value::from(call.method));
     text.push_str(",\"params\":");
-    splice_first(&mut text, first, params);
+    splice_first(&mut text, &first, params);
     text.push_str(",\"id\":");
     let _ = match id {
         RequestId::Text(id) => write!(text, "{}", Value::from(id)),
@@ -49,6 +58,7 @@ pub(super) fn body(options: &ForwardOptions, call: &Call<'_>, id: RequestId<'_>)
     };
     // Each begins with a comma.
     text.push_str(members);
+    text.push_str(own_member);
     text.push('}');
     text.into()
 }
@@ -69,8 +79,13 @@ fn splice_first(text: &mut String, first: &str, params: &str) {
 }
 
 /// The headers of a request.
-pub(super) fn headers(options: &ForwardOptions, caller: &Caller) -> HeaderMap {
+pub(super) fn headers(
+    options: &ForwardOptions,
+    caller: &Caller,
+    credential: Option<&Sent>,
+) -> HeaderMap {
     let mut headers = options.headers.clone();
+    credential.into_iter().for_each(|own| own.add_to(&mut headers));
     let PassCaller { user_id, user_name, role } = &options.pass_caller;
     let Some(user) = &caller.user else { return headers };
     let mut pass = |name: &Option<http::HeaderName>, value: &str| {

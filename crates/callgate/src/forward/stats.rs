@@ -35,6 +35,8 @@ outcomes! {
     Denied = "denied",
     /// No place became free in time.
     Busy = "busy",
+    /// The caller has no credential for the service, and needs one.
+    NoCredential = "no_credential",
     /// Not tried, since connections have failed.
     Down = "down",
     /// No connection.

@@ -8,6 +8,7 @@
 )]
 
 mod calls;
+mod credentials;
 mod down;
 mod faces;
 mod failures;
