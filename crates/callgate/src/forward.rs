@@ -51,7 +51,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::arguments::ParamStyle;
 use crate::jsonrpc::RpcError;
-use crate::upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
+use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream, UpstreamError};
 use breaker::{Attempt, Breaker};
 use client::Client;
 use credential::Sent;
@@ -60,6 +60,7 @@ use mailbox::Answered;
 use reply::Reply;
 use request::RequestId;
 use send_failure::SendFailure;
+use stats::Counted;
 use websocket::WebSocket;
 
 pub use crate::http_client::endpoint::EndpointError;
@@ -260,9 +261,13 @@ impl Upstream for Forward {
         self.breaker.is_open()
     }
 
+    fn counters(&self) -> Option<Counters> {
+        Some(self.stats.counters())
+    }
+
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
         Box::pin(async move {
-            let mut counted = Counted { stats: &self.stats, outcome: Outcome::Cancelled };
+            let mut counted = Counted::begin(&self.stats);
             let answered = self.answer(&call).await;
             counted.outcome = match &answered {
                 Ok(Ok(_)) => Outcome::Result,
@@ -285,18 +290,6 @@ pub(crate) fn result_of(body: &str, id: &str) -> Option<String> {
     let answer = reply::Answer { status: http::StatusCode::OK, headers: &headers, body };
     let result = answer.read(&RequestId::Text(id)).ok()?.ok()?;
     Some(result.get().to_owned())
-}
-
-/// Counts a call when it ends, also one that is dropped.
-struct Counted<'a> {
-    stats: &'a ForwardStats,
-    outcome: Outcome,
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.stats.count(self.outcome);
-    }
 }
 
 impl fmt::Debug for Forward {

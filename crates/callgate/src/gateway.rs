@@ -5,7 +5,7 @@ mod as_caller;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::method::{MethodId, Safety};
 use crate::openrpc::{Documents, OpenRpcError};
 use crate::settings::Settings;
 use crate::tool::Shape;
-use crate::upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
+use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream, UpstreamError};
 
 pub use as_caller::AsCaller;
 
@@ -55,7 +55,9 @@ const MAX_LOGGED_ID: usize = 255;
 pub struct Gateway {
     catalog: ArcSwap<Catalog>,
     settings: ArcSwap<Settings>,
-    upstreams: HashMap<Arc<str>, Arc<dyn Upstream>>,
+    upstreams: UpstreamMap,
+    /// Those that come and go.
+    more_upstreams: ArcSwap<UpstreamMap>,
     plans: CallPlans,
     documents: Documents,
     call_timeout: Duration,
@@ -63,6 +65,20 @@ pub struct Gateway {
     /// Raised when the tools of a caller may have changed.
     changes: watch::Sender<u64>,
 }
+
+/// How an upstream is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamState {
+    /// What methods call it.
+    pub name: Arc<str>,
+    /// Whether it is left alone for a while.
+    pub is_down: bool,
+    /// What became of its calls.
+    pub counters: Counters,
+}
+
+/// What runs methods, by name.
+type UpstreamMap = HashMap<Arc<str>, Arc<dyn Upstream>>;
 
 /// A tool that is not there for this caller, whether it exists or not.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -168,6 +184,7 @@ impl Gateway {
             catalog: ArcSwap::default(),
             settings: ArcSwap::default(),
             upstreams: upstreams.into_iter().collect(),
+            more_upstreams: ArcSwap::default(),
             plans: CallPlans::default(),
             documents: Documents::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
@@ -183,19 +200,52 @@ impl Gateway {
         self
     }
 
+    /// Puts other upstreams in force beside those that it was made with, which count where both have a
+    /// name. Calls under way finish with theirs.
+    pub fn set_more_upstreams(
+        &self,
+        upstreams: impl IntoIterator<Item = (Arc<str>, Arc<dyn Upstream>)>,
+    ) {
+        self.more_upstreams.store(Arc::new(upstreams.into_iter().collect()));
+    }
+
+    /// Whether it was made with an upstream of this name.
+    pub fn has_own_upstream(&self, name: &str) -> bool {
+        self.upstreams.contains_key(name)
+    }
+
+    fn upstream(&self, name: &str) -> Option<Arc<dyn Upstream>> {
+        let own = self.upstreams.get(name).cloned();
+        own.or_else(|| self.more_upstreams.load().get(name).cloned())
+    }
+
+    /// All upstreams, by name.
+    fn all_upstreams(&self) -> BTreeMap<Arc<str>, Arc<dyn Upstream>> {
+        let mut all: BTreeMap<_, _> = BTreeMap::new();
+        for upstreams in [&**self.more_upstreams.load(), &self.upstreams] {
+            all.extend(upstreams.iter().map(|(name, one)| (Arc::clone(name), Arc::clone(one))));
+        }
+        all
+    }
+
     /// The names of the upstreams, sorted.
-    pub fn upstream_names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.upstreams.keys().map(AsRef::as_ref).collect();
-        names.sort_unstable();
-        names
+    pub fn upstream_names(&self) -> Vec<Arc<str>> {
+        self.all_upstreams().into_keys().collect()
     }
 
     /// The names of those that cannot be reached, sorted.
-    pub fn upstreams_down(&self) -> Vec<&str> {
-        let down = self.upstreams.iter().filter(|(_, upstream)| upstream.is_down());
-        let mut names: Vec<&str> = down.map(|(name, _)| name.as_ref()).collect();
-        names.sort_unstable();
-        names
+    pub fn upstreams_down(&self) -> Vec<Arc<str>> {
+        let all = self.all_upstreams().into_iter();
+        all.filter(|(_, upstream)| upstream.is_down()).map(|(name, _)| name).collect()
+    }
+
+    /// How the upstreams that count their calls are, by name.
+    pub fn upstream_states(&self) -> Vec<UpstreamState> {
+        let states = self.all_upstreams().into_iter().filter_map(|(name, upstream)| {
+            let counters = upstream.counters()?;
+            Some(UpstreamState { name, is_down: upstream.is_down(), counters })
+        });
+        states.collect()
     }
 
     /// The catalog in force.
@@ -348,8 +398,8 @@ impl Gateway {
         call_id: &str,
     ) -> Result<Returned, RunError> {
         let FoundCall { found, caller, client, arguments, limit } = call;
-        let upstream = self.upstreams.get(entry.upstream());
-        let usual = upstream.map_or(ParamStyle::Named, Upstream::param_style);
+        let upstream = self.upstream(entry.upstream());
+        let usual = upstream.as_ref().map_or(ParamStyle::Named, Upstream::param_style);
         let style = entry.param_style.unwrap_or(usual);
         let plan = self
             .plans

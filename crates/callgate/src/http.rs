@@ -20,6 +20,7 @@ mod guard;
 mod health;
 mod jsonrpc;
 mod mcp;
+mod metrics;
 mod per_tool;
 mod reply;
 mod rest;
@@ -55,6 +56,7 @@ pub use server::{ServerLimits, serve, told_to_stop};
 
 /// What the router allows.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option by itself")]
 pub struct HttpOptions {
     /// Whether everything but health and discovery needs a credential.
     pub require_auth: bool,
@@ -71,6 +73,8 @@ pub struct HttpOptions {
     pub raw_request: bool,
     /// Whether MCP is also at `/`.
     pub mcp_at_root: bool,
+    /// Whether `GET /metrics` shows what is counted, to every caller that may reach the server.
+    pub metrics: bool,
     /// How many clients may listen at once, each on a connection of its own.
     pub max_streams: usize,
     /// How many legacy calls may run at once: they go on when their clients go away.
@@ -87,6 +91,7 @@ impl Default for HttpOptions {
             allowed_origins: Vec::new(),
             raw_request: false,
             mcp_at_root: false,
+            metrics: false,
             max_streams: 512,
             max_legacy_calls: 1024,
         }
@@ -190,7 +195,11 @@ fn faces(shared: &Shared) -> Router<Shared> {
     if shared.options.mcp_at_root {
         mcp = mcp.route("/", any(mcp::endpoint));
     }
-    let guarded = Router::new()
+    let mut guarded = Router::new();
+    if shared.options.metrics {
+        guarded = guarded.route("/metrics", get(metrics::metrics));
+    }
+    let guarded = guarded
         .route("/mcp/tools/list", get(rest::list))
         .route("/mcp/tools/describe", get(rest::describe))
         .route("/mcp/tools/invoke", post(rest::invoke))

@@ -37,8 +37,24 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// What became of its calls, where it counts them.
+    fn counters(&self) -> Option<Counters> {
+        None
+    }
+
     /// Runs a method.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>>;
+}
+
+/// What became of the calls of an upstream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// How many ended in which way.
+    pub outcomes: Vec<(&'static str, u64)>,
+    /// How many requests were sent once more.
+    pub retries: u64,
+    /// How many have not ended.
+    pub under_way: u64,
 }
 
 impl<U: Upstream + ?Sized> Upstream for Arc<U> {
@@ -52,6 +68,10 @@ impl<U: Upstream + ?Sized> Upstream for Arc<U> {
 
     fn is_down(&self) -> bool {
         (**self).is_down()
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        (**self).counters()
     }
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::upstream::Counters;
+
 macro_rules! outcomes {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
         /// What became of a call.
@@ -33,10 +35,10 @@ outcomes! {
     Error = "error",
     /// An error that says that access is denied, without naming the request.
     Denied = "denied",
-    /// No place became free in time.
-    Busy = "busy",
     /// The caller has no credential for the service, and needs one.
     NoCredential = "no_credential",
+    /// No place became free in time.
+    Busy = "busy",
     /// Not tried, since connections have failed.
     Down = "down",
     /// No connection.
@@ -81,14 +83,17 @@ pub struct ForwardStats {
     outcomes: [AtomicU64; COUNT],
     retries: AtomicU64,
     ignored: AtomicU64,
+    under_way: AtomicU64,
 }
 
 impl Default for ForwardStats {
     fn default() -> Self {
+        let zero = || AtomicU64::new(0);
         Self {
-            outcomes: std::array::from_fn(|_| AtomicU64::new(0)),
-            retries: AtomicU64::new(0),
-            ignored: AtomicU64::new(0),
+            outcomes: std::array::from_fn(|_| zero()),
+            retries: zero(),
+            ignored: zero(),
+            under_way: zero(),
         }
     }
 }
@@ -110,7 +115,22 @@ impl ForwardStats {
         self.ignored.load(Ordering::Relaxed)
     }
 
-    pub(super) fn count(&self, outcome: Outcome) {
+    /// How many calls have not ended.
+    pub fn under_way(&self) -> u64 {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// All of it.
+    pub(super) fn counters(&self) -> Counters {
+        let outcomes = Outcome::ALL.iter().map(|outcome| (outcome.name(), self.get(*outcome)));
+        Counters {
+            outcomes: outcomes.collect(),
+            retries: self.retries(),
+            under_way: self.under_way(),
+        }
+    }
+
+    fn count(&self, outcome: Outcome) {
         if let Some(count) = self.outcomes.get(outcome as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -122,5 +142,27 @@ impl ForwardStats {
 
     pub(super) fn count_ignored(&self) {
         self.ignored.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A call that is counted when it ends, also one that is dropped.
+#[derive(Debug)]
+pub(super) struct Counted<'a> {
+    stats: &'a ForwardStats,
+    pub(super) outcome: Outcome,
+}
+
+impl<'a> Counted<'a> {
+    /// Under way, until this is dropped.
+    pub(super) fn begin(stats: &'a ForwardStats) -> Self {
+        stats.under_way.fetch_add(1, Ordering::Relaxed);
+        Self { stats, outcome: Outcome::Cancelled }
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.stats.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.stats.count(self.outcome);
     }
 }

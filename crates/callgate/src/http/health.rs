@@ -58,6 +58,7 @@ pub(super) async fn readyz(State(shared): State<Shared>) -> Response {
         members.insert("tools".to_owned(), catalog.len().into());
         members.insert("quarantined".to_owned(), catalog.quarantined().len().into());
         if !down.is_empty() {
+            let down = down.iter().map(AsRef::as_ref).collect::<Vec<&str>>();
             members.insert("upstreams_down".to_owned(), down.into());
         }
     }

@@ -14,6 +14,7 @@ mod faces;
 mod failures;
 mod fake;
 mod fake_socket;
+mod metrics;
 mod retries;
 mod secrets;
 mod transports;

@@ -1,0 +1,71 @@
+//! `GET /metrics`: what is counted, in the text form of Prometheus. Nothing in it is about callers.
+
+use std::fmt::Write as _;
+
+use axum::extract::State;
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
+
+use super::Shared;
+use crate::gateway::{Gateway, UpstreamState};
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
+    ([(CONTENT_TYPE, TEXT)], text(&shared.gateway)).into_response()
+}
+
+fn text(gateway: &Gateway) -> String {
+    let mut page = Page::default();
+    let (catalog, upstreams) = (gateway.catalog(), gateway.upstream_states());
+    page.family("callgate_tools", "gauge", "Methods that are tools.");
+    page.sample("", catalog.len());
+    page.family("callgate_quarantined", "gauge", "Definitions that are wrong, and not served.");
+    page.sample("", catalog.quarantined().len());
+    page.family("callgate_upstream_down", "gauge", "1 while an upstream is left alone.");
+    for one in &upstreams {
+        page.sample(&labels(one, None), u8::from(one.is_down));
+    }
+    page.family("callgate_upstream_calls_under_way", "gauge", "Calls that have not ended.");
+    for one in &upstreams {
+        page.sample(&labels(one, None), one.counters.under_way);
+    }
+    page.family("callgate_upstream_retries_total", "counter", "Requests that were sent once more.");
+    for one in &upstreams {
+        page.sample(&labels(one, None), one.counters.retries);
+    }
+    page.family("callgate_upstream_calls_total", "counter", "Calls that ended, by how they did.");
+    for one in &upstreams {
+        for (outcome, count) in &one.counters.outcomes {
+            page.sample(&labels(one, Some(outcome)), count);
+        }
+    }
+    page.text
+}
+
+/// `{upstream="shop",outcome="result"}`
+fn labels(one: &UpstreamState, outcome: Option<&str>) -> String {
+    let name = one.name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    match outcome {
+        Some(outcome) => format!("{{upstream=\"{name}\",outcome=\"{outcome}\"}}"),
+        None => format!("{{upstream=\"{name}\"}}"),
+    }
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+    family: &'static str,
+}
+
+impl Page {
+    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
+        self.family = name;
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, labels: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.text, "{}{labels} {value}", self.family);
+    }
+}
