@@ -35,7 +35,7 @@ pub struct Assembly<'a> {
     pub exposure: Exposure,
     /// What stands before every tool name.
     pub prefix: Prefix,
-    /// The upstreams that are there.
+    /// The upstreams that are there, besides those that are rows.
     pub upstreams: Vec<&'a str>,
     /// The catalog in force; what did not change is taken from it.
     pub previous: Option<Arc<Catalog>>,
@@ -93,7 +93,7 @@ struct Context<'a> {
     idents: HashMap<i64, &'a str>,
     actions: HashMap<(String, String), Vec<&'a ActionRow>>,
     exposure: Exposure,
-    upstreams: Vec<&'a str>,
+    upstreams: HashSet<&'a str>,
 }
 
 impl<'a> Context<'a> {
@@ -105,11 +105,16 @@ impl<'a> Context<'a> {
         let (types, rejected) = types(rows);
         let context = Self {
             types,
-            salt: salt(rows, assembly),
+            salt: salt(rows),
             idents: rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect(),
             actions: actions(rows),
             exposure: assembly.exposure,
-            upstreams: assembly.upstreams.clone(),
+            upstreams: assembly
+                .upstreams
+                .iter()
+                .copied()
+                .chain(rows.upstreams.iter().map(|row| row.name.as_str()))
+                .collect(),
         };
         (context, rejected)
     }
@@ -119,7 +124,7 @@ impl<'a> Context<'a> {
             // Not a tool now; its name stays its own.
             Ok(None) => given_name(row).into_iter().for_each(|name| builder.reserve_name(name)),
             Ok(Some((requirement, mut findings))) => {
-                if !self.upstreams.contains(&row.upstream_name()) {
+                if !self.upstreams.contains(row.upstream_name()) {
                     findings.push(Finding::NoUpstream(row.upstream_name().to_owned()));
                 }
                 let fingerprint = self.fingerprint(Some(row), &requirement, &findings);
@@ -293,9 +298,9 @@ fn actions(rows: &CatalogRows) -> HashMap<(String, String), Vec<&ActionRow>> {
 }
 
 /// What every method depends on: where it changes, nothing is taken over.
-fn salt(rows: &CatalogRows, assembly: &Assembly<'_>) -> u64 {
+fn salt(rows: &CatalogRows) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (&rows.types, &assembly.upstreams).hash(&mut hasher);
+    rows.types.hash(&mut hasher);
     hasher.finish()
 }
 

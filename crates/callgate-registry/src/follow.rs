@@ -20,9 +20,11 @@ use tokio::task::JoinHandle;
 
 use crate::assemble::{Assembled, Assembly, Exposure, assemble, settings};
 use crate::authenticate::{TokenAuthenticator, access};
+use crate::credentials::UserCredentials;
 use crate::rows::{CatalogRows, Revisions};
 use crate::sessions::{SessionFollower, StoredSessions, session_keys};
 use crate::store::{Result, Store, StoreError};
+use crate::upstreams::{MakeUpstream, RowUpstreams};
 
 /// How often the counters are asked for.
 const POLL: Duration = Duration::from_millis(250);
@@ -64,19 +66,34 @@ const MAX_NAMED: usize = 20;
 pub struct Registry {
     store: Arc<dyn Store>,
     authenticator: Arc<TokenAuthenticator>,
+    credentials: UserCredentials,
+    maker: Option<Arc<dyn MakeUpstream>>,
     exposure: Exposure,
 }
 
 impl Registry {
     /// The registry in a database.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, authenticator: Arc::default(), exposure: Exposure::default() }
+        Self {
+            store,
+            authenticator: Arc::default(),
+            credentials: UserCredentials::default(),
+            maker: None,
+            exposure: Exposure::default(),
+        }
     }
 
     /// Says which methods are tools where a row does not.
     #[must_use]
     pub fn exposure(mut self, exposure: Exposure) -> Self {
         self.exposure = exposure;
+        self
+    }
+
+    /// Says who makes upstreams of rows; without one they are quarantined.
+    #[must_use]
+    pub fn upstreams_by(mut self, maker: Arc<dyn MakeUpstream>) -> Self {
+        self.maker = Some(maker);
         self
     }
 
@@ -90,6 +107,11 @@ impl Registry {
         Arc::clone(&self.authenticator)
     }
 
+    /// What users are known by at services, once the registry is followed.
+    pub fn credentials(&self) -> &UserCredentials {
+        &self.credentials
+    }
+
     /// Sessions that outlive the process, and are good on each gateway of this registry.
     pub async fn sessions(&self) -> Result<Sessions> {
         let keeper = Arc::new(StoredSessions(Arc::clone(&self.store)));
@@ -101,15 +123,7 @@ impl Registry {
     /// that it needs and whether it is shown.
     pub async fn follow(&self, gateway: &Callgate) -> Result<Following> {
         self.ensure_sections(gateway.sections()).await?;
-        let source = CatalogSource {
-            store: Arc::clone(&self.store),
-            gateway: Arc::clone(gateway.gateway()),
-            code: gateway.methods().into(),
-            exposure: self.exposure,
-        };
-        let readiness = gateway.readiness().clone();
-        let mcp = Arc::clone(gateway.mcp());
-        let mut follower = Follower::new(source, self.authenticator(), readiness, mcp);
+        let mut follower = Follower::new(self, gateway);
         follower.load().await?;
         let (store, authenticator) = (Arc::clone(&self.store), self.authenticator());
         Ok(Following { task: tokio::spawn(follower.run()), store, authenticator })
@@ -150,6 +164,7 @@ impl Drop for Following {
 struct Follower {
     source: CatalogSource,
     authenticator: Arc<TokenAuthenticator>,
+    credentials: UserCredentials,
     readiness: Readiness,
     mcp: Arc<Mcp>,
     sessions: SessionFollower,
@@ -173,6 +188,7 @@ struct Making {
 struct CatalogSource {
     store: Arc<dyn Store>,
     gateway: Arc<Gateway>,
+    upstreams: Arc<RowUpstreams>,
     code: Arc<[Method]>,
     exposure: Exposure,
 }
@@ -185,17 +201,20 @@ struct Told {
 }
 
 impl Follower {
-    fn new(
-        source: CatalogSource,
-        authenticator: Arc<TokenAuthenticator>,
-        readiness: Readiness,
-        mcp: Arc<Mcp>,
-    ) -> Self {
+    fn new(registry: &Registry, gateway: &Callgate) -> Self {
+        let source = CatalogSource {
+            store: Arc::clone(&registry.store),
+            gateway: Arc::clone(gateway.gateway()),
+            upstreams: Arc::new(RowUpstreams::new(registry.maker.clone())),
+            code: gateway.methods().into(),
+            exposure: registry.exposure,
+        };
         Self {
             source,
-            authenticator,
-            readiness,
-            mcp,
+            authenticator: registry.authenticator(),
+            credentials: registry.credentials.clone(),
+            readiness: gateway.readiness().clone(),
+            mcp: Arc::clone(gateway.mcp()),
             sessions: SessionFollower::default(),
             seen: Revisions::default(),
             making: None,
@@ -277,6 +296,7 @@ impl Follower {
         let rows = self.source.store.access_rows().await?;
         let (settings, refused) = settings(&rows.settings, &self.source.gateway.settings());
         self.source.gateway.set_settings(Arc::new(settings));
+        self.credentials.set(&rows.credentials);
         self.authenticator.set_access(access(&rows));
         self.source.gateway.access_changed();
         self.seen.access = rows.revision;
@@ -313,7 +333,12 @@ impl CatalogSource {
         let revision = rows.revision;
         let source = self.clone();
         // Away from the threads that serve: a large catalog takes a second.
-        let assembled = tokio::task::spawn_blocking(move || source.assemble(&rows)).await;
+        let assembled = tokio::task::spawn_blocking(move || {
+            let (before, now) = source.upstreams.update(&rows.upstreams, &source.gateway);
+            tell_new(&before, &now);
+            source.assemble(&rows)
+        });
+        let assembled = assembled.await;
         let Assembled { catalog, new_names } = match assembled {
             Ok(assembled) => assembled,
             Err(error) => match error.try_into_panic() {
@@ -340,11 +365,12 @@ impl CatalogSource {
 
     fn assemble(&self, rows: &CatalogRows) -> Assembled {
         let (settings, _) = settings(&rows.settings, &self.gateway.settings());
+        let upstreams = self.gateway.upstream_names();
         let assembly = Assembly {
             code: &self.code,
             exposure: self.exposure,
             prefix: settings.tools_prefix,
-            upstreams: self.gateway.upstream_names(),
+            upstreams: upstreams.iter().map(AsRef::as_ref).collect(),
             previous: Some(self.gateway.catalog()),
         };
         assemble(rows, assembly)

@@ -7,6 +7,7 @@
 
 mod assemble;
 mod authenticate;
+mod credentials;
 mod definition;
 mod follow;
 mod hex;
@@ -17,16 +18,20 @@ mod sqlite;
 mod store;
 mod tables;
 mod token;
+mod upstreams;
 
 pub use assemble::{Assembled, Assembly, Exposure, Inspection, assemble, check, inspect, settings};
 pub use authenticate::{TokenAuthenticator, access};
+pub use credentials::UserCredentials;
 pub use follow::{Following, Registry};
 pub use rows::{
-    AccessRows, ActionRow, CatalogRows, DEFAULT_UPSTREAM, GrantRow, ImportRow, MethodRow,
-    Revisions, RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UserRow, action_key,
+    AccessRows, ActionRow, CatalogRows, CredentialRow, DEFAULT_UPSTREAM, GrantRow, ImportRow,
+    MethodRow, Revisions, RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow,
+    UpstreamRow, UserRow, action_key,
 };
 pub use sessions::{SessionFollower, StoredSessions, session_keys};
 pub use sqlite::SqliteStore;
 pub use store::{Edit, Holder, Import, ImportChange, Load, NewToken, Result, Store, StoreError};
 pub use tables::{TableNameError, TableNames};
 pub use token::{Token, TokenError};
+pub use upstreams::MakeUpstream;

@@ -30,6 +30,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "imports",
         sql: include_str!("../migrations/sqlite/0004_imports.sql"),
     },
+    Migration {
+        version: 5,
+        name: "upstreams",
+        sql: include_str!("../migrations/sqlite/0005_upstreams.sql"),
+    },
 ];
 
 #[cfg(test)]

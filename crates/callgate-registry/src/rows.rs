@@ -1,15 +1,15 @@
 //! The registry's rows as they are, before anything is made of them.
 
-use callgate::DefinitionError;
+use callgate::{DefinitionError, Secret};
 
 use crate::definition;
 
 /// Both counters; every change raises one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Revisions {
-    /// Methods, types, sections, actions, settings.
+    /// Methods, types, upstreams, sections, actions, settings.
     pub catalog: i64,
-    /// Users, roles, grants, tokens, sections, settings.
+    /// Users, roles, grants, tokens, credentials, sections, settings.
     pub access: i64,
 }
 
@@ -187,6 +187,33 @@ pub struct TokenRow {
     pub last_used_at: Option<i64>,
 }
 
+/// A row of `callgate_credentials`: what a user is known by at a service.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+pub struct CredentialRow {
+    pub id_user: i64,
+    pub login: Option<String>,
+    pub upstream: String,
+    pub secret: Option<Secret>,
+    pub set_at: i64,
+}
+
+/// A row of `callgate_upstreams`: a service that runs methods.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UpstreamRow {
+    /// What methods call it.
+    pub name: String,
+    /// How it is called, as JSON.
+    pub config: String,
+}
+
+/// There may be secrets in it.
+impl std::fmt::Debug for UpstreamRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UpstreamRow").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 /// What an import wrote last of a method, so that the next one knows what people changed since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportRow {
@@ -209,6 +236,7 @@ pub struct CatalogRows {
     pub sections: Vec<SectionRow>,
     pub actions: Vec<ActionRow>,
     pub types: Vec<TypeRow>,
+    pub upstreams: Vec<UpstreamRow>,
     /// The prefix is among them.
     pub settings: Vec<SettingRow>,
 }
@@ -224,6 +252,7 @@ pub struct AccessRows {
     pub user_grants: Vec<GrantRow>,
     pub role_grants: Vec<GrantRow>,
     pub tokens: Vec<TokenRow>,
+    pub credentials: Vec<CredentialRow>,
     pub settings: Vec<SettingRow>,
 }
 

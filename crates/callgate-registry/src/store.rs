@@ -4,12 +4,12 @@
 //! per database implements both; everything above works on `dyn Store`.
 
 use async_trait::async_trait;
-use callgate::Mask;
+use callgate::{Mask, Secret};
 use thiserror::Error;
 
 use crate::rows::{
-    AccessRows, CatalogRows, ImportRow, MethodRow, Revisions, RoleRow, SectionRow, SessionRow,
-    SettingRow, TokenRow, TypeRow, UserRow,
+    AccessRows, CatalogRows, CredentialRow, ImportRow, MethodRow, Revisions, RoleRow, SectionRow,
+    SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow,
 };
 
 /// Why the registry could not do something.
@@ -187,6 +187,10 @@ pub trait Load: Send + Sync {
     async fn sections(&self) -> Result<Vec<SectionRow>>;
     /// The tokens, oldest first.
     async fn tokens(&self) -> Result<Vec<TokenRow>>;
+    /// What users are known by at services, by upstream and user.
+    async fn credentials(&self) -> Result<Vec<CredentialRow>>;
+    /// The services that run methods, by name.
+    async fn upstreams(&self) -> Result<Vec<UpstreamRow>>;
     /// The settings that are there.
     async fn settings(&self) -> Result<Vec<SettingRow>>;
     /// The secrets for a purpose, newest first, in hexadecimal.
@@ -230,6 +234,14 @@ pub trait Edit: Send + Sync {
     async fn revoke_tokens_named(&self, name: &str) -> Result<u64>;
     /// Notes when tokens were last used: number, seconds since 1970. Raises no revision.
     async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()>;
+    /// Says what a user is known by at a service, in place of what there was.
+    async fn set_credential(&self, id_user: i64, upstream: &str, secret: &Secret) -> Result<()>;
+    /// Removes that. Comes back with whether there was any.
+    async fn remove_credential(&self, id_user: i64, upstream: &str) -> Result<bool>;
+    /// Writes a service that runs methods, in place of the one of that name.
+    async fn set_upstream(&self, row: &UpstreamRow) -> Result<()>;
+    /// Removes one.
+    async fn remove_upstream(&self, name: &str) -> Result<()>;
     /// Writes a setting.
     async fn set_setting(&self, name: &str, value: &str) -> Result<()>;
     /// Writes the settings that are not there yet.

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
-use callgate::Mask;
+use callgate::{Mask, Secret};
 use sqlx::{Row as _, Sqlite, SqliteConnection, Transaction};
 
 use super::SqliteStore;
 use super::load::{METHODS, method};
-use crate::rows::{MethodRow, SessionRow};
+use crate::rows::{MethodRow, SessionRow, UpstreamRow};
 use crate::store::{Edit, Holder, Import, NewToken, Result, StoreError};
 
 impl SqliteStore {
@@ -310,6 +310,43 @@ impl Edit for SqliteStore {
             sqlx::query(sql).bind(at).bind(id).bind(at).execute(&mut *transaction).await?;
         }
         Ok(transaction.commit().await?)
+    }
+
+    async fn set_credential(&self, id_user: i64, upstream: &str, secret: &Secret) -> Result<()> {
+        let sql = "INSERT INTO callgate_credentials (id_user, upstream, secret, set_at)
+                   VALUES (?, ?, ?, unixepoch()) ON CONFLICT (id_user, upstream)
+                   DO UPDATE SET secret = excluded.secret, set_at = excluded.set_at";
+        sqlx::query(sql)
+            .bind(id_user)
+            .bind(upstream)
+            .bind(secret.expose())
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    async fn remove_credential(&self, id_user: i64, upstream: &str) -> Result<bool> {
+        let sql = "DELETE FROM callgate_credentials WHERE id_user = ? AND upstream = ?";
+        let gone = sqlx::query(sql).bind(id_user).bind(upstream).execute(&self.pool).await?;
+        Ok(gone.rows_affected() > 0)
+    }
+
+    async fn set_upstream(&self, row: &UpstreamRow) -> Result<()> {
+        let sql = "INSERT INTO callgate_upstreams (name, config) VALUES (?, ?)
+                   ON CONFLICT (name) DO UPDATE SET config = excluded.config";
+        sqlx::query(sql).bind(&row.name).bind(&row.config).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    async fn remove_upstream(&self, name: &str) -> Result<()> {
+        let gone = sqlx::query("DELETE FROM callgate_upstreams WHERE name = ?")
+            .bind(name)
+            .execute(&self.pool)
+            .await?;
+        if gone.rows_affected() == 0 {
+            return Err(StoreError::NotFound { what: "upstream", name: name.to_owned() });
+        }
+        Ok(())
     }
 
     async fn set_setting(&self, name: &str, value: &str) -> Result<()> {

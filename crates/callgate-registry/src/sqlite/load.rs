@@ -1,13 +1,14 @@
 //! What reads.
 
 use async_trait::async_trait;
+use callgate::Secret;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite, SqliteConnection, Transaction};
 
 use super::SqliteStore;
 use crate::rows::{
-    AccessRows, ActionRow, CatalogRows, GrantRow, ImportRow, MethodRow, Revisions, RoleRow,
-    SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UserRow,
+    AccessRows, ActionRow, CatalogRows, CredentialRow, GrantRow, ImportRow, MethodRow, Revisions,
+    RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow,
 };
 use crate::store::{Load, Result, StoreError};
 
@@ -54,6 +55,14 @@ const TOKENS: &str = "SELECT t.id, t.id_user, CAST(u.login AS TEXT), CAST(t.name
     CAST(t.digest AS TEXT), CAST(t.created_at AS INTEGER), CAST(t.expires_at AS INTEGER),
     CAST(t.last_used_at AS INTEGER)
     FROM callgate_tokens t LEFT JOIN {users} u ON u.id = t.id_user ORDER BY t.id";
+
+const CREDENTIALS: &str = "SELECT c.id_user, CAST(u.login AS TEXT), CAST(c.upstream AS TEXT),
+    CAST(c.secret AS TEXT), CAST(c.set_at AS INTEGER)
+    FROM callgate_credentials c LEFT JOIN {users} u ON u.id = c.id_user
+    ORDER BY c.upstream, u.login, c.id_user";
+
+const UPSTREAMS: &str =
+    "SELECT CAST(name AS TEXT), CAST(config AS TEXT) FROM callgate_upstreams ORDER BY name";
 
 const SETTINGS: &str =
     "SELECT CAST(name AS TEXT), CAST(COALESCE(value, '') AS TEXT) FROM {settings} ORDER BY name";
@@ -123,6 +132,7 @@ impl Load for SqliteStore {
                     },
                 )
                 .await?,
+            upstreams: self.rows(&mut moment, UPSTREAMS, upstream).await?,
             settings: self.rows(&mut moment, SETTINGS, setting).await?,
         })
     }
@@ -143,6 +153,7 @@ impl Load for SqliteStore {
             user_grants: self.rows(&mut moment, USER_GRANTS, grant).await?,
             role_grants: self.rows(&mut moment, ROLE_GRANTS, grant).await?,
             tokens: self.rows(&mut moment, TOKENS, token).await?,
+            credentials: self.rows(&mut moment, CREDENTIALS, credential).await?,
             settings: self.rows(&mut moment, SETTINGS, setting).await?,
         })
     }
@@ -186,6 +197,14 @@ impl Load for SqliteStore {
 
     async fn tokens(&self) -> Result<Vec<TokenRow>> {
         self.rows(&mut *self.pool.acquire().await?, TOKENS, token).await
+    }
+
+    async fn credentials(&self) -> Result<Vec<CredentialRow>> {
+        self.rows(&mut *self.pool.acquire().await?, CREDENTIALS, credential).await
+    }
+
+    async fn upstreams(&self) -> Result<Vec<UpstreamRow>> {
+        self.rows(&mut *self.pool.acquire().await?, UPSTREAMS, upstream).await
     }
 
     async fn settings(&self) -> Result<Vec<SettingRow>> {
@@ -354,6 +373,20 @@ fn token(row: &SqliteRow) -> Result<TokenRow> {
         expires_at: row.try_get_unchecked(6)?,
         last_used_at: row.try_get_unchecked(7)?,
     })
+}
+
+fn credential(row: &SqliteRow) -> Result<CredentialRow> {
+    Ok(CredentialRow {
+        id_user: integer(row, 0)?,
+        login: optional_text(row, 1)?,
+        upstream: text(row, 2)?,
+        secret: Secret::new(&text(row, 3)?),
+        set_at: integer(row, 4)?,
+    })
+}
+
+fn upstream(row: &SqliteRow) -> Result<UpstreamRow> {
+    Ok(UpstreamRow { name: text(row, 0)?, config: text(row, 1)? })
 }
 
 fn setting(row: &SqliteRow) -> Result<SettingRow> {

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use callgate::Mask;
+use callgate::{Caller, Mask, Secret, User};
 use callgate_registry::{
     Edit as _, Holder, Import, ImportChange, ImportRow, Load as _, MethodRow, NewToken, SessionRow,
-    StoreError, Token, TypeRow, access,
+    StoreError, Token, TypeRow, UpstreamRow, UserCredentials, access,
 };
 
 use super::registry;
@@ -195,6 +195,15 @@ async fn d13_every_change_raises_its_revision_and_the_use_of_a_token_raises_none
     assert_eq!(raised("meta").await.1, none);
     store.revoke_token(id).await.unwrap();
     assert_eq!(raised("revoke").await.1, access);
+    store.set_credential(ada, "shop", &Secret::new("x").unwrap()).await.unwrap();
+    assert_eq!(raised("credential").await.1, access);
+    store.remove_credential(ada, "shop").await.unwrap();
+    assert_eq!(raised("no credential").await.1, access);
+    let shop = UpstreamRow { name: "shop".to_owned(), config: "{}".to_owned() };
+    store.set_upstream(&shop).await.unwrap();
+    assert_eq!(raised("upstream").await.1, catalog);
+    store.remove_upstream("shop").await.unwrap();
+    assert_eq!(raised("no upstream").await.1, catalog);
     store.remove_method("m").await.unwrap();
     assert_eq!(raised("remove").await.1, catalog);
 }
@@ -338,4 +347,58 @@ async fn an_import_writes_all_of_it_or_nothing() {
     let rows = store.catalog_rows().await.unwrap();
     assert_eq!((rows.methods, rows.actions.len()), (vec![titled], 1));
     assert_eq!(store.imports().await.unwrap(), [note("b", "2"), note("c", "3")]);
+}
+
+#[tokio::test]
+async fn a_users_credential_is_theirs_at_one_upstream() {
+    let registry = registry().await;
+    let store = &registry.store;
+    let ada = store.add_user("ada", None).await.unwrap();
+    let bob = store.add_user("bob", None).await.unwrap();
+    let secret = |text| Secret::new(text).unwrap();
+    store.set_credential(ada, "shop", &secret("old")).await.unwrap();
+    store.set_credential(ada, "shop", &secret("of ada")).await.unwrap();
+    store.set_credential(bob, "shop", &secret("of bob")).await.unwrap();
+    store.set_credential(bob, "node", &secret("elsewhere")).await.unwrap();
+    let known = UserCredentials::default();
+    known.set(&store.access_rows().await.unwrap().credentials);
+    let shop = known.for_upstream("shop");
+    let of = async |id: i64| {
+        let user = User { id, name: "x".to_owned(), role: None };
+        let caller = Caller::user(user, callgate::Grants::default());
+        shop.of(&caller).await.unwrap().map(|secret| secret.expose().to_owned())
+    };
+    assert_eq!(of(ada).await.as_deref(), Some("of ada"));
+    assert_eq!(of(bob).await.as_deref(), Some("of bob"));
+    assert_eq!(of(99).await, None);
+    assert!(shop.of(&Caller::anonymous()).await.unwrap().is_none());
+    let rows = store.credentials().await.unwrap();
+    assert!(!format!("{rows:?}{known:?}").contains("of ada"));
+    let listed: Vec<_> =
+        rows.iter().map(|row| (row.upstream.as_str(), row.login.as_deref())).collect();
+    assert_eq!(listed, [("node", Some("bob")), ("shop", Some("ada")), ("shop", Some("bob"))]);
+    assert!(store.remove_credential(bob, "shop").await.unwrap());
+    assert!(!store.remove_credential(bob, "shop").await.unwrap());
+    known.set(&store.access_rows().await.unwrap().credentials);
+    assert_eq!(of(bob).await, None);
+}
+
+#[tokio::test]
+async fn an_upstream_is_written_read_and_removed_by_its_name() {
+    let registry = registry().await;
+    let store = &registry.store;
+    let row =
+        |name: &str, config: &str| UpstreamRow { name: name.to_owned(), config: config.to_owned() };
+    let shop = row("shop", r#"{"url":"http://localhost/s3cret"}"#);
+    for row in [&row("shop", "{}"), &shop, &row("node", "not JSON")] {
+        store.set_upstream(row).await.unwrap();
+    }
+    let all = [row("node", "not JSON"), shop];
+    assert_eq!(store.upstreams().await.unwrap(), all);
+    assert_eq!(store.catalog_rows().await.unwrap().upstreams, all);
+    assert!(!format!("{all:?}").contains("s3cret"));
+    store.remove_upstream("node").await.unwrap();
+    let error = store.remove_upstream("node").await.unwrap_err();
+    assert_eq!(error.to_string(), "there is no upstream `node`");
+    assert_eq!(store.upstreams().await.unwrap().len(), 1);
 }

@@ -135,6 +135,12 @@ async fn d13_plain_sql_on_every_table_raises_a_revision() {
         ("UPDATE callgate_tokens SET last_used_at = 5", false, false),
         ("UPDATE callgate_tokens SET expires_at = 5", false, true),
         ("DELETE FROM callgate_tokens", false, true),
+        ("INSERT INTO callgate_upstreams VALUES ('a', '{}')", true, false),
+        ("UPDATE callgate_upstreams SET config = ''", true, false),
+        ("DELETE FROM callgate_upstreams", true, false),
+        ("INSERT INTO callgate_credentials VALUES (1, 'a', 'b', 0)", false, true),
+        ("UPDATE callgate_credentials SET secret = 'c'", false, true),
+        ("DELETE FROM callgate_credentials", false, true),
     ] {
         let before = registry.store.revisions().await.unwrap();
         registry.sql(sql).await;
@@ -182,7 +188,7 @@ async fn migrations_are_applied_once_also_by_two_at_the_same_time() {
     for task in tasks {
         applied.extend(task.await.unwrap().unwrap());
     }
-    assert_eq!(applied, ["registry", "sessions", "subscriptions", "imports"]);
+    assert_eq!(applied, ["registry", "sessions", "subscriptions", "imports", "upstreams"]);
 }
 
 #[tokio::test]
@@ -215,7 +221,7 @@ async fn a_missing_a_foreign_and_a_newer_file_are_told_apart() {
     let registry = registry().await;
     registry.sql("INSERT INTO callgate_migrations VALUES (99, 'future', 0)").await;
     let error = SqliteStore::open(&registry.path, None).await.unwrap_err();
-    assert_eq!(error.to_string(), "the registry has version 99, this program knows up to 4");
+    assert_eq!(error.to_string(), "the registry has version 99, this program knows up to 5");
     assert!(matches!(
         SqliteStore::migrate(&registry.path, None).await,
         Err(StoreError::Newer { .. })

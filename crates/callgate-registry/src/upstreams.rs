@@ -1,0 +1,163 @@
+//! Services that are rows: made from them, kept while they stay, replaced when they change.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use callgate::{BoxFuture, Call, Gateway, Returned, Upstream, UpstreamError};
+
+use crate::rows::UpstreamRow;
+
+/// Makes an upstream of a row.
+pub trait MakeUpstream: Send + Sync + fmt::Debug {
+    /// The upstream, or what is wrong with the row, without what may be a secret in it. It may take a
+    /// while, and is not called on a thread that serves.
+    fn make(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String>;
+}
+
+/// The upstreams of rows.
+#[derive(Debug, Default)]
+pub(crate) struct RowUpstreams {
+    maker: Option<Arc<dyn MakeUpstream>>,
+    in_force: Mutex<InForce>,
+}
+
+#[derive(Debug, Default)]
+struct InForce {
+    made: HashMap<Arc<str>, Made>,
+    problems: BTreeSet<String>,
+}
+
+/// An upstream and the row that it was made from.
+#[derive(Debug)]
+struct Made {
+    row: UpstreamRow,
+    upstream: Arc<dyn Upstream>,
+}
+
+impl RowUpstreams {
+    pub(crate) fn new(maker: Option<Arc<dyn MakeUpstream>>) -> Self {
+        Self { maker, in_force: Mutex::default() }
+    }
+
+    /// Puts what rows say in force. One that did not change stays, with its connections and counters.
+    /// Comes back with what is wrong, before and now.
+    pub(crate) fn update(
+        &self,
+        rows: &[UpstreamRow],
+        gateway: &Gateway,
+    ) -> (BTreeSet<String>, BTreeSet<String>) {
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = InForce::default();
+        let mut served: HashMap<Arc<str>, Arc<dyn Upstream>> = HashMap::new();
+        for row in rows {
+            let name: Arc<str> = row.name.as_str().into();
+            if gateway.has_own_upstream(&name) {
+                now.problems.insert(format!(
+                    "upstream `{name}` of the registry does not count: the program has its own of \
+                     this name"
+                ));
+                continue;
+            }
+            let same = in_force.made.remove(&name).filter(|made| made.row == *row);
+            let made = match same {
+                Some(made) => Ok(made),
+                None => self.make(row).map(|upstream| Made { row: row.clone(), upstream }),
+            };
+            match made {
+                Ok(made) => {
+                    served.insert(Arc::clone(&name), Arc::clone(&made.upstream));
+                    now.made.insert(name, made);
+                }
+                Err(reason) => {
+                    now.problems.insert(format!("upstream `{name}` is quarantined: {reason}"));
+                    served.insert(name, Arc::new(Quarantined(reason)));
+                }
+            }
+        }
+        gateway.set_more_upstreams(served);
+        let problems = now.problems.clone();
+        let before = std::mem::replace(&mut *in_force, now);
+        (before.problems, problems)
+    }
+
+    fn make(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String> {
+        match &self.maker {
+            Some(maker) => maker.make(row),
+            None => Err("this program makes no upstreams of rows".to_owned()),
+        }
+    }
+}
+
+/// Stands for an upstream whose row is wrong, so that its callers are told.
+#[derive(Debug)]
+struct Quarantined(String);
+
+impl Upstream for Quarantined {
+    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
+        let words =
+            "The service behind this tool is not configured as it has to be. Nothing was run; \
+                     an administrator has to mend it."
+                .to_owned();
+        let source = format!("its upstream is quarantined: {}", self.0).into();
+        Box::pin(std::future::ready(Err(UpstreamError::Told { words, source })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Makes what stands for rows that are wrong, of all but those that say `no`.
+    #[derive(Debug, Default)]
+    struct Maker(AtomicUsize);
+
+    impl MakeUpstream for Maker {
+        fn make(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            if row.config == "no" {
+                Err("no".to_owned())
+            } else {
+                Ok(Arc::new(Quarantined(String::new())))
+            }
+        }
+    }
+
+    fn row(name: &str, config: &str) -> UpstreamRow {
+        UpstreamRow { name: name.to_owned(), config: config.to_owned() }
+    }
+
+    #[test]
+    fn what_did_not_change_is_made_once_and_what_is_wrong_is_tried_again() {
+        let maker = Arc::new(Maker::default());
+        let upstreams = RowUpstreams::new(Some(Arc::clone(&maker) as _));
+        let gateway = Gateway::new([]);
+        let update = |rows: &[UpstreamRow]| {
+            let problems = upstreams.update(rows, &gateway).1.len();
+            (maker.0.load(Ordering::SeqCst), gateway.upstream_names().len(), problems)
+        };
+        assert_eq!(update(&[row("a", "1"), row("b", "no")]), (2, 2, 1));
+        assert_eq!(update(&[row("a", "1"), row("b", "no")]), (3, 2, 1));
+        assert_eq!(update(&[row("a", "2"), row("b", "1")]), (5, 2, 0));
+        assert_eq!(update(&[row("b", "1")]), (5, 1, 0));
+        assert_eq!(update(&[]), (5, 0, 0));
+    }
+
+    #[test]
+    fn the_programs_own_count_and_without_a_maker_rows_do_not() {
+        let own: (Arc<str>, Arc<dyn Upstream>) = ("a".into(), Arc::new(Quarantined("own".into())));
+        let gateway = Gateway::new([own]);
+        let upstreams = RowUpstreams::default();
+        let (_, problems) = upstreams.update(&[row("a", "{}"), row("b", "{}")], &gateway);
+        let problems: Vec<&str> = problems.iter().map(String::as_str).collect();
+        assert_eq!(
+            problems,
+            [
+                "upstream `a` of the registry does not count: the program has its own of this name",
+                "upstream `b` is quarantined: this program makes no upstreams of rows",
+            ]
+        );
+        assert_eq!(gateway.upstream_names(), ["a".into(), "b".into()]);
+    }
+}
