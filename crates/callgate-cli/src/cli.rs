@@ -95,12 +95,18 @@ pub(crate) enum Command {
     /// Looks at the tools as they are served. The exit code is 1 where some client loses a tool, or all of
     /// them.
     Lint(Lint),
+    /// Set, list, show and remove the services that run methods
+    #[command(subcommand)]
+    Upstream(Upstream),
     /// Add and list users
     #[command(subcommand)]
     User(User),
     /// Create, list and revoke tokens
     #[command(subcommand)]
     Token(Token),
+    /// Set, list and remove what users are known by at upstreams
+    #[command(subcommand)]
+    Credential(Credential),
     /// Add and list sections
     #[command(subcommand)]
     Section(Section),
@@ -434,6 +440,40 @@ fn client_profile() -> impl TypedValueParser<Value = &'static Profile> {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum Upstream {
+    /// Write a service to the registry; a running server takes it within a second
+    ///
+    /// The keys are those of `[upstreams.NAME]` in the file. What is not named stays.
+    Set {
+        /// What methods call it
+        name: String,
+        /// Such as `url=http://localhost:9000/rpc` or `headers.X-Team=blue`; JSON where it is not a plain
+        /// text, and nothing behind `=` takes a key away
+        #[arg(value_name = "KEY=VALUE", required_unless_present = "json")]
+        values: Vec<String>,
+        /// Read all keys from standard input, as a JSON object
+        #[arg(long, conflicts_with = "values")]
+        json: bool,
+    },
+    /// List the services, also those of the file, and what is wrong with them
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a service of the registry, without its secrets
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Remove a service from the registry
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum User {
     /// Add a user
     Add {
@@ -474,6 +514,33 @@ pub(crate) enum Token {
     Revoke {
         /// Its number, from `token list`
         id: i64,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Credential {
+    /// Say what a user is known by at an upstream; the secret is read from standard input
+    Set {
+        /// The user
+        user: String,
+        /// The upstream, whose `credential` says how it is sent
+        upstream: String,
+        /// A file with the secret, in place of standard input
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// List who has one, without the secrets
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove one
+    Remove {
+        /// The user
+        user: String,
+        /// The upstream
+        upstream: String,
     },
 }
 

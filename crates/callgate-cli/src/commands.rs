@@ -2,6 +2,7 @@
 
 pub(crate) mod bridge;
 pub(crate) mod call;
+pub(crate) mod credential;
 pub(crate) mod export;
 pub(crate) mod grant;
 pub(crate) mod import;
@@ -13,6 +14,7 @@ pub(crate) mod serve;
 pub(crate) mod settings;
 pub(crate) mod token;
 pub(crate) mod try_service;
+pub(crate) mod upstream;
 pub(crate) mod user;
 
 use std::time::{Duration, UNIX_EPOCH};

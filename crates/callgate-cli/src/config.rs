@@ -1,7 +1,7 @@
 //! Configuration: defaults, then `callgate.toml`, then `CALLGATE_*`, then flags.
 //!
 //! Every key is in [`KEYS`], with its default and its meaning; a key that is not there is an error
-//! that names the nearest one that is. The tables of upstreams are in the file only.
+//! that names the nearest one that is. The tables of upstreams are in the file, or rows of the registry.
 
 mod upstreams;
 
@@ -12,12 +12,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use callgate::Secret;
 use callgate_registry::{Exposure, TableNames};
 
 use crate::cli::{Cli, Command};
 use crate::errors::hinted;
 
-pub(crate) use upstreams::{Upstreams, secret_in_file, secret_in_variable};
+pub(crate) use upstreams::{
+    Maker, Upstreams, check_row, keys_of_row, row_shown, secret_in_file, secret_in_variable,
+};
 
 /// A key of the configuration.
 #[derive(Debug)]
@@ -88,6 +91,11 @@ pub(crate) const KEYS: &[Key] = &[
         meaning: "how long requests under way may take to finish when the program is told to stop",
     },
     Key {
+        name: "metrics",
+        default: "false",
+        meaning: "show counters on `/metrics`, in the text form of Prometheus",
+    },
+    Key {
         name: "log",
         default: "info",
         meaning: "how much is logged: a level, or a list such as `info,callgate=debug`",
@@ -137,37 +145,14 @@ impl Preset {
     }
 }
 
-/// A text that is never printed.
-#[derive(Clone)]
-pub(crate) struct Secret(String);
-
-impl Secret {
-    /// `CALLGATE_TOKEN`, for commands that need no other configuration.
-    pub(crate) fn of_environment() -> Option<Self> {
-        let token = std::env::var_os(TOKEN_VARIABLE)?;
-        Self::new(&token.to_string_lossy())
-    }
-
-    /// Whether `CALLGATE_TOKEN` is there, with or without something in it.
-    pub(crate) fn is_in_environment() -> bool {
-        std::env::var_os(TOKEN_VARIABLE).is_some()
-    }
-
-    /// Without the white space around it; an empty one is none.
-    pub(crate) fn new(text: &str) -> Option<Self> {
-        let text = text.trim();
-        (!text.is_empty()).then(|| Self(text.to_owned()))
-    }
-
-    pub(crate) fn expose(&self) -> &str {
-        &self.0
-    }
+/// `CALLGATE_TOKEN`, for commands that need no other configuration.
+pub(crate) fn token_of_environment() -> Option<Secret> {
+    Secret::new(&std::env::var_os(TOKEN_VARIABLE)?.to_string_lossy())
 }
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
+/// Whether `CALLGATE_TOKEN` is there, with or without something in it.
+pub(crate) fn has_token_variable() -> bool {
+    std::env::var_os(TOKEN_VARIABLE).is_some()
 }
 
 /// `CALLGATE_LOG`, for commands that need no other configuration.
@@ -199,6 +184,7 @@ pub(crate) struct Config {
     pub(crate) max_connections: usize,
     pub(crate) call_timeout: Duration,
     pub(crate) shutdown_timeout: Duration,
+    pub(crate) metrics: bool,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
     /// `CALLGATE_TOKEN`
@@ -270,6 +256,7 @@ impl Config {
             max_connections: values.get("max_connections").number(1..=1 << 20)?,
             call_timeout: values.get("call_timeout_seconds").seconds()?,
             shutdown_timeout: values.get("shutdown_timeout_seconds").seconds()?,
+            metrics: values.get("metrics").flag()?,
             log: values.get("log").text.to_owned(),
             log_format: match values.get("log_format").text {
                 "human" => LogFormat::Human,
@@ -504,8 +491,8 @@ pub(crate) mod reference {
             writeln!(text, "| `{name}` | `{variable}` | {default} | {meaning} |").unwrap();
         }
         text.push_str(
-            "\n## `[upstreams.NAME]`\n\nIn the file only, a table for each service that runs methods; \
-             [upstreams.md](../upstreams.md) explains them. `url`, `basic_user`, `basic_password`, and \
+            "\n## `[upstreams.NAME]`\n\nA table of the file for each service that runs methods, or a row of \
+             the registry with the same keys; [upstreams.md](../upstreams.md) explains them. `url`, `basic_user`, `basic_password`, and \
              what is in `headers`, `members` and `first_params` may be `{ env = \"NAME\" }` or \
              `{ file = \"PATH\" }`, with `prefix = \"…\"` for what stands before it.\n\n\
              | key | default | meaning |\n| --- | --- | --- |\n",

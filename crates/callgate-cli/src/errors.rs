@@ -50,6 +50,7 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
             }
             StoreError::NotFound { what: "method", .. } => "`callgate method list` shows them",
             StoreError::NotFound { what: "token", .. } => "`callgate token list` shows them",
+            StoreError::NotFound { what: "upstream", .. } => "`callgate upstream list` shows them",
             StoreError::Exists { what: "method", .. } => "change it with `callgate method edit`",
             _ => return None,
         };

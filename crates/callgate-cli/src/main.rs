@@ -51,6 +51,12 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
                 Command::Method(method) => commands::method::run(&config, method, printer).await,
                 Command::User(user) => commands::user::run(&config, user, printer).await,
                 Command::Token(token) => commands::token::run(&config, token, printer).await,
+                Command::Upstream(upstream) => {
+                    commands::upstream::run(&config, upstream, printer).await
+                }
+                Command::Credential(credential) => {
+                    commands::credential::run(&config, credential, printer).await
+                }
                 Command::Section(section) => {
                     commands::section::run(&config, section, printer).await
                 }

@@ -38,6 +38,23 @@ pub(crate) async fn migrate(
     Ok((Arc::new(store), applied))
 }
 
+/// The registry's file, where other users of this machine can read it.
+pub(crate) fn readable_by_others(config: &Config) -> Option<PathBuf> {
+    let path = sqlite_path(&config.database).ok()?;
+    others_read(&path).then_some(path)
+}
+
+#[cfg(unix)]
+fn others_read(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o044 != 0)
+}
+
+#[cfg(not(unix))]
+fn others_read(_: &Path) -> bool {
+    false
+}
+
 fn sqlite_path(url: &str) -> Result<PathBuf> {
     let path = url.strip_prefix("sqlite:").map(|path| path.strip_prefix("//").unwrap_or(path));
     match path {

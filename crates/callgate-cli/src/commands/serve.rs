@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use callgate::http::{self, HttpOptions, ServerLimits};
 use callgate::mcp::Identify;
 use callgate::stdio::{self, StdioError, StdioOptions};
-use callgate::{BoxFuture, Builder, Caller, Callgate, Gateway, Local};
+use callgate::{BoxFuture, Builder, Caller, Callgate, Gateway, Local, Secret};
 use callgate_registry::{Registry, Token, TokenAuthenticator};
 use serde_json::json;
 use tokio::io::BufReader;
@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 
 use super::json_line;
 use crate::cli::Serve;
-use crate::config::{Config, Secret};
+use crate::config::{Config, Maker};
 use crate::errors::hinted;
 use crate::printer::Printer;
 use crate::{demo, logging, registry};
@@ -61,6 +61,7 @@ pub(super) fn http_options(config: &Config) -> HttpOptions {
         allowed_origins: config.allowed_origins.clone(),
         raw_request: config.raw_request,
         mcp_at_root: true,
+        metrics: config.metrics,
         // Those who only listen leave half of the connections to the others.
         max_streams: (config.max_connections / 2).max(1),
         ..HttpOptions::default()
@@ -77,7 +78,14 @@ async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<(Registry, Lo
     if serve.demo {
         demo::prepare(&*store, &local, &config.database).await?;
     }
-    Ok((Registry::new(store).exposure(config.exposure), local))
+    let registry = Registry::new(store).exposure(config.exposure);
+    let maker = maker(config, &registry);
+    Ok((registry.upstreams_by(Arc::new(maker)), local))
+}
+
+/// What makes upstreams, of the file and of the registry.
+fn maker(config: &Config, registry: &Registry) -> Maker {
+    Maker { call_timeout: config.call_timeout, credentials: registry.credentials().clone() }
 }
 
 /// What both transports have.
@@ -91,7 +99,7 @@ pub(super) async fn builder(
         .authenticate(registry.authenticator())
         .sessions(registry.sessions().await?)
         .call_timeout(config.call_timeout);
-    for (name, upstream) in config.upstreams.build(config.call_timeout)? {
+    for (name, upstream) in config.upstreams.build(&maker(config, registry))? {
         builder = builder.upstream(name, upstream);
     }
     Ok(builder)

@@ -46,6 +46,16 @@ impl Place {
         Ran(self.command(arguments).output().unwrap())
     }
 
+    /// Runs it with this on standard input.
+    pub(crate) fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
+        let mut command = self.command(arguments);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // Who fails early does not read it.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        Ran(child.wait_with_output().unwrap())
+    }
+
     /// Runs what must succeed; what it prints as data comes back.
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let ran = self.run(arguments);

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::support::{Place, Server};
 
 /// A service that takes what aria2 takes: a token first, in a list.
-struct Service {
-    address: SocketAddr,
+pub(crate) struct Service {
+    pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
 impl Service {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -29,7 +29,7 @@ impl Service {
         Self { address, seen }
     }
 
-    fn seen(&self) -> Vec<(String, Value)> {
+    pub(crate) fn seen(&self) -> Vec<(String, Value)> {
         self.seen.lock().unwrap().clone()
     }
 }
@@ -60,7 +60,7 @@ fn answer_all(mut stream: TcpStream, seen: &Mutex<Vec<(String, Value)>>) {
     }
 }
 
-fn place_with_a_method(configuration: &str) -> Place {
+pub(crate) fn place_with_a_method(configuration: &str) -> Place {
     let place = Place::new();
     place.write("callgate.toml", configuration);
     place.ok(&["migrate"]);
@@ -184,4 +184,22 @@ fn other_commands_need_no_secrets_and_know_the_upstreams() {
     let shown = place.run(&["method", "show", "item.get"]);
     let shown = format!("{}{}", shown.data(), shown.talk());
     assert!(shown.contains("upstream `other` is not configured"), "{shown}");
+}
+
+#[test]
+fn d22_metrics_are_shown_if_wanted_and_to_those_who_may_call() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let table = format!("[upstreams.default]\nurl = \"http://{free}/\"\n");
+    let place = place_with_a_method(&table);
+    assert_eq!(place.serve(&[]).get("", "/metrics").status, 404);
+    place.write("callgate.toml", &format!("metrics = true\n{table}"));
+    place.ok(&["user", "add", "ada"]);
+    let token = place.ok(&["token", "create", "ada"]);
+    let server = place.serve(&["--require-auth"]);
+    assert_eq!(server.get("", "/metrics").status, 401);
+    server.invoke(token.trim(), "item.get", &json!({"id": 7}));
+    let shown = server.get(token.trim(), "/metrics");
+    assert_eq!(shown.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    let counted = r#"callgate_upstream_calls_total{upstream="default",outcome="unreachable"} 1"#;
+    assert!(shown.body.contains(counted) && !shown.body.contains("ada"), "{}", shown.body);
 }

@@ -121,7 +121,7 @@ async fn b61_d19_d20_grants_of_users_and_roles_become_access() {
     store.grant(Holder::User(ada), "system", Mask::Execute).await.unwrap();
     store.grant(Holder::Role(anonymous), "content", Mask::Read).await.unwrap();
     let access = access(&store.access_rows().await.unwrap());
-    let mask = |caller: &callgate::Caller, section: &str| caller.grants.mask(&section.into());
+    let mask = |caller: &Caller, section: &str| caller.grants.mask(&section.into());
     let named = |name| access.caller_named(name).unwrap();
     assert_eq!(mask(named("bob"), "content"), Mask::Write, "the later grant replaces the first");
     assert_eq!(mask(named("ada"), "content"), Mask::None, "a user's 0 denies");

@@ -1,11 +1,12 @@
 //! Who the client is, out of the options and the environment.
 
 use anyhow::Context as _;
+use callgate::Secret;
 use callgate::bridge::{HeaderError, Options};
 
 use super::cannot_read;
 use crate::cli::Bridge;
-use crate::config::{Secret, TOKEN_VARIABLE};
+use crate::config::{TOKEN_VARIABLE, has_token_variable, token_of_environment};
 use crate::errors::hinted;
 use crate::printer::Printer;
 
@@ -38,12 +39,12 @@ fn token(
         warn_of_process_list("--token", printer);
         return Ok(Some((token, "--token")));
     }
-    if let Some(token) = Secret::of_environment() {
+    if let Some(token) = token_of_environment() {
         return Ok(Some((token, TOKEN_VARIABLE)));
     }
     let empty = match &arguments.token {
         Some(_) => Some("--token"),
-        None => Secret::is_in_environment().then_some(TOKEN_VARIABLE),
+        None => has_token_variable().then_some(TOKEN_VARIABLE),
     };
     if let Some(empty) = empty {
         tracing::warn!("`{empty}` is empty: the bridge goes without a token");

@@ -1,0 +1,175 @@
+//! `callgate upstream set|list|show|remove`
+
+use std::io::Read as _;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use callgate_registry::{Store, StoreError, UpstreamRow};
+use serde_json::{Map, Value, json};
+
+use super::{json_line, plain_name};
+use crate::cli::Upstream;
+use crate::config::{Config, check_row, keys_of_row, row_shown};
+use crate::errors::hinted;
+use crate::printer::Printer;
+use crate::registry;
+
+/// Longer than any description of a service.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+pub(crate) async fn run(
+    config: &Config,
+    upstream: Upstream,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let store = registry::open(config).await?;
+    match upstream {
+        Upstream::Set { name, values, json } => {
+            plain_name("upstream", &name)?;
+            let keys = if json { read_json()? } else { changed(&store, &name, &values).await? };
+            let row = UpstreamRow { name: name.clone(), config: Value::Object(keys).to_string() };
+            check_row(&row).with_context(|| format!("upstream `{name}`"))?;
+            store.set_upstream(&row).await?;
+            printer.talk(format_args!("set upstream `{name}`"));
+            if config.upstreams.names().any(|known| known == name) {
+                printer.talk(format_args!(
+                    "note: the file has an upstream `{name}` too, which counts"
+                ));
+            }
+            if values.iter().any(|value| is_secret_in_sight(value)) {
+                printer.talk(
+                    "note: others on this machine can see what stands on a command line; better write \
+                     `basic_password={\"env\":\"NAME\"}`, or use `--json`",
+                );
+            }
+            Ok(())
+        }
+        Upstream::List { json } => list(config, &store.upstreams().await?, json, printer),
+        Upstream::Show { name } => {
+            let row = existing(config, &store, &name).await?;
+            let keys = keys_of_row(&row).with_context(|| format!("upstream `{name}`"))?;
+            printer.data(serde_json::to_string_pretty(&row_shown(keys))?);
+            Ok(())
+        }
+        Upstream::Remove { name } => {
+            existing(config, &store, &name).await?;
+            store.remove_upstream(&name).await?;
+            printer.talk(format_args!("removed upstream `{name}`"));
+            let methods = store.catalog_rows().await?.methods;
+            let left = methods.iter().filter(|row| row.upstream_name() == name).count();
+            if left > 0 && !config.upstreams.names().any(|known| known == name) {
+                printer.talk(format_args!("note: {left} of the methods name it, and fail now"));
+            }
+            Ok(())
+        }
+    }
+}
+
+async fn find(store: &Arc<dyn Store>, name: &str) -> anyhow::Result<Option<UpstreamRow>> {
+    Ok(store.upstreams().await?.into_iter().find(|row| row.name == name))
+}
+
+/// The row, which must be there.
+async fn existing(
+    config: &Config,
+    store: &Arc<dyn Store>,
+    name: &str,
+) -> anyhow::Result<UpstreamRow> {
+    match find(store, name).await? {
+        Some(row) => Ok(row),
+        None if config.upstreams.names().any(|known| known == name) => Err(hinted(
+            format!("upstream `{name}` is in the file, and not in the registry"),
+            "look at `callgate.toml`, or the file that `--config` names",
+        )),
+        None => Err(StoreError::NotFound { what: "upstream", name: name.to_owned() }.into()),
+    }
+}
+
+/// All keys at once.
+fn read_json() -> anyhow::Result<Map<String, Value>> {
+    let mut text = String::new();
+    let input = std::io::stdin().lock().take(MAX_BYTES).read_to_string(&mut text);
+    input.context("cannot read standard input")?;
+    serde_json::from_str(&text).context("standard input is no JSON object")
+}
+
+/// What there is, with these keys changed.
+async fn changed(
+    store: &Arc<dyn Store>,
+    name: &str,
+    values: &[String],
+) -> anyhow::Result<Map<String, Value>> {
+    let mut keys = match find(store, name).await? {
+        Some(row) => keys_of_row(&row).map_err(|error| {
+            hinted(format!("upstream `{name}`: {error}"), "write all of it anew with `--json`")
+        })?,
+        None => Map::new(),
+    };
+    for pair in values {
+        let (key, value) = pair.split_once('=').with_context(|| {
+            format!("`{pair}` is no `KEY=VALUE`, such as `url=http://localhost:9000/rpc`")
+        })?;
+        match key.split_once('.') {
+            None => change(&mut keys, key, value),
+            Some((table, key)) => {
+                let inner = keys.entry(table).or_insert_with(|| Map::new().into());
+                let inner = inner.as_object_mut();
+                let inner = inner.with_context(|| format!("`{table}` is no table"))?;
+                change(inner, key, value);
+                if inner.is_empty() {
+                    keys.shift_remove(table);
+                }
+            }
+        }
+    }
+    Ok(keys)
+}
+
+/// JSON where it is that, and a text otherwise; nothing takes the key away.
+fn change(keys: &mut Map<String, Value>, key: &str, value: &str) {
+    if value.is_empty() {
+        keys.shift_remove(key);
+    } else {
+        let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+        keys.insert(key.to_owned(), value);
+    }
+}
+
+/// Whether a `KEY=VALUE` has a secret itself, not where it is.
+fn is_secret_in_sight(pair: &str) -> bool {
+    let (key, value) = pair.split_once('=').unwrap_or_default();
+    let is_secret = key == "basic_password" || key.eq_ignore_ascii_case("headers.authorization");
+    is_secret && !value.is_empty() && !value.starts_with('{')
+}
+
+fn list(
+    config: &Config,
+    rows: &[UpstreamRow],
+    json: bool,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let all = config.upstreams.listed(rows);
+    if json {
+        for one in all {
+            let line = json!({
+                "name": one.name,
+                "url": one.place,
+                "source": one.source,
+                "sends_credentials": one.sends_credentials,
+                "problem": one.problem,
+            });
+            printer.data(json_line(&line)?);
+        }
+        return Ok(());
+    }
+    let rows: Vec<_> = all
+        .into_iter()
+        .map(|one| {
+            let credentials = if one.sends_credentials { "each user's" } else { "-" };
+            let state = one.problem.map_or("ok".to_owned(), |why| format!("quarantined: {why}"));
+            vec![one.name, one.place, one.source, credentials.to_owned(), state]
+        })
+        .collect();
+    printer.table(&["NAME", "URL", "SOURCE", "CREDENTIALS", "STATE"], &rows);
+    Ok(())
+}

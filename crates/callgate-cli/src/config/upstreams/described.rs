@@ -1,0 +1,271 @@
+//! One upstream as it is described, in a table of the file or in a row of the registry.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use callgate::forward::{
+    CredentialPlace, ForwardLimits, ForwardOptions, Http2, Ids, MissingCredential, PassCaller,
+    Target, UserCredential, header_name,
+};
+use callgate::{LOCAL, ParamStyle};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::UPSTREAM_KEYS;
+use super::secrets::{Elsewhere, Json, Reading, Text};
+use crate::config::unknown;
+use crate::errors::hinted;
+
+#[derive(Deserialize)]
+pub(super) struct Described {
+    url: Text,
+    #[serde(default)]
+    params: Params,
+    #[serde(default)]
+    first_params: Vec<Json>,
+    #[serde(default)]
+    members: BTreeMap<String, Json>,
+    #[serde(default)]
+    headers: BTreeMap<String, Text>,
+    basic_user: Option<Text>,
+    basic_password: Option<Text>,
+    #[serde(default)]
+    ids: IdForm,
+    #[serde(default)]
+    pass_caller: Passed,
+    credential: Option<Mapped>,
+    timeout_seconds: Option<u32>,
+    connect_timeout_seconds: Option<u32>,
+    max_result_bytes: Option<u32>,
+    max_concurrent: Option<u16>,
+    #[serde(default)]
+    http2: bool,
+    ca_file: Option<PathBuf>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Params {
+    #[default]
+    Named,
+    Positional,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum IdForm {
+    #[default]
+    Text,
+    Integer,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Passed {
+    user_id: Option<String>,
+    user_name: Option<String>,
+    role: Option<String>,
+}
+
+/// How the credential of the user who asks is sent.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mapped {
+    header: Option<String>,
+    #[serde(default)]
+    first_param: bool,
+    member: Option<String>,
+    #[serde(default)]
+    prefix: String,
+    #[serde(default)]
+    missing: Missing,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Missing {
+    #[default]
+    Refuse,
+    Anonymous,
+}
+
+impl Described {
+    /// Whether there can be one of this name with these keys.
+    pub(super) fn check_keys(
+        name: &str,
+        keys: &Map<String, Value>,
+        source: &str,
+    ) -> anyhow::Result<()> {
+        if name == LOCAL {
+            let problem = format!("`upstreams.{LOCAL}` in {source} is the name of this program");
+            return Err(hinted(problem, "choose another"));
+        }
+        let is_known = |key: &&String| UPSTREAM_KEYS.iter().any(|known| known.name == *key);
+        if let Some(key) = keys.keys().find(|key| !is_known(key)) {
+            let place = format!("upstreams.{name}.");
+            return Err(unknown(&format!("{place}{key}"), source, UPSTREAM_KEYS, |known| {
+                format!("{place}{known}")
+            }));
+        }
+        Ok(())
+    }
+
+    /// Reads what keys say; values of other kinds are errors.
+    pub(super) fn of(keys: Map<String, Value>) -> anyhow::Result<Self> {
+        serde_json::from_value(Value::Object(keys))
+            .map_err(|error| anyhow::anyhow!(without_value(&error.to_string())))
+    }
+
+    /// What is elsewhere.
+    pub(super) fn elsewhere(&self) -> impl Iterator<Item = &Elsewhere> {
+        let texts = self.headers.values().chain([&self.url]);
+        let texts = texts.chain(&self.basic_user).chain(&self.basic_password);
+        let values = self.first_params.iter().chain(self.members.values());
+        texts.filter_map(Text::elsewhere).chain(values.filter_map(Json::elsewhere))
+    }
+
+    /// Where the service is, for people.
+    pub(super) fn place(&self) -> String {
+        match &self.url {
+            Text::Elsewhere(elsewhere) => elsewhere.place(),
+            Text::Here(url) => place_of(url),
+        }
+    }
+
+    /// Whether the credential of who asks goes with each request.
+    pub(super) fn sends_credentials(&self) -> bool {
+        self.credential.is_some()
+    }
+
+    /// How users' own credentials are sent, if they are.
+    pub(super) fn credential(&self) -> anyhow::Result<Option<UserCredential>> {
+        self.credential.as_ref().map(Mapped::how).transpose().context("`credential`")
+    }
+
+    pub(super) fn target(&self, reading: Reading) -> anyhow::Result<Target> {
+        let url = match &self.url {
+            Text::Elsewhere(_) if reading == Reading::Assumed => "http://localhost/".to_owned(),
+            url => url.read("url", reading)?,
+        };
+        url.parse().context("`url`")
+    }
+
+    pub(super) fn options(
+        &self,
+        call_timeout: Duration,
+        reading: Reading,
+    ) -> anyhow::Result<ForwardOptions> {
+        let mut options = ForwardOptions::new(self.target(reading)?)
+            .params(match self.params {
+                Params::Named => ParamStyle::Named,
+                Params::Positional => ParamStyle::Positional,
+            })
+            .ids(match self.ids {
+                IdForm::Text => Ids::Text,
+                IdForm::Integer => Ids::Number,
+            })
+            .http2(if self.http2 { Http2::Always } else { Http2::Agreed })
+            .pass_caller(self.pass_caller.named()?)
+            .context("`pass_caller`")?
+            .limits(self.limits(call_timeout)?);
+        for value in &self.first_params {
+            options = options.first_param(&value.read("first_params", reading)?);
+        }
+        for (name, value) in &self.members {
+            let value = value.read("members", reading)?;
+            options = options.member(name, &value).context("`members`")?;
+        }
+        for (name, value) in &self.headers {
+            let value = value.read("headers", reading)?;
+            options = options.header(name, &value).context("`headers`")?;
+        }
+        if let Some(path) = self.ca_file.as_ref().filter(|_| reading == Reading::Real) {
+            let shown = || format!("`ca_file`: `{}`", path.display());
+            let pem = std::fs::read(path).with_context(shown)?;
+            options = options.ca_certificates(&pem).with_context(shown)?;
+        }
+        self.with_basic(options, reading)
+    }
+
+    fn with_basic(
+        &self,
+        options: ForwardOptions,
+        reading: Reading,
+    ) -> anyhow::Result<ForwardOptions> {
+        match (&self.basic_user, &self.basic_password) {
+            (None, None) => Ok(options),
+            (Some(user), Some(password)) => {
+                let user = user.read("basic_user", reading)?;
+                let password = password.read("basic_password", reading)?;
+                options.basic(&user, &password).context("`basic_user`")
+            }
+            _ => anyhow::bail!("`basic_user` and `basic_password` go together"),
+        }
+    }
+
+    fn limits(&self, call_timeout: Duration) -> anyhow::Result<ForwardLimits> {
+        let seconds = |number: u32| Duration::from_secs(number.into());
+        let default = ForwardLimits { timeout: call_timeout, ..ForwardLimits::default() };
+        let limits = ForwardLimits {
+            timeout: self.timeout_seconds.map_or(default.timeout, seconds),
+            connect: self.connect_timeout_seconds.map_or(default.connect, seconds),
+            result_bytes: self.max_result_bytes.map_or(default.result_bytes, |n| n as usize),
+            concurrent: self.max_concurrent.map_or(default.concurrent, usize::from),
+            ..default
+        };
+        let zero = [
+            ("timeout_seconds", limits.timeout.is_zero()),
+            ("connect_timeout_seconds", limits.connect.is_zero()),
+            ("max_result_bytes", limits.result_bytes == 0),
+            ("max_concurrent", limits.concurrent == 0),
+        ];
+        match zero.iter().find(|(_, is_zero)| *is_zero) {
+            Some((key, _)) => anyhow::bail!("`{key}` must not be 0"),
+            None => Ok(limits),
+        }
+    }
+}
+
+/// A URL without its query, where some put a key.
+pub(super) fn place_of(url: &str) -> String {
+    url.parse().map_or_else(|_| "…".to_owned(), |target: Target| target.to_string())
+}
+
+/// A value of the wrong kind is not repeated: it may be a secret.
+fn without_value(message: &str) -> String {
+    match (message.split_once("string \""), message.rsplit_once("\", expected")) {
+        (Some((before, _)), Some((_, after))) => format!("{before}a text, expected{after}"),
+        _ => message.to_owned(),
+    }
+}
+
+impl Passed {
+    fn named(&self) -> anyhow::Result<PassCaller> {
+        let header = |name: &Option<String>| {
+            name.as_deref().map(header_name).transpose().context("`pass_caller`")
+        };
+        Ok(PassCaller {
+            user_id: header(&self.user_id)?,
+            user_name: header(&self.user_name)?,
+            role: header(&self.role)?,
+        })
+    }
+}
+
+impl Mapped {
+    fn how(&self) -> anyhow::Result<UserCredential> {
+        let place = match (&self.header, self.first_param, &self.member) {
+            (Some(name), false, None) => CredentialPlace::Header(header_name(name)?),
+            (None, true, None) => CredentialPlace::FirstParam,
+            (None, false, Some(name)) => CredentialPlace::Member(name.clone()),
+            _ => anyhow::bail!("expected one of `header`, `first_param = true` and `member`"),
+        };
+        let missing = match self.missing {
+            Missing::Refuse => MissingCredential::Refuse,
+            Missing::Anonymous => MissingCredential::Anonymous,
+        };
+        Ok(UserCredential { place, prefix: self.prefix.clone(), missing })
+    }
+}

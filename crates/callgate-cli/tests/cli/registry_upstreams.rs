@@ -1,0 +1,140 @@
+//! Services that are rows of the registry, set with `callgate upstream`.
+
+use serde_json::json;
+
+use super::support::{Place, Server};
+use super::upstreams::{Service, place_with_a_method};
+
+/// The message of a call that fails.
+fn told(server: &Server) -> Option<String> {
+    let reply = server.invoke("", "item.get", &json!({"id": 7})).json();
+    reply["error"]["message"].as_str().map(ToOwned::to_owned)
+}
+
+fn set(place: &Place, service: &Service, more: &[&str]) {
+    let url = format!("url=http://{}/jsonrpc", service.address);
+    let first = r#"first_params=[{"env":"ITEMS_SECRET","prefix":"token:"}]"#;
+    let all = ["upstream", "set", "default", &url, "params=positional", first];
+    place.ok(&[&all, more].concat());
+}
+
+fn serve(place: &Place) -> Server {
+    let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.env("ITEMS_SECRET", "s3cret");
+    Server::start(command)
+}
+
+#[test]
+fn d13_an_upstream_comes_changes_and_goes_while_the_server_runs() {
+    let (first, second) = (Service::start(), Service::start());
+    let place = place_with_a_method("");
+    let server = serve(&place);
+    assert_eq!(told(&server).as_deref(), Some("Tool execution failed"));
+    set(&place, &first, &[]);
+    server.until("it is there", |server| told(server).is_none());
+    set(&place, &second, &["headers.X-Team=blue"]);
+    server.until("it is elsewhere", |server| told(server).is_none() && !second.seen().is_empty());
+    assert!(second.seen()[0].0.contains("x-team: blue"));
+    place.ok(&["upstream", "remove", "default"]);
+    server.until("it is gone", |server| told(server).is_some());
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    assert!(!log.contains("s3cret"), "{log}");
+}
+
+#[test]
+fn a_row_that_is_wrong_is_quarantined_and_the_others_serve_on() {
+    let service = Service::start();
+    let place = place_with_a_method("");
+    set(&place, &service, &[]);
+    place.sql(
+        "callgate.db",
+        r#"INSERT INTO callgate_upstreams VALUES ('odd', '{"url":1}'), ('text', 'not JSON'),
+            ('local', '{"url":"http://localhost/"}');
+           INSERT INTO rpc_methods (rpc_method, upstream, exposed) VALUES ('odd.get', 'odd', 1)"#,
+    );
+    let server = serve(&place);
+    assert_eq!(told(&server), None);
+    let odd = server.invoke("", "odd.get", &json!({}));
+    let message = odd.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("not configured as it has to be"), "{message}");
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    for said in [
+        "upstream `odd` is quarantined: expected a text",
+        "upstream `text` is quarantined: its `config` is no JSON object",
+        "upstream `local` of the registry does not count",
+    ] {
+        assert!(log.contains(said), "{said}: {log}");
+    }
+    assert!(
+        place.ok(&["upstream", "list"]).contains("quarantined: its `config` is no JSON object")
+    );
+    let listed = place.ok(&["upstream", "list", "--json"]);
+    insta::assert_snapshot!(listed.replace(&service.address.to_string(), "ADDRESS"));
+}
+
+#[test]
+fn a_name_that_the_file_has_too_is_the_files() {
+    let service = Service::start();
+    let place = place_with_a_method(&format!(
+        "[upstreams.default]\nurl = \"http://{}/\"\nparams = \"positional\"\n\
+         first_params = [\"token:s3cret\"]\n",
+        service.address
+    ));
+    let added = place.run(&["upstream", "set", "default", "url=http://localhost:1/"]);
+    assert!(added.talk().contains("the file has an upstream `default` too"), "{}", added.talk());
+    let server = serve(&place);
+    assert_eq!(told(&server), None);
+    server.signal("-TERM");
+    assert!(server.ended().1.contains("upstream `default` of the registry does not count"));
+    let listed = place.ok(&["upstream", "list", "--json"]);
+    assert!(listed.contains("the file has one of this name"), "{listed}");
+}
+
+#[test]
+fn upstreams_are_set_shown_without_secrets_and_removed() {
+    let place = place_with_a_method("");
+    let whole = json!({
+        "url": "https://example.com/rpc?key=s3cret",
+        "params": "positional",
+        "headers": {"X-Key": "s3cret", "X-Other": {"env": "OTHER"}},
+        "members": {"auth": "s3cret"},
+        "first_params": ["s3cret", {"file": "first.txt"}],
+        "basic_user": "gate",
+        "basic_password": "s3cret",
+    });
+    let set = place.run_with(&["upstream", "set", "default", "--json"], &whole.to_string());
+    assert_eq!(set.talk(), "set upstream `default`\n");
+    place.ok(&["upstream", "set", "default", "max_concurrent=5", "pass_caller.role=X-Role"]);
+    place.ok(&["upstream", "set", "default", "basic_user=", "basic_password=", "members.auth="]);
+    let shown = place.ok(&["upstream", "show", "default"]);
+    assert!(!shown.contains("s3cret"), "{shown}");
+    let removed = place.run(&["upstream", "remove", "default"]);
+    insta::assert_snapshot!(format!("{shown}{}", removed.talk()));
+}
+
+#[test]
+fn what_is_no_upstream_is_not_written() {
+    let place = place_with_a_method("[upstreams.filed]\nurl = \"http://localhost/\"\n");
+    let mut talk = String::new();
+    for arguments in [
+        &["set", "x", "urll=http://localhost/"][..],
+        &["set", "x", "url=ftp://s3cret/"],
+        &["set", "x", "params=named"],
+        &["set", "x", "http://localhost/"],
+        &["set", "x", "url=http://localhost/", "headers=s3cret"],
+        &["set", "x", "url={\"env\":\"CALLGATE_URL\"}"],
+        &["set", "x", "url=http://localhost/", "credential.header=X", "credential.member=y"],
+        &["set", "local", "url=http://localhost/"],
+        &["show", "filed"],
+        &["remove", "none"],
+    ] {
+        let ran = place.run(&[&["upstream"], arguments].concat());
+        let (code, words) = ran.failure();
+        assert_eq!(code, 1);
+        talk.push_str(&format!("{}\n{words}\n", arguments.join(" ")));
+    }
+    insta::assert_snapshot!(talk);
+    assert_eq!(place.ok(&["upstream", "list", "--json"]).lines().count(), 1);
+}
