@@ -6,14 +6,14 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use callgate::stdio::{self, StdioOptions};
-use callgate::{Caller, Callgate, Catalog, Entry, LOCAL, Local};
+use callgate::{Caller, Callgate, Catalog, Entry, LOCAL, Local, Secret};
 use callgate_registry::{Registry, StoreError, access};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{json_line, serve};
 use crate::cli::Call;
-use crate::config::{Config, Secret, TOKEN_VARIABLE};
+use crate::config::{Config, TOKEN_VARIABLE};
 use crate::errors::hinted;
 use crate::printer::Printer;
 use crate::{logging, registry};
@@ -31,7 +31,7 @@ pub(crate) async fn run(config: &Config, call: &Call, printer: &mut Printer) -> 
     // What went wrong in an upstream is only in the log.
     logging::start("error", config.log_format)?;
     let arguments = arguments(&call.arguments, config.max_body_bytes)?;
-    let registry = Registry::new(registry::open(config).await?).exposure(config.exposure);
+    let registry = serve::registry_of(config, registry::open(config).await?);
     let gateway = serve::builder(config, &registry, Local::default()).await?.build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
     let caller = caller(config, call, &registry).await?;

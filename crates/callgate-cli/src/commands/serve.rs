@@ -9,7 +9,7 @@ use callgate::http::{self, HttpOptions, ServerLimits};
 use callgate::mcp::Identify;
 use callgate::stdio::{self, StdioError, StdioOptions};
 use callgate::{BoxFuture, Builder, Caller, Callgate, Gateway, Local, Secret};
-use callgate_registry::{Registry, Token, TokenAuthenticator};
+use callgate_registry::{Registry, Store, Token, TokenAuthenticator};
 use serde_json::json;
 use tokio::io::BufReader;
 use tokio::net::TcpListener;
@@ -78,9 +78,14 @@ async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<(Registry, Lo
     if serve.demo {
         demo::prepare(&*store, &local, &config.database).await?;
     }
+    Ok((registry_of(config, store), local))
+}
+
+/// A registry to serve from, also with the upstreams that are its rows.
+pub(super) fn registry_of(config: &Config, store: Arc<dyn Store>) -> Registry {
     let registry = Registry::new(store).exposure(config.exposure);
     let maker = maker(config, &registry);
-    Ok((registry.upstreams_by(Arc::new(maker)), local))
+    registry.upstreams_by(Arc::new(maker))
 }
 
 /// What makes upstreams, of the file and of the registry.
