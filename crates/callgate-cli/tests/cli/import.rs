@@ -4,7 +4,7 @@ mod drupal;
 mod introspect;
 mod manifest;
 mod openrpc;
-mod real;
+pub(crate) mod real;
 mod running;
 
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ impl Place {
     }
 
     /// All that the registry has of methods, by id.
-    fn exported(&self) -> serde_json::Map<String, Value> {
+    pub(crate) fn exported(&self) -> serde_json::Map<String, Value> {
         let manifest: Value = serde_json::from_str(&self.ok(&["export"])).unwrap();
         let methods = manifest["methods"].as_array().unwrap().iter();
         methods.map(|it| (it["id"].as_str().unwrap().to_owned(), it.clone())).collect()

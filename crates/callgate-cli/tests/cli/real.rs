@@ -1,4 +1,128 @@
 //! Before servers that no one here wrote: they are installed and started here, on loopback.
 
+mod anvil;
 mod aria2;
+mod mock;
 pub(crate) mod servers;
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::support::{PATIENCE, Place, Server};
+use servers::Running;
+
+/// So many callers call at once while a service is killed.
+const CALLERS: usize = 4;
+
+/// What an agent may be told of a service that is gone, by the words behind "The service behind this
+/// tool".
+const GONE: [&str; 4] = [
+    "cannot be reached. Nothing was run",
+    "cannot be reached, and is not tried for some seconds. Nothing was run",
+    "ended the connection without an answer",
+    "broke off within its answer",
+];
+
+/// A directory with a registry and this configuration.
+fn place(configuration: &str) -> Place {
+    let place = Place::new();
+    place.write("callgate.toml", configuration);
+    place.ok(&["migrate"]);
+    place
+}
+
+/// `serve` without a log: nobody reads it here, and thousands of calls fail.
+fn quiet(place: &Place) -> Command {
+    let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.env("CALLGATE_LOG", "off");
+    command
+}
+
+/// Calls a tool over MCP: whether it is an error, and the text.
+fn call(server: &Server, name: &str, arguments: &Value) -> (bool, String) {
+    let params = serde_json::json!({"name": name, "arguments": arguments});
+    let call =
+        serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let reply = server.request("POST /mcp", "", &call.to_string()).json();
+    let text = reply["result"]["content"][0]["text"].as_str();
+    let text = text.unwrap_or_else(|| panic!("{reply}")).to_owned();
+    (reply["result"]["isError"] == true, text)
+}
+
+/// Kills a service under calls of several callers, and has it come back where it was. Every call has an
+/// answer: what the service says, or what became of it in words; and later calls reach the service.
+fn survives_kill_and_return(
+    server: &Server,
+    service: &mut Running,
+    name: &str,
+    arguments: &Value,
+    expected: &str,
+) {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (tell, told) = mpsc::channel::<Result<(), String>>();
+        for _ in 0..CALLERS {
+            let (tell, is_over) = (tell.clone(), &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let answer = match call(server, name, arguments) {
+                        (false, text) if text.contains(expected) => Ok(()),
+                        (_, text) => Err(text),
+                    };
+                    if tell.send(answer).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        // Ends the callers, also where something here fails.
+        let _over = OnDrop(|| is_over.store(true, Ordering::Relaxed));
+        let until = |what: &str, is_so: &dyn Fn(&Result<(), String>) -> bool| {
+            let started = Instant::now();
+            loop {
+                let answer = told.recv_timeout(PATIENCE).unwrap();
+                if let Err(text) = &answer {
+                    let words = text.strip_prefix("The service behind this tool ");
+                    let is_known = |gone: &&str| words.is_some_and(|it| it.starts_with(*gone));
+                    assert!(GONE.iter().any(|gone| is_known(&gone)), "{text}");
+                }
+                if is_so(&answer) {
+                    return;
+                }
+                assert!(started.elapsed() < PATIENCE, "never: {what}");
+            }
+        };
+        for _ in 0..CALLERS * 4 {
+            until("an answer", &|answer| answer.is_ok());
+        }
+        service.kill();
+        until("a failure", &|answer| answer.is_err());
+        until("it is left alone", &|answer| {
+            answer.as_ref().is_err_and(|text| text.contains("is not tried for some seconds"))
+        });
+        let ready = server.get("", "/readyz").json();
+        assert_eq!(ready["upstreams_down"], serde_json::json!(["service"]), "{ready}");
+        service.start_again();
+        for _ in 0..CALLERS * 4 {
+            until("an answer after its return", &|answer| answer.is_ok());
+        }
+    });
+    let ready = server.get("", "/readyz").json();
+    assert!(
+        ready.get("upstreams_down").is_none_or(|down| down == &serde_json::json!([])),
+        "{ready}"
+    );
+}
+
+/// Does something at the end of a block, whatever happens.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}

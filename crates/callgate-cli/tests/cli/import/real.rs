@@ -16,15 +16,21 @@ const DOCUMENTS: [(&str, usize, usize); 5] = [
     ("starknet-ws.json", 12, 11),
 ];
 
+/// Where the documents are, if they are here.
 #[expect(clippy::print_stdout, reason = "a test that checks nothing says so")]
-fn documents() -> Vec<(PathBuf, usize, usize)> {
+pub(crate) fn directory() -> Option<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/openrpc");
     let named = std::env::var_os("CALLGATE_OPENRPC_DOCUMENTS").map(PathBuf::from);
     let directory = named.unwrap_or_else(|| PathBuf::from(beside));
     if !directory.is_dir() {
         println!("no OpenRPC documents at {}: nothing is checked", directory.display());
-        return Vec::new();
+        return None;
     }
+    Some(directory)
+}
+
+fn documents() -> Vec<(PathBuf, usize, usize)> {
+    let Some(directory) = directory() else { return Vec::new() };
     DOCUMENTS.map(|(file, methods, refused)| (directory.join(file), methods, refused)).into()
 }
 

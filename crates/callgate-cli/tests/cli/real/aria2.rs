@@ -1,16 +1,111 @@
-//! aria2: it lists its methods without signatures, takes parameters by position, its secret first.
+//! aria2: it lists its methods without signatures, takes parameters by position, its secret first, and
+//! answers errors with HTTP 400.
 
-use super::servers;
+use serde_json::{Value, json};
+
+use super::servers::{self, SECRET};
+use super::{call, place, quiet, survives_kill_and_return};
+use crate::support::{Place, Server};
+
+fn configured(url: &str) -> Place {
+    place(&format!(
+        r#"
+        [upstreams.service]
+        url = "{url}"
+        params = "positional"
+        first_params = [{{ env = "ARIA2_SECRET", prefix = "token:" }}]
+        "#
+    ))
+}
+
+/// The program, with a secret.
+fn run(place: &Place, arguments: &[&str]) -> String {
+    let output = place.command(arguments).env("ARIA2_SECRET", SECRET).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn serve(place: &Place, secret: &str) -> Server {
+    let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.env("ARIA2_SECRET", secret);
+    Server::start(command)
+}
 
 #[test]
-fn it_starts() {
+fn its_methods_are_imported_listed_and_called() {
     let aria2 = servers::aria2();
-    let mut anvil = servers::anvil();
-    anvil.signal("-STOP");
-    anvil.kill();
-    anvil.start_again();
-    let place = crate::support::Place::new();
-    place.write("pets.json", r#"{"openrpc":"1.2.6","info":{"title":"Pets","version":"1"},"methods":[{"name":"get_pets","params":[],"result":{"name":"a","schema":{"type":"string"}}}]}"#);
-    let mock = servers::mock(&place.path("pets.json"));
-    assert_ne!(aria2.url(""), mock.url(""));
+    let place = configured(&aria2.url("/jsonrpc"));
+    let import = ["import", "introspect", "--upstream", "service", "--section", "downloads"];
+    let said = run(&place, &import);
+    let refused = "refused  system.multicall: it is about the other methods, and never a tool\n";
+    assert!(said.contains(refused), "{said}");
+    assert!(run(&place, &import).contains("nothing changed"));
+    let methods = place.exported();
+    let safety = |id: &str| methods[id]["safety"].clone();
+    assert_eq!(safety("aria2.getVersion"), "read_only");
+    assert_eq!(safety("aria2.addUri"), "destructive");
+    assert_eq!(safety("aria2.tellStatus"), "unknown", "not guessed where unsure");
+    let server = serve(&place, SECRET);
+    assert!(server.tools("").is_empty(), "nobody was granted anything");
+    place.ok(&["user", "add", "anonymous", "--role", "anonymous"]);
+    place.ok(&["grant", "--role", "anonymous", "downloads", "execute"]);
+    server.until("the tools are listed", |server| !server.tools("").is_empty());
+    let tools = server.tools("");
+    assert!(tools.len() >= 30 && tools.contains(&"aria2.addUri".to_owned()), "{tools:?}");
+    assert!(!tools.iter().any(|name| name.starts_with("system.")), "{tools:?}");
+
+    let version = server.invoke("", "aria2.getVersion", &json!({})).json();
+    assert!(version["result"]["version"].is_string(), "{version}");
+    // What it is given comes back by another call.
+    let options = json!({"params": [{"max-concurrent-downloads": "3"}]});
+    let changed = server.invoke("", "aria2.changeGlobalOption", &options).json();
+    assert_eq!(changed, json!({"result": "OK"}));
+    let (is_error, options) = call(&server, "aria2_getGlobalOption", &json!({}));
+    let options: Value = serde_json::from_str(&options).unwrap();
+    assert_eq!((is_error, &options["max-concurrent-downloads"]), (false, &json!("3")));
+    let active = server.invoke("", "aria2.tellWaiting", &json!({"params": [0, 10, ["gid"]]}));
+    assert_eq!(active.json(), json!({"result": []}));
+}
+
+#[test]
+fn d27_its_errors_reach_the_agent_with_http_400_and_without_the_secret() {
+    let aria2 = servers::aria2();
+    let place = configured(&aria2.url("/jsonrpc"));
+    run(&place, &["import", "introspect", "--upstream", "service"]);
+    let server = serve(&place, SECRET);
+    let (is_error, text) =
+        call(&server, "aria2_tellStatus", &json!({"params": ["0123456789abcdef"]}));
+    assert_eq!((is_error, text.as_str()), (true, "GID 0123456789abcdef is not found"));
+    let reply = server.invoke("", "aria2.tellStatus", &json!({"params": "all"}));
+    assert_eq!(reply.status, 400, "what is no list never leaves: {}", reply.body);
+    let stranger = serve(&place, "wr0ng");
+    let (is_error, text) = call(&stranger, "aria2_getVersion", &json!({}));
+    assert_eq!((is_error, text.as_str()), (true, "Unauthorized"));
+    stranger.signal("-TERM");
+    let (_, log) = stranger.ended();
+    assert!(!log.contains("wr0ng"), "{log}");
+}
+
+#[test]
+fn d31_it_may_be_killed_in_the_middle_of_calls_and_return() {
+    let mut aria2 = servers::aria2();
+    let place = configured(&aria2.url("/jsonrpc"));
+    run(&place, &["import", "introspect", "--upstream", "service"]);
+    let mut command = quiet(&place);
+    command.env("ARIA2_SECRET", SECRET);
+    let server = Server::start(command);
+    survives_kill_and_return(&server, &mut aria2, "aria2_getVersion", &json!({}), "version");
+}
+
+#[test]
+fn it_can_be_tried_with_nothing_configured() {
+    let aria2 = servers::aria2();
+    let place = Place::new();
+    let server = Server::start(place.command(&["try", &aria2.url("/jsonrpc"), "--json"]));
+    assert_eq!(server.start["found_by"], "system.listMethods");
+    assert!(server.start["tools"].as_u64().unwrap() >= 30, "{}", server.start);
+    // By hand, since there is no table that knows where the secret goes.
+    let secret = json!({"params": [format!("token:{SECRET}")]});
+    let version = server.invoke("", "aria2.getVersion", &secret).json();
+    assert!(version["result"]["version"].is_string(), "{version}");
 }

@@ -62,10 +62,10 @@ fn unpack(package: &str) -> PathBuf {
         let _ = std::fs::remove_dir_all(directory);
         std::fs::create_dir_all(directory).unwrap();
     }
-    let apt = Apt::with(&home, package);
-    let names = apt.needed(package).unwrap_or_else(|error| panic!("{error}"));
-    let mut download = apt.command(&["download"]);
-    run(download.args(&names).current_dir(&downloads)).unwrap_or_else(|error| panic!("{error}"));
+    let fetched = Apt::default().fetch(package, &downloads);
+    // The system's lists may be old, or not there at all.
+    let fetched = fetched.or_else(|_| Apt::with_own_lists(&home)?.fetch(package, &downloads));
+    fetched.unwrap_or_else(|error| panic!("{error}"));
     for file in std::fs::read_dir(&downloads).unwrap() {
         let mut unpack = Command::new("dpkg");
         unpack.arg("-x").arg(file.unwrap().path()).arg(&fresh);
@@ -77,17 +77,13 @@ fn unpack(package: &str) -> PathBuf {
 }
 
 /// apt, with the system's lists of packages or with its own.
+#[derive(Default)]
 struct Apt {
     options: Vec<OsString>,
 }
 
 impl Apt {
-    /// With lists that have the package.
-    fn with(home: &Path, package: &str) -> Self {
-        let system = Self { options: Vec::new() };
-        if system.needed(package).is_ok() {
-            return system;
-        }
+    fn with_own_lists(home: &Path) -> Result<Self, String> {
         let lists = home.join("lists");
         std::fs::create_dir_all(lists.join("partial")).unwrap();
         let mut option = OsString::from("Dir::State::lists=");
@@ -95,23 +91,25 @@ impl Apt {
         // Another user could not write there.
         let root = OsString::from("APT::Sandbox::User=root");
         let own = Self { options: vec!["-o".into(), option, "-o".into(), root] };
-        run(&mut own.command(&["update"])).unwrap_or_else(|error| panic!("{error}"));
-        own
+        run(&mut own.command(&["update"]))?;
+        Ok(own)
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("apt-get");
-        command.arg("--quiet").args(&self.options).args(arguments);
+        // The system's cache stays as it is.
+        command.args(["--quiet", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="]);
+        command.args(&self.options).args(arguments);
         command
     }
 
-    /// The package, and what it needs and the system has not.
-    fn needed(&self, package: &str) -> Result<Vec<String>, String> {
+    /// Gets the package, and what it needs and the system has not.
+    fn fetch(&self, package: &str, into: &Path) -> Result<(), String> {
         let simulate = ["install", "--simulate", "--no-install-recommends", package];
         let output = run(&mut self.command(&simulate))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let names = text.lines().filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next());
-        Ok(names.map(ToOwned::to_owned).collect())
+        run(self.command(&["download"]).args(names).current_dir(into)).map(drop)
     }
 }
 

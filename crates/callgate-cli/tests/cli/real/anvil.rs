@@ -1,0 +1,74 @@
+//! anvil: a node of Ethereum, whose methods are in an OpenRPC document of others.
+
+use serde_json::json;
+
+use super::servers::{self, Running};
+use super::{call, place, quiet, survives_kill_and_return};
+use crate::import::real::directory;
+use crate::support::{Place, Server};
+
+/// A registry with the methods of the document; `None` where it is not here.
+fn imported(anvil: &Running, more: &str) -> Option<Place> {
+    let document = directory()?.join("ethereum-execution-apis.json");
+    let place = place(&format!("[upstreams.service]\nurl = \"{}\"\n{more}", anvil.url("/")));
+    let document = document.display().to_string();
+    let said = place.ok(&["import", "openrpc", &document, "--upstream", "service"]);
+    assert!(said.contains("86 added"), "{said}");
+    Some(place)
+}
+
+#[test]
+fn its_methods_are_imported_listed_and_called() {
+    let anvil = servers::anvil();
+    let Some(place) = imported(&anvil, "") else { return };
+    let server = place.serve(&[]);
+    let all = server.get("", "/mcp/tools/list").json();
+    assert_eq!(all["tools"].as_array().unwrap().len(), 50, "the first page");
+    assert_eq!(server.start["tools"], 86);
+    assert_eq!(call(&server, "eth_chainId", &json!({})), (false, "0x7a69".to_owned()));
+    // D3: clients refuse the document's own name, `Hydrated transactions`.
+    let block = json!({"Block": "latest", "Hydrated_transactions": false});
+    let reply = server.invoke("", "eth_getBlockByNumber", &block).json();
+    assert_eq!(reply["result"]["number"], "0x0", "{reply}");
+    let accounts = server.invoke("", "eth_accounts", &json!({})).json();
+    assert_eq!(accounts["result"].as_array().unwrap().len(), 10, "{accounts}");
+}
+
+#[test]
+fn d27_its_errors_reach_the_agent() {
+    let anvil = servers::anvil();
+    let Some(place) = imported(&anvil, "") else { return };
+    let server = place.serve(&[]);
+    let (is_error, text) = call(&server, "debug_getBadBlocks", &json!({}));
+    assert!(is_error && text.contains("Method not found"), "{text}");
+    let (is_error, text) = call(&server, "eth_sendRawTransaction", &json!({"Transaction": "0x00"}));
+    assert!(is_error && text.contains("(code -32"), "{text}");
+    let wrong = server.invoke("", "eth_sendRawTransaction", &json!({"Transaction": "zero"}));
+    assert_eq!(wrong.status, 400, "what the schema refuses never leaves: {}", wrong.body);
+}
+
+#[test]
+fn a_call_that_it_does_not_answer_ends_in_time() {
+    let anvil = servers::anvil();
+    let Some(place) = imported(&anvil, "timeout_seconds = 1\n") else { return };
+    let server = place.serve(&[]);
+    anvil.signal("-STOP");
+    let (is_error, text) = call(&server, "eth_chainId", &json!({}));
+    let words = "The service behind this tool did not answer within 1s. It only reads, so it can be \
+                 tried again. (error id mcp_";
+    assert!(is_error && text.starts_with(words), "{text}");
+    anvil.signal("-CONT");
+    server
+        .until("it answers again", |server| call(server, "eth_chainId", &json!({})).1 == "0x7a69");
+    assert!(
+        server.get("", "/readyz").json()["upstreams_down"].as_array().is_none_or(Vec::is_empty)
+    );
+}
+
+#[test]
+fn d31_it_may_be_killed_in_the_middle_of_calls_and_return() {
+    let mut anvil = servers::anvil();
+    let Some(place) = imported(&anvil, "") else { return };
+    let server = Server::start(quiet(&place));
+    survives_kill_and_return(&server, &mut anvil, "eth_chainId", &json!({}), "0x7a69");
+}

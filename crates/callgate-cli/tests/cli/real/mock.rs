@@ -1,0 +1,61 @@
+//! `@open-rpc/mock-server`: it has a document, answers `rpc.discover` with it, and calls with the
+//! document's examples.
+
+use serde_json::{Value, json};
+
+use super::servers::{self, Running};
+use super::{call, place};
+use crate::support::{Place, Server};
+
+fn document() -> Value {
+    let id = json!({"name": "id", "required": true, "schema": {"$ref": "#/components/schemas/Id"}});
+    let pet = json!({"name": "pet", "schema": {"type": "string"}});
+    let seven = json!({"name": "seven", "params": [{"name": "id", "value": 7}], "result": {"name": "pet", "value": "Rex"}});
+    json!({
+        "openrpc": "1.2.6",
+        "info": {"title": "Pets", "version": "1"},
+        "methods": [
+            {"name": "get_pet", "summary": "One pet.", "params": [id], "result": pet, "examples": [seven]},
+            {"name": "remove_pet", "params": [id], "result": pet, "examples": [seven]},
+        ],
+        "components": {"schemas": {"Id": {"type": "integer", "minimum": 1}}},
+    })
+}
+
+fn mock(place: &Place) -> Running {
+    place.write("pets.json", &document().to_string());
+    servers::mock(&place.path("pets.json"))
+}
+
+#[test]
+fn what_it_discovers_is_imported_listed_and_called() {
+    let files = Place::new();
+    let mock = mock(&files);
+    let place = place(&format!("[upstreams.service]\nurl = \"{}\"\n", mock.url("/")));
+    let said = place.ok(&["import", "openrpc", "--upstream", "service"]);
+    assert!(said.contains("2 added"), "{said}");
+    let server = place.serve(&[]);
+    assert_eq!(server.tools(""), ["get_pet", "remove_pet"]);
+    assert_eq!(call(&server, "get_pet", &json!({"id": 7})), (false, "Rex".to_owned()));
+    let wrong = r#"{"jsonrpc":"2.0","id":1,"method":"get_pet","params":{"id":"x"}}"#;
+    let ours = server.request("POST /jsonrpc", "", wrong).json();
+    assert_eq!(ours["error"]["code"], -32602);
+    // What passes here, and the service refuses, comes back as its own words.
+    place.ok(&["method", "edit", "get_pet", "--input-schema", r#"{"properties":{"id":{}}}"#]);
+    server.until("the service is asked", |server| {
+        server.request("POST /jsonrpc", "", wrong).json()["error"]["message"] == "Invalid params"
+    });
+    let theirs = server.request("POST /jsonrpc", "", wrong).json();
+    assert_eq!(theirs["error"]["code"], -32602);
+    assert_eq!(theirs["error"]["data"][0]["name"], "ParameterValidationError", "{theirs}");
+}
+
+#[test]
+fn it_can_be_tried_with_nothing_configured() {
+    let place = Place::new();
+    let mock = mock(&place);
+    let server = Server::start(place.command(&["try", &mock.url("/"), "--json"]));
+    assert_eq!(server.start["found_by"], "rpc.discover");
+    assert_eq!(call(&server, "get_pet", &json!({"id": 7})), (false, "Rex".to_owned()));
+    assert_eq!(server.invoke("", "get_pet", &json!({"id": 0})).status, 400);
+}
