@@ -8,6 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand};
 
+use crate::import::openrpc::{Reference, reference};
 use crate::import::{Needed, Selection, ServiceOptions};
 
 /// Turns the JSON-RPC methods that an application already has into MCP tools, and lets each caller
@@ -299,7 +300,8 @@ pub(crate) enum Import {
     /// From an OpenRPC document, of any version
     ///
     /// A service is asked for `rpc.discover`, and for what is at its URL. Nothing outside of the document
-    /// is read. Deprecated methods and those without a result are imported, but are not tools.
+    /// is read but what `--reference` names. Deprecated methods and those without a result are imported,
+    /// but are not tools.
     Openrpc {
         /// A file, or the URL of a service or of a document; by default where the upstream is
         #[arg(value_name = "FILE|URL")]
@@ -307,6 +309,9 @@ pub(crate) enum Import {
         /// Also promise what results look like; they are checked then
         #[arg(long)]
         output_schemas: bool,
+        /// A file for what `$ref`s of the document call `NAME`, such as `./types.json`; may repeat
+        #[arg(long = "reference", value_name = "NAME=FILE", value_parser = reference)]
+        references: Vec<Reference>,
         #[command(flatten)]
         service: ServiceOptions,
         #[command(flatten)]

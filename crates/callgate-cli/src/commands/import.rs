@@ -10,7 +10,7 @@ use callgate_registry::DEFAULT_UPSTREAM;
 use crate::cli::{Import, ImportOptions};
 use crate::config::Config;
 use crate::errors::hinted;
-use crate::import::openrpc::{Reading, Way};
+use crate::import::openrpc::{Foreign, Reading, Way};
 use crate::import::{self, Options, Service, Source, Tried};
 use crate::printer::Printer;
 use crate::registry;
@@ -29,8 +29,11 @@ pub(crate) async fn run(
 pub(crate) async fn read_source(config: &Config, import: &Import) -> anyhow::Result<Source> {
     let upstream = || upstream(import.options());
     match import {
-        Import::Openrpc { source, output_schemas, service, .. } => {
-            let reading = Reading { upstream: upstream()?, output_schemas: *output_schemas };
+        Import::Openrpc { source, output_schemas, references, service, .. } => {
+            let foreign: Vec<Foreign> =
+                references.iter().map(Foreign::read).collect::<anyhow::Result<_>>()?;
+            let (upstream, output_schemas) = (upstream()?, *output_schemas);
+            let reading = Reading { upstream, output_schemas, foreign: &foreign };
             if let Some(file) = source.as_deref().filter(|source| !is_url(source)) {
                 let file = Path::new(file);
                 return import::openrpc::read(&import::read(file)?, reading)

@@ -81,7 +81,7 @@ pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> 
 /// Finds out how a service says what it has.
 async fn find(config: &Config, given: &Try, target: Target) -> anyhow::Result<Found> {
     let (upstream, mut tried) = (DEFAULT_UPSTREAM, Tried::default());
-    let reading = Reading { upstream, output_schemas: false };
+    let reading = Reading { upstream, output_schemas: false, foreign: &[] };
     let service = Service::unknown(config, target, &given.service)?;
     if let Some(document) = Way::Discover.document(&service, &mut tried).await {
         let source = import::openrpc::read(&document, reading)?;

@@ -1,9 +1,10 @@
 //! Methods from an OpenRPC document.
 //!
 //! Every version is read alike; what matters here has not changed between them. Nothing outside of
-//! the document is ever read: a method that refers there is refused.
+//! the document is read, unless somebody names a file for it: a method that refers there is refused.
 
 mod document;
+mod foreign;
 mod method;
 mod references;
 mod schema;
@@ -19,6 +20,7 @@ use method::Reader;
 use references::References;
 
 pub(crate) use document::{Way, document};
+pub(crate) use foreign::{Foreign, Reference, reference};
 
 /// How to read a document.
 #[derive(Debug, Clone, Copy)]
@@ -27,12 +29,15 @@ pub(crate) struct Reading<'a> {
     pub(crate) upstream: &'a str,
     /// Whether to promise what results look like.
     pub(crate) output_schemas: bool,
+    /// Files for what is outside of it.
+    pub(crate) foreign: &'a [Foreign],
 }
 
 /// Reads a document.
 pub(crate) fn read(text: &str, reading: Reading<'_>) -> anyhow::Result<Source> {
     let text = text.trim_start_matches('\u{feff}');
-    let document: Value = serde_json::from_str(text).context("the document is not JSON")?;
+    let mut document: Value = serde_json::from_str(text).context("the document is not JSON")?;
+    let idle = foreign::embed(&mut document, reading.foreign);
     let Some(version) = document.get("openrpc").and_then(Value::as_str) else {
         return Err(hinted(
             "the document has no `openrpc` with a version",
@@ -57,6 +62,8 @@ pub(crate) fn read(text: &str, reading: Reading<'_>) -> anyhow::Result<Source> {
         ..Source::default()
     };
     source.notes.extend(servers(&document));
+    let note = |name: &str| format!("note: no `$ref` is to `{name}`, which `--reference` names");
+    source.notes.extend(idle.into_iter().map(note));
     let reader = Reader { references: References::new(&document), reading };
     for (number, method) in methods.iter().enumerate() {
         match reader.read(method) {

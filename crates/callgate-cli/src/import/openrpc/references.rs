@@ -9,7 +9,10 @@ const MAX_CHAIN: usize = 32;
 /// Why a reference cannot be followed.
 #[derive(Debug, Error)]
 pub(super) enum ReferenceError {
-    #[error("`$ref` to `{0}`, which is outside of the document and is not read")]
+    #[error(
+        "`$ref` to `{0}`, which is outside of the document and is not read; `--reference` names a file \
+         for it"
+    )]
     Foreign(String),
     #[error("`$ref` to `{0}`, which leads nowhere")]
     Nowhere(String),

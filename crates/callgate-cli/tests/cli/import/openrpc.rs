@@ -281,3 +281,48 @@ fn what_is_wrong_is_told_with_its_place_and_nothing_is_written() {
     insta::assert_snapshot!(place.import(&document(&all), &[]));
     assert!(place.exported().is_empty());
 }
+
+#[test]
+fn a_file_may_be_named_for_what_is_outside_of_the_document() {
+    let place = registry();
+    let to = |reference: &str| json!([{"name": "a", "schema": {"$ref": reference}}]);
+    let method = |name: &str, params: Value| json!({"name": name, "params": params, "result": {"name": "r"}});
+    let all = document(&json!([
+        method("file", to("types.json#/components/schemas/Pair")),
+        method("dotted", to("./types.json#/Plain")),
+        method("host", to("http://127.0.0.1:1/own.json")),
+        method("own", to("types.json#/Own")),
+        method("nowhere", to("types.json#/None")),
+        method("other", to("others.json#/Plain")),
+    ]));
+    let types = json!({
+        "Plain": {"type": "string"},
+        "components": {"schemas": {"Pair": {"items": [{"$ref": "#/Plain"}, {"$ref": "./own.json#/x"}]}}},
+        "Own": {"definitions": {"y": {"type": "null"}}, "properties": {"y": {"$ref": "#/definitions/y"}}},
+    });
+    place.write("types.json", &types.to_string());
+    place
+        .write("own.json", r#"{"type": "integer", "x": {"const": {"$ref": "types.json#/Plain"}}}"#);
+    let mut arguments = vec!["--reference", "types.json=types.json"];
+    for name in ["own.json=own.json", "http://127.0.0.1:1/own.json=own.json", "idle.json=own.json"]
+    {
+        arguments.extend(["--reference", name]);
+    }
+    let ran = place.try_import(&all, &arguments);
+    insta::assert_snapshot!(ran.data(), @"
+    refused  nowhere: params[0].schema: `$ref` to `#/x-callgate-references/types.json/None`, which leads nowhere
+    refused  other: params[0].schema: `$ref` to `others.json#/Plain`, which is outside of the document and is not read; `--reference` names a file for it
+    4 added, 0 changed, 0 removed, 0 hidden, 0 kept, 2 refused, 0 unchanged
+    ");
+    assert!(ran.talk().contains("note: no `$ref` is to `idle.json`"), "{}", ran.talk());
+    let a = |id: &str| place.exported()[id]["input_schema"]["properties"]["a"].clone();
+    let data = json!({"const": {"$ref": "types.json#/Plain"}});
+    assert_eq!(a("file")["prefixItems"], json!([{"type": "string"}, data]));
+    assert_eq!(a("dotted"), json!({"type": "string"}));
+    assert_eq!(a("host")["type"], "integer");
+    assert_eq!(a("own")["properties"]["y"], json!({"type": "null"}));
+    place.write("types.json", "{");
+    let wrong = place.run(&["import", "openrpc", "openrpc.json", "--reference", "a=types.json"]);
+    let talk = wrong.failure().1;
+    assert!(talk.starts_with("callgate: `--reference`: `types.json` is not JSON: "), "{talk}");
+}

@@ -88,3 +88,20 @@ fn d40_every_valid_method_of_real_documents_is_imported_and_survives_a_round_tri
         assert_eq!(other.exported(), imported, "{file}");
     }
 }
+
+#[test]
+fn every_method_is_imported_with_the_file_that_others_refer_to() {
+    let Some(directory) = directory() else { return };
+    let file = |name: &str| directory.join(name).display().to_string();
+    let reference = format!("./api/starknet_api_openrpc.json={}", file("starknet-api.json"));
+    for (name, methods) in [("starknet-wallet.json", 16), ("starknet-ws.json", 12)] {
+        let place = registry();
+        let said = place.ok(&["import", "openrpc", &file(name), "--reference", &reference]);
+        assert!(said.contains(&format!("{methods} added")) && said.contains("0 refused"), "{said}");
+        for (id, method) in &place.exported() {
+            let schema = &method["input_schema"];
+            assert!(jsonschema::draft202012::new(schema).is_ok(), "{id}");
+            assert!(!schema.to_string().contains("x-callgate"), "{id}: {schema}");
+        }
+    }
+}
