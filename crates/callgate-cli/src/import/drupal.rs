@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use callgate::ParamStyle;
-use callgate::forward::Target;
+use callgate::forward::{AskError, Target};
+use callgate_registry::MethodRow;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -72,10 +73,7 @@ pub(crate) async fn ask(service: &Service, tried: &mut Tried) -> anyhow::Result<
     }
 }
 
-async fn page(
-    service: &Service,
-    path: &str,
-) -> anyhow::Result<Result<String, callgate::forward::AskError>> {
+async fn page(service: &Service, path: &str) -> anyhow::Result<Result<String, AskError>> {
     let path = format!("{}{path}", base(service.target()));
     Ok(service.at(&path)?.get().await)
 }
@@ -168,13 +166,14 @@ fn style<'a>(names: impl IntoIterator<Item = &'a String>) -> ParamStyle {
 
 /// A proposal with what both have.
 fn proposed(id: &str, description: Option<&str>) -> Proposal {
-    let mut proposal = Proposal::default();
     let guess = super::safety::guess(id, description.unwrap_or_default());
-    proposal.row.rpc_method = id.to_owned();
-    proposal.row.description = description.map(ToOwned::to_owned);
-    proposal.row.safety = guess.map(|safety| safety.as_str().to_owned());
-    proposal.safety_is_guess = guess.is_some();
-    proposal
+    let row = MethodRow {
+        rpc_method: id.to_owned(),
+        description: description.map(ToOwned::to_owned),
+        safety: guess.map(|safety| safety.as_str().to_owned()),
+        ..MethodRow::default()
+    };
+    Proposal { row, safety_is_guess: guess.is_some(), ..Proposal::default() }
 }
 
 /// A text that says something.

@@ -88,11 +88,10 @@ async fn names(service: &Service, tried: &mut Tried) -> anyhow::Result<Option<Ve
 async fn describe(service: &Service, names: Vec<String>) -> anyhow::Result<Vec<Listed>> {
     let has = |method: &str| names.iter().any(|name| name == method);
     // Some list none of what begins with `system.`, and have it all the same.
-    let (signatures, helps) = match has(LIST) {
-        true => (has(SIGNATURE), has(HELP)),
-        false => {
-            (answers(service, SIGNATURE, &names).await?, answers(service, HELP, &names).await?)
-        }
+    let (signatures, helps) = if has(LIST) {
+        (has(SIGNATURE), has(HELP))
+    } else {
+        (answers(service, SIGNATURE, &names).await?, answers(service, HELP, &names).await?)
     };
     let mut all = Vec::with_capacity(names.len());
     for name in names {

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use callgate::ParamStyle;
 use callgate::forward::{AskError, Forward, ForwardLimits, ForwardOptions, Outcome, Target};
 use clap::Args;
 use serde_json::value::{RawValue, to_raw_value};
@@ -28,6 +29,10 @@ pub(crate) struct ServiceOptions {
     /// A header for the service, and the file that has its value; may repeat
     #[arg(long, value_name = "NAME=FILE", value_parser = name_and_place)]
     header_file: Vec<(String, String)>,
+    /// A variable of the environment that has a parameter for the service, before all others, such as
+    /// `token:…` of aria2; may repeat. Parameters go by position then
+    #[arg(long, value_name = "VARIABLE")]
+    first_param_env: Vec<String>,
     /// A file, in PEM, with certificates of authorities to trust beside those of the system
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
@@ -52,6 +57,10 @@ impl ServiceOptions {
             let value = secret_in_file("--header-file", file.as_ref())?;
             options = options.header(name, &value).context("`--header-file`")?;
         }
+        for variable in &self.first_param_env {
+            let value = secret_in_variable("--first-param-env", variable)?;
+            options = options.params(ParamStyle::Positional).first_param(&json!(value));
+        }
         if let Some(path) = &self.ca_file {
             let shown = || format!("`--ca-file`: `{}`", path.display());
             let pem = std::fs::read(path).with_context(shown)?;
@@ -71,8 +80,17 @@ impl ServiceOptions {
         let headers: Vec<String> = headers.chain(self.header_file.iter().map(by("file"))).collect();
         let headers =
             (!headers.is_empty()).then(|| format!("headers = {{ {} }}", headers.join(", ")));
+        let first =
+            self.first_param_env.iter().map(|variable| format!("{{ env = {} }}", json!(variable)));
+        let first: Vec<String> = first.collect();
+        let first = (!first.is_empty()).then(|| {
+            [
+                r#"params = "positional""#.to_owned(),
+                format!("first_params = [{}]", first.join(", ")),
+            ]
+        });
         let ca_file = self.ca_file.as_ref().map(|path| format!("ca_file = {}", json!(path)));
-        headers.into_iter().chain(ca_file).collect()
+        headers.into_iter().chain(first.into_iter().flatten()).chain(ca_file).collect()
     }
 }
 
@@ -194,8 +212,10 @@ fn suggestion(upstream: &str, target: &Target, given: &ServiceOptions) -> Vec<St
         other => json!(other).to_string(),
     };
     let head = "note: for calls to reach the service, callgate.toml needs".to_owned();
-    let table =
-        [head, format!("[upstreams.{name}]"), format!("url = {}", json!(target.to_string()))];
+    // Where some put a key, which is not shown.
+    let query = if target.has_query() { "  # and what follows `?`" } else { "" };
+    let url = format!("url = {}{query}", json!(target.to_string()));
+    let table = [head, format!("[upstreams.{name}]"), url];
     table.into_iter().chain(given.table()).collect()
 }
 
@@ -227,7 +247,7 @@ impl Tried {
 
     /// All of it, and what to do.
     pub(crate) fn into_error(self, problem: &str, hint: &str) -> anyhow::Error {
-        let all: String = self.all.iter().map(|line| format!("\n  {line}")).collect();
+        let problem = [&[problem.to_owned()][..], &self.all].concat().join("\n  ");
         let hint = match self {
             Self { is_over: true, .. } => "is it running, and is that its URL?",
             Self { is_refused: true, .. } => {
@@ -236,7 +256,7 @@ impl Tried {
             }
             _ => hint,
         };
-        hinted(format!("{problem}{all}"), hint)
+        hinted(problem, hint)
     }
 }
 

@@ -88,7 +88,7 @@ fn survives_kill_and_return(
                 if let Err(text) = &answer {
                     let words = text.strip_prefix("The service behind this tool ");
                     let is_known = |gone: &&str| words.is_some_and(|it| it.starts_with(*gone));
-                    assert!(GONE.iter().any(|gone| is_known(&gone)), "{text}");
+                    assert!(GONE.iter().any(is_known), "{text}");
                 }
                 if is_so(&answer) {
                     return;

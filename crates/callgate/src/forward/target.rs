@@ -78,6 +78,11 @@ impl Target {
         self.uri().path()
     }
 
+    /// Whether there is a `?` with something behind it, where some put a key.
+    pub fn has_query(&self) -> bool {
+        self.uri().query().is_some_and(|query| !query.is_empty())
+    }
+
     /// Another path, and perhaps a query, on the same server.
     pub fn with_path(&self, path: &str) -> Result<Self, TargetError> {
         if !path.starts_with('/') {
@@ -171,6 +176,7 @@ mod tests {
         for (target, path) in [("http://localhost:1/rpc?x=1", "/rpc"), ("unix:/run/a.sock", "/")] {
             let target: Target = target.parse().unwrap();
             assert_eq!(target.path(), path);
+            assert_eq!(target.has_query(), target.socket().is_none());
             let other = target.with_path("/a/b?cursor=NTA%3D").unwrap();
             assert_eq!(other.uri().path_and_query().unwrap(), "/a/b?cursor=NTA%3D");
             assert_eq!(other.uri().authority(), target.uri().authority());

@@ -93,6 +93,19 @@ fn headers_come_from_variables_and_files() {
     assert!(head.contains("authorization: bearer s3cret\r\nx-team: blue"), "{head}");
     let table = r#"headers = { "Authorization" = { env = "PETS_TOKEN" }, "X-Team" = { file = "team.txt" } }"#;
     assert!(talk.contains(table) && !talk.contains("s3cret"), "{talk}");
+    let url = service.url("/rpc?key=s3cret");
+    let first =
+        ["import", "openrpc", &url, "--upstream", "the pets", "--first-param-env", "PETS_TOKEN"];
+    let output = place.command(&first).env("PETS_TOKEN", "s3cret").output().unwrap();
+    let talk = service.hide(&String::from_utf8(output.stderr).unwrap());
+    assert_eq!(service.asked()[1].body["params"], json!(["s3cret"]));
+    let table = r#"
+[upstreams."the pets"]
+url = "http://127.0.0.1:[port]/rpc"  # and what follows `?`
+params = "positional"
+first_params = [{ env = "PETS_TOKEN" }]
+"#;
+    assert!(talk.contains(table) && !talk.contains("s3cret"), "{talk}");
     let (code, talk) = place.run(&[&arguments[..], &headers].concat()).failure();
     assert_eq!((code, talk.as_str()), (1, "callgate: `--header-env`: `PETS_TOKEN` is not set\n"));
 }

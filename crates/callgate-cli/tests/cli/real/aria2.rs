@@ -101,11 +101,12 @@ fn d31_it_may_be_killed_in_the_middle_of_calls_and_return() {
 fn it_can_be_tried_with_nothing_configured() {
     let aria2 = servers::aria2();
     let place = Place::new();
-    let server = Server::start(place.command(&["try", &aria2.url("/jsonrpc"), "--json"]));
+    let url = aria2.url("/jsonrpc");
+    let mut command = place.command(&["try", &url, "--json", "--first-param-env", "ARIA2_TOKEN"]);
+    command.env("ARIA2_TOKEN", format!("token:{SECRET}"));
+    let server = Server::start(command);
     assert_eq!(server.start["found_by"], "system.listMethods");
     assert!(server.start["tools"].as_u64().unwrap() >= 30, "{}", server.start);
-    // By hand, since there is no table that knows where the secret goes.
-    let secret = json!({"params": [format!("token:{SECRET}")]});
-    let version = server.invoke("", "aria2.getVersion", &secret).json();
+    let version = server.invoke("", "aria2.getVersion", &json!({})).json();
     assert!(version["result"]["version"].is_string(), "{version}");
 }

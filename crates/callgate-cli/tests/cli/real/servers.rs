@@ -132,7 +132,8 @@ pub(crate) fn anvil() -> Running {
         let mut all = std::fs::read_dir(packages).unwrap().map(|entry| entry.unwrap().path());
         let binary =
             all.find_map(|package| Some(package.join("bin/anvil")).filter(|it| it.exists()));
-        let mut command = Command::new(binary.expect("anvil has no binary for this system"));
+        let Some(binary) = binary else { panic!("anvil has no binary for this system") };
+        let mut command = Command::new(binary);
         command.args(["--host", "127.0.0.1", "--silent", "--port", &port.to_string()]);
         command
     })
