@@ -80,6 +80,11 @@ pub(crate) const KEYS: &[Key] = &[
         meaning: "how large a request's body may be",
     },
     Key {
+        name: "max_in_flight_bytes",
+        default: "268435456",
+        meaning: "how many bytes the results of all calls may have together, from when they are read until the replies are sent; results up to 64 KiB are not counted",
+    },
+    Key {
         name: "max_connections",
         default: "1024",
         meaning: "how many connections are served at once; more wait",
@@ -181,6 +186,7 @@ pub(crate) struct Config {
     pub(crate) raw_request: bool,
     pub(crate) exposure: Exposure,
     pub(crate) max_body_bytes: usize,
+    pub(crate) max_in_flight_bytes: usize,
     pub(crate) max_connections: usize,
     pub(crate) call_timeout: Duration,
     pub(crate) shutdown_timeout: Duration,
@@ -253,6 +259,7 @@ impl Config {
                 _ => return Err(values.get("exposure").wrong("`all` or `marked`")),
             },
             max_body_bytes: values.get("max_body_bytes").number(1..=1 << 30)?,
+            max_in_flight_bytes: values.get("max_in_flight_bytes").number(1..=1 << 40)?,
             max_connections: values.get("max_connections").number(1..=1 << 20)?,
             call_timeout: values.get("call_timeout_seconds").seconds()?,
             shutdown_timeout: values.get("shutdown_timeout_seconds").seconds()?,

@@ -187,6 +187,19 @@ impl ToolContent {
         self
     }
 
+    /// About how much memory the pieces have.
+    pub(crate) fn len(&self) -> usize {
+        let lengths = self.content.iter().map(|content| match content {
+            Content::Text { text } => text.len(),
+            Content::Image { data, .. } | Content::Audio { data, .. } => data.len(),
+            Content::Resource { resource } => match &resource.body {
+                ResourceBody::Text(text) | ResourceBody::Blob(text) => text.len(),
+            },
+            Content::ResourceLink { uri, .. } => uri.len(),
+        });
+        lengths.sum()
+    }
+
     /// The words in it.
     pub(crate) fn words(&self) -> String {
         let texts = self.content.iter().filter_map(|content| match content {

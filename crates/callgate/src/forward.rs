@@ -202,27 +202,34 @@ impl Forward {
             Err(failure) if failure.found_no_connection() => attempt.failed(),
             _ => attempt.reached(),
         }
-        answered.map_err(SendFailure::into_failure)?.read(&id)
+        let whole = answered.map_err(SendFailure::into_failure)?;
+        // Where it was not counted as it came.
+        call.hold.at_least(whole.body.len())?;
+        whole.read(&id)
     }
 
     /// Sends a request, and once more where that is safe (D31).
     async fn send(&self, call: &Call<'_>, request: Request<'_>) -> Answered {
-        match self.send_once(request.clone()).await {
+        match self.send_once(call, request.clone()).await {
             Err(failure) if failure.may_be_sent_again(call.safety) => {
                 tracing::debug!(upstream = self.name, call = call.id, "sent once more");
                 self.stats.count_retry();
                 if failure.found_no_connection() {
                     tokio::time::sleep(RETRY_PAUSE).await;
                 }
-                self.send_once(request).await
+                self.send_once(call, request).await
             }
             first => first,
         }
     }
 
-    async fn send_once(&self, Request { id, headers, body }: Request<'_>) -> Answered {
+    async fn send_once(&self, call: &Call<'_>, request: Request<'_>) -> Answered {
+        let Request { id, headers, body } = request;
         match &self.wire {
-            Wire::Http(client) => client.ask(headers, body, self.options.limits.result_bytes).await,
+            Wire::Http(client) => {
+                let limit = self.options.limits.result_bytes;
+                client.ask(headers, body, limit, call.hold).await
+            }
             Wire::WebSocket(socket) => socket.ask(id.into(), body).await,
         }
     }

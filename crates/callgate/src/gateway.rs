@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use crate::access::Caller;
 use crate::arguments::{ArgumentsError, CallPlans, ParamStyle};
+use crate::budget::{Budget, Hold, OverBudget};
 use crate::catalog::{Catalog, Entry};
 use crate::client::Client;
 use crate::jsonrpc::RpcError;
@@ -62,6 +63,7 @@ pub struct Gateway {
     documents: Documents,
     call_timeout: Duration,
     call_ids: CallIds,
+    budget: Arc<Budget>,
     /// Raised when the tools of a caller may have changed.
     changes: watch::Sender<u64>,
 }
@@ -162,6 +164,7 @@ pub(crate) struct FoundCall<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) client: &'a Client,
     pub(crate) arguments: Option<&'a RawValue>,
+    pub(crate) hold: &'a Hold,
     /// How long it may take.
     pub(crate) limit: Duration,
 }
@@ -189,6 +192,7 @@ impl Gateway {
             documents: Documents::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
             call_ids: CallIds::default(),
+            budget: Arc::default(),
             changes: watch::Sender::new(0),
         }
     }
@@ -198,6 +202,25 @@ impl Gateway {
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = timeout;
         self
+    }
+
+    /// Sets how many bytes the results of all calls may have together, from when they are read until the
+    /// replies are sent.
+    #[must_use]
+    pub fn max_in_flight_bytes(mut self, bytes: usize) -> Self {
+        self.budget = Arc::new(Budget::new(bytes));
+        self
+    }
+
+    /// How many bytes results have together just now, and how many they may have. Those up to 64 KiB are
+    /// not counted.
+    pub fn in_flight_bytes(&self) -> (usize, usize) {
+        (self.budget.used(), self.budget.limit())
+    }
+
+    /// For the result of a call, to be kept until the reply is sent.
+    pub(crate) fn hold(&self) -> Hold {
+        self.budget.hold()
     }
 
     /// Puts other upstreams in force beside those that it was made with, which count where both have a
@@ -345,10 +368,20 @@ impl Gateway {
         caller: &Caller,
         request: CallRequest<'_>,
     ) -> Result<Box<RawValue>, CallError> {
-        let found = self.find(caller, ToolRef::Id(request.id), request.read_only)?;
-        let client = &Client::default();
+        self.call_holding(caller, request, &self.hold()).await
+    }
+
+    /// The same, with the result counted for as long as the caller says.
+    pub(crate) async fn call_holding(
+        &self,
+        caller: &Caller,
+        request: CallRequest<'_>,
+        hold: &Hold,
+    ) -> Result<Box<RawValue>, CallError> {
+        let found = &self.find(caller, ToolRef::Id(request.id), request.read_only)?;
+        let (client, limit) = (&Client::default(), self.call_timeout);
         let CallRequest { arguments, .. } = request;
-        let call = FoundCall { found: &found, caller, client, arguments, limit: self.call_timeout };
+        let call = FoundCall { found, caller, client, arguments, hold, limit };
         match self.call_found(call).await? {
             Returned::Json(json) => Ok(json),
             Returned::Content(content) if content.is_error => {
@@ -397,7 +430,7 @@ impl Gateway {
         call: FoundCall<'_>,
         call_id: &str,
     ) -> Result<Returned, RunError> {
-        let FoundCall { found, caller, client, arguments, limit } = call;
+        let FoundCall { found, caller, client, arguments, hold, limit } = call;
         let upstream = self.upstream(entry.upstream());
         let usual = upstream.as_ref().map_or(ParamStyle::Named, Upstream::param_style);
         let style = entry.param_style.unwrap_or(usual);
@@ -410,10 +443,19 @@ impl Gateway {
             UpstreamError::failed(format!("upstream `{}` is not configured", entry.upstream()))
         })?;
         let (method, safety) = (entry.id().as_str(), entry.safety());
-        let call = Call { id: call_id, method, params: &params, safety, caller, client };
+        let call = Call { id: call_id, method, params: &params, safety, caller, client, hold };
         let limit = upstream.time_limit().map_or(limit, |own| own + GRACE);
-        Ok(within(limit, client, upstream.call(call)).await?)
+        let returned = within(limit, client, upstream.call(call)).await?;
+        hold.at_least(returned.len()).map_err(too_much)?;
+        Ok(returned)
     }
+}
+
+fn too_much(over: OverBudget) -> UpstreamError {
+    let words = "The method ran, but the results of other calls have all the memory that there is for them. \
+                 Ask for less, or try again later if it only reads."
+        .to_owned();
+    UpstreamError::Told { words, source: over.into() }
 }
 
 /// Runs what is under way within a time limit, which does not count while the client is asked.

@@ -10,6 +10,7 @@ pub mod bridge;
 #[path = "private.rs"]
 #[doc(hidden)]
 pub mod __private;
+mod budget;
 mod catalog;
 mod client;
 mod content;
@@ -66,6 +67,7 @@ mod upstream;
 
 pub use access::{Access, Caller, Decision, Grants, Mask, Need, Requirement, Section, User};
 pub use arguments::{ArgumentsError, ParamStyle};
+pub use budget::{DEFAULT_IN_FLIGHT_BYTES, Hold, OverBudget};
 /// Makes a function a method, and so a tool.
 ///
 /// ```

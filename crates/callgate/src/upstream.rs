@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::access::Caller;
 use crate::arguments::ParamStyle;
+use crate::budget::Hold;
 use crate::client::Client;
 use crate::content::ToolContent;
 use crate::jsonrpc::RpcError;
@@ -88,6 +89,16 @@ pub enum Returned {
     Content(ToolContent),
 }
 
+impl Returned {
+    /// About how much memory it has.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Json(json) => json.get().len(),
+            Self::Content(content) => content.len(),
+        }
+    }
+}
+
 impl From<Box<RawValue>> for Returned {
     fn from(json: Box<RawValue>) -> Self {
         Self::Json(json)
@@ -109,6 +120,8 @@ pub struct Call<'a> {
     pub caller: &'a Caller,
     /// Who hears how it goes, and can be asked.
     pub client: &'a Client,
+    /// Where the bytes of its result are counted; a large one is best counted while it is read.
+    pub hold: &'a Hold,
 }
 
 /// Why a call has no result.

@@ -103,7 +103,8 @@ pub(super) async fn builder(
         .local(local)
         .authenticate(registry.authenticator())
         .sessions(registry.sessions().await?)
-        .call_timeout(config.call_timeout);
+        .call_timeout(config.call_timeout)
+        .max_in_flight_bytes(config.max_in_flight_bytes);
     for (name, upstream) in config.upstreams.build(&maker(config, registry))? {
         builder = builder.upstream(name, upstream);
     }

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::Callgate;
 use crate::access::{Requirement, Section};
+use crate::budget::DEFAULT_IN_FLIGHT_BYTES;
 use crate::catalog::{Catalog, CatalogBuilder};
 use crate::gateway::{DEFAULT_CALL_TIMEOUT, Gateway};
 use crate::local::{Function, Local, Undefined};
@@ -34,6 +35,7 @@ pub struct Builder {
     undefined: Vec<Undefined>,
     settings: Settings,
     call_timeout: Duration,
+    max_in_flight_bytes: usize,
     sessions: Option<Sessions>,
     #[cfg(feature = "macros")]
     prompt_functions: Vec<PromptFunction>,
@@ -75,6 +77,7 @@ impl Default for Builder {
             undefined: Vec::new(),
             settings: Settings::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
+            max_in_flight_bytes: DEFAULT_IN_FLIGHT_BYTES,
             sessions: None,
             #[cfg(feature = "macros")]
             prompt_functions: Vec::new(),
@@ -220,6 +223,13 @@ impl Builder {
         self
     }
 
+    /// How many bytes the results of all calls may have together, from when they are read until the replies
+    /// are sent; 256 MiB unless said. Results up to 64 KiB are not counted.
+    pub fn max_in_flight_bytes(mut self, bytes: usize) -> Self {
+        self.max_in_flight_bytes = bytes;
+        self
+    }
+
     /// The legacy sessions: with a key of your own they outlive the process, and are good on each of
     /// several servers. Unless said, there is a new key on each start.
     pub fn sessions(mut self, sessions: Sessions) -> Self {
@@ -259,7 +269,9 @@ impl Builder {
         if let Some(twice) = first_twice(upstreams.iter().map(|(name, _)| name.to_string())) {
             return Err(BuildError::Twice("upstreams", twice));
         }
-        let gateway = Gateway::new(upstreams).call_timeout(self.call_timeout);
+        let gateway = Gateway::new(upstreams)
+            .call_timeout(self.call_timeout)
+            .max_in_flight_bytes(self.max_in_flight_bytes);
         gateway.set_settings(Arc::new(self.settings));
         gateway.set_catalog(Arc::new(catalog));
         let sessions = match self.sessions {

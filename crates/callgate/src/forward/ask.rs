@@ -9,6 +9,7 @@ use super::send_failure::SendFailure;
 use super::stats::Outcome;
 use super::{Forward, Ordering, request};
 use crate::access::Caller;
+use crate::budget::Hold;
 use crate::client::Client;
 use crate::jsonrpc::RpcError;
 use crate::method::Safety;
@@ -64,6 +65,7 @@ impl Forward {
             safety: Safety::ReadOnly,
             caller: &Caller::anonymous(),
             client: &Client::default(),
+            hold: &Hold::default(),
         };
         self.answer(&call).await?.map_err(|reply| AskError::Rpc(reply.into()))
     }

@@ -14,7 +14,8 @@ use super::failure::Failure;
 use super::options::{ForwardLimits, ForwardOptions, Http2};
 use super::reply::Whole;
 use super::send_failure::SendFailure;
-use crate::http_client::body::text;
+use crate::budget::Hold;
+use crate::http_client::body::text_counted;
 use crate::http_client::connector::Connector;
 use crate::http_client::tls::{NoTls, client_config};
 
@@ -43,17 +44,18 @@ impl Client {
         Ok(Self { uri: options.target.uri().clone(), pool })
     }
 
-    /// Posts a request, and reads its answer within a limit.
+    /// Posts a request, and reads its answer within a limit of its own and that of all.
     pub(super) async fn ask(
         &self,
         mut headers: HeaderMap,
         body: Bytes,
         limit: usize,
+        hold: &Hold,
     ) -> Result<Whole, SendFailure> {
         headers.insert(ACCEPT, JSON);
         headers.insert(CONTENT_TYPE, JSON);
         let response = self.send(Method::POST, headers, body).await?;
-        Ok(whole(response, limit).await?)
+        Ok(whole(response, limit, hold).await?)
     }
 
     /// Reads what is at the URL, within a limit.
@@ -64,7 +66,7 @@ impl Client {
     ) -> Result<Whole, SendFailure> {
         headers.insert(ACCEPT, JSON);
         let response = self.send(Method::GET, headers, Bytes::new()).await?;
-        Ok(whole(response, limit).await?)
+        Ok(whole(response, limit, &Hold::default()).await?)
     }
 
     /// Sends a request.
@@ -102,8 +104,8 @@ fn connector(options: &ForwardOptions) -> Result<Connector, NoTls> {
     Ok(Connector::with_http2(&tls, time_limit))
 }
 
-/// Reads a response to its end, within a limit.
-async fn whole(response: Head, limit: usize) -> Result<Whole, Failure> {
+/// Reads a response to its end, within a limit of its own and that of all.
+async fn whole(response: Head, limit: usize, hold: &Hold) -> Result<Whole, Failure> {
     let (head, body) = response.into_parts();
     if head.status.is_redirection() {
         return Err(redirected(head.status, &head.headers));
@@ -113,7 +115,9 @@ async fn whole(response: Head, limit: usize) -> Result<Whole, Failure> {
     {
         return Err(Failure::TooLarge(limit));
     }
-    Ok(Whole { status: head.status, headers: head.headers, body: text(body, limit).await? })
+    let count = |bytes| hold.add(bytes).map_err(Failure::from);
+    let body = text_counted(body, limit, count).await?;
+    Ok(Whole { status: head.status, headers: head.headers, body })
 }
 
 /// A redirect, which is not followed.

@@ -10,6 +10,7 @@ use thiserror::Error;
 use super::credential::NoCredential;
 use super::stats::Outcome;
 use crate::access::Caller;
+use crate::budget::OverBudget;
 use crate::http_client::body::BodyError;
 use crate::http_client::endpoint::Endpoint;
 use crate::http_client::send_error::SendError;
@@ -40,6 +41,8 @@ pub(super) enum Failure {
     Truncated(String),
     #[error("the answer is longer than {0} bytes")]
     TooLarge(usize),
+    #[error(transparent)]
+    OverBudget(#[from] OverBudget),
     #[error("HTTP {}, a redirect to {}", .status.as_u16(), elsewhere(.to.as_ref()))]
     Redirected { status: StatusCode, to: Option<Endpoint> },
     #[error("HTTP {}: it does not accept the credentials that are configured", .0.as_u16())]
@@ -94,6 +97,7 @@ impl Failure {
             Self::Broken(_) => Outcome::Broken,
             Self::Truncated(_) => Outcome::Truncated,
             Self::TooLarge(_) => Outcome::TooLarge,
+            Self::OverBudget(_) => Outcome::OverBudget,
             Self::Redirected { .. } => Outcome::Redirected,
             Self::Refused(_) | Self::RefusedUser { .. } => Outcome::Refused,
             Self::Status(_) => Outcome::Status,
@@ -129,6 +133,10 @@ impl Failure {
             Self::TooLarge(limit) => format!(
                 "answered with more than {limit} bytes, which is the limit. It ran; ask for less, such \
                  as fewer items, or ask an administrator to raise `max_result_bytes`."
+            ),
+            Self::OverBudget(_) => format!(
+                "answered, but the results of other calls have all the memory that the gateway has for \
+                 them. {again}"
             ),
             wrong => return wrong.words_on_answer(again),
         };

@@ -57,6 +57,8 @@ outcomes! {
     Truncated = "truncated",
     /// The answer is too long.
     TooLarge = "too_large",
+    /// The results of other calls have all the memory that there is for them.
+    OverBudget = "over_budget",
     /// A redirect.
     Redirected = "redirected",
     /// The gateway's own credentials were refused.

@@ -75,7 +75,7 @@ impl Face<'_> {
         let mut slices = Vec::new();
         for reply in join_all(members).await.into_iter().flatten() {
             let before: &[u8] = if slices.is_empty() { b"[" } else { b"," };
-            slices.extend([Bytes::from_static(before), Bytes::from(reply)]);
+            slices.extend([Bytes::from_static(before), reply]);
         }
         if slices.is_empty() {
             return Ok(nothing());
@@ -84,26 +84,27 @@ impl Face<'_> {
         Ok(replied(Body::new(Slices::new(slices))))
     }
 
-    async fn member(self, message: &RawValue) -> Option<Vec<u8>> {
+    async fn member(self, message: &RawValue) -> Option<Bytes> {
         match Request::parse(message.get()) {
             Ok(request) if request.method == DISCOVER => {
                 let problem = "`rpc.discover` cannot be in a batch, since its reply can be large; \
                                send it by itself";
                 let error = RpcError::new(INVALID_REQUEST, problem);
-                request.id.map(|id| jsonrpc::reply(Some(id), Err(&error)))
+                request.id.map(|id| jsonrpc::reply(Some(id), Err(&error)).into())
             }
             Ok(request) => self.call(&request).await,
-            Err(error) => Some(jsonrpc::reply(None, Err(&error.into()))),
+            Err(error) => Some(jsonrpc::reply(None, Err(&error.into())).into()),
         }
     }
 
     /// Runs a method. Nobody hears what became of a notification.
-    async fn call(self, request: &Request<'_>) -> Option<Vec<u8>> {
+    async fn call(self, request: &Request<'_>) -> Option<Bytes> {
         let Request { id, method, params } = request;
         let call = CallRequest { id: method, arguments: *params, read_only: false };
-        let outcome = self.shared.gateway.call(self.caller, call).await;
+        let hold = self.shared.gateway.hold();
+        let outcome = self.shared.gateway.call_holding(self.caller, call, &hold).await;
         let outcome = outcome.map_err(|error| reply::rpc_error_of(error).1);
-        id.map(|id| jsonrpc::reply(Some(id), outcome.as_deref()))
+        id.map(|id| hold.keep(jsonrpc::reply(Some(id), outcome.as_deref()).into()))
     }
 
     async fn discover(self, request: &Request<'_>) -> Response {

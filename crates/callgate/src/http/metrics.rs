@@ -23,6 +23,11 @@ fn text(gateway: &Gateway) -> String {
     page.sample("", catalog.len());
     page.family("callgate_quarantined", "gauge", "Definitions that are wrong, and not served.");
     page.sample("", catalog.quarantined().len());
+    let (used, limit) = gateway.in_flight_bytes();
+    page.family("callgate_result_bytes", "gauge", "Bytes of large results in memory.");
+    page.sample("", used);
+    page.family("callgate_result_bytes_limit", "gauge", "How many they may be.");
+    page.sample("", limit);
     page.family("callgate_upstream_down", "gauge", "1 while an upstream is left alone.");
     for one in &upstreams {
         page.sample(&labels(one, None), u8::from(one.is_down));

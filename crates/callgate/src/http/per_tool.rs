@@ -65,9 +65,13 @@ async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Fo
         Err(error) => return refuse(shared, caller, id, None, &error.into()),
     };
     let call = CallRequest { id, arguments: request.params, read_only: form == Form::Get };
-    match shared.gateway.call(caller, call).await {
+    let hold = shared.gateway.hold();
+    match shared.gateway.call_holding(caller, call, &hold).await {
         Ok(_) if request.id.is_none() => StatusCode::NO_CONTENT.into_response(),
-        Ok(result) => rpc_reply(StatusCode::OK, request.id, Ok(&result)),
+        Ok(result) => {
+            let reply = jsonrpc::reply(request.id, Ok(&result));
+            reply::bytes_as_json(StatusCode::OK, hold.keep(reply.into()))
+        }
         Err(error) => {
             let (status, error) = reply::rpc_error_of(error);
             rpc_reply(status, request.id, Err(&error))

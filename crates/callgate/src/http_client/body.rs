@@ -19,15 +19,25 @@ pub(crate) enum BodyError {
 }
 
 /// A whole body.
-pub(crate) async fn text(mut body: Incoming, limit: usize) -> Result<String, BodyError> {
+pub(crate) async fn text(body: Incoming, limit: usize) -> Result<String, BodyError> {
+    text_counted(body, limit, |_| Ok(())).await
+}
+
+/// A whole body, whose bytes are counted as they come.
+pub(crate) async fn text_counted<E: From<BodyError>>(
+    mut body: Incoming,
+    limit: usize,
+    count: impl Fn(usize) -> Result<(), E>,
+) -> Result<String, E> {
     let mut all = BytesMut::new();
     while let Some(chunk) = next_chunk(&mut body).await? {
         if all.len() + chunk.len() > limit {
-            return Err(BodyError::TooLong(limit));
+            return Err(BodyError::TooLong(limit).into());
         }
+        count(chunk.len())?;
         all.extend_from_slice(&chunk);
     }
-    String::from_utf8(all.into()).map_err(|_| BodyError::NotText)
+    String::from_utf8(all.into()).map_err(|_| BodyError::NotText.into())
 }
 
 /// The next bytes of a body.

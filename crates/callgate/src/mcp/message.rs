@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::budget::Hold;
 use crate::jsonrpc::RpcError;
 use crate::revision::Revision;
 use crate::settings::Settings;
@@ -33,6 +34,18 @@ impl OutMessage {
             Parts::One(bytes) => Ok(bytes),
             Parts::Many(slices) => Err(slices),
         }
+    }
+
+    /// With the result in it counted until it is sent.
+    pub(crate) fn kept_by(self, hold: Hold) -> Self {
+        Self(match self.0 {
+            Parts::One(bytes) => Parts::One(hold.keep(bytes)),
+            Parts::Many(mut slices) => {
+                let last = slices.pop().unwrap_or_default();
+                slices.push(hold.keep(last));
+                Parts::Many(slices)
+            }
+        })
     }
 
     /// What the reply says: its result, or its error.

@@ -16,6 +16,7 @@ use super::running::Answer;
 use super::voice::{self, Voice};
 use super::{Mcp, Requested, Terms, param_headers, tasks};
 use crate::access::Caller;
+use crate::budget::Hold;
 use crate::client::{Client, Line};
 use crate::content::ToolContent;
 use crate::cursor::AfterCursor;
@@ -61,6 +62,7 @@ pub(crate) struct ToolCall {
     found: Found,
     pub(super) id: Box<RawValue>,
     arguments: Option<Box<RawValue>>,
+    hold: Hold,
     terms: Terms,
     pub(super) line: Arc<Line>,
     way: Way,
@@ -100,6 +102,7 @@ pub(super) fn call(
         found,
         id: asked.id.to_owned(),
         arguments: arguments.map(ToOwned::to_owned),
+        hold: mcp.gateway.hold(),
         terms,
         line: Arc::clone(voice.line()),
         way,
@@ -144,6 +147,7 @@ impl ToolCall {
             caller: &self.caller,
             client: &Client::new(Arc::clone(&self.line)),
             arguments: self.arguments.as_deref(),
+            hold: &self.hold,
             limit: gateway.call_limit(),
         };
         gateway.call_found(call).await
@@ -161,8 +165,8 @@ impl ToolCall {
 
     pub(super) fn over(&self, result: Result<Returned, CallError>) -> Answer {
         match result {
-            Ok(Returned::Json(result)) => self.success(&result).into(),
-            Ok(Returned::Content(content)) => self.pieces(content).into(),
+            Ok(Returned::Json(result)) => self.success(&result).kept_by(self.hold.take()).into(),
+            Ok(Returned::Content(content)) => self.pieces(content).kept_by(self.hold.take()).into(),
             Err(error) => self.failure(error),
         }
     }
