@@ -31,7 +31,7 @@ use plan::Plan;
 
 pub(crate) use plan::{Added, needs_by_rows};
 pub(crate) use select::Selection;
-pub(crate) use service::{Service, ServiceOptions, Tried};
+pub(crate) use service::{Configured, Service, ServiceOptions, Tried};
 pub(crate) use written::Needs;
 
 /// Larger files are refused.

@@ -11,7 +11,7 @@ use crate::cli::{Import, ImportOptions};
 use crate::config::Config;
 use crate::errors::hinted;
 use crate::import::openrpc::{Foreign, Reading, Way};
-use crate::import::{self, Options, Service, Source, Tried};
+use crate::import::{self, Configured, Options, Service, ServiceOptions, Source, Tried};
 use crate::printer::Printer;
 use crate::registry;
 
@@ -40,18 +40,18 @@ pub(crate) async fn read_source(config: &Config, import: &Import) -> anyhow::Res
                     .with_context(in_(file));
             }
             let target = source.as_deref().map(url).transpose()?;
-            let service = Service::new(config, reading.upstream, target, service)?;
+            let service = ask(config, upstream, target, service).await?;
             of_document(&service, reading).await
         }
         Import::Introspect { url: given, service, .. } => {
             let target = given.as_deref().map(url).transpose()?;
-            let service = Service::new(config, upstream()?, target, service)?;
+            let service = ask(config, upstream()?, target, service).await?;
             of_introspection(&service, upstream()?).await
         }
         Import::Drupal { url: given, service, .. } => {
             let site = given.as_deref().map(url).transpose()?;
             let target = site.as_ref().map(import::drupal::endpoint).transpose()?;
-            let service = Service::new(config, upstream()?, target, service)?;
+            let service = ask(config, upstream()?, target, service).await?;
             of_drupal(&service, upstream()?).await
         }
         Import::Manifest { file, options } => {
@@ -59,6 +59,17 @@ pub(crate) async fn read_source(config: &Config, import: &Import) -> anyhow::Res
             import::manifest::read(&text, options.upstream.as_deref()).with_context(in_(file))
         }
     }
+}
+
+/// The service to be asked, as it is configured.
+async fn ask(
+    config: &Config,
+    upstream: &str,
+    target: Option<Target>,
+    given: &ServiceOptions,
+) -> anyhow::Result<Service> {
+    let rows = registry::open(config).await?.upstreams().await?;
+    Service::new(Configured { config, rows: &rows }, upstream, target, given)
 }
 
 async fn of_document(service: &Service, reading: Reading<'_>) -> anyhow::Result<Source> {

@@ -1,8 +1,8 @@
 //! `[upstreams.NAME]`: the services that run methods.
 //!
 //! The tables are read with the rest of the configuration, and looked into for real only when they are
-//! served from: other commands need no secrets. `described.rs` has what a table says, `secrets.rs` what
-//! it leaves elsewhere, `row.rs` the same for rows of the registry.
+//! served from, or asked what they have: other commands need no secrets. `described.rs` has what a table
+//! says, `secrets.rs` what it leaves elsewhere, `row.rs` the same for rows of the registry.
 
 mod described;
 mod row;
@@ -156,22 +156,39 @@ impl Upstreams {
         all.any(|secret| secret.variable() == Some(name))
     }
 
-    /// Where one of them is.
-    pub(crate) fn target(&self, name: &str) -> anyhow::Result<Option<Target>> {
-        let Some(Table { described, source }) = self.0.get(name) else { return Ok(None) };
-        let target = described.target(Reading::Real);
-        target.map(Some).with_context(|| format!("`upstreams.{name}` in {source}"))
+    /// Where one of them is; one of the file, or else one of the rows.
+    pub(crate) fn target(
+        &self,
+        name: &str,
+        rows: &[UpstreamRow],
+    ) -> anyhow::Result<Option<Target>> {
+        self.read_one(name, rows, |described| described.target(Reading::Real))
     }
 
     /// How one of them wants to be called, with its secrets.
     pub(crate) fn options(
         &self,
         name: &str,
+        rows: &[UpstreamRow],
         call_timeout: Duration,
     ) -> anyhow::Result<Option<ForwardOptions>> {
-        let Some(Table { described, source }) = self.0.get(name) else { return Ok(None) };
-        let options = described.options(call_timeout, Reading::Real);
-        options.map(Some).with_context(|| format!("`upstreams.{name}` in {source}"))
+        self.read_one(name, rows, |described| described.options(call_timeout, Reading::Real))
+    }
+
+    fn read_one<T>(
+        &self,
+        name: &str,
+        rows: &[UpstreamRow],
+        read: impl FnOnce(&Described) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Option<T>> {
+        if let Some(Table { described, source }) = self.0.get(name) {
+            return read(described)
+                .map(Some)
+                .with_context(|| format!("`upstreams.{name}` in {source}"));
+        }
+        let Some(row) = rows.iter().find(|row| row.name == name) else { return Ok(None) };
+        let read = row::described(row).and_then(|described| read(&described));
+        read.map(Some).with_context(|| format!("upstream `{name}` in the registry"))
     }
 
     /// Makes them, with their secrets.

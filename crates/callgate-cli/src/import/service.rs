@@ -1,13 +1,14 @@
 //! A service that is asked what it has, with the credentials that are its own.
 //!
-//! Where `[upstreams.NAME]` has the same URL, its credentials are used; they go to no other one. Others
-//! come from variables and files that the command line names, so that no secret is on it.
+//! Where the upstream has the same URL, its credentials are used; they go to no other one. Others come
+//! from variables and files that the command line names, so that no secret is on it.
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use callgate::ParamStyle;
 use callgate::forward::{AskError, Forward, ForwardLimits, ForwardOptions, Outcome, Target};
+use callgate_registry::UpstreamRow;
 use clap::Args;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -94,6 +95,13 @@ impl ServiceOptions {
     }
 }
 
+/// Where upstreams are known from: the file, and the rows of the registry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Configured<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) rows: &'a [UpstreamRow],
+}
+
 /// A service that is asked what it has.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -103,17 +111,17 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// The service behind an upstream, or at a place of which the configuration may know.
+    /// The service behind an upstream, or at a place that may be an upstream's.
     pub(crate) fn new(
-        config: &Config,
+        Configured { config, rows }: Configured<'_>,
         upstream: &str,
         target: Option<Target>,
         given: &ServiceOptions,
     ) -> anyhow::Result<Self> {
-        let known = config.upstreams.target(upstream)?;
+        let known = config.upstreams.target(upstream, rows)?;
         let is_its = target.is_none() || target == known;
         let configured = match &known {
-            Some(_) if is_its => config.upstreams.options(upstream, config.call_timeout)?,
+            Some(_) if is_its => config.upstreams.options(upstream, rows, config.call_timeout)?,
             _ => None,
         };
         let options = match (configured, target) {
@@ -124,7 +132,7 @@ impl Service {
         let notes = match known {
             None => suggestion(upstream, options.target(), given),
             Some(known) if !is_its => vec![format!(
-                "note: `[upstreams.{upstream}]` is at {known}, so nothing of it is used here"
+                "note: upstream `{upstream}` is at {known}, so nothing of it is used here"
             )],
             Some(_) => Vec::new(),
         };
@@ -199,7 +207,7 @@ fn asking(options: ForwardOptions) -> anyhow::Result<Forward> {
 
 fn no_place(upstream: &str) -> anyhow::Error {
     hinted(
-        format!("there is no URL, and `[upstreams.{upstream}]` is not configured"),
+        format!("there is no URL, and upstream `{upstream}` is not configured"),
         "name the URL of the service, or its upstream with `--upstream`",
     )
 }
@@ -216,7 +224,10 @@ fn suggestion(upstream: &str, target: &Target, given: &ServiceOptions) -> Vec<St
     let query = if target.has_query() { "  # and what follows `?`" } else { "" };
     let url = format!("url = {}{query}", json!(target.to_string()));
     let table = [head, format!("[upstreams.{name}]"), url];
-    table.into_iter().chain(given.table()).collect()
+    let more = given.table();
+    let is_all = more.is_empty() && !target.has_query() && name == upstream;
+    let command = is_all.then(|| format!("or: callgate upstream set {name} url={target}"));
+    table.into_iter().chain(more).chain(command).collect()
 }
 
 /// What was asked of a service, and what came of it.
@@ -251,8 +262,8 @@ impl Tried {
         let hint = match self {
             Self { is_over: true, .. } => "is it running, and is that its URL?",
             Self { is_refused: true, .. } => {
-                "it wants credentials: `--header-env Authorization=VARIABLE`, or `[upstreams.NAME]` in \
-                 callgate.toml with `--upstream NAME`"
+                "it wants credentials: `--header-env Authorization=VARIABLE`, or those of an upstream, by \
+                 `--upstream NAME`"
             }
             _ => hint,
         };

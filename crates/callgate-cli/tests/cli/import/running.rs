@@ -22,6 +22,7 @@ fn a_service_is_asked_for_its_document_and_the_table_to_paste_is_told() {
     note: for calls to reach the service, callgate.toml needs
     [upstreams.pets]
     url = "http://127.0.0.1:[port]/rpc"
+    or: callgate upstream set pets url=http://127.0.0.1:[port]/rpc
     note: the safety of 1 methods is a guess; `callgate method edit ID --read-only` or `--destructive` says it
     note: 1 methods need no section, so every caller may use them; `--section` says one
     "#);
@@ -68,13 +69,28 @@ fn credentials_go_to_the_upstreams_own_url_and_nowhere_else() {
     assert_eq!(service.asked().len(), 2);
     let ran = place.run(&["import", "openrpc", &other.url("/rpc"), "--upstream", "pets"]);
     let told = service.hide(&ran.talk());
-    let note =
-        "note: `[upstreams.pets]` is at http://127.0.0.1:[port]/rpc, so nothing of it is used";
+    let note = "note: upstream `pets` is at http://127.0.0.1:[port]/rpc, so nothing of it is used";
     assert!(told.contains(note), "{told}");
     // Also where the path is another.
     place.run(&["import", "openrpc", &service.url("/other"), "--upstream", "pets"]);
     let others = other.asked().into_iter().chain(service.asked().into_iter().skip(2));
     assert!(others.into_iter().all(|asked| !asked.head.contains("s3cret")));
+}
+
+#[test]
+fn an_upstream_of_the_registry_counts_too() {
+    let service = Fake::service(|method, _| (method == "rpc.discover").then(pets));
+    let place = registry();
+    let url = format!("url={}", service.url("/rpc"));
+    place.ok(&["upstream", "set", "pets", &url, "headers.X-Key={\"file\":\"key\"}"]);
+    let (_, talk) = place.run(&["import", "openrpc", "--upstream", "pets"]).failure();
+    let problem = "callgate: upstream `pets` in the registry: `headers`: cannot read `key`";
+    assert!(talk.starts_with(problem), "{talk}");
+    place.write("key", "s3cret");
+    let ran = place.run(&["import", "openrpc", "--upstream", "pets"]);
+    assert!(ran.data().starts_with("1 added"), "{}", ran.talk());
+    assert!(!ran.talk().contains("callgate.toml"), "{}", ran.talk());
+    assert!(service.asked()[0].head.contains("x-key: s3cret"));
 }
 
 #[test]
