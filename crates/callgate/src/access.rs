@@ -17,6 +17,8 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::secret::Secret;
+
 pub use grants::{Grant, GrantSource, Grants, Mask, Section};
 pub use requirement::{Check, Decision, Need, Requirement};
 
@@ -27,6 +29,8 @@ pub struct Caller {
     pub user: Option<Arc<User>>,
     /// What they may do.
     pub grants: Arc<Grants>,
+    /// What they came with, where an upstream is to be told it.
+    token: Option<Secret>,
 }
 
 /// A user and their role.
@@ -43,12 +47,25 @@ pub struct User {
 impl Caller {
     /// Somebody unknown, without grants.
     pub fn anonymous() -> Self {
-        Self { user: None, grants: Arc::default() }
+        Self { user: None, grants: Arc::default(), token: None }
     }
 
     /// A user with grants.
     pub fn user(user: User, grants: Grants) -> Self {
-        Self { user: Some(Arc::new(user)), grants: Arc::new(grants) }
+        Self { user: Some(Arc::new(user)), grants: Arc::new(grants), token: None }
+    }
+
+    /// With the token that they came with. Upstreams that ask for it are sent it; see
+    /// [`Upstream::wants_token`](crate::Upstream::wants_token).
+    #[must_use]
+    pub fn with_token(mut self, token: Secret) -> Self {
+        self.token = Some(token);
+        self
+    }
+
+    /// The token that they came with, if an upstream is to be told it.
+    pub fn token(&self) -> Option<&Secret> {
+        self.token.as_ref()
     }
 
     /// A name for logs.
@@ -139,7 +156,7 @@ impl Access {
                 .map(|(user, grants)| (user.id, Caller::user(user, grants)))
                 .collect(),
             tokens: tokens.into_iter().collect(),
-            anonymous: Caller { user: None, grants: Arc::new(anonymous) },
+            anonymous: Caller { grants: Arc::new(anonymous), ..Caller::anonymous() },
         }
     }
 

@@ -268,6 +268,10 @@ impl Upstream for Forward {
         self.breaker.is_open()
     }
 
+    fn wants_token(&self) -> bool {
+        self.options.pass_caller.token.is_some()
+    }
+
     fn counters(&self) -> Option<Counters> {
         Some(self.stats.counters())
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ use crate::listing::{Page, PageLimit};
 use crate::local::TOOL_ERROR;
 use crate::method::{MethodId, Safety};
 use crate::openrpc::{Documents, OpenRpcError};
+use crate::secret::Secret;
 use crate::settings::Settings;
 use crate::tool::Shape;
 use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream, UpstreamError};
@@ -57,8 +58,12 @@ pub struct Gateway {
     catalog: ArcSwap<Catalog>,
     settings: ArcSwap<Settings>,
     upstreams: UpstreamMap,
+    /// Whether one of them wants the tokens of callers.
+    own_want_tokens: bool,
     /// Those that come and go.
     more_upstreams: ArcSwap<UpstreamMap>,
+    /// Whether one of those wants the tokens of callers.
+    more_want_tokens: AtomicBool,
     plans: CallPlans,
     documents: Documents,
     call_timeout: Duration,
@@ -183,11 +188,14 @@ pub struct CallRequest<'a> {
 impl Gateway {
     /// A gateway with an empty catalog over named upstreams.
     pub fn new(upstreams: impl IntoIterator<Item = (Arc<str>, Arc<dyn Upstream>)>) -> Self {
+        let upstreams: UpstreamMap = upstreams.into_iter().collect();
         Self {
             catalog: ArcSwap::default(),
             settings: ArcSwap::default(),
-            upstreams: upstreams.into_iter().collect(),
+            own_want_tokens: want_tokens(&upstreams),
+            upstreams,
             more_upstreams: ArcSwap::default(),
+            more_want_tokens: AtomicBool::new(false),
             plans: CallPlans::default(),
             documents: Documents::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
@@ -229,7 +237,18 @@ impl Gateway {
         &self,
         upstreams: impl IntoIterator<Item = (Arc<str>, Arc<dyn Upstream>)>,
     ) {
-        self.more_upstreams.store(Arc::new(upstreams.into_iter().collect()));
+        let upstreams: UpstreamMap = upstreams.into_iter().collect();
+        self.more_want_tokens.store(want_tokens(&upstreams), Ordering::Relaxed);
+        self.more_upstreams.store(Arc::new(upstreams));
+    }
+
+    /// A known caller with the token that they came with, if any upstream is to be told it.
+    pub fn with_token(&self, caller: Caller, token: Option<&str>) -> Caller {
+        let is_wanted = self.more_want_tokens.load(Ordering::Relaxed) || self.own_want_tokens;
+        match token.filter(|_| is_wanted && caller.user.is_some()).and_then(Secret::new) {
+            Some(token) => caller.with_token(token),
+            None => caller,
+        }
     }
 
     /// Whether it was made with an upstream of this name.
@@ -449,6 +468,10 @@ impl Gateway {
         hold.at_least(returned.len()).map_err(too_much)?;
         Ok(returned)
     }
+}
+
+fn want_tokens(upstreams: &UpstreamMap) -> bool {
+    upstreams.values().any(Upstream::wants_token)
 }
 
 fn too_much(over: OverBudget) -> UpstreamError {

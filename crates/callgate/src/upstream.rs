@@ -38,6 +38,11 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// Whether it is to be told the tokens that callers come with. Where none is, nobody keeps them.
+    fn wants_token(&self) -> bool {
+        false
+    }
+
     /// What became of its calls, where it counts them.
     fn counters(&self) -> Option<Counters> {
         None
@@ -69,6 +74,10 @@ impl<U: Upstream + ?Sized> Upstream for Arc<U> {
 
     fn is_down(&self) -> bool {
         (**self).is_down()
+    }
+
+    fn wants_token(&self) -> bool {
+        (**self).wants_token()
     }
 
     fn counters(&self) -> Option<Counters> {

@@ -35,6 +35,8 @@ pub(crate) async fn run(config: &Config, call: &Call, printer: &mut Printer) -> 
     let gateway = serve::builder(config, &registry, Local::default()).await?.build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
     let caller = caller(config, call, &registry).await?;
+    let token = config.token.as_ref().filter(|_| call.user.is_none()).map(Secret::expose);
+    let caller = gateway.gateway().with_token(caller, token);
     let catalog = gateway.gateway().catalog();
     let entry = match find(&catalog, &call.tool) {
         Some(entry) => entry,

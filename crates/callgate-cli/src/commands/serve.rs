@@ -117,6 +117,7 @@ async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
     let gateway = builder(config, &registry, local).await?.build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
     let who = StdioCaller {
+        gateway: Arc::clone(gateway.gateway()),
         authenticator: registry.authenticator(),
         token: config.token.clone(),
         require_auth: config.require_auth,
@@ -156,6 +157,7 @@ async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
 
 /// The user of `CALLGATE_TOKEN`.
 struct StdioCaller {
+    gateway: Arc<Gateway>,
     authenticator: Arc<TokenAuthenticator>,
     token: Option<Secret>,
     require_auth: bool,
@@ -166,6 +168,7 @@ impl Identify for StdioCaller {
         Box::pin(async {
             let token = self.token.as_ref().map(Secret::expose);
             let caller = self.authenticator.caller_of(token).await.ok()?;
+            let caller = self.gateway.with_token(caller, token);
             (caller.user.is_some() || !self.require_auth).then_some(caller)
         })
     }

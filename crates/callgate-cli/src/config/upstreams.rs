@@ -53,7 +53,7 @@ pub(crate) const UPSTREAM_KEYS: &[Key] = &[
     Key {
         name: "pass_caller",
         default: "",
-        meaning: "a table of what is passed on of the caller, and in which header: `user_id`, `user_name`, `role`",
+        meaning: "a table of what is passed on of the caller, and in which header: `user_id`, `user_name`, `role`, and `token`, which is the caller's own",
     },
     Key {
         name: "credential",

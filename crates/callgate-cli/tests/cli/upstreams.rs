@@ -157,7 +157,7 @@ fn a_table_that_is_wrong_is_refused_with_its_place_and_without_its_secrets() {
         "[upstreams.a]\nurl = \"http://localhost/\"\nmembers = { id = \"s3cret\" }",
         "[upstreams.a]\nurl = \"http://localhost/\"\nheaders = { Host = \"s3cret\" }",
         "[upstreams.a]\nurl = \"http://localhost/\"\nbasic_user = \"ada\"",
-        "[upstreams.a]\nurl = \"http://localhost/\"\npass_caller = { token = \"X-Token\" }",
+        "[upstreams.a]\nurl = \"http://localhost/\"\npass_caller = { tokn = \"X-Token\" }",
         "[upstreams.a]\nurl = \"http://localhost/\"\nmax_concurrent = 0",
         "[upstreams.a]\nurl = \"http://localhost/\"\nca_file = \"callgate.toml\"",
         "[upstreams.a]\nurl = \"ws://user:s3cret@localhost/\"",
@@ -184,6 +184,39 @@ fn other_commands_need_no_secrets_and_know_the_upstreams() {
     let shown = place.run(&["method", "show", "item.get"]);
     let shown = format!("{}{}", shown.data(), shown.talk());
     assert!(shown.contains("upstream `other` is not configured"), "{shown}");
+}
+
+#[test]
+fn the_callers_own_token_is_passed_on_only_if_asked_for() {
+    let service = Service::start();
+    let place = place_with_a_method(&format!(
+        r#"
+        [upstreams.default]
+        url = "http://{}/jsonrpc"
+        params = "positional"
+        first_params = ["token:s3cret"]
+        pass_caller = {{ token = "X-Authorization" }}
+        "#,
+        service.address
+    ));
+    place.ok(&["user", "add", "ada"]);
+    let token = place.ok(&["token", "create", "ada"]);
+    let server = place.serve(&[]);
+    for token in [token.trim(), ""] {
+        server.invoke(token, "item.get", &json!({"id": 7}));
+    }
+    let call = place
+        .command(&["call", "item.get", r#"{"id":7}"#])
+        .env("CALLGATE_TOKEN", token.trim())
+        .output()
+        .unwrap();
+    assert!(call.status.success(), "{call:?}");
+    let header = format!("x-authorization: {}", token.trim().to_lowercase());
+    let sent: Vec<bool> = service.seen().iter().map(|(head, _)| head.contains(&header)).collect();
+    assert_eq!(sent, [true, false, true]);
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    assert!(!log.contains(token.trim()), "{log}");
 }
 
 #[test]

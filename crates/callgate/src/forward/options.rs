@@ -92,7 +92,7 @@ pub enum Http2 {
     Always,
 }
 
-/// The headers that say who is asking; none unless named. The caller's own token is never passed on.
+/// The headers that say who is asking; none unless named.
 #[derive(Debug, Clone, Default)]
 pub struct PassCaller {
     /// For the user's number.
@@ -101,11 +101,14 @@ pub struct PassCaller {
     pub user_name: Option<HeaderName>,
     /// For their role.
     pub role: Option<HeaderName>,
+    /// For the token that they came with: after `Bearer ` in `Authorization`, alone in any other. Whoever
+    /// has it can do here all that the caller may.
+    pub token: Option<HeaderName>,
 }
 
 impl PassCaller {
     pub(super) fn names(&self) -> impl Iterator<Item = &HeaderName> {
-        [&self.user_id, &self.user_name, &self.role].into_iter().flatten()
+        [&self.user_id, &self.user_name, &self.role, &self.token].into_iter().flatten()
     }
 }
 

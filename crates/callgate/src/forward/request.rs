@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -86,7 +86,7 @@ pub(super) fn headers(
 ) -> HeaderMap {
     let mut headers = options.headers.clone();
     credential.into_iter().for_each(|own| own.add_to(&mut headers));
-    let PassCaller { user_id, user_name, role } = &options.pass_caller;
+    let PassCaller { user_id, user_name, role, token } = &options.pass_caller;
     let Some(user) = &caller.user else { return headers };
     let mut pass = |name: &Option<http::HeaderName>, value: &str| {
         if let (Some(name), Ok(value)) = (name, HeaderValue::from_str(&visible(value))) {
@@ -97,6 +97,13 @@ pub(super) fn headers(
     pass(user_name, &user.name);
     if let Some(user_role) = &user.role {
         pass(role, user_role);
+    }
+    if let (Some(name), Some(token)) = (token, caller.token()) {
+        let scheme = if *name == AUTHORIZATION { "Bearer " } else { "" };
+        if let Ok(mut value) = HeaderValue::from_str(&format!("{scheme}{}", token.expose())) {
+            value.set_sensitive(true);
+            headers.insert(name.clone(), value);
+        }
     }
     headers
 }

@@ -76,7 +76,10 @@ pub(super) async fn caller(shared: &Shared, parts: &Parts) -> Result<Caller, Res
     let caller = match parts.extensions.get::<Caller>() {
         Some(caller) => caller.clone(),
         None => match shared.authenticate.authenticate(parts).await {
-            Ok(caller) => caller,
+            Ok(caller) => {
+                let token = bearer_token(&parts.headers).ok().flatten();
+                shared.gateway.with_token(caller, token)
+            }
             Err(error) => return Err(reply::bad_credential(&error)),
         },
     };

@@ -54,8 +54,12 @@ async fn nothing_of_the_caller_is_passed_on_unless_asked_for() {
 async fn services_are_called_in_their_own_manner() {
     let fake = Fake::start(echo).await;
     let name = |name| Some(header_name(name).unwrap());
-    let pass_caller =
-        PassCaller { user_id: name("X-User-Id"), user_name: name("X-User"), role: name("X-Role") };
+    let pass_caller = PassCaller {
+        user_id: name("X-User-Id"),
+        user_name: name("X-User"),
+        role: name("X-Role"),
+        ..PassCaller::default()
+    };
     let app = App::with(
         options(&fake.url())
             .params(ParamStyle::Positional)

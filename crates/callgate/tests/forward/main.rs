@@ -18,6 +18,7 @@ mod fake_socket;
 mod metrics;
 mod retries;
 mod secrets;
+mod tokens;
 mod transports;
 mod websocket;
 

@@ -67,6 +67,7 @@ struct Passed {
     user_id: Option<String>,
     user_name: Option<String>,
     role: Option<String>,
+    token: Option<String>,
 }
 
 /// How the credential of the user who asks is sent.
@@ -250,6 +251,7 @@ impl Passed {
             user_id: header(&self.user_id)?,
             user_name: header(&self.user_name)?,
             role: header(&self.role)?,
+            token: header(&self.token)?,
         })
     }
 }
