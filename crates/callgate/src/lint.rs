@@ -43,8 +43,8 @@ use check::Tool;
 pub use check::Check;
 pub use profile::{Profile, Rule};
 
-/// Bytes of JSON for one token of a model: on the tools of real documents it is 3.2 to 4.6 with
-/// OpenAI's `o200k_base`, and much the same with `cl100k_base`.
+/// Bytes of JSON for one token of a model: on the tools of real documents it is 3.2 to 4.6 with the
+/// tokenizer `o200k_base`, and much the same with `cl100k_base`.
 const BYTES_PER_TOKEN: usize = 4;
 
 /// So many of the heaviest tools are named.

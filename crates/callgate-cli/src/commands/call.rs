@@ -38,9 +38,8 @@ pub(crate) async fn run(config: &Config, call: &Call, printer: &mut Printer) -> 
     let token = config.token.as_ref().filter(|_| call.user.is_none()).map(Secret::expose);
     let caller = gateway.gateway().with_token(caller, token);
     let catalog = gateway.gateway().catalog();
-    let entry = match find(&catalog, &call.tool) {
-        Some(entry) => entry,
-        None => return Err(unknown(&registry, &catalog, &caller, &call.tool).await?),
+    let Some(entry) = find(&catalog, &call.tool) else {
+        return Err(unknown(&registry, &catalog, &caller, &call.tool).await?);
     };
     allow(&catalog, entry, &caller)?;
     let reply = ask(&gateway, caller, entry.name().as_str(), &arguments).await?;
@@ -209,7 +208,9 @@ fn show(reply: &Value, takes: &str, call: &Call, printer: &mut Printer) -> anyho
     if call.json {
         printer.data(json_line(result)?);
     } else if !is_error {
-        parts.iter().for_each(|part| printer.data(part));
+        for part in &parts {
+            printer.data(part);
+        }
     }
     if !is_error {
         return Ok(());

@@ -33,7 +33,9 @@ pub(super) fn print(report: &Report, lint: &Lint, printer: &mut Printer) -> anyh
         }
         if !lines.is_empty() {
             printer.data(one_line(method.unwrap_or(REGISTRY)));
-            lines.iter().for_each(|line| printer.data(line));
+            for line in lines {
+                printer.data(line);
+            }
         }
     }
     let folded = shown.iter().rev().filter(|(_, count)| **count > most);
@@ -67,7 +69,7 @@ fn by_method(report: &Report) -> Vec<(Option<&str>, Vec<&Problem>)> {
         problems.sort_by_key(|problem| std::cmp::Reverse(problem.level));
     }
     let worst = |problems: &[&Problem]| problems.first().map(|problem| problem.level);
-    methods.sort_by(|(_, a), (_, b)| worst(b).cmp(&worst(a)));
+    methods.sort_by_key(|(_, problems)| std::cmp::Reverse(worst(problems)));
     methods
 }
 
