@@ -1,15 +1,23 @@
 //! The command line.
 
+mod bridge;
+mod call;
+mod import_command;
+mod lint;
+
 use std::path::PathBuf;
 
 use callgate::Mask;
-use callgate::lint::Profile;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::import::openrpc::{Reference, reference};
 use crate::import::{Needed, Selection, ServiceOptions};
+
+pub(crate) use bridge::{Bridge, Protocol};
+pub(crate) use call::Call;
+pub(crate) use import_command::ImportCommand;
+pub(crate) use lint::Lint;
 
 /// Turns the JSON-RPC methods that an application already has into MCP tools, and lets each caller
 /// use only the ones that they may.
@@ -83,7 +91,7 @@ pub(crate) enum Command {
     /// All of it is written at once, or nothing. A second import of the same changes nothing, and what you
     /// changed by hand since (title, description, safety, annotations, sections, exposure) stays.
     #[command(subcommand)]
-    Import(Import),
+    Import(ImportCommand),
     /// Write the methods to stdout, for another registry or other programs
     Export(Export),
     /// Call a tool, as a caller would
@@ -158,51 +166,11 @@ pub(crate) struct Try {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, Args)]
-#[command(args = without_registry())]
-pub(crate) struct Bridge {
-    /// http or https
-    #[arg(long, value_enum, default_value = "http")]
-    pub(crate) protocol: Protocol,
-    /// The server's name or address
-    #[arg(long, default_value = "localhost")]
-    pub(crate) host: String,
-    /// The server's port
-    #[arg(long, default_value_t = 8080, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) port: u16,
-    /// Where on the server MCP is
-    #[arg(long, default_value = "/")]
-    pub(crate) path: String,
-    /// Protocol, host, port and path at once, such as `https://example.com/mcp`
-    #[arg(long, conflicts_with_all = ["protocol", "host", "port", "path"])]
-    pub(crate) url: Option<String>,
-    /// Who the client is, in place of `CALLGATE_TOKEN`; others on this machine can see it here, so better
-    /// use that
-    #[arg(long, conflicts_with = "token_file")]
-    pub(crate) token: Option<String>,
-    /// A file with the token, in place of `CALLGATE_TOKEN`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) token_file: Option<PathBuf>,
-    /// A file, in PEM, with certificates of authorities to trust beside those of the system
-    #[arg(long, value_name = "FILE")]
-    pub(crate) ca_file: Option<PathBuf>,
-    /// A further header, `Name: value`; may repeat. `Authorization` is sent in place of any token
-    #[arg(long = "header", value_name = "HEADER", num_args = 1..)]
-    pub(crate) headers: Vec<String>,
-}
-
 /// The options of all commands, where they would do nothing: out of the help, and refused when given.
 fn without_registry() -> [Arg; 3] {
     let hidden = |name: &'static str| Arg::new(name).long(name).hide(true);
     let path = clap::value_parser!(PathBuf);
     [hidden("database"), hidden("config").value_parser(path), hidden("preset")]
-}
-
-/// How the bridge connects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Protocol {
-    Http,
-    Https,
 }
 
 #[derive(Debug, Subcommand)]
@@ -378,6 +346,10 @@ pub(crate) struct ImportOptions {
     /// Show what would change, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Read the source again and again, every 30 seconds unless said, until Ctrl-C
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
+        default_missing_value = "30", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) watch: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -397,51 +369,6 @@ pub(crate) enum ExportFormat {
     Manifest,
     /// An OpenRPC document
     Openrpc,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Call {
-    /// The tool, by the method's id or by its name over MCP
-    pub(crate) tool: String,
-    /// The arguments, a JSON object; `-` reads them from standard input
-    #[arg(default_value = "{}")]
-    pub(crate) arguments: String,
-    /// Who calls
-    #[arg(long, value_name = "NAME")]
-    pub(crate) user: Option<String>,
-    /// Print the whole result of MCP, as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Lint {
-    /// Only for this client, beside what holds for all; may repeat. By default for all of them
-    #[arg(long = "client", value_name = "NAME", value_parser = client_profile())]
-    pub(crate) clients: Vec<&'static Profile>,
-    /// Only the tools that this user may use
-    #[arg(long, value_name = "NAME")]
-    pub(crate) user: Option<String>,
-    /// What clients call this server; by default the setting `mcp_server_name`
-    #[arg(long, value_name = "NAME")]
-    pub(crate) server_name: Option<String>,
-    /// Also fail where there are warnings
-    #[arg(long)]
-    pub(crate) strict: bool,
-    /// Show everything; by default what is found often is folded
-    #[arg(long)]
-    pub(crate) all: bool,
-    /// As JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// The profiles of clients, by name.
-fn client_profile() -> impl TypedValueParser<Value = &'static Profile> {
-    let values =
-        Profile::ALL.iter().map(|profile| PossibleValue::new(profile.name).help(profile.title));
-    let missing = "a possible value is a profile's name";
-    PossibleValuesParser::new(values).try_map(move |name| Profile::named(&name).ok_or(missing))
 }
 
 #[derive(Debug, Subcommand)]

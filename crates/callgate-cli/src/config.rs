@@ -1,8 +1,10 @@
 //! Configuration: defaults, then `callgate.toml`, then `CALLGATE_*`, then flags.
 //!
 //! Every key is in [`KEYS`], with its default and its meaning; a key that is not there is an error
-//! that names the nearest one that is. The tables of upstreams are in the file, or rows of the registry.
+//! that names the nearest one that is. The tables of upstreams are in the file, or rows of the
+//! registry; those of imports are in the file only.
 
+mod imports;
 mod upstreams;
 
 use std::collections::BTreeMap;
@@ -18,6 +20,7 @@ use callgate_registry::{Exposure, TableNames};
 use crate::cli::{Cli, Command};
 use crate::errors::hinted;
 
+pub(crate) use imports::{Imports, Policy, Repeated};
 pub(crate) use upstreams::{
     Maker, Upstreams, check_row, keys_of_row, row_shown, secret_in_file, secret_in_variable,
 };
@@ -199,6 +202,8 @@ pub(crate) struct Config {
     pub(crate) tables: Option<TableNames>,
     /// What runs methods elsewhere.
     pub(crate) upstreams: Upstreams,
+    /// What is imported again and again.
+    pub(crate) imports: Imports,
 }
 
 impl Config {
@@ -226,7 +231,7 @@ impl Config {
         let token = environment.iter().find(|(name, _)| name == TOKEN_VARIABLE);
         let token = token.and_then(|(_, token)| Secret::new(token));
         let config = Self::resolve(&values, demo)?;
-        Ok(Self { token, upstreams: values.upstreams, ..config })
+        Ok(Self { token, upstreams: values.upstreams, imports: values.imports, ..config })
     }
 
     fn resolve(values: &Values, demo: bool) -> anyhow::Result<Self> {
@@ -273,6 +278,7 @@ impl Config {
             token: None,
             tables: tables(values, preset)?,
             upstreams: Upstreams::default(),
+            imports: Imports::default(),
             preset,
         })
     }
@@ -299,6 +305,7 @@ fn tables(values: &Values, preset: Option<Preset>) -> anyhow::Result<Option<Tabl
 struct Values {
     by_key: BTreeMap<&'static str, (String, String)>,
     upstreams: Upstreams,
+    imports: Imports,
 }
 
 impl Values {
@@ -316,6 +323,10 @@ impl Values {
             let name = format!("{above}{name}");
             if name == "upstreams" {
                 self.upstreams = Upstreams::read(value, source)?;
+                continue;
+            }
+            if name == "imports" {
+                self.imports = Imports::read(value, source)?;
                 continue;
             }
             let text = match value {
@@ -462,6 +473,7 @@ pub(crate) mod reference {
 
     use std::fmt::Write as _;
 
+    use super::imports::IMPORT_KEYS;
     use super::upstreams::UPSTREAM_KEYS;
     use super::{KEYS, Key, variable_of};
 
@@ -504,10 +516,20 @@ pub(crate) mod reference {
              `{ file = \"PATH\" }`, with `prefix = \"…\"` for what stands before it.\n\n\
              | key | default | meaning |\n| --- | --- | --- |\n",
         );
-        for Key { name, default, meaning } in UPSTREAM_KEYS {
+        describe(UPSTREAM_KEYS, &mut text);
+        text.push_str(
+            "\n## `[imports.NAME]`\n\nIn the file only, a table for each import that `callgate serve` \
+             repeats; [import.md](../import.md#sources-that-change) explains them.\n\n\
+             | key | default | meaning |\n| --- | --- | --- |\n",
+        );
+        describe(IMPORT_KEYS, &mut text);
+        check_reference("configuration.md", &text);
+    }
+
+    fn describe(keys: &[Key], text: &mut String) {
+        for Key { name, default, meaning } in keys {
             let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
             writeln!(text, "| `{name}` | {default} | {meaning} |").unwrap();
         }
-        check_reference("configuration.md", &text);
     }
 }

@@ -83,7 +83,7 @@ pub(crate) struct Refusal {
 }
 
 /// How to import.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Options<'a> {
     pub(crate) selection: &'a Selection,
     /// What callers of every method need.
@@ -93,30 +93,31 @@ pub(crate) struct Options<'a> {
     pub(crate) dry_run: bool,
 }
 
-/// Compares, tells and, unless it is a dry run, writes.
+/// Compares, tells and, unless it is a dry run, writes. Where something changes, what comes back stands
+/// for all of it.
 pub(crate) async fn import(
     store: &Arc<dyn Store>,
-    mut source: Source,
+    source: &mut Source,
     options: &Options<'_>,
     printer: &mut Printer,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<String>> {
     if !options.sections.is_empty() {
         for method in &mut source.methods {
             method.needs = Some(options.sections.to_vec());
         }
     }
     for _ in 0..TRIES {
-        let plan = plan(store, &source, options).await?;
+        let plan = plan(store, source, options).await?;
         if options.dry_run {
-            report::diff(&source, &plan, printer);
-            return Ok(());
+            report::diff(source, &plan, printer);
+            return Ok(plan.digest());
         }
         match store.import(&plan.import).await {
             Err(StoreError::Moved) => {}
             Err(error) => return Err(error.into()),
             Ok(()) => {
-                report::summary(&source, &plan, printer);
-                return Ok(());
+                report::summary(source, &plan, printer);
+                return Ok(plan.digest());
             }
         }
     }

@@ -13,6 +13,7 @@ mod registry;
 mod standard_streams;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use callgate_registry::StoreError;
 
@@ -40,7 +41,7 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
     if let Command::Bridge(bridge) = &cli.command {
         return commands::bridge::run(bridge, printer);
     }
-    let config = Config::load(&cli)?;
+    let config = Arc::new(Config::load(&cli)?);
     let database = config.database.clone();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ran = runtime

@@ -1,31 +1,54 @@
 //! Output: data goes to stdout, talk to stderr.
 
-use std::fmt::Display;
-use std::io::{self, Write};
+use std::fmt::{Display, Write as _};
+use std::io::{self, Write as _};
 
 use crate::errors;
 
 /// Where output goes.
 #[derive(Debug)]
-pub(crate) struct Printer {
-    out: io::Stdout,
-    talk: io::Stderr,
+pub(crate) enum Printer {
+    /// To whoever started the program.
+    Stdio(io::Stdout, io::Stderr),
+    /// Data are collected, talk is not.
+    Memory(String),
 }
 
 impl Printer {
     pub(crate) fn stdio() -> Self {
-        Self { out: io::stdout(), talk: io::stderr() }
+        Self::Stdio(io::stdout(), io::stderr())
+    }
+
+    pub(crate) fn memory() -> Self {
+        Self::Memory(String::new())
+    }
+
+    /// The data so far, where they are collected.
+    pub(crate) fn collected(&self) -> &str {
+        match self {
+            Self::Stdio(..) => "",
+            Self::Memory(text) => text,
+        }
     }
 
     /// A line of data. A reader that has gone away is no error.
     pub(crate) fn data(&mut self, line: impl Display) {
-        let _ = writeln!(self.out, "{line}");
-        let _ = self.out.flush();
+        match self {
+            Self::Stdio(out, _) => {
+                let _ = writeln!(out, "{line}");
+                let _ = out.flush();
+            }
+            Self::Memory(text) => {
+                let _ = writeln!(text, "{line}");
+            }
+        }
     }
 
     /// A line of talk.
     pub(crate) fn talk(&mut self, line: impl Display) {
-        let _ = writeln!(self.talk, "{line}");
+        if let Self::Stdio(_, talk) = self {
+            let _ = writeln!(talk, "{line}");
+        }
     }
 
     /// Columns, as wide as they need to be.

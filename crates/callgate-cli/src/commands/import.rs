@@ -1,4 +1,8 @@
-//! `callgate import openrpc|introspect|drupal|manifest`
+//! `callgate import openrpc|introspect|drupal|manifest`, and what is held back
+
+mod approve;
+pub(crate) mod drift;
+mod watch;
 
 use std::path::Path;
 
@@ -7,7 +11,7 @@ use callgate::LOCAL;
 use callgate::forward::Target;
 use callgate_registry::DEFAULT_UPSTREAM;
 
-use crate::cli::{Import, ImportOptions};
+use crate::cli::{Import, ImportCommand, ImportOptions};
 use crate::config::Config;
 use crate::errors::hinted;
 use crate::import::openrpc::{Foreign, Reading, Way};
@@ -17,12 +21,22 @@ use crate::registry;
 
 pub(crate) async fn run(
     config: &Config,
-    import: Import,
+    command: ImportCommand,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let source = read_source(config, &import).await?;
+    let import = match command {
+        ImportCommand::From(import) => import,
+        ImportCommand::Pending { json } => return approve::pending(config, json, printer).await,
+        ImportCommand::Approve { name } => return approve::approve(config, &name, printer).await,
+    };
+    let mut source = read_source(config, &import).await?;
     let store = registry::open(config).await?;
-    import::import(&store, source, &settled(import.options()), printer).await
+    let options = settled(import.options());
+    let seen = import::import(&store, &mut source, &options, printer).await?;
+    match import.options().watch {
+        None => Ok(()),
+        Some(seconds) => watch::run(config, &store, &import, seconds, seen, printer).await,
+    }
 }
 
 /// What the source has now; it can be read again at any time.

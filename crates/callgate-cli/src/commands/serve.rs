@@ -14,6 +14,7 @@ use serde_json::json;
 use tokio::io::BufReader;
 use tokio::net::TcpListener;
 
+use super::import::drift;
 use super::json_line;
 use crate::cli::Serve;
 use crate::config::{Config, Maker};
@@ -22,7 +23,7 @@ use crate::printer::Printer;
 use crate::{demo, logging, registry};
 
 pub(crate) async fn run(
-    config: &Config,
+    config: &Arc<Config>,
     serve: &Serve,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
@@ -45,10 +46,14 @@ pub(crate) async fn run(
     let builder = if config.allow_anonymous { builder.allow_anonymous() } else { builder };
     let gateway = builder.http_options(http_options(config)).build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
+    let store = Arc::clone(registry.store());
+    let drift = tokio::spawn(drift::follow(Arc::clone(config), store));
     let stopping = http::told_to_stop();
     announce(config, serve, &listener, gateway.gateway(), &tokens, printer)?;
     drop(tokens);
-    gateway.serve_on(listener, stopping).await?;
+    let served = gateway.serve_on(listener, stopping).await;
+    drift.abort();
+    served?;
     following.end().await;
     Ok(())
 }

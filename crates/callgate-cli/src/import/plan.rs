@@ -1,6 +1,7 @@
 //! What a source proposes beside what the registry has: what is to be written, and what to tell.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt::Write as _;
 
 use callgate::{LOCAL, Mask, Safety};
 use callgate_registry::{
@@ -8,6 +9,7 @@ use callgate_registry::{
     check,
 };
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use super::field::Field;
 use super::written::{Needs, Written};
@@ -88,6 +90,20 @@ impl Plan {
             && self.changed.is_empty()
             && self.removed.is_empty()
             && self.import.types.is_empty()
+    }
+
+    /// Stands for all that changes; `None` where nothing does.
+    pub(super) fn digest(&self) -> Option<String> {
+        let Import { sections, types, changes, .. } = &self.import;
+        if self.is_idle() {
+            return None;
+        }
+        let digest = Sha256::digest(format!("{sections:?}{types:?}{changes:?}"));
+        let mut text = String::new();
+        for byte in digest {
+            let _ = write!(text, "{byte:02x}");
+        }
+        Some(text)
     }
 
     fn refuse(&mut self, id: &str, reason: String) {

@@ -9,6 +9,7 @@ mod configuration;
 mod conformance;
 mod credentials;
 mod demo;
+mod drift;
 mod fake;
 mod front;
 mod guide;

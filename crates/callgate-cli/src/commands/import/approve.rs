@@ -1,0 +1,76 @@
+//! `callgate import pending|approve`: changes that a repeated import holds back.
+
+use serde_json::json;
+
+use super::drift::{Look, Pending};
+use crate::commands::{json_line, timestamp};
+use crate::config::Config;
+use crate::errors::hinted;
+use crate::printer::Printer;
+use crate::registry;
+
+/// Shows what waits.
+pub(super) async fn pending(
+    config: &Config,
+    json: bool,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let store = registry::open(config).await?;
+    let mut is_idle = true;
+    for (name, _) in config.imports.iter() {
+        let Some(change) = Pending(&store).get(name).await? else { continue };
+        is_idle = false;
+        let since = timestamp(change.since);
+        if json {
+            let line = json!({"import": name, "since": since, "changes": change.text});
+            printer.data(json_line(&line)?);
+        } else {
+            printer.data(format_args!("{name}, since {since}\n{}", change.text));
+        }
+    }
+    if is_idle {
+        printer.talk("nothing waits");
+    }
+    Ok(())
+}
+
+/// Writes what waits, as it was shown and not otherwise.
+pub(super) async fn approve(
+    config: &Config,
+    name: &str,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let repeated = config.imports.get(name)?;
+    let store = registry::open(config).await?;
+    let pending = Pending(&store);
+    let Some(shown) = pending.get(name).await? else {
+        return Err(hinted(
+            format!("nothing of import `{name}` waits"),
+            "with `policy = \"hold\"`, `callgate serve` holds changes back; `callgate import` imports at \
+             once",
+        ));
+    };
+    let mut look = Look::again(config, &store, &repeated.import).await?;
+    let change = look.change().await?;
+    match change {
+        Some(change) if change.digest == shown.digest => {
+            look.apply().await?;
+            pending.set(name, None).await?;
+            printer.data(change.text);
+            Ok(())
+        }
+        None => {
+            pending.set(name, None).await?;
+            printer.talk("nothing waits any more: the source and the registry agree");
+            Ok(())
+        }
+        Some(change) => {
+            pending.set(name, Some(&change)).await?;
+            printer.data(&change.text);
+            Err(hinted(
+                "the source or the registry has changed since, and nothing was written",
+                format!("this is what it would do now; `callgate import approve {name}` does it"),
+            ))
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `[imports.NAME]`: imports that `serve` repeats.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+use super::{Key, unknown};
+use crate::cli::Import;
+use crate::errors::hinted;
+
+/// What a table may say.
+pub(crate) const IMPORT_KEYS: &[Key] = &[
+    Key {
+        name: "arguments",
+        default: "",
+        meaning: "a list of what stands behind `callgate import`: the kind of source, the source, options",
+    },
+    Key {
+        name: "every_seconds",
+        default: "300",
+        meaning: "how long to wait until the source is read again",
+    },
+    Key {
+        name: "policy",
+        default: "apply",
+        meaning: "what becomes of a change: `apply`, `hold` until `callgate import approve NAME`, or `show` in the log only",
+    },
+];
+
+/// The tables, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Imports(BTreeMap<String, Repeated>);
+
+/// An import that is repeated.
+#[derive(Debug)]
+pub(crate) struct Repeated {
+    pub(crate) import: Import,
+    pub(crate) every: Duration,
+    pub(crate) policy: Policy,
+}
+
+/// What becomes of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Policy {
+    /// It is written.
+    #[default]
+    Apply,
+    /// It waits until somebody approves it.
+    Hold,
+    /// It is told, and no more.
+    Show,
+}
+
+#[derive(Deserialize)]
+struct Described {
+    arguments: Vec<String>,
+    every_seconds: Option<u32>,
+    #[serde(default)]
+    policy: Policy,
+}
+
+impl Imports {
+    /// Reads `[imports]`: keys that there are not, and values of other kinds, are errors.
+    pub(super) fn read(value: &toml::Value, source: &str) -> anyhow::Result<Self> {
+        let expected = || format!("`imports` in {source} must have a table for each import");
+        let tables = value.as_table().with_context(expected)?;
+        let mut all = BTreeMap::new();
+        for (name, value) in tables {
+            let table = value.as_table().with_context(expected)?;
+            let is_known = |key: &&String| IMPORT_KEYS.iter().any(|known| known.name == *key);
+            if let Some(key) = table.keys().find(|key| !is_known(key)) {
+                let place = format!("imports.{name}.");
+                return Err(unknown(&format!("{place}{key}"), source, IMPORT_KEYS, |known| {
+                    format!("{place}{known}")
+                }));
+            }
+            let place = || format!("`imports.{name}` in {source}");
+            // What the message says of the place is that of a table alone, which misleads.
+            let described = table.clone().try_into::<Described>();
+            let described = described
+                .map_err(|error| anyhow::anyhow!("{}", error.message()))
+                .with_context(place)?;
+            all.insert(name.clone(), described.resolved().with_context(place)?);
+        }
+        Ok(Self(all))
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Repeated)> {
+        self.0.iter().map(|(name, repeated)| (name.as_str(), repeated))
+    }
+
+    /// By name.
+    pub(crate) fn get(&self, name: &str) -> anyhow::Result<&Repeated> {
+        self.0.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            let hint = match known.as_slice() {
+                [] => "there are none in the configuration".to_owned(),
+                known => format!("there are {}", known.join(", ")),
+            };
+            hinted(format!("there is no import `{name}`"), hint)
+        })
+    }
+}
+
+impl Described {
+    fn resolved(self) -> anyhow::Result<Repeated> {
+        let import = Import::read(&self.arguments)?;
+        let options = import.options();
+        if options.dry_run || options.watch.is_some() {
+            return Err(hinted(
+                "`arguments` has `--dry-run` or `--watch`",
+                "`policy = \"show\"` writes nothing, and `every_seconds` says how often",
+            ));
+        }
+        let every = self.every_seconds.unwrap_or(300);
+        if !(1..=86_400).contains(&every) {
+            anyhow::bail!("`every_seconds` must be from 1 to 86400");
+        }
+        let every = Duration::from_secs(every.into());
+        Ok(Repeated { import, every, policy: self.policy })
+    }
+}
