@@ -87,6 +87,12 @@ impl Hold {
         Ok(())
     }
 
+    /// For something else, which shares with the same others.
+    #[cfg(feature = "forward")]
+    pub(crate) fn another(&self) -> Self {
+        self.budget.hold()
+    }
+
     /// Counts a result of which a part may have been counted.
     pub(crate) fn at_least(&self, bytes: usize) -> Result<(), OverBudget> {
         self.add(bytes.saturating_sub(self.bytes.load(Ordering::Relaxed)))

@@ -23,6 +23,7 @@
 //! close its request; over WebSocket, where all calls share a connection, to ignore its reply.
 
 mod ask;
+mod batch;
 mod breaker;
 mod client;
 mod credential;
@@ -43,7 +44,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
 use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -52,11 +52,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::arguments::ParamStyle;
 use crate::jsonrpc::RpcError;
 use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream, UpstreamError};
+use batch::Batches;
 use breaker::{Attempt, Breaker};
 use client::Client;
 use credential::Sent;
 use failure::{Failure, Logged};
-use mailbox::Answered;
+use mailbox::{Answered, Asked, Terms};
 use reply::Reply;
 use request::RequestId;
 use send_failure::SendFailure;
@@ -92,14 +93,28 @@ pub struct Forward {
 enum Wire {
     /// Each as a request of its own.
     Http(Box<Client>),
+    /// Those that arrive together as one.
+    Batches(Batches),
     WebSocket(WebSocket),
 }
 
 impl Wire {
+    fn new(name: &str, options: &ForwardOptions, stats: &Arc<ForwardStats>) -> Result<Self, NoTls> {
+        let stats = || Arc::clone(stats);
+        Ok(if options.target.is_websocket() {
+            Self::WebSocket(WebSocket::new(options, stats())?)
+        } else if options.batch {
+            Self::Batches(Batches::new(name, options, stats())?)
+        } else {
+            Self::Http(Client::new(options)?.into())
+        })
+    }
+
     /// For requests that are no calls.
     fn client(&self) -> &Client {
         match self {
             Self::Http(client) => client,
+            Self::Batches(batches) => batches.client(),
             Self::WebSocket(socket) => socket.client(),
         }
     }
@@ -120,8 +135,8 @@ pub enum ForwardError {
 #[derive(Clone)]
 struct Request<'a> {
     id: RequestId<'a>,
-    /// A WebSocket has its own, of when it was opened.
-    headers: HeaderMap,
+    /// A WebSocket has its own headers, of when it was opened.
+    terms: Terms,
     body: Bytes,
 }
 
@@ -134,15 +149,10 @@ impl Forward {
         if let Some(conflict) = conflict(&options) {
             return Err(conflict.into());
         }
-        let stats = Arc::new(ForwardStats::default());
-        let wire = if options.target.is_websocket() {
-            Wire::WebSocket(WebSocket::new(&options, Arc::clone(&stats))?)
-        } else {
-            Wire::Http(Client::new(&options)?.into())
-        };
+        let (name, stats) = (name.into(), Arc::new(ForwardStats::default()));
         Ok(Self {
-            name: name.into(),
-            wire,
+            wire: Wire::new(&name, &options, &stats)?,
+            name,
             places: Semaphore::new(options.limits.concurrent.clamp(1, Semaphore::MAX_PERMITS)),
             breaker: Breaker::new(options.limits.breaker),
             stats,
@@ -195,9 +205,12 @@ impl Forward {
             Ids::Text => RequestId::Text(call.id),
             Ids::Number => RequestId::Number(self.last_id.fetch_add(1, Ordering::Relaxed) + 1),
         };
-        let headers = request::headers(&self.options, call.caller, credential);
+        let terms = Terms {
+            headers: request::headers(&self.options, call.caller, credential),
+            credential: credential.map(Sent::in_body).unwrap_or_default(),
+        };
         let body = request::body(&self.options, call, id, credential);
-        let answered = self.send(call, Request { id, headers, body }).await;
+        let answered = self.send(call, Request { id, terms, body }).await;
         match &answered {
             Err(failure) if failure.found_no_connection() => attempt.failed(),
             _ => attempt.reached(),
@@ -224,13 +237,18 @@ impl Forward {
     }
 
     async fn send_once(&self, call: &Call<'_>, request: Request<'_>) -> Answered {
-        let Request { id, headers, body } = request;
+        let Request { id, terms, body } = request;
         match &self.wire {
             Wire::Http(client) => {
                 let limit = self.options.limits.result_bytes;
-                client.ask(headers, body, limit, call.hold).await
+                client.ask(terms.headers, body, limit, call.hold).await
             }
-            Wire::WebSocket(socket) => socket.ask(id.into(), body).await,
+            Wire::Batches(batches) => {
+                batches.ask(Asked::new(id.into(), terms, body, call.hold.another())).await
+            }
+            Wire::WebSocket(socket) => {
+                socket.ask(Asked::new(id.into(), terms, body, call.hold.another())).await
+            }
         }
     }
 
@@ -250,6 +268,8 @@ fn conflict(options: &ForwardOptions) -> Option<OptionError> {
         Some(OptionError::CallerOverWebSocket)
     } else if is_websocket && options.http2 == Http2::Always {
         Some(OptionError::Http2OverWebSocket)
+    } else if is_websocket && options.batch {
+        Some(OptionError::BatchOverWebSocket)
     } else {
         None
     }
@@ -297,7 +317,7 @@ impl Upstream for Forward {
 /// The result in a body that came with HTTP 200.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn result_of(body: &str, id: &str) -> Option<String> {
-    let headers = HeaderMap::new();
+    let headers = http::HeaderMap::new();
     let answer = reply::Answer { status: http::StatusCode::OK, headers: &headers, body };
     let result = answer.read(&RequestId::Text(id)).ok()?.ok()?;
     Some(result.get().to_owned())

@@ -82,6 +82,11 @@ pub(crate) const UPSTREAM_KEYS: &[Key] = &[
         meaning: "speak HTTP/2 without TLS too; with TLS the two sides agree on it by themselves",
     },
     Key {
+        name: "batch",
+        default: "false",
+        meaning: "send calls that arrive together as one JSON-RPC batch; not over WebSocket",
+    },
+    Key {
         name: "ca_file",
         default: "",
         meaning: "a file of certificates, in PEM, of authorities to trust beside those of the system",

@@ -4,6 +4,7 @@ mod anvil;
 mod aria2;
 mod mock;
 pub(crate) mod servers;
+mod wires;
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};

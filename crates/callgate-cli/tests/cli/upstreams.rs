@@ -49,14 +49,21 @@ fn answer_all(mut stream: TcpStream, seen: &Mutex<Vec<(String, Value)>>) {
         reader.read_exact(&mut body).unwrap();
         let asked: Value = serde_json::from_slice(&body).unwrap();
         seen.lock().unwrap().push((head, asked.clone()));
-        let (status, mut reply) = match asked["params"][0].as_str() {
-            Some("token:s3cret") => (200, json!({"result": asked["params"][1]})),
-            _ => (400, json!({"error": {"code": 1, "message": "Unauthorized"}})),
+        let (status, reply) = match asked.as_array() {
+            Some(all) => (200, all.iter().map(|asked| answer(asked).1).collect()),
+            None => answer(&asked),
         };
-        reply["id"] = asked["id"].clone();
         let reply = reply.to_string();
         let length = reply.len();
         let _ = write!(stream, "HTTP/1.1 {status} Some\r\nContent-Length: {length}\r\n\r\n{reply}");
+    }
+}
+
+fn answer(asked: &Value) -> (u16, Value) {
+    let id = &asked["id"];
+    match asked["params"][0].as_str() {
+        Some("token:s3cret") => (200, json!({"result": asked["params"][1], "id": id})),
+        _ => (400, json!({"error": {"code": 1, "message": "Unauthorized"}, "id": id})),
     }
 }
 
@@ -111,6 +118,29 @@ fn methods_that_are_rows_run_on_the_service() {
 }
 
 #[test]
+fn calls_that_arrive_together_are_one_batch_where_the_table_says_so() {
+    let service = Service::start();
+    let place = place_with_a_method(&format!(
+        r#"
+        [upstreams.default]
+        url = "http://{}/jsonrpc"
+        params = "positional"
+        first_params = ["token:s3cret"]
+        batch = true
+        "#,
+        service.address
+    ));
+    let server = place.serve(&[]);
+    let call = |id| json!({"jsonrpc": "2.0", "id": id, "method": "item.get", "params": [id]});
+    let calls: Value = (1..4).map(call).collect();
+    let replies = server.request("POST /jsonrpc", "", &calls.to_string()).json();
+    let results: Vec<&Value> = replies.as_array().unwrap().iter().map(|it| &it["result"]).collect();
+    assert_eq!(results, [1, 2, 3]);
+    let seen = service.seen();
+    assert!(seen.len() < 3 && seen.iter().any(|(_, asked)| asked.is_array()), "{seen:?}");
+}
+
+#[test]
 fn d18_a_service_that_is_not_there_is_told_to_the_agent_and_on_readyz() {
     for scheme in ["http", "ws"] {
         not_there(scheme);
@@ -162,6 +192,8 @@ fn a_table_that_is_wrong_is_refused_with_its_place_and_without_its_secrets() {
         "[upstreams.a]\nurl = \"http://localhost/\"\nca_file = \"callgate.toml\"",
         "[upstreams.a]\nurl = \"ws://user:s3cret@localhost/\"",
         "[upstreams.a]\nurl = \"ws://localhost/\"\nhttp2 = true",
+        "[upstreams.a]\nurl = \"ws://localhost/\"\nbatch = true",
+        "[upstreams.a]\nurl = \"http://localhost/\"\nbatch = \"always\"",
         "[upstreams.a]\nurl = \"wss://localhost/\"\npass_caller = { role = \"X-Role\" }",
     ] {
         place.write("callgate.toml", table);

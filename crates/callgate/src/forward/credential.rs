@@ -149,6 +149,14 @@ impl Sent {
         }
     }
 
+    /// It, unless it is among the headers.
+    pub(super) fn in_body(&self) -> Hidden {
+        match self {
+            Self::FirstParam(own) | Self::Member(own) => own.clone(),
+            Self::Header(..) => Hidden::default(),
+        }
+    }
+
     pub(super) fn add_to(&self, headers: &mut HeaderMap) {
         if let Self::Header(name, value) = self {
             headers.insert(name.clone(), value.clone());

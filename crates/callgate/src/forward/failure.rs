@@ -61,6 +61,8 @@ pub(super) enum Failure {
     NotRpc(&'static str),
     #[error("the reply has another id than the request")]
     WrongId,
+    #[error("the answer to a batch has no reply with the id of the request")]
+    LeftOut,
 }
 
 fn elsewhere(to: Option<&Endpoint>) -> String {
@@ -105,7 +107,7 @@ impl Failure {
             Self::NotJson => Outcome::NotJson,
             Self::Empty(_) => Outcome::Empty,
             Self::NotRpc(_) => Outcome::NotRpc,
-            Self::WrongId => Outcome::WrongId,
+            Self::WrongId | Self::LeftOut => Outcome::WrongId,
         }
     }
 
@@ -179,6 +181,7 @@ impl Failure {
                 format!("answered with JSON that is no JSON-RPC reply. {again} {LOOK}")
             }
             Self::WrongId => format!("answered another request than this one. {again}"),
+            Self::LeftOut => format!("answered a batch of requests without this one. {again}"),
             _ => format!("answered with something that is not HTTP. {LOOK}"),
         };
         format!("The service behind this tool {what}")

@@ -3,20 +3,47 @@
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
+use http::HeaderMap;
 use tokio::sync::{mpsc, oneshot};
 
+use super::options::Hidden;
 use super::reply::Whole;
 use super::reply_id::ReplyId;
 use super::send_failure::SendFailure;
+use crate::budget::Hold;
 
 /// What a request came to.
 pub(super) type Answered = Result<Whole, SendFailure>;
 
+/// What requests must have in common to go out as one.
+#[derive(Clone, Default, PartialEq)]
+pub(super) struct Terms {
+    pub(super) headers: HeaderMap,
+    /// That of the user who asks, where it is not in a header.
+    pub(super) credential: Hidden,
+}
+
 /// A request, and who waits for its answer.
 pub(super) struct Asked {
     pub(super) id: ReplyId,
+    pub(super) terms: Terms,
     pub(super) body: Bytes,
+    /// For what is read of the answer.
+    pub(super) hold: Hold,
     pub(super) waiter: Waiter,
+}
+
+impl Asked {
+    /// A request, and where its answer will be.
+    pub(super) fn new(
+        id: ReplyId,
+        terms: Terms,
+        body: Bytes,
+        hold: Hold,
+    ) -> (Self, oneshot::Receiver<Answered>) {
+        let (sender, answer) = oneshot::channel();
+        (Self { id, terms, body, hold, waiter: Waiter(sender) }, answer)
+    }
 }
 
 /// Who waits for an answer.
@@ -24,14 +51,14 @@ pub(super) struct Asked {
 pub(super) struct Waiter(oneshot::Sender<Answered>);
 
 impl Waiter {
-    pub(super) fn new() -> (Self, oneshot::Receiver<Answered>) {
-        let (sender, answer) = oneshot::channel();
-        (Self(sender), answer)
-    }
-
     /// Whether anybody still waits.
     pub(super) fn is_there(&self) -> bool {
         !self.0.is_closed()
+    }
+
+    /// Comes back when nobody waits any more.
+    pub(super) async fn gone(&mut self) {
+        self.0.closed().await;
     }
 
     /// Whether it was still waited for.
@@ -56,11 +83,9 @@ impl Mailbox {
     /// Hands a request over and waits for its answer. Where no task takes requests, one is started.
     pub(super) async fn ask(
         &self,
-        (id, body): (ReplyId, Bytes),
+        (asked, answer): (Asked, oneshot::Receiver<Answered>),
         start: impl FnOnce(mpsc::Receiver<Asked>),
     ) -> Answered {
-        let (waiter, answer) = Waiter::new();
-        let asked = Asked { id, body, waiter };
         if self.sender(start).send(asked).await.is_err() {
             return Err(SendFailure::never_sent("the connection ended"));
         }

@@ -51,12 +51,13 @@ pub struct ForwardOptions {
     pub(super) pass_caller: PassCaller,
     pub(super) credential: Option<Mapped>,
     pub(super) http2: Http2,
+    pub(super) batch: bool,
     pub(super) roots: Vec<CertificateDer<'static>>,
     pub(super) limits: ForwardLimits,
 }
 
 /// A text that is never printed.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Hidden(pub(super) String);
 
 impl Hidden {
@@ -169,6 +170,9 @@ pub enum OptionError {
     /// HTTP/2 for a WebSocket.
     #[error("`http2` is not for WebSocket, which begins with HTTP/1.1")]
     Http2OverWebSocket,
+    /// Batches over WebSocket.
+    #[error("`batch` is not for WebSocket, where calls do not wait for each other")]
+    BatchOverWebSocket,
 }
 
 impl ForwardOptions {
@@ -185,6 +189,7 @@ impl ForwardOptions {
             pass_caller: PassCaller::default(),
             credential: None,
             http2: Http2::default(),
+            batch: false,
             roots: Vec::new(),
             limits: ForwardLimits::default(),
         }
@@ -317,6 +322,13 @@ impl ForwardOptions {
     /// When HTTP/2 is spoken.
     pub fn http2(mut self, http2: Http2) -> Self {
         self.http2 = http2;
+        self
+    }
+
+    /// Calls that arrive together go out as one JSON-RPC batch. For services that take batches and
+    /// answer each of its requests by its id.
+    pub fn batch(mut self) -> Self {
+        self.batch = true;
         self
     }
 

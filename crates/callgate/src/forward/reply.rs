@@ -4,6 +4,7 @@
 //! under any HTTP status, a result only where the status is good. What the service calls its answer
 //! does not matter as long as it is one.
 
+mod batch;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,8 @@ use super::reply_id::ReplyId;
 use super::request::RequestId;
 use crate::jsonrpc::RpcError;
 use crate::strict_json;
+
+pub(super) use batch::BatchReply;
 
 /// The code of errors that come without one.
 const NO_CODE: i64 = -32000;
@@ -33,7 +36,7 @@ pub(super) struct Answer<'a> {
 }
 
 /// The same, with what it consists of.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Whole {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,

@@ -142,8 +142,8 @@ impl ForwardStats {
         self.retries.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn count_ignored(&self) {
-        self.ignored.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_ignored(&self, messages: usize) {
+        self.ignored.fetch_add(messages as u64, Ordering::Relaxed);
     }
 }
 

@@ -10,11 +10,10 @@ mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::HeaderMap;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes, error};
 
@@ -22,7 +21,6 @@ use super::client::{Client, connect_limit};
 use super::failure::Failure;
 use super::mailbox::{Answered, Asked, Mailbox};
 use super::options::ForwardOptions;
-use super::reply_id::ReplyId;
 use super::send_failure::SendFailure;
 use super::stats::ForwardStats;
 use crate::http_client::send_error::words;
@@ -72,10 +70,10 @@ impl WebSocket {
     }
 
     /// Sends a request over the connection, and waits for its reply.
-    pub(super) async fn ask(&self, id: ReplyId, body: Bytes) -> Answered {
+    pub(super) async fn ask(&self, asked: (Asked, oneshot::Receiver<Answered>)) -> Answered {
         let line = Arc::clone(&self.line);
         let start = |requests| drop(tokio::spawn(line.run(requests)));
-        self.mailbox.ask((id, body), start).await
+        self.mailbox.ask(asked, start).await
     }
 }
 
@@ -138,7 +136,7 @@ impl Line {
                 Err(error) => return End::of(&error),
             };
             if !text.is_some_and(|text| waiting.answer(text)) {
-                self.stats.count_ignored();
+                self.stats.count_ignored(1);
             }
         }
         End::Closed(None)

@@ -33,11 +33,11 @@ fn large(url: &str) -> ForwardOptions {
     options(url).limits(ForwardLimits { result_bytes: BUDGET, ..limits() })
 }
 
-fn app(url: &str) -> App {
-    let forward = Arc::new(Forward::new("shop", large(url)).unwrap());
+fn app(options: ForwardOptions) -> App {
+    let forward = Arc::new(Forward::new("shop", options.clone()).unwrap());
     let gateway = Callgate::builder()
         .upstream("shop", Arc::clone(&forward))
-        .upstream("other", Forward::new("other", large(url)).unwrap())
+        .upstream("other", Forward::new("other", options).unwrap())
         .upstream("inside", Inside)
         .upstream_methods(methods())
         .upstream_methods([
@@ -63,7 +63,7 @@ fn in_flight(app: &App) -> usize {
 #[tokio::test]
 async fn d28_a_result_counts_until_its_reply_is_sent_on_every_face() {
     let fake = Fake::start(|_, seen| seen.result(json!("x".repeat(RESULT)))).await;
-    let app = app(&fake.url());
+    let app = app(large(&fake.url()));
     let (id, params) = ("order.get", json!({"id": 1}));
     let rpc = json!({"jsonrpc": "2.0", "id": 1, "method": id, "params": params});
     let mcp = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -103,7 +103,7 @@ async fn d28_what_a_call_read_is_given_back_when_it_fails_or_is_dropped() {
         _ => crate::fake::Act::SendAndClose(start.clone()),
     })
     .await;
-    let app = Arc::new(app(&fake.url()));
+    let app = Arc::new(app(large(&fake.url())));
     let calling = tokio::spawn({
         let app = Arc::clone(&app);
         async move { app.invoke("order.delete", json!({"id": 1})).await }
@@ -117,4 +117,22 @@ async fn d28_what_a_call_read_is_given_back_when_it_fails_or_is_dropped() {
     assert_eq!(in_flight(&app), 0);
     app.invoke("order.delete", json!({"id": 1})).await;
     assert_eq!((in_flight(&app), app.count(Outcome::Truncated)), (0, 1));
+}
+
+#[tokio::test]
+async fn d28_the_answer_to_a_batch_counts_as_a_whole() {
+    let fake = Fake::start(|_, seen| match seen.body.as_array() {
+        Some(all) => {
+            let reply = |request: &serde_json::Value| json!({"result": "x".repeat(RESULT), "id": request["id"]});
+            crate::fake::Act::json(200, all.iter().map(reply).collect())
+        }
+        None => seen.result(json!("x".repeat(RESULT))),
+    })
+    .await;
+    let app = app(large(&fake.url()).batch());
+    let call = || app.invoke("order.get", json!({"id": 1}));
+    let (first, second) = tokio::join!(call(), call());
+    assert_eq!((first.0, second.0, app.count(Outcome::OverBudget)), (500, 500, 2));
+    assert_eq!((call().await.0, fake.diary.seen().len()), (200, 2));
+    assert_eq!(in_flight(&app), 0);
 }

@@ -14,10 +14,10 @@ use crate::{App, ada, options, without_error_id};
 
 /// Ada's, bob's with a line break in it, and none of others.
 #[derive(Debug)]
-struct Known(HashMap<i64, Secret>);
+pub(crate) struct Known(HashMap<i64, Secret>);
 
 impl Known {
-    fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         let secret = |text| Secret::new(text).unwrap();
         Arc::new(Self(HashMap::from([(7, secret("s3cret-of-ada")), (8, secret("a\nb"))])))
     }
@@ -38,7 +38,7 @@ impl Credentials for Known {
     }
 }
 
-fn user(id: i64, name: &str) -> Caller {
+pub(crate) fn user(id: i64, name: &str) -> Caller {
     Caller::user(User { id, name: name.to_owned(), role: None }, Grants::default())
 }
 

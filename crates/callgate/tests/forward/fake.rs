@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
 /// A request.
@@ -37,6 +37,8 @@ pub(crate) enum Act {
     Send(String),
     /// These bytes, and the connection ends.
     SendAndClose(String),
+    /// These bytes, when the test says so, and the connection stays.
+    Later(Arc<Semaphore>, String),
     /// Nothing, until the client goes.
     Hang,
 }
@@ -165,6 +167,10 @@ where
         let (bytes, ends) = match script(number, &request) {
             Act::Send(bytes) => (bytes, false),
             Act::SendAndClose(bytes) => (bytes, true),
+            Act::Later(gate, bytes) => {
+                gate.acquire().await.unwrap().forget();
+                (bytes, false)
+            }
             Act::Hang => {
                 let mut rest = Vec::new();
                 let _ = stream.read_to_end(&mut rest).await;

@@ -7,6 +7,7 @@
     reason = "a test may stop, and reads better so"
 )]
 
+mod batches;
 mod budget;
 mod calls;
 mod credentials;

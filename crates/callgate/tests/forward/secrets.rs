@@ -20,7 +20,13 @@ const SECRET: &str = "s3cret";
 const BASIC: &str = "Z2F0ZTpzM2NyZXQ=";
 
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -55,7 +61,7 @@ fn app(url: &str) -> App {
 }
 
 /// All that is logged from now on, on this thread.
-fn log_everything() -> (Log, tracing::subscriber::DefaultGuard) {
+pub(crate) fn log_everything() -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
@@ -67,7 +73,7 @@ fn log_everything() -> (Log, tracing::subscriber::DefaultGuard) {
 
 /// So many failures were logged, and no secrets.
 fn check(log: &Log, told: &str, failures: usize) {
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let log = log.text();
     for text in [told, &log] {
         assert!(!text.contains(SECRET) && !text.contains(BASIC), "{text}");
     }

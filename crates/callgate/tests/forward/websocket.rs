@@ -350,10 +350,13 @@ fn what_needs_a_request_for_each_call_is_refused() {
     let websocket = || options("ws://localhost/");
     let user_id = Some(header_name("X-User-Id").unwrap());
     let caller = PassCaller { user_id, ..PassCaller::default() };
-    let problems: Vec<String> =
-        [websocket().pass_caller(caller).unwrap(), websocket().http2(Http2::Always)]
-            .into_iter()
-            .map(|options| Forward::new("shop", options).unwrap_err().to_string())
-            .collect();
+    let problems: Vec<String> = [
+        websocket().pass_caller(caller).unwrap(),
+        websocket().batch(),
+        websocket().http2(Http2::Always),
+    ]
+    .into_iter()
+    .map(|options| Forward::new("shop", options).unwrap_err().to_string())
+    .collect();
     insta::assert_debug_snapshot!(problems);
 }

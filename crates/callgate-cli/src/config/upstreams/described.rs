@@ -42,6 +42,8 @@ pub(super) struct Described {
     max_concurrent: Option<u16>,
     #[serde(default)]
     http2: bool,
+    #[serde(default)]
+    batch: bool,
     ca_file: Option<PathBuf>,
 }
 
@@ -171,6 +173,9 @@ impl Described {
             .pass_caller(self.pass_caller.named()?)
             .context("`pass_caller`")?
             .limits(self.limits(call_timeout)?);
+        if self.batch {
+            options = options.batch();
+        }
         for value in &self.first_params {
             options = options.first_param(&value.read("first_params", reading)?);
         }

@@ -74,16 +74,18 @@ mod tests {
     #[test]
     fn calls_that_nobody_waits_for_are_not_kept_for_ever() {
         let waiting = Waiting::new(3);
+        let asked = |number| {
+            let (terms, body, hold) = Default::default();
+            Asked::new(ReplyId::Number(number), terms, body, hold)
+        };
         for number in 1..100 {
-            let (waiter, answer) = Waiter::new();
-            let asked = Asked { id: ReplyId::Number(number), body: Bytes::new(), waiter };
+            let (asked, answer) = asked(number);
             assert!(waiting.add(asked).is_some());
             drop(answer);
             assert!(waiting.calls().len() <= 4);
         }
-        let (waiter, answer) = Waiter::new();
+        let (asked, answer) = asked(100);
         drop(answer);
-        let asked = Asked { id: ReplyId::Number(100), body: Bytes::new(), waiter };
         assert!(waiting.add(asked).is_none(), "it is not even sent");
     }
 }

@@ -1,0 +1,98 @@
+//! The same services by other ways: over WebSocket, and in batches.
+
+use serde_json::{Value, json};
+
+use super::servers::{self, SECRET};
+use super::{call, place, quiet, survives_kill_and_return};
+use crate::support::{Place, Server};
+
+/// A registry with methods without parameters on a service at this place.
+fn configured(table: &str, methods: &[&str]) -> Place {
+    let place = place(&format!("[upstreams.service]\nparams = \"positional\"\n{table}"));
+    for id in methods {
+        place.ok(&["method", "add", id, "--read-only", "--upstream", "service"]);
+    }
+    place
+}
+
+fn anvil_over_websocket(anvil: &servers::Running) -> Place {
+    let url = anvil.url("/").replace("http:", "ws:");
+    configured(&format!("url = \"{url}\"\n"), &["eth_chainId", "eth_nothing"])
+}
+
+/// The results of so many calls in one request.
+fn together(server: &Server, method: &str, count: usize) -> Vec<Value> {
+    let call = |id| json!({"jsonrpc": "2.0", "id": id, "method": method});
+    let calls: Value = (0..count).map(call).collect();
+    let replies = server.request("POST /jsonrpc", "", &calls.to_string()).json();
+    replies.as_array().unwrap().iter().map(|reply| reply["result"].clone()).collect()
+}
+
+#[test]
+fn anvil_over_websocket_answers_and_makes_errors() {
+    let anvil = servers::anvil();
+    let place = anvil_over_websocket(&anvil);
+    let server = place.serve(&[]);
+    assert_eq!(call(&server, "eth_chainId", &json!({})), (false, "0x7a69".to_owned()));
+    let (is_error, text) = call(&server, "eth_nothing", &json!({}));
+    assert!(is_error && text.ends_with("(code -32602)"), "{text}");
+    assert_eq!(together(&server, "eth_chainId", 50), vec![json!("0x7a69"); 50]);
+}
+
+#[test]
+fn d31_anvil_over_websocket_may_be_killed_and_return() {
+    let mut anvil = servers::anvil();
+    let place = anvil_over_websocket(&anvil);
+    let server = Server::start(quiet(&place));
+    survives_kill_and_return(&server, &mut anvil, "eth_chainId", &json!({}), "0x7a69");
+}
+
+#[test]
+fn aria2_over_websocket_answers_between_its_notifications() {
+    let aria2 = servers::aria2();
+    let url = aria2.url("/jsonrpc").replace("http:", "ws:");
+    let table = format!("url = \"{url}\"\nfirst_params = [\"token:{SECRET}\"]\n");
+    let place = configured(&table, &["aria2.getVersion"]);
+    place.ok(&[
+        "method",
+        "add",
+        "aria2.addUri",
+        "--param",
+        "string[] $uris",
+        "--upstream",
+        "service",
+    ]);
+    let server = place.serve(&[]);
+    // Nobody listens there; that it begins and fails is told to all connections.
+    let nowhere = format!("http://{}/", servers::free_address());
+    for _ in 0..5 {
+        let added = server.invoke("", "aria2.addUri", &json!({"uris": [nowhere]})).json();
+        assert!(added["result"].is_string(), "{added}");
+        let (is_error, version) = call(&server, "aria2_getVersion", &json!({}));
+        assert!(!is_error && version.contains("enabledFeatures"), "{version}");
+    }
+}
+
+#[test]
+fn anvil_and_aria2_take_batches() {
+    let (mut anvil, aria2) = (servers::anvil(), servers::aria2());
+    let table = format!("url = \"{}\"\nbatch = true\n", anvil.url("/"));
+    let place = configured(&table, &["eth_chainId"]);
+    let server = place.serve(&[]);
+    assert_eq!(together(&server, "eth_chainId", 50), vec![json!("0x7a69"); 50]);
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    assert!(!log.contains("it takes no batches"), "{log}");
+    let server = Server::start(quiet(&place));
+    survives_kill_and_return(&server, &mut anvil, "eth_chainId", &json!({}), "0x7a69");
+
+    let url = aria2.url("/jsonrpc");
+    let table = format!("url = \"{url}\"\nbatch = true\nfirst_params = [\"token:{SECRET}\"]\n");
+    let place = configured(&table, &["aria2.getVersion"]);
+    let server = place.serve(&[]);
+    let versions = together(&server, "aria2.getVersion", 50);
+    assert!(versions.iter().all(|it| it["version"].is_string()), "{versions:?}");
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    assert!(!log.contains("it takes no batches"), "{log}");
+}
