@@ -178,6 +178,7 @@ pub(crate) enum LogFormat {
 
 /// The configuration, resolved.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key by itself")]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) database: String,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use callgate::Secret;
+use callgate_registry::UpstreamRow;
 use serde_json::json;
 
 use super::{json_line, or_dash, plain_name, timestamp};
@@ -30,22 +31,7 @@ pub(crate) async fn run(
             let secret = read(file.as_deref(), printer)?;
             store.set_credential(user.id, &upstream, &secret).await?;
             printer.talk(format_args!("set the credential of `{}` for `{upstream}`", user.login));
-            let known = config.upstreams.listed(&store.upstreams().await?);
-            match known.iter().find(|one| one.name == upstream) {
-                Some(one) if one.sends_credentials => {}
-                Some(_) => printer.talk(format_args!(
-                    "note: upstream `{upstream}` is sent no credentials of users; say how in its \
-                     `credential`"
-                )),
-                None => printer.talk(format_args!("note: upstream `{upstream}` is not configured")),
-            }
-            if let Some(path) = registry::readable_by_others(config) {
-                printer.talk(format_args!(
-                    "warning: others on this machine can read `{}`, and so the credentials in it; \
-                     `chmod 600` keeps them out",
-                    path.display()
-                ));
-            }
+            tell_notes(config, &store.upstreams().await?, &upstream, printer);
         }
         Credential::List { json } => {
             let credentials = store.credentials().await?;
@@ -82,6 +68,25 @@ pub(crate) async fn run(
         }
     }
     Ok(())
+}
+
+/// What keeps a credential from being sent, and who else could read it.
+fn tell_notes(config: &Config, rows: &[UpstreamRow], upstream: &str, printer: &mut Printer) {
+    let known = config.upstreams.listed(rows);
+    match known.iter().find(|one| one.name == upstream) {
+        Some(one) if one.sends_credentials => {}
+        Some(_) => printer.talk(format_args!(
+            "note: upstream `{upstream}` is sent no credentials of users; say how in its `credential`"
+        )),
+        None => printer.talk(format_args!("note: upstream `{upstream}` is not configured")),
+    }
+    if let Some(path) = registry::readable_by_others(config) {
+        printer.talk(format_args!(
+            "warning: others on this machine can read `{}`, and so the credentials in it; `chmod 600` \
+             keeps them out",
+            path.display()
+        ));
+    }
 }
 
 /// The secret, out of a file or standard input: what stands on a command line others can see.

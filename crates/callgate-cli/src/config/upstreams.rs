@@ -136,8 +136,8 @@ impl Upstreams {
     pub(crate) fn listed(&self, rows: &[UpstreamRow]) -> Vec<Listed> {
         let maker = Maker::default();
         let of_file = self.0.iter().map(|(name, table)| {
-            let checked = maker.forward(name, &table.described, Reading::Assumed);
-            Listed::new(name, table.source.clone(), Ok(&table.described), checked.err())
+            let problem = maker.forward(name, &table.described, Reading::Assumed).err();
+            Listed::new(name, &table.source, Ok(&table.described), problem.as_ref())
         });
         let of_rows = rows.iter().map(|row| {
             let described = row::described(row);
@@ -148,7 +148,7 @@ impl Upstreams {
                 Ok(described) => maker.forward(&row.name, described, Reading::Assumed).err(),
                 Err(_) => None,
             };
-            Listed::new(&row.name, "the registry".to_owned(), described.as_ref(), problem)
+            Listed::new(&row.name, "the registry", described.as_ref(), problem.as_ref())
         });
         let mut all: Vec<Listed> = of_file.chain(of_rows).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -224,14 +224,14 @@ pub(crate) struct Listed {
 impl Listed {
     fn new(
         name: &str,
-        source: String,
+        source: &str,
         described: Result<&Described, &anyhow::Error>,
-        problem: Option<anyhow::Error>,
+        problem: Option<&anyhow::Error>,
     ) -> Self {
-        let problem = problem.as_ref().or(described.err());
+        let problem = problem.or(described.err());
         Self {
             name: name.to_owned(),
-            source,
+            source: source.to_owned(),
             place: described.map_or_else(|_| "…".to_owned(), Described::place),
             sends_credentials: described.is_ok_and(Described::sends_credentials),
             problem: problem.map(|problem| format!("{problem:#}")),

@@ -117,7 +117,7 @@ fn upstreams_are_set_shown_without_secrets_and_removed() {
 #[test]
 fn what_is_no_upstream_is_not_written() {
     let place = place_with_a_method("[upstreams.filed]\nurl = \"http://localhost/\"\n");
-    let mut talk = String::new();
+    let mut talk = Vec::new();
     for arguments in [
         &["set", "x", "urll=http://localhost/"][..],
         &["set", "x", "url=ftp://s3cret/"],
@@ -133,8 +133,8 @@ fn what_is_no_upstream_is_not_written() {
         let ran = place.run(&[&["upstream"], arguments].concat());
         let (code, words) = ran.failure();
         assert_eq!(code, 1);
-        talk.push_str(&format!("{}\n{words}\n", arguments.join(" ")));
+        talk.push(format!("{}\n{words}\n", arguments.join(" ")));
     }
-    insta::assert_snapshot!(talk);
+    insta::assert_snapshot!(talk.concat());
     assert_eq!(place.ok(&["upstream", "list", "--json"]).lines().count(), 1);
 }

@@ -85,7 +85,9 @@ pub(super) fn headers(
     credential: Option<&Sent>,
 ) -> HeaderMap {
     let mut headers = options.headers.clone();
-    credential.into_iter().for_each(|own| own.add_to(&mut headers));
+    if let Some(own) = credential {
+        own.add_to(&mut headers);
+    }
     let PassCaller { user_id, user_name, role, token } = &options.pass_caller;
     let Some(user) = &caller.user else { return headers };
     let mut pass = |name: &Option<http::HeaderName>, value: &str| {
