@@ -8,7 +8,7 @@ use crate::errors::hinted;
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImportCommand {
     #[command(flatten)]
-    From(Import),
+    From(Box<Import>),
     /// Show the changes that repeated imports hold back
     ///
     /// These are the imports of `[imports.NAME]` in the configuration with `policy = "hold"`.

@@ -25,7 +25,7 @@ pub(crate) async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let import = match command {
-        ImportCommand::From(import) => import,
+        ImportCommand::From(import) => *import,
         ImportCommand::Pending { json } => return approve::pending(config, json, printer).await,
         ImportCommand::Approve { name } => return approve::approve(config, &name, printer).await,
     };
