@@ -12,6 +12,10 @@ pub(crate) struct Call {
     /// Who calls
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
+    /// Call a tool of an MCP server that is running, by its name, with `CALLGATE_TOKEN`; by default the
+    /// registry is used, and no server
+    #[arg(long, conflicts_with = "user")]
+    pub(crate) url: Option<String>,
     /// Print the whole result of MCP, as JSON
     #[arg(long)]
     pub(crate) json: bool,

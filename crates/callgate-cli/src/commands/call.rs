@@ -1,5 +1,7 @@
 //! `callgate call`
 
+mod remote;
+
 use std::io::Read as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -22,15 +24,23 @@ use crate::{logging, registry};
 const NO_LIMIT: Duration = Duration::from_hours(24);
 /// Names that are less alike are not proposed.
 const ALIKE: f64 = 0.75;
+/// Of another server's tools nothing is known here.
+const REMOTE: &str = "the server's list says what its tools take";
 /// The newest revision with a handshake: the server may offer an older one, never none.
 const REVISION: &str = "2025-11-25";
-/// The id of the one request that matters.
-const ID: u8 = 2;
+/// The ids of the two requests.
+const INITIALIZE: u8 = 1;
+const CALL: u8 = 2;
 
 pub(crate) async fn run(config: &Config, call: &Call, printer: &mut Printer) -> anyhow::Result<()> {
     // What went wrong in an upstream is only in the log.
     logging::start("error", config.log_format)?;
     let arguments = arguments(&call.arguments, config.max_body_bytes)?;
+    if let Some(url) = &call.url {
+        let request = Request { name: &call.tool, arguments: &arguments };
+        let reply = remote::ask(config, url, &request).await?;
+        return show(&reply, REMOTE, call, printer);
+    }
     let registry = serve::registry_of(config, registry::open(config).await?);
     let gateway = serve::builder(config, &registry, Local::default()).await?.build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
@@ -42,7 +52,8 @@ pub(crate) async fn run(config: &Config, call: &Call, printer: &mut Printer) -> 
         return Err(unknown(&registry, &catalog, &caller, &call.tool).await?);
     };
     allow(&catalog, entry, &caller)?;
-    let reply = ask(&gateway, caller, entry.name().as_str(), &arguments).await?;
+    let request = Request { name: entry.name().as_str(), arguments: &arguments };
+    let reply = ask(&gateway, caller, &request).await?;
     following.end().await;
     show(&reply, &takes(&catalog, entry), call, printer)
 }
@@ -138,29 +149,44 @@ async fn unknown(
     Ok(hinted(format!("there is no tool `{shown}`"), hint))
 }
 
+/// What is asked for.
+#[derive(Debug)]
+struct Request<'a> {
+    name: &'a str,
+    /// On one line.
+    arguments: &'a str,
+}
+
+impl Request<'_> {
+    /// What comes before it.
+    fn opening() -> String {
+        let client = json!({"name": "callgate call", "version": env!("CARGO_PKG_VERSION")});
+        let params = json!({"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client});
+        let message =
+            json!({"jsonrpc": "2.0", "id": INITIALIZE, "method": "initialize", "params": params});
+        format!("{message}\n")
+    }
+
+    fn lines(&self) -> String {
+        let (name, arguments) = (json!(self.name), self.arguments);
+        format!(
+            "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}}\n\
+             {{\"jsonrpc\":\"2.0\",\"id\":{CALL},\"method\":\"tools/call\",\"params\":\
+             {{\"name\":{name},\"arguments\":{arguments}}}}}\n"
+        )
+    }
+}
+
 /// Says it to the protocol, as a client over stdio would. The answer is the whole reply.
-async fn ask(
-    gateway: &Callgate,
-    caller: Caller,
-    name: &str,
-    arguments: &str,
-) -> anyhow::Result<Value> {
-    let client = json!({"name": "callgate call", "version": env!("CARGO_PKG_VERSION")});
-    let params = json!({"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client});
-    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
-    // Names have nothing to escape.
-    let input = format!(
-        "{initialize}\n{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}}\n\
-         {{\"jsonrpc\":\"2.0\",\"id\":{ID},\"method\":\"tools/call\",\"params\":\
-         {{\"name\":\"{name}\",\"arguments\":{arguments}}}}}\n"
-    );
+async fn ask(gateway: &Callgate, caller: Caller, request: &Request<'_>) -> anyhow::Result<Value> {
+    let input = format!("{}{}", Request::opening(), request.lines());
     let options = StdioOptions { max_line_bytes: input.len(), end_timeout: NO_LIMIT };
     let mut output = Vec::new();
     let mcp = Arc::clone(gateway.mcp());
     stdio::serve(mcp, Arc::new(caller), input.as_bytes(), &mut output, options).await?;
     let lines = output.split(|byte| *byte == b'\n');
     let replies = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    let mut replies = replies.filter(|reply| reply.get("id") == Some(&json!(ID)));
+    let mut replies = replies.filter(|reply| reply.get("id") == Some(&json!(CALL)));
     replies.next().context("there was no reply")
 }
 

@@ -119,3 +119,33 @@ fn an_older_revision_in_the_settings_is_no_hindrance() {
     place.ok(&["settings", "set", "mcp_protocol_version", "2024-11-05"]);
     assert_eq!(place.ok(&["call", "pet.name"]), "Rex\n");
 }
+
+#[test]
+fn a_server_that_is_running_can_be_called_too() {
+    let (place, _service) = place();
+    let token = place.ok(&["token", "create", "ada"]);
+    let server = place.serve(&[]);
+    let url = format!("http://{}/mcp", server.address());
+    // No registry is needed here.
+    let elsewhere = Place::new();
+    let call = |token: &str, arguments: &[&str]| {
+        let mut command = elsewhere.command(&[&["call", "--url", &url], arguments].concat());
+        Ran(command.env("CALLGATE_TOKEN", token).output().unwrap())
+    };
+    assert_eq!(call("", &["pet_name"]).data(), "Rex\n");
+    let ran = call(token.trim(), &["pet_get", r#"{"id": 9}"#]);
+    assert_eq!(ran.data(), "{\"id\":9,\"name\":\"Rex\"}\n", "{}", ran.talk());
+    let talks: Vec<String> = [
+        call("", &["pet_get", r#"{"id": 9}"#]),
+        call(token.trim(), &["pet_get", r#"{"id": "x"}"#]),
+        call("cg_wrong", &["pet_name"]),
+    ]
+    .iter()
+    .map(|ran| ran.failure().1.replace(&server.address().to_string(), "[address]"))
+    .collect();
+    insta::assert_debug_snapshot!(talks);
+    let (code, talk) = elsewhere.call(&["pet_name", "--url", "http://127.0.0.1:9/mcp"]).failure();
+    assert_eq!(code, 1);
+    assert!(talk.contains("127.0.0.1:9"), "{talk}");
+    assert_eq!(elsewhere.call(&["a", "--url", &url, "--user", "ada"]).failure().0, 2);
+}
