@@ -19,6 +19,8 @@ pub enum Candidate {
     Proxy,
     /// This project, in front of a service.
     Forward,
+    /// The same, with calls that arrive together in one request.
+    Batch,
     /// The service: it answers the same to everything. It is not measured itself.
     Upstream,
 }
@@ -32,6 +34,7 @@ impl Candidate {
             Self::Rmcp => "rmcp",
             Self::Nginx => "nginx",
             Self::Proxy => "hyper",
+            Self::Batch => "callgate, batch",
             Self::Upstream => "upstream",
         }
     }
@@ -41,6 +44,7 @@ impl Candidate {
         match self {
             Self::Forward => "forward",
             Self::Proxy => "proxy",
+            Self::Batch => "batch",
             other => other.as_str(),
         }
     }

@@ -24,6 +24,8 @@ pub enum Method {
     List,
     /// `tools/call` of `echo`, which is elsewhere and answers the same to everybody.
     Forwarded,
+    /// `tools/call` of `eth_chainId`, which anvil has.
+    Chain,
 }
 
 /// The revision of MCP that a client speaks.
@@ -53,7 +55,7 @@ impl Case {
     /// tokens that see every tool, so that every reply has the same tools.
     pub fn requests(self, tools: usize) -> Vec<Request> {
         let step = match self.method {
-            Method::Call | Method::Forwarded => 1,
+            Method::Call | Method::Forwarded | Method::Chain => 1,
             Method::List => model::GRANT_SETS,
         };
         (0..model::TOKENS).step_by(step).map(|token| self.request(token, tools)).collect()
@@ -68,6 +70,9 @@ impl Case {
             Method::Forwarded => {
                 let params = json!({"name": model::ECHO, "arguments": {"text": text(token)}});
                 (params, model::ANSWER.to_owned())
+            }
+            Method::Chain => {
+                (json!({"name": model::CHAIN, "arguments": {}}), model::CHAIN_ID.to_owned())
             }
             Method::List => (json!({}), last_tool(tools)),
         };
@@ -101,8 +106,12 @@ impl Case {
         ];
         if self.era == Era::Modern {
             headers.push(("Mcp-Method", self.method.as_str().to_owned()));
-            if self.method != Method::List {
-                headers.push(("Mcp-Name", model::ECHO.to_owned()));
+            match self.method {
+                Method::List => {}
+                Method::Call | Method::Forwarded => {
+                    headers.push(("Mcp-Name", model::ECHO.to_owned()));
+                }
+                Method::Chain => headers.push(("Mcp-Name", model::CHAIN.to_owned())),
             }
         }
         headers
@@ -131,6 +140,10 @@ impl Case {
                 let echoed = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
                 echoed == Some(json!({"text": request.expected}))
             }
+            Method::Chain => {
+                let text = reply.pointer("/result/content/0/text").and_then(Value::as_str);
+                text == Some(model::CHAIN_ID)
+            }
             Method::List => {
                 let listed = reply.pointer("/result/tools").and_then(Value::as_array);
                 let right: Vec<Value> =
@@ -157,7 +170,7 @@ impl Method {
     /// The method's name in MCP.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Call | Self::Forwarded => "tools/call",
+            Self::Call | Self::Forwarded | Self::Chain => "tools/call",
             Self::List => "tools/list",
         }
     }

@@ -3,4 +3,5 @@
 pub mod candidate;
 pub mod case;
 pub mod model;
+pub mod npm;
 pub mod suite;

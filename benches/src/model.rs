@@ -11,6 +11,10 @@ pub const TOKENS: usize = 1000;
 /// The tool that is called.
 pub const ECHO: &str = "echo";
 
+/// The tool of a node of Ethereum that is called, and what it answers.
+pub const CHAIN: &str = "eth_chainId";
+/// The number of anvil's own chain.
+pub const CHAIN_ID: &str = "0x7a69";
 /// What the service elsewhere answers to everything.
 pub const ANSWER: &str =
     "the answer of the service, as long as what a method would usually have to say to an agent.";

@@ -12,6 +12,17 @@ pub enum Suite {
     Local,
     /// Callgate in front of a JSON-RPC service, beside reverse proxies in front of the same.
     Forward,
+    /// Callgate in front of a node of Ethereum, with calls one by one and in batches.
+    Batch,
+}
+
+/// What the servers ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// A hyper server that answers the same to everything.
+    Static,
+    /// anvil.
+    Anvil,
 }
 
 impl Suite {
@@ -20,6 +31,7 @@ impl Suite {
         match self {
             Self::Local => &[Candidate::Bare, Candidate::Callgate, Candidate::Rmcp],
             Self::Forward => &[Candidate::Nginx, Candidate::Proxy, Candidate::Forward],
+            Self::Batch => &[Candidate::Forward, Candidate::Batch],
         }
     }
 
@@ -28,6 +40,7 @@ impl Suite {
         match self {
             Self::Local => Candidate::Bare,
             Self::Forward => Candidate::Nginx,
+            Self::Batch => Candidate::Forward,
         }
     }
 
@@ -44,11 +57,16 @@ impl Suite {
                 Case { method: Method::Forwarded, era: Era::Modern },
                 Case { method: Method::Forwarded, era: Era::Legacy },
             ],
+            Self::Batch => &[Case { method: Method::Chain, era: Era::Modern }],
         }
     }
 
-    /// Whether the servers ask a service, which then shares their core.
-    pub fn has_upstream(self) -> bool {
-        self == Self::Forward
+    /// What the servers ask, which then shares their core.
+    pub fn service(self) -> Option<Service> {
+        match self {
+            Self::Local => None,
+            Self::Forward => Some(Service::Static),
+            Self::Batch => Some(Service::Anvil),
+        }
     }
 }

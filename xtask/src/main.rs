@@ -127,6 +127,23 @@ const BENCH: &[Step] = &[
         variables: &[],
     },
     Step {
+        what: "calls to anvil one by one and in batches, to docs/benchmarks-batch.md",
+        arguments: &[
+            "run",
+            "--release",
+            "--package",
+            "callgate-bench",
+            "--bin",
+            "bench",
+            "--",
+            "--suite",
+            "batch",
+            "--out",
+            "docs/benchmarks-batch.md",
+        ],
+        variables: &[],
+    },
+    Step {
         what: "the server beside bare axum and rmcp, to docs/benchmarks.md",
         arguments: &[
             "run",

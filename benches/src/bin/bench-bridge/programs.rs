@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
+use callgate_bench::npm;
 use serde::Deserialize;
 
 use crate::peer::Lines;
@@ -83,18 +84,7 @@ pub(crate) struct Npm(PathBuf);
 
 impl Npm {
     pub(crate) fn install() -> anyhow::Result<Self> {
-        let program = std::env::current_exe()?;
-        let target = program.ancestors().nth(2).context("this program is nowhere")?;
-        let directory = target.join("bench-npm");
-        std::fs::create_dir_all(&directory)?;
-        std::fs::write(directory.join("package.json"), r#"{"private": true}"#)?;
-        let install =
-            ["install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error", REMOTE];
-        let output = Command::new("npm").args(install).current_dir(&directory).output();
-        let output = output.context("mcp-remote needs npm")?;
-        let talk = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "npm cannot install mcp-remote: {talk}");
-        Ok(Self(directory))
+        Ok(Self(npm::install(&[REMOTE])?))
     }
 
     /// `mcp-remote` in front of the demo.

@@ -63,8 +63,9 @@ async fn main() -> anyhow::Result<()> {
         Candidate::Callgate => {
             axum::serve(listener, Shared::new(with_callgate::service(&tools)?)).await?;
         }
-        Candidate::Forward => {
-            let service = with_callgate::forwarding(&tools, upstream()?)?;
+        candidate @ (Candidate::Forward | Candidate::Batch) => {
+            let batch = candidate == Candidate::Batch;
+            let service = with_callgate::forwarding(&tools, upstream()?, batch)?;
             axum::serve(listener, Shared::new(service)).await?;
         }
         Candidate::Rmcp => axum::serve(listener, with_rmcp::router(&tools)).await?,

@@ -12,8 +12,8 @@ use callgate::http::{
 use callgate::local::Error;
 use callgate::mcp::{Mcp, SessionKey, Sessions};
 use callgate::{
-    BoxFuture, Caller, CatalogBuilder, Gateway, Grants, LOCAL, Local, Mask, Method, Param, Prefix,
-    Safety, Types, Upstream, User,
+    BoxFuture, Caller, CatalogBuilder, Gateway, Grants, LOCAL, Local, Mask, Method, Param,
+    ParamStyle, Prefix, Safety, Types, Upstream, User,
 };
 use callgate_bench::model::{self, Tool};
 use serde::{Deserialize, Serialize};
@@ -51,11 +51,18 @@ pub(crate) fn service(tools: &[Tool]) -> anyhow::Result<HttpService> {
 }
 
 /// The same, with the methods on a service elsewhere.
-pub(crate) fn forwarding(tools: &[Tool], upstream: SocketAddr) -> anyhow::Result<HttpService> {
+pub(crate) fn forwarding(
+    tools: &[Tool],
+    upstream: SocketAddr,
+    batch: bool,
+) -> anyhow::Result<HttpService> {
     const UPSTREAM: &str = "service";
     let options = ForwardOptions::new(format!("http://{upstream}/").parse()?);
+    let options = if batch { options.batch() } else { options };
     let methods = tools.iter().map(|tool| Ok(method(tool)?.upstream(UPSTREAM)));
-    let methods = methods.collect::<anyhow::Result<Vec<Method>>>()?;
+    let mut methods = methods.collect::<anyhow::Result<Vec<Method>>>()?;
+    let chain = Method::new(model::CHAIN.parse()?).param_style(ParamStyle::Positional);
+    methods.push(chain.safety(Safety::ReadOnly).upstream(UPSTREAM));
     Ok(over(UPSTREAM, Forward::new(UPSTREAM, options)?, methods))
 }
 

@@ -1,7 +1,9 @@
 //! Measures the servers beside each other, and writes what it found.
 
+mod anvil;
 mod client;
 mod connection;
+mod free_port;
 mod load;
 mod machine;
 mod measure;

@@ -47,10 +47,7 @@ struct Contender {
 
 /// Measures everything. A reply that is wrong ends it.
 pub(crate) fn run(plan: &Plan, machine: &Machine) -> anyhow::Result<Results> {
-    let upstream = plan.suite.has_upstream().then(|| {
-        // The answer is the same whatever the tools are.
-        Server::start(Candidate::Upstream, 1, None, machine)
-    });
+    let upstream = plan.suite.service().map(|service| Server::of_service(service, machine));
     let upstream = upstream.transpose()?;
     let start = |candidate| {
         Server::start(candidate, TOOLS, upstream.as_ref().map(Server::address), machine)

@@ -1,17 +1,14 @@
 //! nginx as a reverse proxy: one process, connections to the upstream kept.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use tempfile::TempDir;
 
+use crate::free_port::{free_address, wait_for};
 use crate::machine::Machine;
-
-/// How long it may take to listen.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A started nginx, with the directory that it needs as long as it runs.
 pub(crate) struct Started {
@@ -39,16 +36,7 @@ pub(crate) fn start(upstream: SocketAddr, machine: &Machine) -> anyhow::Result<S
         .spawn()
         .with_context(|| format!("cannot start {}", program.display()))?;
     let mut started = Started { child, address, directory };
-    let begun = Instant::now();
-    while TcpStream::connect(address).is_err() {
-        let is_over = started.child.try_wait()?.is_some() || begun.elapsed() > PATIENCE;
-        if is_over {
-            let _ = started.child.kill();
-            let _ = started.child.wait();
-        }
-        ensure!(!is_over, "nginx does not listen on {address}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for(&mut started.child, address)?;
     Ok(started)
 }
 
@@ -83,11 +71,6 @@ fn configured(directory: &Path, address: SocketAddr, upstream: SocketAddr) -> St
          }}\n\
          }}\n"
     )
-}
-
-/// A port that was free a moment ago.
-fn free_address() -> anyhow::Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
 /// The one that is installed, or Debian's package unpacked where the build's files are.

@@ -6,10 +6,11 @@ use std::process::{Child, Stdio};
 
 use anyhow::Context as _;
 use callgate_bench::candidate::Candidate;
+use callgate_bench::suite::Service;
 use tempfile::TempDir;
 
 use crate::machine::Machine;
-use crate::nginx;
+use crate::{anvil, nginx};
 
 /// A running server.
 #[derive(Debug)]
@@ -21,6 +22,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Starts what the candidates ask.
+    pub(crate) fn of_service(service: Service, machine: &Machine) -> anyhow::Result<Self> {
+        match service {
+            // The answer is the same whatever the tools are.
+            Service::Static => Self::start(Candidate::Upstream, 1, None, machine),
+            Service::Anvil => {
+                let (child, address) = anvil::start(machine)?;
+                Ok(Self { child, address, _directory: None })
+            }
+        }
+    }
+
     /// Starts a candidate, in front of an upstream if it has one, and waits until it listens.
     pub(crate) fn start(
         candidate: Candidate,

@@ -43,6 +43,7 @@ fn method(plan: &Plan) -> String {
     let (candidates, setting) = match plan.suite {
         Suite::Local => (LOCAL, LOCAL_SETTING),
         Suite::Forward => (FORWARD, FORWARD_SETTING),
+        Suite::Batch => (BATCH, BATCH_SETTING),
     };
     let yardstick = plan.suite.yardstick();
     format!(
@@ -94,6 +95,15 @@ const FORWARD_SETTING: &str = "\
     same to everything. It shares the servers' core, so a request costs what the server and the service \
     need together; CPU time is the server's alone. Callgate has 50 tools, 1,000 tokens and 100 different \
     sets of grants; calls are made with all tokens in turn.";
+
+const BATCH: &str = "\
+    - **callgate** is the library's router with an upstream, to which each call is a request.\n\
+    - **callgate, batch** is the same with `batch = true`: calls that arrive together go out as one \
+    JSON-RPC batch.";
+
+const BATCH_SETTING: &str = "\
+    Behind both is anvil, a node of Ethereum, which is asked for `eth_chainId`. It shares the servers' \
+    core, so a request costs what the server and the node need together; CPU time is the server's alone.";
 
 fn case_section(results: &CaseResults, yardstick: Candidate) -> String {
     let mut out = format!("## {}\n\n", results.case);

@@ -19,6 +19,7 @@ pub(crate) enum BodyError {
 }
 
 /// A whole body.
+#[cfg(feature = "bridge")]
 pub(crate) async fn text(body: Incoming, limit: usize) -> Result<String, BodyError> {
     text_counted(body, limit, |_| Ok(())).await
 }

@@ -46,7 +46,6 @@ enum Way {
 
 impl Connector {
     /// HTTP/1.1 over TCP.
-    #[cfg(feature = "bridge")]
     pub(crate) fn new(tls: &ClientConfig, time_limit: Duration) -> Self {
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
         let way = Way::Net(builder.enable_http1().wrap_connector(tcp(time_limit)));
