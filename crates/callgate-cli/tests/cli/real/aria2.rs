@@ -110,3 +110,40 @@ fn it_can_be_tried_with_nothing_configured() {
     let version = server.invoke("", "aria2.getVersion", &json!({})).json();
     assert!(version["result"]["version"].is_string(), "{version}");
 }
+
+#[test]
+fn it_is_a_row_of_the_registry_and_each_user_goes_with_a_secret_of_their_own() {
+    let aria2 = servers::aria2();
+    let place = place("metrics = true");
+    place.ok(&["method", "add", "aria2.getVersion", "--read-only", "--upstream", "service"]);
+    let server = Server::start(quiet(&place));
+    place.ok(&[
+        "upstream",
+        "set",
+        "service",
+        &format!("url={}", aria2.url("/jsonrpc")),
+        "params=positional",
+        "credential.first_param=true",
+        "credential.prefix=token:",
+    ]);
+    let user = |name: &str, secret: Option<&str>| {
+        place.ok(&["user", "add", name]);
+        if let Some(secret) = secret {
+            let set = place.run_with(&["credential", "set", name, "service"], secret);
+            assert!(set.0.status.success(), "{}", set.talk());
+        }
+        place.ok(&["token", "create", name]).trim().to_owned()
+    };
+    let (ada, bob) = (user("ada", Some(SECRET)), user("bob", Some("wr0ng")));
+    let eve = user("eve", None);
+    let called = |token: &str| server.invoke(token, "aria2.getVersion", &json!({})).json();
+    server.until("ada is known there", |_| called(&ada)["result"]["version"].is_string());
+    assert_eq!(called(&bob)["error"]["message"], "Unauthorized");
+    let message = called(&eve)["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("there is none of yours. Nothing was run"), "{message}");
+    let metrics = server.get("", "/metrics").body;
+    for outcome in ["error", "no_credential"] {
+        let line = format!("{{upstream=\"service\",outcome=\"{outcome}\"}} 1\n");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
+}
