@@ -5,7 +5,6 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::Totals;
-use crate::method::compile;
 use crate::schema::walk::for_each_schema;
 use crate::tool::is_portable;
 
@@ -112,8 +111,9 @@ impl Check {
                 },
             ),
             Self::Dialect => {
-                let error = compile(tool.schema).err()?;
-                Some(format!("not JSON Schema 2020-12: {error}"))
+                let error = jsonschema::draft202012::meta::validate(tool.schema).err()?;
+                let place = error.instance_path().as_str();
+                Some(format!("not JSON Schema 2020-12 at `{place}`: {error}"))
             }
             Self::DescriptionLength(most) => {
                 let length = tool.description.chars().count();
