@@ -4,7 +4,7 @@ mod drupal;
 mod introspect;
 mod manifest;
 mod openrpc;
-pub(crate) mod real;
+mod real;
 mod running;
 
 use serde_json::{Value, json};

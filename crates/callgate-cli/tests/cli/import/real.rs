@@ -1,11 +1,12 @@
-//! Documents that others wrote. They are not a part of the project: where they are not beside it,
-//! there is nothing to check. `CALLGATE_OPENRPC_DOCUMENTS` names another directory.
+//! Documents that others wrote. One comes with npm. The others are not a part of the project, and are
+//! checked where they are beside it; `CALLGATE_OPENRPC_DOCUMENTS` names another directory.
 
 use std::path::PathBuf;
 
 use serde_json::Value;
 
 use super::registry;
+use crate::real::servers::ethereum_document;
 
 /// File, methods in it, those that are refused since they refer to other files.
 const DOCUMENTS: [(&str, usize, usize); 5] = [
@@ -17,21 +18,24 @@ const DOCUMENTS: [(&str, usize, usize); 5] = [
 ];
 
 /// Where the documents are, if they are here.
-#[expect(clippy::print_stdout, reason = "a test that checks nothing says so")]
-pub(crate) fn directory() -> Option<PathBuf> {
+#[expect(clippy::print_stdout, reason = "a test that checks less says so")]
+fn directory() -> Option<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/openrpc");
     let named = std::env::var_os("CALLGATE_OPENRPC_DOCUMENTS").map(PathBuf::from);
     let directory = named.unwrap_or_else(|| PathBuf::from(beside));
     if !directory.is_dir() {
-        println!("no OpenRPC documents at {}: nothing is checked", directory.display());
+        println!("no OpenRPC documents at {}: only those of npm are checked", directory.display());
         return None;
     }
     Some(directory)
 }
 
 fn documents() -> Vec<(PathBuf, usize, usize)> {
-    let Some(directory) = directory() else { return Vec::new() };
-    DOCUMENTS.map(|(file, methods, refused)| (directory.join(file), methods, refused)).into()
+    let (file, methods) = ethereum_document();
+    let beside = directory().into_iter().flat_map(|directory| {
+        DOCUMENTS.map(|(file, methods, refused)| (directory.join(file), methods, refused))
+    });
+    [(file, methods, 0)].into_iter().chain(beside).collect()
 }
 
 fn references(schema: &Value, found: &mut Vec<String>) {

@@ -4,27 +4,26 @@ use serde_json::json;
 
 use super::servers::{self, Running};
 use super::{call, place, quiet, survives_kill_and_return};
-use crate::import::real::directory;
 use crate::support::{Place, Server};
 
-/// A registry with the methods of the document; `None` where it is not here.
-fn imported(anvil: &Running, more: &str) -> Option<Place> {
-    let document = directory()?.join("ethereum-execution-apis.json");
+/// A registry with the methods of the document.
+fn imported(anvil: &Running, more: &str) -> Place {
+    let (document, methods) = servers::ethereum_document();
     let place = place(&format!("[upstreams.service]\nurl = \"{}\"\n{more}", anvil.url("/")));
     let document = document.display().to_string();
     let said = place.ok(&["import", "openrpc", &document, "--upstream", "service"]);
-    assert!(said.contains("86 added"), "{said}");
-    Some(place)
+    assert!(said.contains(&format!("{methods} added")), "{said}");
+    place
 }
 
 #[test]
 fn its_methods_are_imported_listed_and_called() {
     let anvil = servers::anvil();
-    let Some(place) = imported(&anvil, "") else { return };
+    let place = imported(&anvil, "");
     let server = place.serve(&[]);
     let all = server.get("", "/mcp/tools/list").json();
     assert_eq!(all["tools"].as_array().unwrap().len(), 50, "the first page");
-    assert_eq!(server.start["tools"], 86);
+    assert_eq!(server.start["tools"], servers::ethereum_document().1);
     assert_eq!(call(&server, "eth_chainId", &json!({})), (false, "0x7a69".to_owned()));
     // D3: clients refuse the document's own name, `Hydrated transactions`.
     let block = json!({"Block": "latest", "Hydrated_transactions": false});
@@ -37,9 +36,9 @@ fn its_methods_are_imported_listed_and_called() {
 #[test]
 fn d27_its_errors_reach_the_agent() {
     let anvil = servers::anvil();
-    let Some(place) = imported(&anvil, "") else { return };
+    let place = imported(&anvil, "");
     let server = place.serve(&[]);
-    let (is_error, text) = call(&server, "debug_getBadBlocks", &json!({}));
+    let (is_error, text) = call(&server, "wallet_getPermissions", &json!({}));
     assert!(is_error && text.contains("Method not found"), "{text}");
     let (is_error, text) = call(&server, "eth_sendRawTransaction", &json!({"Transaction": "0x00"}));
     assert!(is_error && text.contains("(code -32"), "{text}");
@@ -50,7 +49,7 @@ fn d27_its_errors_reach_the_agent() {
 #[test]
 fn a_call_that_it_does_not_answer_ends_in_time() {
     let anvil = servers::anvil();
-    let Some(place) = imported(&anvil, "timeout_seconds = 1\n") else { return };
+    let place = imported(&anvil, "timeout_seconds = 1\n");
     let server = place.serve(&[]);
     anvil.signal("-STOP");
     let (is_error, text) = call(&server, "eth_chainId", &json!({}));
@@ -68,7 +67,7 @@ fn a_call_that_it_does_not_answer_ends_in_time() {
 #[test]
 fn d31_it_may_be_killed_in_the_middle_of_calls_and_return() {
     let mut anvil = servers::anvil();
-    let Some(place) = imported(&anvil, "") else { return };
+    let place = imported(&anvil, "");
     let server = Server::start(quiet(&place));
     survives_kill_and_return(&server, &mut anvil, "eth_chainId", &json!({}), "0x7a69");
 }

@@ -151,6 +151,12 @@ pub(crate) fn mock(document: &Path) -> Running {
     })
 }
 
+/// An OpenRPC document of what nodes of Ethereum and wallets have, by others, and how many methods are
+/// in it.
+pub(crate) fn ethereum_document() -> (PathBuf, usize) {
+    (packages().join("node_modules/@metamask/api-specs/dist/build/openrpc.json"), 55)
+}
+
 /// Those of npm, installed once.
 fn packages() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
