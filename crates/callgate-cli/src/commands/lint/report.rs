@@ -76,7 +76,7 @@ fn by_method(report: &Report) -> Vec<(Option<&str>, Vec<&Problem>)> {
 fn sum_up(report: &Report, printer: &mut Printer) {
     let totals = report.totals;
     let heaviest: Vec<String> =
-        report.heaviest.iter().map(|(id, tokens)| format!("{} {tokens}", one_line(id))).collect();
+        report.heaviest.iter().map(|(id, tokens)| format!("{} ({tokens})", one_line(id))).collect();
     let heaviest = match heaviest.as_slice() {
         [] => String::new(),
         some => format!("; the heaviest: {}", some.join(", ")),
