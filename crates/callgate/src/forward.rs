@@ -314,6 +314,14 @@ impl Upstream for Forward {
     }
 }
 
+/// The reply to one request in the answer to a batch.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn reply_in_batch(body: &str, id: &str) -> Option<String> {
+    let whole = reply::Whole::bare(body.to_owned());
+    let reply::BatchReply::Each(replies) = whole.read_batch() else { return None };
+    replies.by_id.get(&RequestId::Text(id).into()).map(|reply| (*reply).to_owned())
+}
+
 /// The result in a body that came with HTTP 200.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn result_of(body: &str, id: &str) -> Option<String> {

@@ -76,11 +76,20 @@ pub fn envelope(body: &str) {
 #[cfg(feature = "forward")]
 pub fn replies(body: &str) {
     let plain = body.trim_start_matches('\u{feff}');
+    let in_batch = crate::forward::reply_in_batch(body, "mcp_1");
     // Numbers and depths that a tree cannot have pass as they are.
     let Ok(plain) = serde_json::from_str::<serde_json::Value>(plain) else {
         let _ = crate::forward::result_of(body, "mcp_1");
         return;
     };
+    if let Some(reply) = in_batch {
+        let reply: serde_json::Value = serde_json::from_str(&reply).unwrap_or_default();
+        assert_eq!(reply.get("id").and_then(|id| id.as_str()), Some("mcp_1"), "{body}");
+        assert!(
+            plain == reply || plain.as_array().is_some_and(|all| all.contains(&reply)),
+            "{body}"
+        );
+    }
     if let Some(result) = crate::forward::result_of(body, "mcp_1") {
         assert_eq!(plain.get("id").and_then(|id| id.as_str()), Some("mcp_1"), "{body}");
         let result: Result<serde_json::Value, _> = serde_json::from_str(&result);
