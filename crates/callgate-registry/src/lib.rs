@@ -30,8 +30,11 @@ pub use rows::{
     UpstreamRow, UserRow, action_key,
 };
 pub use sessions::{SessionFollower, StoredSessions, session_keys};
-pub use sqlite::SqliteStore;
-pub use store::{Edit, Holder, Import, ImportChange, Load, NewToken, Result, Store, StoreError};
+pub use sqlite::{FestiPrefix, FestiRows, SqliteStore, read_festi};
+pub use store::{
+    Edit, Holder, Import, ImportAccess, ImportChange, ImportGrant, Load, NewToken, Result, Store,
+    StoreError,
+};
 pub use tables::{TableNameError, TableNames};
 pub use token::{Token, TokenError};
 pub use upstreams::MakeUpstream;

@@ -1,6 +1,7 @@
 //! The registry on SQLite.
 
 mod edit;
+mod festi;
 mod import;
 mod load;
 
@@ -9,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, SqliteConnection};
+
+pub use festi::{FestiPrefix, FestiRows, read_festi};
 
 use crate::migrate::{self, Migration};
 use crate::store::{Result, Store, StoreError};

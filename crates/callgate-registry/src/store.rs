@@ -52,6 +52,14 @@ pub enum StoreError {
     /// The registry was made with other names for its tables.
     #[error("the registry was made with other table names than those of the configuration")]
     OtherTables,
+    /// A database of somebody else's has more rows than are read.
+    #[error("the table `{table}` has more than {most} rows")]
+    TooMany {
+        /// Its name.
+        table: String,
+        /// So many would do.
+        most: usize,
+    },
     /// Something with that name is there already.
     #[error("{what} `{name}` is there already")]
     Exists {
@@ -146,6 +154,44 @@ pub struct Import {
     pub types: Vec<TypeRow>,
     /// What becomes of methods.
     pub changes: Vec<ImportChange>,
+    /// Who may do what.
+    pub access: ImportAccess,
+}
+
+/// What an import says of who may do what. It is written where nothing is there yet.
+#[derive(Debug, Clone, Default)]
+pub struct ImportAccess {
+    /// The revision of the access that it was made from; at another one nothing is written.
+    pub revision: Option<i64>,
+    /// Sections with their captions and masks; their numbers do not count.
+    pub sections: Vec<SectionRow>,
+    /// Roles, under these numbers.
+    pub roles: Vec<RoleRow>,
+    /// Users, under these numbers.
+    pub users: Vec<UserRow>,
+    /// What they have.
+    pub grants: Vec<ImportGrant>,
+}
+
+impl ImportAccess {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.sections.is_empty()
+            && self.roles.is_empty()
+            && self.users.is_empty()
+            && self.grants.is_empty()
+    }
+}
+
+/// What somebody has on a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportGrant {
+    /// Who.
+    pub holder: Holder,
+    /// The section's name for code.
+    pub section: String,
+    /// The mask as it is stored.
+    pub value: i64,
 }
 
 /// What becomes of one method.

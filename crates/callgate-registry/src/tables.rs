@@ -104,7 +104,7 @@ impl TableNames {
     }
 }
 
-fn checked(name: &str) -> Result<String, TableNameError> {
+pub(crate) fn checked(name: &str) -> Result<String, TableNameError> {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && name.len() <= 40;

@@ -16,7 +16,11 @@ impl SqliteStore {
         Ok(self.pool.begin_with("BEGIN IMMEDIATE").await?)
     }
 
-    async fn section_id(&self, connection: &mut SqliteConnection, ident: &str) -> Result<i64> {
+    pub(super) async fn section_id(
+        &self,
+        connection: &mut SqliteConnection,
+        ident: &str,
+    ) -> Result<i64> {
         let row = sqlx::query(self.sql("SELECT id FROM {sections} WHERE ident = ?"))
             .bind(ident)
             .fetch_optional(connection)

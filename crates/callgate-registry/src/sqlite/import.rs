@@ -7,7 +7,7 @@ use sqlx::{Row as _, SqliteConnection};
 use super::SqliteStore;
 use super::load::{METHODS, method};
 use crate::rows::{ImportRow, MethodRow, TypeRow};
-use crate::store::{Import, ImportChange, Result, StoreError};
+use crate::store::{Holder, Import, ImportAccess, ImportChange, ImportGrant, Result, StoreError};
 
 impl SqliteStore {
     pub(super) async fn write_import(&self, import: &Import) -> Result<()> {
@@ -17,6 +17,7 @@ impl SqliteStore {
         if revision != import.revision {
             return Err(StoreError::Moved);
         }
+        self.write_access(&mut transaction, &import.access).await?;
         for ident in &import.sections {
             let sql = "INSERT OR IGNORE INTO {sections} (caption, ident, mask) VALUES (?, ?, 6)";
             sqlx::query(self.sql(sql)).bind(ident).bind(ident).execute(&mut *transaction).await?;
@@ -51,6 +52,60 @@ impl SqliteStore {
             }
         }
         Ok(transaction.commit().await?)
+    }
+
+    async fn write_access(
+        &self,
+        connection: &mut SqliteConnection,
+        access: &ImportAccess,
+    ) -> Result<()> {
+        let sql = "SELECT value FROM callgate_revisions WHERE name = 'access'";
+        let revision: i64 = sqlx::query(sql).fetch_one(&mut *connection).await?.try_get(0)?;
+        if access.revision.is_some_and(|made_from| made_from != revision) {
+            return Err(StoreError::Moved);
+        }
+        for row in &access.sections {
+            let sql = "INSERT OR IGNORE INTO {sections} (caption, ident, mask) VALUES (?, ?, ?)";
+            let query = sqlx::query(self.sql(sql)).bind(&row.caption).bind(&row.ident);
+            query.bind(&row.mask).execute(&mut *connection).await?;
+        }
+        for row in &access.roles {
+            let sql = "INSERT INTO {users_types} (id, caption) VALUES (?, ?)";
+            let query = sqlx::query(self.sql(sql)).bind(row.id).bind(&row.caption);
+            query.execute(&mut *connection).await?;
+        }
+        for row in &access.users {
+            let sql = "INSERT INTO {users} (id, login, id_type) VALUES (?, ?, ?)";
+            let query = sqlx::query(self.sql(sql)).bind(row.id).bind(&row.login);
+            query.bind(row.id_type).execute(&mut *connection).await?;
+        }
+        for grant in &access.grants {
+            self.write_grant(&mut *connection, grant).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_grant(
+        &self,
+        connection: &mut SqliteConnection,
+        grant: &ImportGrant,
+    ) -> Result<()> {
+        let (sql, holder) = match grant.holder {
+            Holder::User(id) => (
+                "INSERT INTO {sections_user_permission} (id_section, id_user, value)
+                 VALUES (?, ?, ?)",
+                id,
+            ),
+            Holder::Role(id) => (
+                "INSERT INTO {sections_user_types_permission} (id_section, id_user_type, value)
+                 VALUES (?, ?, ?)",
+                id,
+            ),
+        };
+        let section = self.section_id(&mut *connection, &grant.section).await?;
+        let query = sqlx::query(self.sql(sql)).bind(section).bind(holder).bind(grant.value);
+        query.execute(&mut *connection).await?;
+        Ok(())
     }
 
     /// With the actions that no other method has.

@@ -399,7 +399,7 @@ fn integer(row: &SqliteRow, index: usize) -> Result<i64> {
 }
 
 /// Bytes that are not text are shown as such, not an error of the whole.
-fn optional_text(row: &SqliteRow, index: usize) -> Result<Option<String>> {
+pub(super) fn optional_text(row: &SqliteRow, index: usize) -> Result<Option<String>> {
     let bytes: Option<&[u8]> = row.try_get_unchecked(index)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
 }

@@ -4,8 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use callgate::{Caller, Mask, Secret, User};
 use callgate_registry::{
-    Edit as _, Holder, Import, ImportChange, ImportRow, Load as _, MethodRow, NewToken, SessionRow,
-    StoreError, Token, TypeRow, UpstreamRow, UserCredentials, access,
+    Edit as _, Holder, Import, ImportAccess, ImportChange, ImportGrant, ImportRow, Load as _,
+    MethodRow, NewToken, RoleRow, SectionRow, SessionRow, StoreError, Token, TypeRow, UpstreamRow,
+    UserCredentials, UserRow, access,
 };
 
 use super::registry;
@@ -314,6 +315,7 @@ async fn an_import_writes_all_of_it_or_nothing() {
         sections: vec!["new".to_owned()],
         types: vec![class.clone()],
         changes: vec![write(row("a"), Some(needs.clone()), "1"), write(row("b"), Some(needs), "1")],
+        ..Import::default()
     };
     store.import(&import).await.unwrap();
     let rows = store.catalog_rows().await.unwrap();
@@ -401,4 +403,34 @@ async fn an_upstream_is_written_read_and_removed_by_its_name() {
     let error = store.remove_upstream("node").await.unwrap_err();
     assert_eq!(error.to_string(), "there is no upstream `node`");
     assert_eq!(store.upstreams().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_import_of_who_may_do_what_is_for_what_is_not_there() {
+    let registry = registry().await;
+    let store = &registry.store;
+    let section = |caption: &str| SectionRow {
+        id: 0,
+        caption: caption.to_owned(),
+        ident: "users".to_owned(),
+        mask: "4".to_owned(),
+    };
+    let grant = |holder| ImportGrant { holder, section: "users".to_owned(), value: 4 };
+    let access = ImportAccess {
+        revision: Some(store.revisions().await.unwrap().access),
+        sections: vec![section("Users"), section("Twice")],
+        roles: vec![RoleRow { id: 7, caption: "clerk".to_owned() }],
+        users: vec![UserRow { id: 9, login: "ada".to_owned(), id_type: Some(7), role: None }],
+        grants: vec![grant(Holder::Role(7)), grant(Holder::User(9))],
+    };
+    let revision = store.revisions().await.unwrap().catalog;
+    let import = Import { revision, access, ..Import::default() };
+    store.import(&import).await.unwrap();
+    let rows = store.access_rows().await.unwrap();
+    assert_eq!((rows.sections.len(), rows.sections[0].caption.as_str()), (1, "Users"));
+    assert_eq!((rows.users[0].id, rows.users[0].role.as_deref()), (9, Some("clerk")));
+    assert_eq!((rows.role_grants.len(), rows.user_grants[0].value.as_str()), (1, "4"));
+    // Somebody granted something since it was made.
+    let moved = Import { revision: store.revisions().await.unwrap().catalog, ..import };
+    assert!(matches!(store.import(&moved).await, Err(StoreError::Moved)));
 }
