@@ -12,7 +12,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::import::openrpc::{Reference, reference};
-use crate::import::{Needed, Selection, ServiceOptions};
+use crate::import::{Needed, Selection, ServiceOptions, php};
 
 pub(crate) use bridge::{Bridge, Protocol};
 pub(crate) use call::Call;
@@ -308,6 +308,18 @@ pub(crate) enum Import {
         #[command(flatten)]
         options: ImportOptions,
     },
+    /// From PHP source: `@rpc` doc comments, and the attributes `JsonRpcMethod` and `McpTool`
+    ///
+    /// Nothing is run. Types, defaults and the classes behind them are read from signatures, doc
+    /// comments and attributes. A file that does not parse is named and skipped.
+    Php {
+        /// The directory; `vendor`, `node_modules` and what begins with a dot are left out
+        directory: PathBuf,
+        #[command(flatten)]
+        reading: php::Reading,
+        #[command(flatten)]
+        options: ImportOptions,
+    },
     /// From a manifest in TOML or JSON, such as `callgate export` writes
     Manifest {
         /// The manifest
@@ -324,6 +336,7 @@ impl Import {
             Self::Openrpc { options, .. }
             | Self::Introspect { options, .. }
             | Self::Drupal { options, .. }
+            | Self::Php { options, .. }
             | Self::Manifest { options, .. } => options,
         }
     }

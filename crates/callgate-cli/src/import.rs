@@ -10,6 +10,7 @@ pub(crate) mod field;
 pub(crate) mod introspect;
 pub(crate) mod manifest;
 pub(crate) mod openrpc;
+pub(crate) mod php;
 mod plan;
 mod report;
 mod safety;
@@ -49,6 +50,9 @@ pub(crate) struct Source {
     pub(crate) methods: Vec<Proposal>,
     pub(crate) refused: Vec<Refusal>,
     pub(crate) types: Vec<TypeRow>,
+    /// Parts of it that could not be read. What they had before may still be there, so nothing is
+    /// removed.
+    pub(crate) unread: Vec<Refusal>,
     /// What else is worth telling.
     pub(crate) notes: Vec<String>,
 }
@@ -173,6 +177,12 @@ pub(crate) async fn guessed<'a>(
         })
     };
     Ok(rows.into_iter().filter(is_guess).collect())
+}
+
+/// Whether a method is one of MCP itself: Festi registers those beside the application's own.
+pub(crate) fn is_of_mcp(id: &str) -> bool {
+    const PREFIXES: [&str; 5] = ["tools/", "resources/", "prompts/", "notifications/", "logging/"];
+    id == "initialize" || id == "ping" || PREFIXES.iter().any(|prefix| id.starts_with(prefix))
 }
 
 /// A file as text.

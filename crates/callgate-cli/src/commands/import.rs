@@ -1,4 +1,4 @@
-//! `callgate import openrpc|introspect|drupal|manifest`, and what is held back
+//! `callgate import openrpc|introspect|drupal|php|manifest`, and what is held back
 
 mod approve;
 pub(crate) mod drift;
@@ -67,6 +67,9 @@ pub(crate) async fn read_source(config: &Config, import: &Import) -> anyhow::Res
             let target = site.as_ref().map(import::drupal::endpoint).transpose()?;
             let service = ask(config, upstream()?, target, service).await?;
             of_drupal(&service, upstream()?).await
+        }
+        Import::Php { directory, reading, .. } => {
+            import::php::read(directory, upstream()?, reading).await
         }
         Import::Manifest { file, options } => {
             let text = import::read(file)?;

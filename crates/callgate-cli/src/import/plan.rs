@@ -78,7 +78,9 @@ impl Plan {
                 plan.refuse(id, "another method of the source has the same name".to_owned());
             }
         }
-        plan.remove_the_rest(source, &registry, options);
+        if source.unread.is_empty() {
+            plan.remove_the_rest(source, &registry, options);
+        }
         plan.types(source, rows);
         plan.missing_sections(rows);
         plan

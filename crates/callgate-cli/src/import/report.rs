@@ -20,7 +20,7 @@ pub(super) fn summary(source: &Source, plan: &Plan, printer: &mut Printer) {
         let how = if plan.is_pruned { "deleted" } else { "hidden; `--prune` deletes" };
         line(printer, "removed", id, how);
     }
-    tail(plan, printer);
+    tail(source, plan, printer);
     if plan.is_idle() {
         printer.data("nothing changed");
     }
@@ -46,7 +46,7 @@ pub(super) fn diff(source: &Source, plan: &Plan, printer: &mut Printer) {
     for ident in &plan.import.sections {
         printer.data(format_args!("+ section {}", one_line(ident)));
     }
-    tail(plan, printer);
+    tail(source, plan, printer);
     if plan.is_idle() {
         printer.data("nothing changed");
     }
@@ -62,12 +62,18 @@ fn head(source: &Source, plan: &Plan, printer: &mut Printer) {
     for note in &source.notes {
         printer.talk(one_line(note));
     }
+    if !source.unread.is_empty() {
+        printer.talk("note: nothing is removed, since not all of the source was read");
+    }
     for pattern in &plan.idle_patterns {
         printer.talk(format_args!("note: no method is like `{}`", one_line(pattern)));
     }
 }
 
-fn tail(plan: &Plan, printer: &mut Printer) {
+fn tail(source: &Source, plan: &Plan, printer: &mut Printer) {
+    for Refusal { id, reason } in &source.unread {
+        line(printer, "skipped", id, one_line(reason));
+    }
     for (id, reason) in &plan.hidden {
         line(printer, "hidden", id, reason);
     }

@@ -4,6 +4,7 @@ mod drupal;
 mod introspect;
 mod manifest;
 mod openrpc;
+mod php;
 mod real;
 mod running;
 

@@ -1,0 +1,146 @@
+//! Methods from PHP source: those that doc comments mark with `@rpc`, and those that attributes
+//! describe.
+//!
+//! `files.rs` finds the files, `parse.rs` and `declarations.rs` make of each what it declares
+//! (`model.rs`), with names and expressions as they are written. `tree.rs` has all of it by name, so
+//! that types (`types.rs`) and constants (`evaluate.rs`) mean something. Then `methods.rs` and
+//! `attributes.rs` read methods, and `classes.rs` what their types hold. Nothing is run.
+
+mod attributes;
+mod classes;
+mod declarations;
+mod docblock;
+mod evaluate;
+mod expression;
+mod files;
+mod methods;
+mod model;
+mod parse;
+mod reader;
+mod string;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod types;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::Source;
+use crate::errors::hinted;
+use files::Files;
+use model::Declarations;
+use parse::Parser;
+use reader::Reader;
+use tree::Tree;
+
+/// So many notes are told.
+const MAX_NOTES: usize = 40;
+
+/// How to read a directory.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Reading {
+    /// What tells this source from others of the same upstream; by default the directory's name
+    #[arg(long)]
+    name: Option<String>,
+    /// Also read `vendor` and `node_modules`
+    #[arg(long)]
+    vendor: bool,
+    /// A directory or a file to leave out, by its name or its path below; may repeat
+    #[arg(long, value_name = "PATH")]
+    skip: Vec<PathBuf>,
+    /// Also promise what results look like; they are checked then
+    #[arg(long)]
+    output_schemas: bool,
+}
+
+/// Reads the PHP files under a directory; on a thread of its own, since many take seconds.
+pub(crate) async fn read(
+    directory: &Path,
+    upstream: &str,
+    reading: &Reading,
+) -> anyhow::Result<Source> {
+    let (directory, upstream) = (directory.to_owned(), upstream.to_owned());
+    let reading = reading.clone();
+    let read = move || read_directory(&directory, &upstream, &reading);
+    tokio::task::spawn_blocking(read).await.context("the reading was broken off")?
+}
+
+fn read_directory(directory: &Path, upstream: &str, reading: &Reading) -> anyhow::Result<Source> {
+    let shown = directory.display();
+    let root = directory.canonicalize().with_context(|| format!("cannot read `{shown}`"))?;
+    if !root.is_dir() {
+        return Err(hinted(
+            format!("`{shown}` is not a directory"),
+            "name the directory that it is in; `--select` takes some methods only",
+        ));
+    }
+    let mut files = Files::find(&root, reading)?;
+    let count = files.paths.len();
+    let mut declarations = Declarations::default();
+    let mut parser = Parser::new()?;
+    for path in std::mem::take(&mut files.paths) {
+        let read = files.read(&root, &path).and_then(|text| {
+            let tree = parser.parse(&text)?;
+            let file = path.to_string_lossy();
+            declarations::read(tree.root_node(), &text, &file, &mut declarations);
+            Ok(())
+        });
+        if let Err(error) = read {
+            files.leave(&path, format!("{error:#}"));
+        }
+    }
+    let name = root.file_name().map(|name| name.to_string_lossy());
+    let name = reading.name.as_deref().map(Into::into).or(name).unwrap_or_default();
+    let mut source = methods_of(declarations, upstream, reading);
+    source.name = format!("PHP source `{name}`");
+    source.notes.insert(0, format!("it has {count} PHP files"));
+    source.unread = files.unread;
+    if files.links > 0 {
+        source.notes.push(format!("note: {} links are not followed", files.links));
+    }
+    Ok(source)
+}
+
+/// The methods that are declared, and the classes behind their types.
+fn methods_of(declarations: Declarations, upstream: &str, reading: &Reading) -> Source {
+    let tree = Tree::new(declarations);
+    let mut reader = Reader {
+        tree: &tree,
+        upstream,
+        reading,
+        notes: Vec::new(),
+        types: Vec::new(),
+        permissions: 0,
+    };
+    let mut source =
+        Source { upstreams: BTreeSet::from([upstream.to_owned()]), ..Source::default() };
+    for class in &tree.classes {
+        let mut found = methods::read(&mut reader, class);
+        found.extend(attributes::read(&mut reader, class));
+        for read in found {
+            match read {
+                Ok(proposal) => source.methods.push(proposal),
+                Err(refusal) => source.refused.push(refusal),
+            }
+        }
+    }
+    source.types = classes::read(&mut reader);
+    if reader.permissions > 0 {
+        reader.notes.push(format!(
+            "note: {} methods need permissions of Drupal, which it checks itself; `--section` says what \
+             is needed here",
+            reader.permissions
+        ));
+    }
+    let more = reader.notes.len().saturating_sub(MAX_NOTES);
+    reader.notes.truncate(MAX_NOTES);
+    if more > 0 {
+        reader.notes.push(format!("note: and {more} more like these"));
+    }
+    source.notes = reader.notes;
+    source
+}

@@ -1,0 +1,157 @@
+//! What the classes hold that types name.
+
+use std::collections::{BTreeSet, HashSet};
+
+use callgate::TypeExpr;
+use callgate_registry::TypeRow;
+use serde_json::{Map, Value, json};
+
+use super::docblock::Docblock;
+use super::evaluate::{Context, evaluate};
+use super::expression::argument;
+use super::model::{Class, Kind, Property};
+use super::reader::Reader;
+use super::types;
+
+/// So many classes may be parents of each other, or traits.
+const MAX_PARENTS: usize = 64;
+/// So many classes are described.
+const MAX_CLASSES: usize = 10_000;
+
+/// The classes that the types of methods lead to, directly or through others.
+pub(super) fn read(reader: &mut Reader<'_>) -> Vec<TypeRow> {
+    let mut waiting: Vec<String> = Vec::new();
+    for ty in &reader.types {
+        types::for_each_class(ty, &mut |name| waiting.push(name.as_str().to_owned()));
+    }
+    let mut seen = BTreeSet::new();
+    let mut rows = Vec::new();
+    while let Some(name) = waiting.pop() {
+        if !seen.insert(name.clone()) || seen.len() > MAX_CLASSES {
+            continue;
+        }
+        let tree = reader.tree;
+        let Some(class) = tree.class(&name) else { continue };
+        let Some(fields) = fields(reader, class) else { continue };
+        for field in &fields {
+            types::for_each_class(&field.ty, &mut |name| waiting.push(name.as_str().to_owned()));
+        }
+        let fields = fields.iter().map(Field::json).collect();
+        let fields = Some(Value::Array(fields).to_string());
+        rows.push(TypeRow { name: class.name.clone(), fields, schema: None });
+    }
+    rows.sort_by(|a, b| a.name.cmp(&b.name));
+    rows
+}
+
+/// A property under its name in JSON.
+struct Field {
+    name: String,
+    ty: TypeExpr,
+    description: String,
+    is_optional: bool,
+}
+
+impl Field {
+    fn json(&self) -> Value {
+        let mut field = Map::new();
+        field.insert("name".to_owned(), json!(self.name));
+        field.insert("type".to_owned(), json!(self.ty.to_string()));
+        if !self.description.is_empty() {
+            field.insert("description".to_owned(), json!(self.description));
+        }
+        if self.is_optional {
+            field.insert("optional".to_owned(), json!(true));
+        }
+        Value::Object(field)
+    }
+}
+
+/// The properties that `JsonProperty` names, and only those; where it names none, the public ones;
+/// where there are none, those that the constructor takes. `None` where nothing is known.
+fn fields<'t>(reader: &mut Reader<'t>, class: &'t Class) -> Option<Vec<Field>> {
+    if class.kind != Kind::Class {
+        return None;
+    }
+    let all = properties(reader, class);
+    let mut chosen: Vec<(String, Owned<'_>)> =
+        all.iter().filter_map(|it| Some((it.json_name(reader)?, *it))).collect();
+    for is_chosen in [|it: &Property| it.is_public, |it: &Property| it.is_promoted] {
+        if chosen.is_empty() {
+            let those = all.iter().filter(|it| is_chosen(it.property));
+            chosen = those.map(|it| (it.property.name.clone(), *it)).collect();
+        }
+    }
+    if chosen.is_empty() {
+        return None;
+    }
+    let mut seen = HashSet::new();
+    // A class's own property hides its parent's.
+    chosen.retain(|(name, _)| seen.insert(name.clone()));
+    Some(chosen.into_iter().map(|(name, property)| property.field(reader, name)).collect())
+}
+
+/// A property, and the class whose names it is written in.
+#[derive(Clone, Copy)]
+struct Owned<'t> {
+    property: &'t Property,
+    owner: &'t Class,
+}
+
+/// Those of a class, its traits and its parents.
+fn properties<'t>(reader: &Reader<'t>, class: &'t Class) -> Vec<Owned<'t>> {
+    let mut all = Vec::new();
+    let mut owners = vec![class];
+    let mut seen = BTreeSet::new();
+    while let Some(owner) = owners.pop().filter(|_| seen.len() < MAX_PARENTS) {
+        if !seen.insert(owner.name.as_str()) {
+            continue;
+        }
+        all.extend(owner.properties.iter().map(|property| Owned { property, owner }));
+        owners.extend(reader.tree.parent(owner));
+        owners.extend(reader.tree.traits(owner));
+    }
+    all
+}
+
+impl Owned<'_> {
+    /// What `#[JsonProperty("id")]`, or the same in a doc comment, names it.
+    fn json_name(&self, reader: &Reader<'_>) -> Option<String> {
+        let attributes = &self.property.attributes;
+        let attribute = attributes.iter().find(|attribute| attribute.short() == "JsonProperty");
+        if let Some(attribute) = attribute {
+            let name =
+                ["name", "value"].iter().find_map(|key| argument(&attribute.arguments, key, 0));
+            let name = name.and_then(|name| evaluate(reader.tree, Context::of(self.owner), name));
+            let name = name.as_ref().and_then(Value::as_str);
+            return Some(name.unwrap_or(&self.property.name).to_owned());
+        }
+        let said = self.property.doc.first("JsonProperty")?;
+        let said = said.split(['"', '\'']).nth(1);
+        Some(said.unwrap_or(&self.property.name).to_owned())
+    }
+
+    fn field(&self, reader: &mut Reader<'_>, name: String) -> Field {
+        let said = self.property.doc.typed("var");
+        let at = Context::of(self.owner);
+        let read =
+            |text: &Option<String>| text.as_deref().map(|text| types::read(reader.tree, at, text));
+        let ty = match (read(&self.property.ty), read(&said.ty)) {
+            (Some(Ok(native)), Some(Ok(said))) => types::refined(native, said),
+            (Some(Ok(one)), _) | (_, Some(Ok(one))) => one,
+            (None, None) => TypeExpr::Mixed,
+            (Some(Err(error)), _) | (None, Some(Err(error))) => {
+                let (class, property) = (&self.owner.name, &self.property.name);
+                let note = format!("note: `{class}::${property}`: {error}; taken as `mixed`");
+                reader.notes.push(note);
+                TypeExpr::Mixed
+            }
+        };
+        let description = words(&self.property.doc, &said.description);
+        Field { name, ty, description, is_optional: self.property.has_default }
+    }
+}
+
+fn words(doc: &Docblock, said: &str) -> String {
+    if doc.text.is_empty() { said.to_owned() } else { doc.text.clone() }
+}

@@ -1,0 +1,299 @@
+//! What constant expressions come to.
+
+use std::cell::Cell;
+
+use serde_json::{Map, Number, Value};
+
+use super::expression::{Argument, Element, Expression, argument};
+use super::model::{Class, Kind, Scope};
+use super::tree::Tree;
+
+/// An expression may need so many steps, constants that it names among them.
+const MAX_STEPS: usize = 100_000;
+/// And lead so deep.
+const MAX_DEPTH: usize = 200;
+/// The texts that are put together may have so many bytes.
+const MAX_BYTES: usize = 1024 * 1024;
+
+/// Where an expression stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Context<'t> {
+    pub(super) scope: &'t Scope,
+    pub(super) class: Option<&'t Class>,
+}
+
+impl<'t> Context<'t> {
+    pub(super) fn of(class: &'t Class) -> Self {
+        Self { scope: &class.scope, class: Some(class) }
+    }
+}
+
+/// The value of an expression; `None` where it is not constant, or too much.
+pub(super) fn evaluate(
+    tree: &Tree,
+    context: Context<'_>,
+    expression: &Expression,
+) -> Option<Value> {
+    let work = Evaluation { tree, steps: Cell::new(MAX_STEPS), bytes: Cell::new(MAX_BYTES) };
+    work.value(expression, context, 0)
+}
+
+struct Evaluation<'t> {
+    tree: &'t Tree,
+    steps: Cell<usize>,
+    bytes: Cell<usize>,
+}
+
+/// An array before it is known to be a list.
+#[derive(Default)]
+struct Pairs {
+    members: Map<String, Value>,
+    next: i64,
+    is_list: bool,
+}
+
+impl Evaluation<'_> {
+    fn value(&self, expression: &Expression, at: Context<'_>, depth: usize) -> Option<Value> {
+        spend(&self.steps, 1)?;
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        match expression {
+            Expression::Scalar(value) => {
+                spend(&self.bytes, value.as_str().map_or(0, str::len))?;
+                Some(value.clone())
+            }
+            Expression::Array(elements) => self.array(elements, at, depth + 1),
+            Expression::ClassConstant { class, name } => {
+                self.class_constant(class, name, at, depth + 1)
+            }
+            Expression::Constant(name) => self.constant(name, at, depth + 1),
+            Expression::New { class, arguments } => {
+                let is_text = short(class) == "TranslatableMarkup";
+                self.translated(arguments, at, depth + 1).filter(|_| is_text)
+            }
+            Expression::Call { function, arguments } => {
+                let is_text = short(function) == "t";
+                self.translated(arguments, at, depth + 1).filter(|_| is_text)
+            }
+            Expression::Unary { operator, inner } => {
+                unary(*operator, &self.value(inner, at, depth + 1)?)
+            }
+            Expression::Binary { left, operator, right } => {
+                let left = self.value(left, at, depth + 1)?;
+                let right = self.value(right, at, depth + 1)?;
+                self.binary(&left, operator, &right)
+            }
+            Expression::Member { object, name } => self.member(object, name, at, depth + 1),
+            Expression::Subscript { object, key } => {
+                let (object, key) =
+                    (self.value(object, at, depth + 1)?, self.value(key, at, depth + 1)?);
+                match (&object, &key) {
+                    (Value::Array(items), Value::Number(at)) => {
+                        items.get(usize::try_from(at.as_u64()?).ok()?).cloned()
+                    }
+                    (Value::Object(members), key) => members.get(&as_text(key)?).cloned(),
+                    _ => None,
+                }
+            }
+            Expression::Unknown => None,
+        }
+    }
+
+    /// What is shown in the language that it is written in.
+    fn translated(&self, arguments: &[Argument], at: Context<'_>, depth: usize) -> Option<Value> {
+        let text = argument(arguments, "string", 0)?;
+        self.value(text, at, depth).filter(Value::is_string)
+    }
+
+    fn array(&self, elements: &[Element], at: Context<'_>, depth: usize) -> Option<Value> {
+        let mut pairs = Pairs { is_list: true, ..Pairs::default() };
+        for element in elements {
+            match element {
+                Element::Item(item) => pairs.push(self.value(item, at, depth)?),
+                Element::Pair(key, value) => {
+                    pairs.put(&self.value(key, at, depth)?, self.value(value, at, depth)?)?;
+                }
+                Element::Spread(others) => match self.value(others, at, depth)? {
+                    Value::Array(items) => items.into_iter().for_each(|item| pairs.push(item)),
+                    Value::Object(members) => {
+                        for (key, value) in members {
+                            pairs.put(&Value::String(key), value)?;
+                        }
+                    }
+                    _ => return None,
+                },
+            }
+        }
+        Some(pairs.finish())
+    }
+
+    fn class_constant(
+        &self,
+        class: &str,
+        name: &str,
+        at: Context<'_>,
+        depth: usize,
+    ) -> Option<Value> {
+        let whole = self.tree.resolve(at, class);
+        if name == "class" {
+            return Some(Value::String(whole));
+        }
+        let mut found = self.tree.class(&whole);
+        // A class may have its parent's constants.
+        for _ in 0..MAX_DEPTH {
+            let class = found?;
+            if let Some(constant) = class.constants.get(name) {
+                return self.value(constant, Context::of(class), depth);
+            }
+            if class.kind == Kind::Enum {
+                return self.case(class, name, depth);
+            }
+            found = self.tree.parent(class);
+        }
+        None
+    }
+
+    /// A case of an enum stands for its value, since that is what JSON has of it.
+    fn case(&self, class: &Class, name: &str, depth: usize) -> Option<Value> {
+        let (name, value) = class.cases.iter().find(|(case, _)| case == name)?;
+        match value {
+            Some(value) => self.value(value, Context::of(class), depth),
+            None => Some(Value::String(name.clone())),
+        }
+    }
+
+    fn constant(&self, name: &str, at: Context<'_>, depth: usize) -> Option<Value> {
+        let known = match name.trim_start_matches('\\') {
+            "PHP_INT_MAX" => Some(Value::from(i64::MAX)),
+            "PHP_INT_MIN" => Some(Value::from(i64::MIN)),
+            "PHP_EOL" => Some(Value::from("\n")),
+            "M_PI" => Some(Value::from(std::f64::consts::PI)),
+            _ => None,
+        };
+        known.or_else(|| {
+            let (scope, expression) = self.tree.constant(at, name)?;
+            self.value(expression, Context { scope, class: None }, depth)
+        })
+    }
+
+    /// `->value` and `->name` of a case.
+    fn member(
+        &self,
+        object: &Expression,
+        name: &str,
+        at: Context<'_>,
+        depth: usize,
+    ) -> Option<Value> {
+        let Expression::ClassConstant { class, name: case } = object else { return None };
+        let class = self.tree.class(&self.tree.resolve(at, class))?;
+        let is_case = class.cases.iter().any(|(known, _)| known == case);
+        match name {
+            "value" if is_case => self.case(class, case, depth),
+            "name" if is_case => Some(Value::String(case.clone())),
+            _ => None,
+        }
+    }
+
+    fn binary(&self, left: &Value, operator: &str, right: &Value) -> Option<Value> {
+        if operator == "." {
+            let (left, right) = (as_text(left)?, as_text(right)?);
+            spend(&self.bytes, left.len() + right.len())?;
+            return Some(Value::String(left + &right));
+        }
+        if let (Some(left), Some(right)) = (left.as_i64(), right.as_i64()) {
+            let bits = u32::try_from(right).ok();
+            let result = match operator {
+                "+" => left.checked_add(right),
+                "-" => left.checked_sub(right),
+                "*" => left.checked_mul(right),
+                "%" => left.checked_rem(right),
+                "**" => left.checked_pow(bits?),
+                "|" => Some(left | right),
+                "&" => Some(left & right),
+                "^" => Some(left ^ right),
+                "<<" => left.checked_shl(bits?),
+                ">>" => left.checked_shr(bits?),
+                "/" if left.checked_rem(right) == Some(0) => left.checked_div(right),
+                _ => None,
+            };
+            return result.map(Value::from);
+        }
+        let (left, right) = (left.as_f64()?, right.as_f64()?);
+        let result = match operator {
+            "+" => left + right,
+            "-" => left - right,
+            "*" => left * right,
+            "/" => left / right,
+            _ => return None,
+        };
+        Number::from_f64(result).map(Value::Number)
+    }
+}
+
+impl Pairs {
+    fn push(&mut self, value: Value) {
+        self.members.insert(self.next.to_string(), value);
+        self.next = self.next.saturating_add(1);
+    }
+
+    /// PHP's keys are integers or texts; a text that is an integer is one.
+    fn put(&mut self, key: &Value, value: Value) -> Option<()> {
+        let key = match key {
+            Value::Bool(flag) => i64::from(*flag).to_string(),
+            Value::Null => String::new(),
+            Value::Number(number) => number.as_i64()?.to_string(),
+            Value::String(text) => text.clone(),
+            _ => return None,
+        };
+        match key.parse::<i64>() {
+            Ok(number) if number.to_string() == key => {
+                self.is_list &= number == self.next || self.members.contains_key(&key);
+                self.next = self.next.max(number.saturating_add(1));
+            }
+            _ => self.is_list = false,
+        }
+        self.members.insert(key, value);
+        Some(())
+    }
+
+    fn finish(self) -> Value {
+        if self.is_list {
+            return Value::Array(self.members.into_iter().map(|(_, value)| value).collect());
+        }
+        Value::Object(self.members)
+    }
+}
+
+fn unary(operator: char, value: &Value) -> Option<Value> {
+    match operator {
+        '+' => Some(value.clone()).filter(Value::is_number),
+        '!' => value.as_bool().map(|flag| Value::Bool(!flag)),
+        '~' => value.as_i64().map(|number| Value::from(!number)),
+        '-' => match value.as_i64() {
+            Some(number) => number.checked_neg().map(Value::from),
+            None => value.as_f64().and_then(|number| Number::from_f64(-number)).map(Value::Number),
+        },
+        _ => None,
+    }
+}
+
+/// As PHP puts it into a text.
+fn as_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) if number.is_i64() => Some(number.to_string()),
+        Value::Null | Value::Bool(false) => Some(String::new()),
+        Value::Bool(true) => Some("1".to_owned()),
+        _ => None,
+    }
+}
+
+fn short(name: &str) -> &str {
+    name.rsplit('\\').next().unwrap_or(name)
+}
+
+fn spend(budget: &Cell<usize>, amount: usize) -> Option<()> {
+    budget.set(budget.get().checked_sub(amount)?);
+    Some(())
+}

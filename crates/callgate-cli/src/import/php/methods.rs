@@ -1,0 +1,161 @@
+//! Methods that a doc comment marks with `@rpc`, as Festi's are.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use callgate::Safety;
+use callgate_registry::MethodRow;
+use serde_json::{Map, Value};
+
+use super::attributes::marker;
+use super::docblock::{Docblock, Typed};
+use super::evaluate::Context;
+use super::model::{Class, Kind, Method};
+use super::reader::{IsGuess, Place, Reader};
+use crate::import::{Needed, Proposal, Refusal, is_of_mcp};
+
+/// Traits may use others, so deep.
+const MAX_TRAITS: usize = 16;
+
+/// The methods of a class, or why they are none.
+pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposal, Refusal>> {
+    if class.kind != Kind::Class {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut owners = vec![class];
+    let mut seen = HashSet::new();
+    while let Some(owner) = owners.pop().filter(|_| seen.len() < MAX_TRAITS) {
+        if !seen.insert(owner.name.as_str()) {
+            continue;
+        }
+        owners.extend(reader.tree.traits(owner));
+        let at = Context { scope: &owner.scope, class: Some(class) };
+        for method in &owner.methods {
+            let Some(id) = id(method) else { continue };
+            let place = Place { at, id, line: method.line };
+            let read = rpc(reader, place, class, method);
+            found.push(read.map_err(|reason| Refusal {
+                id: id.to_owned(),
+                reason: format!("{}: {reason}", place.shown()),
+            }));
+        }
+    }
+    found
+}
+
+/// What `@rpc` names, or the function itself.
+fn id(method: &Method) -> Option<&str> {
+    let said = method.doc.first("rpc")?;
+    Some(said.split_whitespace().next().unwrap_or(&method.name))
+}
+
+fn rpc(
+    reader: &mut Reader<'_>,
+    place: Place<'_>,
+    class: &Class,
+    method: &Method,
+) -> Result<Proposal, String> {
+    if is_of_mcp(place.id) {
+        return Err("it belongs to MCP itself".to_owned());
+    }
+    if !method.is_public {
+        return Err(format!("`{}` is not public", method.name));
+    }
+    if method.is_abstract {
+        return Err(format!("`{}` has no body", method.name));
+    }
+    let mut marker = marker(reader, place, &method.attributes)?;
+    let description = description(&method.doc);
+    let annotations = &mut marker.annotations;
+    let (safety, guess) = reader.safety(place, &[&method.doc], annotations, &description);
+    let hidden = method.doc.has("deprecated").then_some("deprecated");
+    let signature = reader.params(place, method)?;
+    let returns = if signature.is_display { None } else { reader.returns(place, method) };
+    let needs = sections(&method.doc);
+    let row = MethodRow {
+        plugin: Some(plugin(class)),
+        method: Some(method.name.clone()),
+        title: marker.title,
+        params: json(signature.params),
+        return_type: returns,
+        ..row(reader, place, description, marker.annotations)
+    };
+    let mut proposal = proposal(row, safety, guess, hidden);
+    proposal.needs = needs;
+    Ok(proposal)
+}
+
+/// What every method has.
+pub(super) fn row(
+    reader: &Reader<'_>,
+    place: Place<'_>,
+    description: String,
+    annotations: Map<String, Value>,
+) -> MethodRow {
+    MethodRow {
+        rpc_method: place.id.to_owned(),
+        description: Some(description).filter(|text| !text.is_empty()),
+        annotations: (!annotations.is_empty()).then(|| Value::Object(annotations).to_string()),
+        upstream: Some(reader.upstream.to_owned()),
+        ..MethodRow::default()
+    }
+}
+
+/// With what is said of its safety, and of whether it is a tool.
+pub(super) fn proposal(
+    mut row: MethodRow,
+    safety: Option<Safety>,
+    guess: IsGuess,
+    hidden: Option<&'static str>,
+) -> Proposal {
+    row.safety = safety.map(|safety| safety.as_str().to_owned());
+    if hidden.is_some() {
+        row.exposed = Some("0".to_owned());
+    }
+    Proposal { row, needs: None, safety_is_guess: guess.0, hidden }
+}
+
+/// A list as a column has it; none is nothing.
+pub(super) fn json(params: Vec<Value>) -> Option<String> {
+    (!params.is_empty()).then(|| Value::Array(params).to_string())
+}
+
+/// The text, and what is said of the result.
+pub(super) fn description(doc: &Docblock) -> String {
+    let returns = doc.first("return").map(Typed::parse).unwrap_or_default();
+    match (doc.text.as_str(), returns.description.as_str()) {
+        (text, "") => text.to_owned(),
+        ("", returned) => format!("Returns: {returned}"),
+        (text, returned) => format!("{text}\n\nReturns: {returned}"),
+    }
+}
+
+/// `@section users`; the mask is not said there, so it follows from what the method does.
+fn sections(doc: &Docblock) -> Option<Vec<(String, Needed)>> {
+    let mut sections: Vec<(String, Needed)> = Vec::new();
+    for said in doc.all("section") {
+        let said = said.split("//").next().unwrap_or_default();
+        let word = said.split_whitespace().next().unwrap_or_default();
+        for ident in word.split(',').filter(|ident| !ident.is_empty()) {
+            if !sections.iter().any(|(known, _)| known == ident) {
+                sections.push((ident.to_owned(), Needed::BySafety));
+            }
+        }
+    }
+    (!sections.is_empty()).then_some(sections)
+}
+
+/// The plugin that a class is: `Commits` for `CommitsPlugin` in a directory or a namespace of that
+/// name, and else the class itself.
+fn plugin(class: &Class) -> String {
+    let short = class.short();
+    let Some(stem) = short.strip_suffix("Plugin").filter(|stem| !stem.is_empty()) else {
+        return short.to_owned();
+    };
+    let is_its = |part: &str| part.eq_ignore_ascii_case(stem);
+    let mut directories =
+        Path::new(class.scope.file.as_ref()).iter().filter_map(|one| one.to_str());
+    let is_in = directories.any(is_its) || class.scope.namespace.split('\\').any(is_its);
+    if is_in { stem.to_owned() } else { short.to_owned() }
+}

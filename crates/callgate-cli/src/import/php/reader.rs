@@ -1,0 +1,205 @@
+//! What the readers of methods share: the declarations, what is asked for, and what is to be told.
+
+use callgate::{Safety, TypeExpr};
+use serde_json::{Map, Value, json};
+
+use super::Reading;
+use super::docblock::{Docblock, Typed};
+use super::evaluate::{Context, evaluate};
+use super::expression::Expression;
+use super::model::{Method, Param};
+use super::tree::Tree;
+use super::types;
+use crate::import::safety;
+
+/// Reads methods out of declarations.
+#[derive(Debug)]
+pub(super) struct Reader<'t> {
+    pub(super) tree: &'t Tree,
+    pub(super) upstream: &'t str,
+    pub(super) reading: &'t Reading,
+    pub(super) notes: Vec<String>,
+    /// All types that methods take and give.
+    pub(super) types: Vec<TypeExpr>,
+    /// How many methods name permissions of Drupal.
+    pub(super) permissions: usize,
+}
+
+/// Where something stands, and what it is called in what is told of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'t> {
+    pub(super) at: Context<'t>,
+    pub(super) id: &'t str,
+    pub(super) line: usize,
+}
+
+impl Place<'_> {
+    /// `src/Users.php:12`
+    pub(super) fn shown(&self) -> String {
+        format!("{}:{}", self.at.scope.file, self.line)
+    }
+}
+
+impl Reader<'_> {
+    pub(super) fn note(&mut self, place: Place<'_>, what: &str) {
+        self.notes.push(format!("note: {} `{}`: {what}", place.shown(), place.id));
+    }
+
+    pub(super) fn value(&self, place: Place<'_>, expression: &Expression) -> Option<Value> {
+        evaluate(self.tree, place.at, expression)
+    }
+
+    /// What a signature and a doc comment say of a type; nothing said is `mixed`.
+    fn ty(
+        &mut self,
+        place: Place<'_>,
+        native: Option<&str>,
+        said: Option<&str>,
+    ) -> Result<TypeExpr, String> {
+        let native = native.map(|text| types::read(self.tree, place.at, text));
+        let said = said.map(|text| types::read(self.tree, place.at, text));
+        match (native, said) {
+            (None, None) => Ok(TypeExpr::Mixed),
+            (Some(Ok(native)), None) => Ok(native),
+            (Some(Ok(native)), Some(Ok(said))) => Ok(types::refined(native, said)),
+            (Some(Ok(native)), Some(Err(error))) => {
+                self.note(place, &format!("the doc comment's {error}; the signature's is taken"));
+                Ok(native)
+            }
+            (None | Some(Err(_)), Some(Ok(said))) => Ok(said),
+            (None, Some(Err(error))) => {
+                self.note(place, &format!("the doc comment's {error}; taken as `mixed`"));
+                Ok(TypeExpr::Mixed)
+            }
+            (Some(Err(error)), _) => Err(error.to_string()),
+        }
+    }
+
+    /// The parameters of a function as the registry has them, less a `Response` that comes first.
+    pub(super) fn params(
+        &mut self,
+        place: Place<'_>,
+        method: &Method,
+    ) -> Result<Signature, String> {
+        let mut said: Vec<Typed> = method.doc.all("param").map(Typed::parse).collect();
+        let mut signature = Signature::default();
+        for (number, param) in method.params.iter().enumerate() {
+            let said = said_of(&mut said, &param.name, number);
+            let ty = self
+                .ty(place, param.ty.as_deref(), said.ty.as_deref())
+                .map_err(|error| format!("parameter `${}`: {error}", param.name))?;
+            if number == 0 && types::is_response(&ty) {
+                signature.is_display = true;
+            } else {
+                signature.params.push(self.param(place, param, ty, &said.description));
+            }
+        }
+        for name in said.into_iter().filter_map(|said| said.name) {
+            self.note(place, &format!("`@param ${name}` is no parameter of it"));
+        }
+        Ok(signature)
+    }
+
+    fn param(
+        &mut self,
+        place: Place<'_>,
+        param: &Param,
+        mut ty: TypeExpr,
+        description: &str,
+    ) -> Value {
+        let default = param.default.as_ref().map(|default| self.value(place, default));
+        if default == Some(Some(Value::Null)) {
+            ty = ty.or_null();
+        }
+        let mut entry = Map::new();
+        entry.insert("name".to_owned(), json!(param.name));
+        let dots = if param.is_variadic { "..." } else { "" };
+        entry.insert("type".to_owned(), json!(format!("{ty}{dots}")));
+        if !description.is_empty() {
+            entry.insert("description".to_owned(), json!(description));
+        }
+        if param.default.is_some() || param.is_variadic {
+            entry.insert("optional".to_owned(), json!(true));
+        }
+        match default {
+            Some(Some(value)) => {
+                entry.insert("default".to_owned(), value);
+            }
+            Some(None) => {
+                let what =
+                    format!("the default of `${}` is not constant, so it is not shown", param.name);
+                self.note(place, &what);
+            }
+            None => {}
+        }
+        self.types.push(ty);
+        Value::Object(entry)
+    }
+
+    /// The type of the result, where that is asked for and worth it.
+    pub(super) fn returns(&mut self, place: Place<'_>, method: &Method) -> Option<String> {
+        if !self.reading.output_schemas {
+            return None;
+        }
+        let said = method.doc.typed("return").ty;
+        match self.ty(place, method.returns.as_deref(), said.as_deref()) {
+            Ok(TypeExpr::Mixed) => None,
+            Ok(ty) => {
+                let text = ty.to_string();
+                self.types.push(ty);
+                Some(text)
+            }
+            Err(error) => {
+                self.note(place, &format!("what it returns is not known: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Whether it changes something: as it is said, else guessed.
+    pub(super) fn safety(
+        &mut self,
+        place: Place<'_>,
+        docs: &[&Docblock],
+        annotations: &mut Map<String, Value>,
+        description: &str,
+    ) -> (Option<Safety>, IsGuess) {
+        let has = |tag: &str| docs.iter().any(|doc| doc.has(tag));
+        let hinted = safety::said(annotations);
+        let reads = has("mcpReadOnly") || hinted == Some(Safety::ReadOnly);
+        let changes = has("mcpDestructive") || hinted == Some(Safety::Destructive);
+        match (reads, changes) {
+            (true, true) => {
+                self.note(place, "said to be read-only and destructive; taken as destructive");
+                (Some(Safety::Destructive), IsGuess(false))
+            }
+            (false, true) => (Some(Safety::Destructive), IsGuess(false)),
+            (true, false) => (Some(Safety::ReadOnly), IsGuess(false)),
+            (false, false) => {
+                let guess = safety::guess(place.id, description);
+                (guess, IsGuess(guess.is_some()))
+            }
+        }
+    }
+}
+
+/// Whether a safety is a guess.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct IsGuess(pub(super) bool);
+
+/// What a function takes.
+#[derive(Debug, Default)]
+pub(super) struct Signature {
+    pub(super) params: Vec<Value>,
+    /// It fills a `Response`, and what it returns means nothing.
+    pub(super) is_display: bool,
+}
+
+/// What the doc comment says of a parameter: by its name, else in its place and without a name.
+fn said_of(said: &mut [Typed], name: &str, number: usize) -> Typed {
+    let named = said.iter().position(|said| said.name.as_deref() == Some(name));
+    match named {
+        Some(at) => std::mem::take(said.get_mut(at).unwrap_or(&mut Typed::default())),
+        None => said.get(number).filter(|said| said.name.is_none()).cloned().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,126 @@
+//! The texts of PHP: in quotes, heredoc and nowdoc.
+
+use tree_sitter::Node;
+
+use super::parse::{children, field, text};
+
+/// What a text says; `None` where it has variables in it, or bytes that are no text.
+pub(super) fn read(node: Node<'_>, source: &str) -> Option<String> {
+    let raw = text(node, source);
+    match node.kind() {
+        "string" => {
+            let raw = raw.strip_prefix(['b', 'B']).unwrap_or(raw);
+            let raw = raw.strip_prefix('\'')?.strip_suffix('\'')?;
+            Some(plain(raw))
+        }
+        "encapsed_string" => {
+            let raw = raw.strip_prefix(['b', 'B']).unwrap_or(raw);
+            let raw = raw.strip_prefix('"')?.strip_suffix('"')?;
+            is_constant(node).then(|| escaped(raw, Some('"')))?
+        }
+        "heredoc" => {
+            let is_constant = field(node, "value").is_none_or(is_constant);
+            is_constant.then(|| escaped(&body(raw)?, None))?
+        }
+        "nowdoc" => body(raw),
+        _ => None,
+    }
+}
+
+fn is_constant(node: Node<'_>) -> bool {
+    children(node).iter().all(|part| matches!(part.kind(), "string_content" | "escape_sequence"))
+}
+
+/// In single quotes, only the quote and the backslash are escaped.
+fn plain(raw: &str) -> String {
+    let mut text = String::with_capacity(raw.len());
+    let mut chars = raw.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, chars.peek()) {
+            ('\\', Some(next @ ('\\' | '\''))) => {
+                text.push(*next);
+                chars.next();
+            }
+            _ => text.push(c),
+        }
+    }
+    text
+}
+
+/// The lines between the two marks, less the space that stands before the last.
+fn body(raw: &str) -> Option<String> {
+    let mut lines: Vec<&str> = raw.lines().collect();
+    let end = lines.pop()?;
+    if lines.is_empty() {
+        return None;
+    }
+    lines.remove(0);
+    let indent = end.len() - end.trim_start().len();
+    let without = |line: &&str| {
+        let space = line.len() - line.trim_start().len();
+        line.get(space.min(indent)..).unwrap_or_default().to_owned()
+    };
+    Some(lines.iter().map(without).collect::<Vec<_>>().join("\n"))
+}
+
+/// As in double quotes.
+fn escaped(raw: &str, quote: Option<char>) -> Option<String> {
+    let mut bytes = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some((before, behind)) = rest.split_once('\\') {
+        bytes.extend_from_slice(before.as_bytes());
+        rest = escape(behind, quote, &mut bytes)?;
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8(bytes).ok()
+}
+
+/// What stands behind a backslash; the rest comes back.
+fn escape<'r>(text: &'r str, quote: Option<char>, bytes: &mut Vec<u8>) -> Option<&'r str> {
+    let Some(c) = text.chars().next() else {
+        bytes.push(b'\\');
+        return Some(text);
+    };
+    let rest = text.get(c.len_utf8()..).unwrap_or_default();
+    let one = match c {
+        'n' => b'\n',
+        'r' => b'\r',
+        't' => b'\t',
+        'v' => 0x0b,
+        'e' => 0x1b,
+        'f' => 0x0c,
+        '\\' => b'\\',
+        '$' => b'$',
+        '"' if quote == Some('"') => b'"',
+        '0'..='7' => {
+            let (digits, rest) = digits(text, 3, 8);
+            // PHP lets the number overflow its byte.
+            let number = u32::from_str_radix(digits, 8).ok()? & 0xff;
+            bytes.push(u8::try_from(number).ok()?);
+            return Some(rest);
+        }
+        'x' if rest.starts_with(|c: char| c.is_ascii_hexdigit()) => {
+            let (digits, rest) = digits(rest, 2, 16);
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            return Some(rest);
+        }
+        'u' if rest.starts_with('{') => {
+            let (digits, behind) = rest.get(1..)?.split_once('}')?;
+            let c = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
+            bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            return Some(behind);
+        }
+        _ => {
+            // No escape at all.
+            bytes.push(b'\\');
+            return Some(text);
+        }
+    };
+    bytes.push(one);
+    Some(rest)
+}
+
+fn digits(text: &str, most: usize, radix: u32) -> (&str, &str) {
+    let count = text.chars().take(most).take_while(|c| c.is_digit(radix)).count();
+    text.split_at_checked(count).unwrap_or((text, ""))
+}

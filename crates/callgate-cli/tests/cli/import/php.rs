@@ -1,0 +1,255 @@
+//! Methods from PHP source: our small host (`tests/php`), and files made here.
+
+use serde_json::{Value, json};
+
+use super::super::support::{Place, Ran};
+use super::registry;
+
+/// The host's source.
+const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php");
+
+impl Place {
+    /// Imports from a directory, which must succeed.
+    fn import_php(&self, directory: &str, more: &[&str]) -> Ran {
+        let ran = self.run(&[&["import", "php", directory], more].concat());
+        assert!(ran.0.status.success(), "{}", ran.talk());
+        ran
+    }
+
+    /// Writes a file of a source.
+    fn php(&self, path: &str, text: &str) {
+        std::fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+        self.write(path, &format!("<?php\n{text}"));
+    }
+
+    fn properties(&self, id: &str) -> Value {
+        self.tool(id)["inputSchema"]["properties"].clone()
+    }
+}
+
+fn host() -> Place {
+    let place = registry();
+    place.import_php(HOST, &["--upstream", "php"]);
+    place
+}
+
+#[test]
+fn b44_b45_b46_d8_d16_a_source_is_imported_with_its_docs_safety_and_sections() {
+    let place = registry();
+    let ran = place.import_php(HOST, &["--upstream", "php", "--dry-run"]);
+    insta::assert_snapshot!(format!("{}---\n{}", ran.data(), ran.talk()));
+    place.import_php(HOST, &["--upstream", "php"]);
+    let again = place.import_php(HOST, &["--upstream", "php"]).data();
+    assert!(again.contains("nothing changed") && again.contains("11 unchanged"), "{again}");
+    insta::assert_json_snapshot!(place.tool("getProject"));
+    insta::assert_json_snapshot!(place.tool("node.create"));
+    let methods = place.exported();
+    assert_eq!(methods["user.count"]["exposed"], false);
+    assert_eq!(methods["batchCreateByProjectID"]["plugin"], "Projects");
+    assert_eq!(methods["getProjects"]["method"], "onDisplayList");
+}
+
+#[test]
+fn b49_b50_b51_b54_b55_b56_types_in_source_become_schemas() {
+    let place = registry();
+    place.php(
+        "shop/ShopPlugin.php",
+        "class ShopPlugin {
+            /**
+             * @rpc all
+             * @param int[] $list
+             * @param array<string, float> $map
+             * @param $untyped
+             */
+            public function all(
+                int $int, float $float, string $string, bool $bool, array $array, array $list,
+                array $map, ?string $nullable, null|int $or_null, int|string $union,
+                int|float $overlapping, mixed $mixed, $untyped, iterable $iterable, Unknown $unknown,
+            ) {}
+        }",
+    );
+    place.import_php("shop", &[]);
+    insta::assert_json_snapshot!(place.tool("all")["inputSchema"]);
+}
+
+#[test]
+fn b52_b53_b57_classes_in_source_have_their_json_properties_and_only_those() {
+    let place = host();
+    insta::assert_json_snapshot!(place.properties("batchCreateByProjectID"));
+    let find = place.properties("findProjects");
+    let states = json!(["planned", "running", "done"]);
+    assert_eq!(find["states"]["items"]["enum"], states, "an enum has the values of its cases");
+    assert_eq!(find["atLeast"]["enum"], json!([1, 16]));
+    assert_eq!(find["order"]["enum"], json!(["name", "date"]));
+}
+
+#[test]
+fn b52_where_no_json_property_is_named_what_is_public_or_constructed_counts() {
+    let place = registry();
+    place.php(
+        "a/Values.php",
+        "namespace app;
+        class Base { public int $inherited; protected int $not; public static $nor; }
+        trait Named { /** Its name. */ public string $name = ''; }
+        class Open extends Base { use Named; public $untyped; public Sealed $sealed; }
+        class Sealed { public function __construct(private int $id, private ?string $word = null) {} }
+        class Nothing { private int $x; }
+        /** In a doc comment, as before attributes. */
+        class Old { /**
+            * @JsonProperty(\"userId\")
+            * @var int */ private $id; private $other; }
+        enum Pure { case Up; case Down; }
+        class APlugin {
+            /** @rpc all */
+            public function all(Open $open, Nothing $nothing, Old $old, Pure $pure = Pure::Down) {}
+        }",
+    );
+    place.import_php("a", &[]);
+    insta::assert_json_snapshot!(place.properties("all"));
+}
+
+#[test]
+fn b58_b59_names_and_defaults_are_those_of_the_signature() {
+    let tool = host().tool("mixAll");
+    insta::assert_json_snapshot!(tool["inputSchema"]);
+}
+
+#[test]
+fn b64_a_response_in_source_is_no_argument_and_what_is_returned_is_not_promised() {
+    let place = registry();
+    place.import_php(HOST, &["--upstream", "php", "--output-schemas"]);
+    let tool = place.tool("getProjects");
+    assert_eq!(tool["inputSchema"]["properties"], json!({}));
+    assert!(tool.get("outputSchema").is_none(), "{tool}");
+    let tool = place.tool("batchCreateByProjectID");
+    assert_eq!(tool["outputSchema"], json!({"type": "integer"}));
+    assert_eq!(place.tool("cache.rebuild")["outputSchema"], json!({"type": "boolean"}));
+}
+
+#[test]
+fn b44_b60_b63_the_seeds_own_class_is_found_under_the_seeds_own_key() {
+    let place = registry();
+    place.php(
+        "src/MyPlugin.php",
+        "class MyPlugin extends DisplayPlugin
+        {
+            /**
+             * @rpc deleteUser
+             * @param int $idUser
+             * @section user_management  // References a section in festi_sections
+             * @return bool
+             */
+            public function deleteUser(int $idUser): bool { return true; }
+        }",
+    );
+    place.import_php("src", &[]);
+    let method = &place.exported()["deleteUser"];
+    assert_eq!((&method["plugin"], &method["safety"]), (&json!("MyPlugin"), &json!("destructive")));
+    assert_eq!(method["sections"], json!({"user_management": "write"}));
+}
+
+#[test]
+fn a_file_that_does_not_parse_is_named_and_nothing_is_removed_for_it() {
+    let place = registry();
+    let two = "class APlugin { /** @rpc a */ public function a() {} /** @rpc b */ public function b() {} }";
+    place.php("src/APlugin.php", two);
+    place.php("src/BPlugin.php", "class BPlugin { /** @rpc c */ public function c() {} }");
+    place.import_php("src", &[]);
+    place.php("src/APlugin.php", &two.replace("a() {}", "a( {}"));
+    let ran = place.import_php("src", &[]);
+    insta::assert_snapshot!(ran.data(), @"
+    skipped  APlugin.php: line 2: `)` is missing
+    nothing changed
+    0 added, 0 changed, 0 removed, 0 hidden, 0 kept, 0 refused, 1 unchanged
+    ");
+    assert!(ran.talk().contains("nothing is removed"), "{}", ran.talk());
+    place.php("src/APlugin.php", "class APlugin { /** @rpc a */ public function a() {} }");
+    insta::assert_snapshot!(place.import_php("src", &[]).data(), @"
+    removed  b: hidden; `--prune` deletes
+    0 added, 0 changed, 1 removed, 0 hidden, 0 kept, 0 refused, 2 unchanged
+    ");
+}
+
+#[test]
+fn only_files_below_the_directory_are_read_and_no_code_of_others() {
+    let place = registry();
+    let method = |id: &str| format!("class C{id} {{ /** @rpc {id} */ public function f() {{}} }}");
+    for (path, id) in [
+        ("src/a.php", "a"),
+        ("src/deep/er/b.inc", "b"),
+        ("src/vendor/x/c.php", "c"),
+        ("src/node_modules/d.php", "d"),
+        ("src/.hidden/e.php", "e"),
+        ("src/tests/f.php", "f"),
+        ("src/deep/tests/g.php", "g"),
+        ("src/notes.txt", "h"),
+        ("outside/i.php", "i"),
+    ] {
+        place.php(path, &method(id));
+    }
+    std::os::unix::fs::symlink(place.path("outside"), place.path("src/link")).unwrap();
+    std::os::unix::fs::symlink(place.path("outside/i.php"), place.path("src/i.php")).unwrap();
+    std::os::unix::fs::symlink(place.path("src"), place.path("src/loop")).unwrap();
+    let large = format!("{}{}", method("large"), " ".repeat(3 * 1024 * 1024));
+    place.php("src/large.php", &large);
+    let ran = place.import_php("src", &["--skip", "deep/tests"]);
+    assert_eq!(place.exported().keys().collect::<Vec<_>>(), ["a", "b", "f"]);
+    insta::assert_snapshot!(format!("{}{}", ran.data(), ran.talk()));
+    std::fs::remove_file(place.path("src/large.php")).unwrap();
+    place.import_php("src", &["--vendor", "--skip", "tests"]);
+    let methods = place.exported();
+    assert!(["c", "d"].iter().all(|id| methods.contains_key(*id)), "{methods:?}");
+    assert!(!methods.contains_key("g") && methods["f"]["exposed"] == false, "{methods:?}");
+}
+
+#[test]
+fn what_cannot_be_read_is_told_with_what_to_do() {
+    let place = registry();
+    place.write("file.php", "<?php");
+    std::fs::create_dir(place.path("empty")).unwrap();
+    let mut told = String::new();
+    for arguments in
+        [["nowhere", "--vendor"], ["file.php", "--vendor"], ["empty", "--upstream=local"]]
+    {
+        let (code, talk) = place.run(&[&["import", "php"], &arguments[..]].concat()).failure();
+        assert_eq!(code, 1);
+        told += &talk;
+    }
+    told += &place.import_php("empty", &[]).data();
+    let told = told.replace(&place.path("").display().to_string(), "…/");
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn attributes_that_are_not_constant_are_told() {
+    let place = registry();
+    place.php(
+        "src/a.php",
+        "namespace app;
+        #[JsonRpcMethod(id: name())] class NoId {}
+        #[JsonRpcMethod(id: 'a.list', params: PARAMS)] #[McpTool] class NoParams {}
+        #[JsonRpcMethod(id: 'a.notes', usage: usage(), params: ['x' => new JsonRpcParameterDefinition('x', SCHEMA)])]
+        #[McpTool(annotations: ANNOTATIONS)]
+        class Notes {}
+        #[JsonRpcMethod('a.positional', new TranslatableMarkup('By position.'), [], [new JsonRpcParameterDefinition('x', ['type' => 'integer'], NULL, NULL, TRUE)])]
+        #[McpTool(annotations: ['a', 'b'])]
+        class ListOfAnnotations {}
+        #[JsonRpcMethod(id: 'a.factory', params: ['f' => new JsonRpcParameterDefinition('f', factory: Factory::class)])]
+        #[McpTool('Title', ['readOnlyHint' => true])]
+        class OwnFactory {}
+        class Factory { public static function schema($x) { return ['type' => 'string', 'minLength' => 3]; } }
+        class Service {
+            /** Reads it. */
+            #[JsonRpcMethod(id: 'a.read'), McpTool(annotations: ['readOnlyHint' => true])]
+            #[JsonRpcParameterDefinition(name: 'at', schema: ['type' => 'integer'], required: true)]
+            public function read(int $at): string {}
+            #[JsonRpcMethod(id: 'a.signature')] #[McpTool]
+            public function signature(int $id, string $word = 'x'): void {}
+        }",
+    );
+    let ran = place.import_php("src", &["--dry-run"]);
+    insta::assert_snapshot!(format!("{}---\n{}", ran.data(), ran.talk()));
+    place.import_php("src", &[]);
+    assert_eq!(place.properties("a.factory")["f"]["minLength"], 3);
+    assert_eq!(place.exported()["a.factory"]["safety"], "read_only");
+}

@@ -1,0 +1,142 @@
+//! PHP's built-in server with our small JSON-RPC host (`tests/php`): its source is imported, and its
+//! methods are called.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::servers::{Running, debian};
+use super::{place, quiet, survives_kill_and_return};
+use crate::support::{PATIENCE, Place, Server};
+
+const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php");
+
+/// PHP without any configuration of the system's.
+fn php() -> std::process::Command {
+    let mut command = debian("php-cli", "php");
+    command.arg("-n").current_dir(HOST);
+    command
+}
+
+fn host() -> Running {
+    Running::start(|port| {
+        let mut command = php();
+        command.args(["-S", &format!("127.0.0.1:{port}"), "router.php"]);
+        command
+    })
+}
+
+/// The gateway before a host, after an import of its source.
+fn gateway(host: &Running, options: &str) -> (Place, Server) {
+    let url = host.url("/");
+    let place =
+        place(&format!("[upstreams.service]\nurl = \"{url}\"\nparams = \"positional\"\n{options}"));
+    place.ok(&["import", "php", HOST, "--upstream", "service", "--section", "all"]);
+    place.sql("callgate.db", "INSERT INTO users_types (caption) VALUES ('anonymous')");
+    place.ok(&["grant", "--role", "anonymous", "all", "write"]);
+    let server = Server::start(quiet(&place));
+    (place, server)
+}
+
+#[test]
+fn methods_of_source_run_where_the_source_runs() {
+    let host = host();
+    let (_place, server) = gateway(&host, "");
+    let call = |id: &str, arguments: Value| server.invoke("", id, &arguments).json();
+    assert_eq!(
+        call("getProject", json!({"idProject": 1})),
+        json!({"result": {"id": 1, "name": "Bridge"}})
+    );
+    let details = call("getProject", json!({"includeDetails": true, "idProject": 2}));
+    assert_eq!(details["result"]["owner"], "Ada");
+    let found = call(
+        "findProjects",
+        json!({"query": "t", "atLeast": 16, "owner": {"name": "Ada"}, "states": ["planned"], "from": ""}),
+    );
+    assert_eq!(found["result"], json!({"items": ["Tunnel"], "atLeast": "High", "owner": "Ada"}));
+    let commit = json!({"sha": "a1", "author": {"name": "Ada", "team": [{"name": "Bob"}]}});
+    let batch = json!({"commits": [commit, commit], "serviceName": "git", "idProject": 1});
+    assert_eq!(call("batchCreateByProjectID", batch), json!({"result": 2}));
+    assert_eq!(
+        call("getProjects", json!({}))["result"]["total"],
+        2,
+        "what the Response was filled with"
+    );
+    assert_eq!(call("node.create", json!({"title": "New"}))["result"]["title"], "New", "by name");
+    assert_eq!(call("cache.rebuild", json!({})), json!({"result": true}));
+    let refused = call("findProjects", json!({"query": "t", "states": ["lost"]}));
+    assert_eq!(refused["error"]["code"], "invalid_arguments", "{refused}");
+    let failed = call("getProject", json!({"idProject": 9}));
+    assert_eq!(failed["error"]["message"], "there is no project 9");
+    assert_eq!(failed["error"]["data"]["code"], 404);
+    assert!(!server.tools("").iter().any(|tool| tool == "user.count"), "it is not marked");
+}
+
+#[test]
+fn a_host_that_is_killed_in_the_middle_of_a_call_is_told_and_comes_back() {
+    let mut host = host();
+    let (place, server) = gateway(&host, "timeout_seconds = 2\n");
+    let file = place.path("begun");
+    let wait = |seconds: u32| json!({"file": file, "seconds": seconds});
+    let broken = std::thread::scope(|scope| {
+        let call = scope.spawn(|| server.invoke("", "waitFor", &wait(60)));
+        let started = Instant::now();
+        while !file.exists() {
+            assert!(started.elapsed() < PATIENCE, "the call does not arrive");
+            std::thread::yield_now();
+        }
+        host.kill();
+        call.join().unwrap()
+    });
+    let message = broken.json()["error"]["message"].to_string();
+    assert!(message.contains("ended the connection without an answer"), "{message}");
+    assert!(message.contains("may have run"), "{message}");
+    let away = server.invoke("", "getProjects", &json!({})).json();
+    assert!(away["error"]["message"].to_string().contains("cannot be reached"), "{away}");
+    host.start_again();
+    let back = server.invoke("", "getProject", &json!({"idProject": 1})).json();
+    assert_eq!(back["result"]["name"], "Bridge");
+    let late = server.invoke("", "waitFor", &wait(60)).json();
+    assert!(late["error"]["message"].to_string().contains("did not answer within"), "{late}");
+}
+
+#[test]
+fn it_survives_kill_and_return_under_calls() {
+    let mut host = host();
+    let (_place, server) = gateway(&host, "");
+    let project = json!({"idProject": 1});
+    survives_kill_and_return(&server, &mut host, "getProject", &project, "Bridge");
+}
+
+#[test]
+fn b58_b59_what_the_import_reads_is_what_php_itself_knows() {
+    let output = php().arg("reflect.php").output().unwrap();
+    let known: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let place = Place::new();
+    place.ok(&["migrate"]);
+    place.ok(&["import", "php", HOST]);
+    let manifest: Value = serde_json::from_str(&place.ok(&["export"])).unwrap();
+    let mut compared = 0;
+    for method in manifest["methods"].as_array().unwrap() {
+        let Some(known) = known[method["id"].as_str().unwrap()].as_array() else { continue };
+        let known: Vec<&Value> = known.iter().filter(|it| it["type"] != "Response").collect();
+        let params = method["params"].as_array().cloned().unwrap_or_default();
+        assert_eq!(params.len(), known.len(), "{method}");
+        for (param, known) in params.iter().zip(known) {
+            compared += 1;
+            assert_eq!(param["name"], known["name"]);
+            assert_eq!(param["optional"].as_bool().unwrap_or(false), known["optional"], "{param}");
+            // `__DIR__` is only known where it runs.
+            if known["has_default"] == true && param["name"] != "from" {
+                assert_eq!(param["default"], known["default"], "{param}");
+            }
+            let ty = param["type"].as_str().unwrap();
+            let native = known["type"].as_str().unwrap();
+            assert_eq!(ty.starts_with('?'), native.starts_with('?'), "{param} {native}");
+            if ["int", "bool", "float", "?string", "mixed"].contains(&native) {
+                assert!(ty.starts_with(native), "{param} {native}");
+            }
+        }
+    }
+    assert!(compared >= 20, "{compared}");
+}

@@ -1,0 +1,9 @@
+<?php
+
+class BrokenPlugin extends DisplayPlugin
+{
+    /** @rpc neverThere */
+    public function neverThere(int $id {
+        return $id;
+    }
+}
