@@ -12,7 +12,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::import::openrpc::{Reference, reference};
-use crate::import::{Needed, Selection, ServiceOptions, php};
+use crate::import::{Needed, Selection, ServiceOptions, festi, php};
 
 pub(crate) use bridge::{Bridge, Protocol};
 pub(crate) use call::Call;
@@ -320,6 +320,19 @@ pub(crate) enum Import {
         #[command(flatten)]
         options: ImportOptions,
     },
+    /// From the database of a Festi application, which is only read
+    ///
+    /// Methods come with the sections and masks that their actions say; sections, roles and what roles
+    /// may do are taken where the registry does not have them.
+    Festi {
+        /// `sqlite:PATH`
+        #[arg(value_name = "DATABASE-URL")]
+        database_url: String,
+        #[command(flatten)]
+        reading: festi::Reading,
+        #[command(flatten)]
+        options: ImportOptions,
+    },
     /// From a manifest in TOML or JSON, such as `callgate export` writes
     Manifest {
         /// The manifest
@@ -337,6 +350,7 @@ impl Import {
             | Self::Introspect { options, .. }
             | Self::Drupal { options, .. }
             | Self::Php { options, .. }
+            | Self::Festi { options, .. }
             | Self::Manifest { options, .. } => options,
         }
     }

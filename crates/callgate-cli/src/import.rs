@@ -5,7 +5,9 @@
 //! the registry writes it in one transaction. What an import wrote is remembered (`written.rs`), so that
 //! the next one keeps what people changed since.
 
+mod access;
 pub(crate) mod drupal;
+pub(crate) mod festi;
 pub(crate) mod field;
 pub(crate) mod introspect;
 pub(crate) mod manifest;
@@ -28,6 +30,7 @@ use callgate_registry::{CatalogRows, ImportRow, MethodRow, Store, StoreError, Ty
 
 use crate::errors::hinted;
 use crate::printer::Printer;
+use access::AccessProposal;
 use plan::Plan;
 
 pub(crate) use plan::{Added, needs_by_rows};
@@ -53,6 +56,7 @@ pub(crate) struct Source {
     /// Parts of it that could not be read. What they had before may still be there, so nothing is
     /// removed.
     pub(crate) unread: Vec<Refusal>,
+    pub(crate) access: AccessProposal,
     /// What else is worth telling.
     pub(crate) notes: Vec<String>,
 }
@@ -135,7 +139,11 @@ async fn plan(
 ) -> anyhow::Result<Plan> {
     let written = store.imports().await?;
     let rows = store.catalog_rows().await?;
-    Ok(Plan::new(source, &rows, &written, options))
+    let mut plan = Plan::new(source, &rows, &written, options);
+    if !source.access.is_empty() {
+        plan.add_access(source, &store.access_rows().await?);
+    }
+    Ok(plan)
 }
 
 /// What a source would bring into an empty registry.

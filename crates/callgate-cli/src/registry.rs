@@ -55,7 +55,7 @@ fn others_read(_: &Path) -> bool {
     false
 }
 
-fn sqlite_path(url: &str) -> Result<PathBuf> {
+pub(crate) fn sqlite_path(url: &str) -> Result<PathBuf> {
     let path = url.strip_prefix("sqlite:").map(|path| path.strip_prefix("//").unwrap_or(path));
     match path {
         Some(path) if !path.is_empty() && !path.starts_with(':') => Ok(PathBuf::from(path)),
@@ -64,7 +64,7 @@ fn sqlite_path(url: &str) -> Result<PathBuf> {
 }
 
 /// A URL may carry a password.
-fn without_secrets(url: &str) -> String {
+pub(crate) fn without_secrets(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),
         _ => url.to_owned(),

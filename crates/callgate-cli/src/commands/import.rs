@@ -1,4 +1,4 @@
-//! `callgate import openrpc|introspect|drupal|php|manifest`, and what is held back
+//! `callgate import openrpc|introspect|drupal|php|festi|manifest`, and what is held back
 
 mod approve;
 pub(crate) mod drift;
@@ -70,6 +70,9 @@ pub(crate) async fn read_source(config: &Config, import: &Import) -> anyhow::Res
         }
         Import::Php { directory, reading, .. } => {
             import::php::read(directory, upstream()?, reading).await
+        }
+        Import::Festi { database_url, reading, .. } => {
+            import::festi::read(database_url, upstream()?, reading).await
         }
         Import::Manifest { file, options } => {
             let text = import::read(file)?;

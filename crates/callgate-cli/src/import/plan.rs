@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use callgate::{LOCAL, Mask, Safety};
 use callgate_registry::{
-    CatalogRows, DEFAULT_UPSTREAM, Import, ImportChange, ImportRow, MethodRow, TypeRow, action_key,
-    check,
+    AccessRows, CatalogRows, DEFAULT_UPSTREAM, Import, ImportChange, ImportRow, MethodRow, TypeRow,
+    action_key, check,
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -31,6 +31,8 @@ pub(super) struct Plan {
     pub(super) unchanged: usize,
     pub(super) not_selected: usize,
     pub(super) idle_patterns: Vec<String>,
+    /// What else is worth telling.
+    pub(super) notes: Vec<String>,
     pub(super) import: Import,
 }
 
@@ -92,15 +94,27 @@ impl Plan {
             && self.changed.is_empty()
             && self.removed.is_empty()
             && self.import.types.is_empty()
+            && self.import.access.is_empty()
+    }
+
+    /// What the source says of who may do what, where the registry says nothing.
+    pub(super) fn add_access(&mut self, source: &Source, rows: &AccessRows) {
+        let (access, notes) = source.access.absent(rows);
+        let made: HashSet<&str> = access.sections.iter().map(|row| row.ident.as_str()).collect();
+        self.import.sections.retain(|ident| !made.contains(ident.as_str()));
+        self.notes.extend(notes);
+        self.import.access = access;
     }
 
     /// Stands for all that changes; `None` where nothing does.
     pub(super) fn digest(&self) -> Option<String> {
-        let Import { sections, types, changes, .. } = &self.import;
+        let Import { sections, types, changes, access, .. } = &self.import;
         if self.is_idle() {
             return None;
         }
-        let digest = Sha256::digest(format!("{sections:?}{types:?}{changes:?}"));
+        // Not the revisions: others may write something else meanwhile.
+        let access = (&access.sections, &access.roles, &access.users, &access.grants);
+        let digest = Sha256::digest(format!("{sections:?}{types:?}{changes:?}{access:?}"));
         let mut text = String::new();
         for byte in digest {
             let _ = write!(text, "{byte:02x}");

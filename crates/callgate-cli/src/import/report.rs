@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Write as _};
 
+use callgate::Mask;
+use callgate_registry::{Holder, ImportAccess, ImportGrant};
 use serde_json::Value;
 
 use super::plan::{Added, Changed, Plan, shown};
@@ -21,6 +23,7 @@ pub(super) fn summary(source: &Source, plan: &Plan, printer: &mut Printer) {
         line(printer, "removed", id, how);
     }
     tail(source, plan, printer);
+    access(&plan.import.access, printer);
     if plan.is_idle() {
         printer.data("nothing changed");
     }
@@ -43,9 +46,11 @@ pub(super) fn diff(source: &Source, plan: &Plan, printer: &mut Printer) {
     for row in &plan.import.types {
         printer.data(format_args!("~ class {}", one_line(&row.name)));
     }
-    for ident in &plan.import.sections {
+    let of_access = plan.import.access.sections.iter().map(|row| &row.ident);
+    for ident in plan.import.sections.iter().chain(of_access) {
         printer.data(format_args!("+ section {}", one_line(ident)));
     }
+    show_access(&plan.import.access, printer);
     tail(source, plan, printer);
     if plan.is_idle() {
         printer.data("nothing changed");
@@ -59,7 +64,7 @@ fn head(source: &Source, plan: &Plan, printer: &mut Printer) {
         source.upstreams.iter().map(|name| format!("`{}`", one_line(name))).collect();
     let all = if upstreams.is_empty() { "none".to_owned() } else { upstreams.join(", ") };
     printer.talk(format_args!("from {}, for upstream {all}", one_line(&source.name)));
-    for note in &source.notes {
+    for note in source.notes.iter().chain(&plan.notes) {
         printer.talk(one_line(note));
     }
     if !source.unread.is_empty() {
@@ -82,6 +87,44 @@ fn tail(source: &Source, plan: &Plan, printer: &mut Printer) {
     }
     for Refusal { id, reason } in &plan.refused {
         line(printer, "refused", id, one_line(reason));
+    }
+}
+
+/// How many of each were new.
+fn access(access: &ImportAccess, printer: &mut Printer) {
+    if !access.is_empty() {
+        printer.data(format_args!(
+            "access   {} sections, {} roles, {} users, {} grants",
+            access.sections.len(),
+            access.roles.len(),
+            access.users.len(),
+            access.grants.len()
+        ));
+    }
+}
+
+fn show_access(access: &ImportAccess, printer: &mut Printer) {
+    for role in &access.roles {
+        printer.data(format_args!("+ role {}", one_line(&role.caption)));
+    }
+    for user in &access.users {
+        printer.data(format_args!("+ user {}", one_line(&user.login)));
+    }
+    for ImportGrant { holder, section, value } in &access.grants {
+        // Who is new is shown by name, and who was there by number.
+        let name = match holder {
+            Holder::User(id) => access.users.iter().find(|row| row.id == *id).map(|row| &row.login),
+            Holder::Role(id) => {
+                access.roles.iter().find(|row| row.id == *id).map(|row| &row.caption)
+            }
+        };
+        let (what, id) = match holder {
+            Holder::User(id) => ("user", id),
+            Holder::Role(id) => ("role", id),
+        };
+        let who = name.map_or_else(|| id.to_string(), |name| one_line(name));
+        let mask = Mask::granted(*value);
+        printer.data(format_args!("+ grant {what} {who} {}:{mask}", one_line(section)));
     }
 }
 

@@ -1,6 +1,7 @@
 //! `callgate import` and `callgate export`, with documents of our own; `import/real.rs` has others'.
 
 mod drupal;
+mod festi;
 mod introspect;
 mod manifest;
 mod openrpc;

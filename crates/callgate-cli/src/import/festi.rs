@@ -1,0 +1,224 @@
+//! Methods from the database of a Festi application: `rpc_methods`, and who may do what.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use callgate::{Mask, Safety};
+use callgate_registry::{
+    FestiPrefix, FestiRows, GrantRow, Holder, ImportGrant, MethodRow, action_key, read_festi,
+};
+use clap::Args;
+
+use super::access::AccessProposal;
+use super::{Needed, Proposal, Refusal, Source, is_of_mcp, safety};
+use crate::errors::hinted;
+use crate::registry;
+
+/// How to read a database.
+#[derive(Debug, Args)]
+pub(crate) struct Reading {
+    /// What its tables of sections and permissions have before their names
+    #[arg(long, default_value = "festi_")]
+    prefix: FestiPrefix,
+    /// Also take its users, and what they have beside their role
+    #[arg(long)]
+    users: bool,
+    /// Also promise what results look like; they are checked then
+    #[arg(long)]
+    output_schemas: bool,
+}
+
+/// Reads a database.
+pub(crate) async fn read(url: &str, upstream: &str, reading: &Reading) -> anyhow::Result<Source> {
+    let shown = registry::without_secrets(url);
+    let Ok(path) = registry::sqlite_path(url) else {
+        return Err(hinted(
+            format!("`{shown}` cannot be read: only SQLite can, as `sqlite:PATH`"),
+            "copy `rpc_methods` and the tables of permissions into an SQLite file, or import the \
+             source with `callgate import php`",
+        ));
+    };
+    let rows = read_festi(&path, &reading.prefix).await.map_err(|error| {
+        hinted(
+            format!("cannot read the Festi database `{shown}`: {error}"),
+            "look whether it is the SQLite file of a Festi application, and may be read",
+        )
+    })?;
+    if rows.missing.iter().any(|table| table == "rpc_methods") {
+        return Err(hinted(
+            format!("`{shown}` has no table `rpc_methods`"),
+            "name the database that the Rpc plugin writes its methods to",
+        ));
+    }
+    // With the wrong prefix, what is protected there would be open here.
+    if let Some(prefix) = &rows.other_prefix {
+        return Err(hinted(
+            format!("`{shown}` has its actions in `{prefix}section_actions`"),
+            format!("say so: `--prefix '{prefix}'`"),
+        ));
+    }
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let mut source = source(&rows, upstream, reading);
+    source.name = format!("Festi database `{name}`");
+    Ok(source)
+}
+
+fn source(rows: &FestiRows, upstream: &str, reading: &Reading) -> Source {
+    let mut source =
+        Source { upstreams: BTreeSet::from([upstream.to_owned()]), ..Source::default() };
+    let needs = Needs::new(rows);
+    for row in &rows.methods {
+        match proposal(row, &needs, upstream, reading) {
+            Ok(proposal) => source.methods.push(proposal),
+            Err(refusal) => source.refused.push(refusal),
+        }
+    }
+    source.access = access(rows, reading);
+    source.notes = notes(rows, &source, reading);
+    source
+}
+
+fn proposal(
+    row: &MethodRow,
+    needs: &Needs<'_>,
+    upstream: &str,
+    reading: &Reading,
+) -> Result<Proposal, Refusal> {
+    let id = row.rpc_method.trim();
+    if id.is_empty() {
+        let reason = "it has no `rpc_method`".to_owned();
+        return Err(Refusal { id: format!("rpc_methods row {}", row.id), reason });
+    }
+    if is_of_mcp(id) {
+        let reason = "it belongs to MCP itself".to_owned();
+        return Err(Refusal { id: id.to_owned(), reason });
+    }
+    let said = row.safety.as_deref().and_then(|said| said.trim().parse::<Safety>().ok());
+    let description = row.description.as_deref().unwrap_or_default();
+    let guessed = if said.is_none() { safety::guess(id, description) } else { None };
+    let is_hidden = row.exposed.as_deref().is_some_and(|exposed| exposed.trim() == "0");
+    let proposed = MethodRow {
+        id: 0,
+        rpc_method: id.to_owned(),
+        sections: None,
+        return_type: row.return_type.clone().filter(|_| reading.output_schemas),
+        safety: said.or(guessed).map(|safety| safety.as_str().to_owned()),
+        upstream: Some(upstream.to_owned()),
+        ..row.clone()
+    };
+    Ok(Proposal {
+        needs: needs.of(row)?,
+        row: proposed,
+        safety_is_guess: guessed.is_some(),
+        hidden: is_hidden.then_some("the database says so"),
+    })
+}
+
+/// What methods need, by the actions of their plugin and function.
+struct Needs<'r> {
+    by_action: HashMap<(String, String), Vec<(String, Needed)>>,
+    idents: HashMap<i64, &'r str>,
+}
+
+impl<'r> Needs<'r> {
+    fn new(rows: &'r FestiRows) -> Self {
+        let idents: HashMap<i64, &str> =
+            rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect();
+        let mut needs = Self { by_action: HashMap::new(), idents };
+        for action in &rows.actions {
+            let mask = action.mask.trim().parse().ok().and_then(Mask::required);
+            let (ident, needed) = match (needs.idents.get(&action.id_section), mask) {
+                (Some(ident), Some(mask)) => ((*ident).to_owned(), Needed::Mask(mask)),
+                (Some(ident), None) => ((*ident).to_owned(), Needed::Closed),
+                // A section that is not there can be granted to nobody.
+                (None, _) => (format!("#{}", action.id_section), Needed::Closed),
+            };
+            let key = action_key(&action.plugin, &action.method);
+            needs.by_action.entry(key).or_default().push((ident, needed));
+        }
+        needs
+    }
+
+    /// `None` where neither an action nor the row names a section.
+    fn of(&self, row: &MethodRow) -> Result<Option<Vec<(String, Needed)>>, Refusal> {
+        let mut needs = self.by_action.get(&row.action_key()).cloned().unwrap_or_default();
+        let named = row
+            .section_names()
+            .map_err(|error| Refusal { id: row.rpc_method.clone(), reason: error.to_string() })?;
+        for ident in named {
+            // Without an action Festi checks nothing, and here it is closed: somebody meant it to be.
+            if !needs.iter().any(|(known, _)| *known == ident) {
+                needs.push((ident, Needed::Closed));
+            }
+        }
+        Ok((!needs.is_empty()).then_some(needs))
+    }
+}
+
+fn access(rows: &FestiRows, reading: &Reading) -> AccessProposal {
+    let idents: HashMap<i64, &str> =
+        rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect();
+    let grant = |row: &GrantRow, holder: Holder| {
+        let value = row.value.trim().parse().unwrap_or_default();
+        Some(ImportGrant { holder, section: (*idents.get(&row.id_section)?).to_owned(), value })
+    };
+    let mut access = AccessProposal {
+        sections: rows.sections.iter().filter(|row| !row.ident.is_empty()).cloned().collect(),
+        roles: rows.roles.iter().filter(|row| !row.caption.is_empty()).cloned().collect(),
+        ..AccessProposal::default()
+    };
+    let of_roles = rows.role_grants.iter();
+    access.grants = of_roles.filter_map(|row| grant(row, Holder::Role(row.id_holder))).collect();
+    if reading.users {
+        access.users = rows.users.iter().filter(|row| !row.login.is_empty()).cloned().collect();
+        let own = rows.user_grants.iter();
+        access.grants.extend(own.filter_map(|row| grant(row, Holder::User(row.id_holder))));
+    }
+    access
+}
+
+/// What is different here from there, and what is not taken.
+fn notes(rows: &FestiRows, source: &Source, reading: &Reading) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut note = |count: usize, what: &str| {
+        if count > 0 {
+            notes.push(format!("note: {count} {what}"));
+        }
+    };
+    if !rows.missing.is_empty() {
+        let missing = rows.missing.join("`, `");
+        note(rows.missing.len(), &format!("tables are not there: `{missing}`"));
+    }
+    let named = |needed: &Needed| *needed == Needed::Closed;
+    let needs = || source.methods.iter().map(|method| method.needs.as_deref().unwrap_or_default());
+    let closed = needs().filter(|needs| needs.iter().any(|(_, needed)| named(needed))).count();
+    note(
+        closed,
+        "methods name a section without an action that says how much: Festi lets everybody call them, and here nobody can",
+    );
+    let open = needs().filter(|needs| needs.is_empty()).count();
+    note(open, "methods are in no section: in Festi and here, every caller may use them");
+    let several = needs().filter(|needs| needs.len() > 1).count();
+    note(
+        several,
+        "methods are in several sections: in Festi the last counts, and here all must hold",
+    );
+    let known: HashSet<(String, String)> = rows.methods.iter().map(MethodRow::action_key).collect();
+    let is_other = |row: &&callgate_registry::ActionRow| {
+        !known.contains(&action_key(&row.plugin, &row.method))
+    };
+    note(
+        rows.actions.iter().filter(is_other).count(),
+        "actions are of no method, and are not taken",
+    );
+    if reading.users {
+        let zero = rows.user_grants.iter().filter(|row| row.value.trim() == "0").count();
+        note(
+            zero,
+            "users have 0 on a section: in Festi their role counts then, and here it denies",
+        );
+    } else {
+        note(rows.users.len(), "users are not taken; `--users` takes them");
+        note(rows.user_grants.len(), "grants of single users are not taken; `--users` takes them");
+    }
+    notes
+}

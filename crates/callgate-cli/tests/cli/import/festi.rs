@@ -1,0 +1,175 @@
+//! Methods and permissions from the database of a Festi application.
+
+use serde_json::json;
+
+use super::super::support::{Place, Ran};
+use super::registry;
+
+/// The tables as Festi's own scripts make them, with what a small application has in them.
+const APPLICATION: &str = r#"
+    CREATE TABLE rpc_methods (
+        id INTEGER PRIMARY KEY, plugin TEXT, method TEXT, rpc_method TEXT, params TEXT,
+        description TEXT, sections TEXT, return_type TEXT, params_types TEXT
+    );
+    INSERT INTO rpc_methods (plugin, method, rpc_method, params, params_types, description, sections, return_type) VALUES
+        ('Commits', 'batchCreateByProjectID', 'batchCreateByProjectID',
+         '["CommitValuesObject[] $commits","string $serviceName","int $idProject"]',
+         '["plugin\\Commits\\domain\\model\\CommitValuesObject[]","string","int"]',
+         'Adds commits.', '["projects"]', 'int'),
+        ('MyPlugin', 'getUserInfo', 'getUserInfo', '["int $idUser","bool $includeDetails = false"]',
+         NULL, 'Looks up a user.', 'user_management', 'array'),
+        ('MyPlugin', 'deleteUser', 'deleteUser', '["int $idUser"]', NULL, NULL, 'user_management', 'bool'),
+        ('Projects', 'onDisplayList', 'getProjects', '["Response $response"]', '["Response"]', 'All projects.', NULL, 'bool'),
+        ('Both', 'save', 'save', '[]', '[]', NULL, '', NULL),
+        ('MCPServer', 'onToolsList', 'tools/list', '[]', '[]', NULL, NULL, NULL),
+        ('Odd', 'odd', 'odd', '["int|"]', NULL, NULL, NULL, NULL),
+        ('Odd', 'none', NULL, NULL, NULL, NULL, NULL, NULL);
+    CREATE TABLE festi_sections (id INTEGER PRIMARY KEY, caption TEXT, ident TEXT, mask TEXT);
+    INSERT INTO festi_sections VALUES (1, 'User Management', 'user_management', '6'), (2, 'Projects', 'projects', '4'), (3, 'Log', 'log', '2');
+    CREATE TABLE festi_section_actions (id INTEGER PRIMARY KEY, id_section INT, plugin TEXT, method TEXT, mask TEXT, comment TEXT NOT NULL);
+    INSERT INTO festi_section_actions (id_section, plugin, method, mask, comment) VALUES
+        (1, 'MyPlugin', 'deleteUser', '6', 'Delete user action'), (1, 'myplugin', 'getuserinfo', '2', ''),
+        (2, 'Both', 'save', '4', ''), (3, 'Both', 'save', '2', ''), (1, 'Gone', 'gone', '6', '');
+    CREATE TABLE users_types (id INTEGER PRIMARY KEY, caption TEXT);
+    INSERT INTO users_types VALUES (1, 'admin'), (2, 'reader');
+    CREATE TABLE users (id INTEGER PRIMARY KEY, login TEXT, id_type INT, password TEXT, access_token TEXT);
+    INSERT INTO users VALUES (123, 'ada', 1, 's3cret', 's3cret'), (124, 'bob', 2, 's3cret', 's3cret');
+    CREATE TABLE festi_sections_user_types_permission (id_section INT, id_user_type INT, value INT);
+    INSERT INTO festi_sections_user_types_permission VALUES (1, 1, 6), (1, 2, 2), (1, 2, 6), (2, 1, 99), (9, 1, 2);
+    CREATE TABLE festi_sections_user_permission (id_section INT, id_user INT, value INT);
+    INSERT INTO festi_sections_user_permission VALUES (1, 124, 0), (1, 123, 6);
+"#;
+
+fn application() -> Place {
+    let place = registry();
+    place.sql("festi.db", APPLICATION);
+    place
+}
+
+fn import(place: &Place, more: &[&str]) -> Ran {
+    let ran = place.run(&[&["import", "festi", "sqlite:festi.db"], more].concat());
+    assert!(ran.0.status.success(), "{}", ran.talk());
+    ran
+}
+
+#[test]
+fn b44_b57_b60_methods_come_with_what_their_actions_say() {
+    let place = application();
+    let before = std::fs::read(place.path("festi.db")).unwrap();
+    let ran = import(&place, &["--upstream", "php", "--dry-run"]);
+    insta::assert_snapshot!(format!("{}---\n{}", ran.data(), ran.talk()));
+    let ran = import(&place, &["--upstream", "php"]);
+    insta::assert_snapshot!(ran.data());
+    insta::assert_snapshot!(place.ok(&["export"]));
+    let again = import(&place, &["--upstream", "php"]).data();
+    assert!(again.contains("nothing changed"), "{again}");
+    assert_eq!(place.tool("getProjects")["inputSchema"]["properties"], json!({}));
+    assert!(place.tool("deleteUser").get("outputSchema").is_none(), "unless asked for");
+    assert_eq!(std::fs::read(place.path("festi.db")).unwrap(), before, "it is only read");
+    assert_eq!(beside(&place), 0);
+}
+
+/// How many files the database has beside it.
+fn beside(place: &Place) -> usize {
+    let all = std::fs::read_dir(place.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+    all.filter(|name| name.to_string_lossy().starts_with("festi.db-")).count()
+}
+
+#[test]
+fn a_database_with_a_write_ahead_log_is_only_read_too() {
+    let place = application();
+    place.sql("festi.db", "PRAGMA journal_mode = WAL");
+    let before = std::fs::read(place.path("festi.db")).unwrap();
+    assert!(import(&place, &[]).data().contains("5 added"));
+    assert_eq!(
+        (std::fs::read(place.path("festi.db")).unwrap() == before, beside(&place)),
+        (true, 0)
+    );
+}
+
+#[test]
+fn b61_b62_users_have_here_what_they_have_there_and_a_zero_denies() {
+    let place = application();
+    import(&place, &["--users"]);
+    let may = |id: &str, user: &str| {
+        let shown = place.run(&["method", "show", id, "--caller", user]);
+        let shown = shown.data();
+        let line = shown.lines().find(|line| line.contains(user)).unwrap_or_default();
+        format!("{id} {line}")
+    };
+    let all: Vec<String> =
+        ["getUserInfo", "deleteUser", "save", "getProjects", "batchCreateByProjectID"]
+            .into_iter()
+            .flat_map(|id| [may(id, "ada"), may(id, "bob")])
+            .collect();
+    insta::assert_snapshot!(all.join("\n"));
+    assert!(!place.ok(&["user", "list", "--json"]).contains("s3cret"));
+}
+
+#[test]
+fn what_the_registry_has_is_not_changed_and_others_are_not_taken_for_them() {
+    let place = application();
+    place.sql(
+        "callgate.db",
+        "INSERT INTO users_types (id, caption) VALUES (1, 'guest'), (7, 'reader');
+         INSERT INTO users (id, login) VALUES (123, 'carol'), (9, 'bob');
+         INSERT INTO sections (id, caption, ident, mask) VALUES (5, 'Mine', 'user_management', 2);
+         INSERT INTO sections_user_types_permission (id_section, id_user_type, value) VALUES (5, 7, 4);",
+    );
+    let ran = import(&place, &["--users", "--dry-run"]);
+    let shown: Vec<String> = format!("{}{}", ran.data(), ran.talk())
+        .lines()
+        .filter(|line| {
+            ["+ section", "+ role", "+ user", "+ grant", "access", "note: role", "note: user"]
+                .iter()
+                .any(|it| line.starts_with(it))
+        })
+        .map(ToOwned::to_owned)
+        .collect();
+    insta::assert_snapshot!(shown.join("\n"));
+    import(&place, &["--users"]);
+    assert!(import(&place, &["--users"]).data().contains("nothing changed"));
+    let sections = place.ok(&["section", "list"]);
+    assert!(sections.contains("Mine") && sections.contains("Projects"), "{sections}");
+}
+
+#[test]
+fn a_database_with_less_in_it_is_read_as_far_as_it_goes() {
+    let place = registry();
+    place.sql(
+        "festi.db",
+        "CREATE TABLE rpc_methods (method TEXT); INSERT INTO rpc_methods VALUES ('getUser');",
+    );
+    let ran = import(&place, &["--prefix", "app_"]);
+    insta::assert_snapshot!(format!("{}---\n{}", ran.data(), ran.talk()));
+}
+
+#[test]
+fn what_cannot_be_read_is_told_with_what_to_do() {
+    let place = registry();
+    place.sql("empty.db", "CREATE TABLE other (id INT)");
+    place.sql(
+        "other.db",
+        "CREATE TABLE rpc_methods (rpc_method TEXT); CREATE TABLE app_section_actions (mask INT)",
+    );
+    place
+        .write("text.db", "this is no database, whatever its name says; it is only text in a file");
+    let mut told = String::new();
+    for arguments in [
+        &["mysql://root:s3cret@localhost/festi"][..],
+        &["sqlite:nowhere.db"],
+        &["sqlite:empty.db"],
+        &["sqlite:text.db"],
+        &["sqlite:other.db"],
+        &["sqlite:empty.db", "--upstream", "local"],
+    ] {
+        let (code, talk) = place.run(&[&["import", "festi"], arguments].concat()).failure();
+        assert_eq!(code, 1);
+        told += &talk;
+    }
+    let ran = place.run(&["import", "festi", "sqlite:empty.db", "--prefix", "a-b"]);
+    told += &ran.talk();
+    assert!(!told.contains("s3cret"), "{told}");
+    assert!(!place.path("nowhere.db").exists());
+    insta::assert_snapshot!(told);
+}
