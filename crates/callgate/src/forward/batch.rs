@@ -6,7 +6,7 @@
 //! again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -29,6 +29,9 @@ const LANES: usize = 2;
 /// So long a call waits for others at most.
 const LONGEST_WAIT: Duration = Duration::from_millis(5);
 
+/// A service that refuses so many batches in a row gets no other.
+const MAX_REFUSED: u32 = 3;
+
 /// So many calls, and bytes of them, are in one batch.
 const MAX_CALLS: usize = 100;
 const MAX_BYTES: usize = 1 << 20;
@@ -45,8 +48,8 @@ struct Desk {
     name: String,
     client: Client,
     result_bytes: usize,
-    /// Whether it turned out to be one that does not.
-    takes_none: AtomicBool,
+    /// How many batches it has refused in a row.
+    refused: AtomicU32,
     stats: Arc<ForwardStats>,
 }
 
@@ -60,7 +63,7 @@ impl Batches {
             name: name.to_owned(),
             client: Client::new(options)?,
             result_bytes: options.limits.result_bytes,
-            takes_none: AtomicBool::new(false),
+            refused: AtomicU32::new(0),
             stats,
         };
         Ok(Self { mailbox: Mailbox::new(options.limits.concurrent), desk: Arc::new(desk) })
@@ -73,7 +76,7 @@ impl Batches {
     /// Sends a request, perhaps with others on the same terms, and waits for its reply.
     pub(super) async fn ask(&self, asked: (Asked, oneshot::Receiver<Answered>)) -> Answered {
         let desk = &self.desk;
-        if desk.takes_none.load(Ordering::Relaxed) {
+        if desk.refused.load(Ordering::Relaxed) >= MAX_REFUSED {
             let Asked { terms, body, hold, .. } = asked.0;
             return desk.client.ask(terms.headers, body, desk.result_bytes, &hold).await;
         }
@@ -164,6 +167,7 @@ impl Desk {
     async fn hand_out(&self, batch: Vec<Asked>, whole: &Whole) {
         match whole.read_batch() {
             BatchReply::Each(mut replies) => {
+                self.refused.store(0, Ordering::Relaxed);
                 for asked in batch {
                     let reply = replies.by_id.remove(&asked.id);
                     asked.waiter.tell(self.part(whole, reply));
@@ -177,8 +181,8 @@ impl Desk {
             }
             BatchReply::ForAll => fail_all(batch, &Failure::TooLarge(self.result_bytes).into()),
             BatchReply::Wrong(failure) => fail_all(batch, &failure.into()),
-            BatchReply::NoBatches => {
-                if !self.takes_none.swap(true, Ordering::Relaxed) {
+            BatchReply::Refused => {
+                if self.refused.fetch_add(1, Ordering::Relaxed) + 1 == MAX_REFUSED {
                     tracing::warn!(
                         upstream = self.name,
                         "it takes no batches: from now on calls go out one by one; leave out `batch`"

@@ -202,11 +202,42 @@ async fn a_service_without_batches_is_asked_one_by_one() {
     let calls = (0..3).map(|id| app.invoke("order.delete", json!({"id": id})));
     assert!(join_all(calls).await.iter().all(|(status, _)| *status == 200));
     assert_eq!(sizes(&fake), [3, 0, 0, 0]);
-    assert_eq!(get_all(&app, 3).await, [0, 1, 2]);
-    assert_eq!(sizes(&fake).len(), 7, "there is no other batch");
+    for _ in 0..3 {
+        assert_eq!(get_all(&app, 3).await, [0, 1, 2]);
+    }
+    let batches = sizes(&fake).into_iter().filter(|size| *size > 0).count();
+    assert_eq!(batches, 3, "there is no other batch");
     assert_eq!(app.forward.stats().retries(), 0);
     let log = log.text();
     assert_eq!(log.matches("it takes no batches").count(), 1, "{log}");
+}
+
+#[tokio::test]
+async fn d31_what_may_have_run_is_not_sent_again() {
+    let fake = Fake::start(|_, _| {
+        let error = json!({"code": -32000, "message": "the batch timed out"});
+        Act::json(504, json!({"jsonrpc": "2.0", "error": error, "id": null}))
+    })
+    .await;
+    let app = app(&fake);
+    let calls = (0..3).map(|id| app.text("order_delete", json!({"id": id})));
+    for (text, _) in join_all(calls).await {
+        assert_eq!(text, "the batch timed out (code -32000)");
+    }
+    assert_eq!(sizes(&fake), [3]);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_too_large_is_not_the_last() {
+    let fake = Fake::start(|_, seen| match seen.body.as_array() {
+        Some(calls) if calls.len() > 3 => Act::text(413, "text/html", "<h1>Too large</h1>"),
+        _ => echo(0, seen),
+    })
+    .await;
+    let app = app(&fake);
+    assert_eq!(get_all(&app, 4).await, [0, 1, 2, 3]);
+    assert_eq!(get_all(&app, 3).await, [0, 1, 2]);
+    assert_eq!(sizes(&fake), [4, 0, 0, 0, 0, 3]);
 }
 
 #[tokio::test]

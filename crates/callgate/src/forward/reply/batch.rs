@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use http::StatusCode;
 use serde_json::value::RawValue;
 
 use super::{Addressee, Parts, Whole, rpc_error, trimmed};
@@ -17,8 +18,8 @@ pub(in crate::forward) enum BatchReply<'a> {
     Each(Replies<'a>),
     /// One error, for all that were asked.
     ForAll,
-    /// One error, which says that there is no such thing as a batch. Nothing was run.
-    NoBatches,
+    /// It is the batch that is refused, and not what is in it. Nothing was run.
+    Refused,
     /// No reply at all.
     Wrong(Failure),
 }
@@ -39,12 +40,15 @@ impl Whole {
         match Parts::read(body) {
             Ok(Parts { error: Some(error), id, .. }) if id.and_then(ReplyId::of).is_none() => {
                 let is_about_rights = matches!(self.answer().refused(), Some(Failure::Refused(_)));
-                if refuses_batches(&rpc_error(error)) && !is_about_rights {
-                    BatchReply::NoBatches
+                // Behind a failure of the service's own, something may have run.
+                let may_have_run = self.status.is_server_error();
+                if is_about_the_list(&rpc_error(error)) && !is_about_rights && !may_have_run {
+                    BatchReply::Refused
                 } else {
                     BatchReply::ForAll
                 }
             }
+            _ if self.status == StatusCode::PAYLOAD_TOO_LARGE => BatchReply::Refused,
             // As some do who take the first of a list for all of it.
             Ok(Parts { id: Some(_), .. }) => BatchReply::Each(Replies::of([body].into_iter())),
             _ => match self.read(&RequestId::Number(0)) {
@@ -75,17 +79,23 @@ impl<'a> Replies<'a> {
     }
 }
 
-/// Whether an error without an id is about the list, and not about somebody's rights or the like.
-fn refuses_batches(error: &RpcError) -> bool {
+/// What is said of batches that are not wanted at all, or not so many calls in one.
+const UNWANTED: [&str; 7] =
+    ["not supported", "unsupported", "not allowed", "disabled", "too large", "too many", "exceed"];
+
+/// Whether an error without an id is about the list, and not about a call in it that has run, or about
+/// somebody's rights.
+fn is_about_the_list(error: &RpcError) -> bool {
+    let message = error.message.to_ascii_lowercase();
     matches!(error.code, PARSE_ERROR | INVALID_REQUEST)
-        || error.message.to_ascii_lowercase().contains("batch")
+        || message.contains("batch") && UNWANTED.iter().any(|words| message.contains(words))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fmt::Write as _;
 
-    use http::{HeaderMap, StatusCode};
+    use http::HeaderMap;
 
     use super::*;
 
@@ -115,6 +125,10 @@ mod tests {
             (400, r#"{"error":{"code":-32600,"message":"Invalid Request"},"id":null}"#),
             (200, r#"{"error":{"code":-32700,"message":"Parse error"},"id":0}"#),
             (200, r#"{"error":{"code":-32005,"message":"Batched requests are not supported"}}"#),
+            (500, r#"{"error":{"code":-32600,"message":"Invalid Request"},"id":null}"#),
+            (200, r#"{"error":{"code":-32000,"message":"Batch timed out"},"id":null}"#),
+            (200, r#"{"error":{"code":-32000,"message":"Batch size limit exceeded"},"id":null}"#),
+            (413, "<h1>Too large</h1>"),
             (401, r#"{"error":{"code":-32600,"message":"Who are you?"},"id":null}"#),
             (429, r#"{"error":{"code":-32029,"message":"Too many requests"},"id":null}"#),
             (200, r#"{"result":1,"id":null}"#),
