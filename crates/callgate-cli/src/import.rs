@@ -99,6 +99,8 @@ pub(crate) struct Options<'a> {
     /// Whether what a source no longer has is deleted, and not only hidden.
     pub(crate) prune: bool,
     pub(crate) dry_run: bool,
+    /// Whether a dry run shows every word, for somebody who is to approve of them.
+    pub(crate) in_full: bool,
 }
 
 /// Compares, tells and, unless it is a dry run, writes. Where something changes, what comes back stands
@@ -117,7 +119,7 @@ pub(crate) async fn import(
     for _ in 0..TRIES {
         let plan = plan(store, source, options).await?;
         if options.dry_run {
-            report::diff(source, &plan, printer);
+            report::diff(source, &plan, options.in_full, printer);
             return Ok(plan.digest());
         }
         match store.import(&plan.import).await {
@@ -162,6 +164,7 @@ impl Alone {
             sections: &[],
             prune: false,
             dry_run: true,
+            in_full: false,
         };
         let plan = Plan::new(source, &CatalogRows::default(), &[], &options);
         Self { added: plan.added, hidden: plan.hidden, refused: plan.refused }

@@ -155,6 +155,7 @@ fn settled(options: &ImportOptions) -> Options<'_> {
         sections: &options.sections,
         prune: options.prune,
         dry_run: options.dry_run,
+        in_full: false,
     }
 }
 

@@ -6,14 +6,24 @@ use callgate::Mask;
 use callgate_registry::{Holder, ImportAccess, ImportGrant};
 use serde_json::Value;
 
+use super::field::Field;
 use super::plan::{Added, Changed, Plan, shown};
 use super::{Refusal, Source};
 use crate::printer::{Printer, one_line};
 
-/// So many lines of a value are shown of each side.
-const MAX_LINES: usize = 24;
-/// And so much of each line.
-const MAX_WIDTH: usize = 160;
+/// How much is shown.
+#[derive(Debug, Clone, Copy)]
+struct Most {
+    /// Of the lines of each side of a value.
+    lines: usize,
+    /// Of each line.
+    width: usize,
+}
+
+impl Most {
+    const FEW: Self = Self { lines: 24, width: 160 };
+    const ALL: Self = Self { lines: usize::MAX, width: usize::MAX };
+}
 
 /// What was done.
 pub(super) fn summary(source: &Source, plan: &Plan, printer: &mut Printer) {
@@ -30,14 +40,14 @@ pub(super) fn summary(source: &Source, plan: &Plan, printer: &mut Printer) {
     counts(plan, printer);
 }
 
-/// What would be done.
-pub(super) fn diff(source: &Source, plan: &Plan, printer: &mut Printer) {
+/// What would be done, in a form that is read quickly or in full.
+pub(super) fn diff(source: &Source, plan: &Plan, in_full: bool, printer: &mut Printer) {
     head(source, plan, printer);
     for added in &plan.added {
-        show_added(added, printer);
+        show_added(added, in_full, printer);
     }
     for changed in &plan.changed {
-        show_changed(changed, printer);
+        show_changed(changed, if in_full { Most::ALL } else { Most::FEW }, printer);
     }
     for id in &plan.removed {
         let how = if plan.is_pruned { "deleted" } else { "hidden" };
@@ -45,6 +55,8 @@ pub(super) fn diff(source: &Source, plan: &Plan, printer: &mut Printer) {
     }
     for row in &plan.import.types {
         printer.data(format_args!("~ class {}", one_line(&row.name)));
+        let shape = row.fields.as_deref().or(row.schema.as_deref()).filter(|_| in_full);
+        show_lines("+", &lines(shape), Most::ALL, printer);
     }
     let of_access = plan.import.access.sections.iter().map(|row| &row.ident);
     for ident in plan.import.sections.iter().chain(of_access) {
@@ -164,7 +176,7 @@ fn counts(plan: &Plan, printer: &mut Printer) {
     }
 }
 
-fn show_added(added: &Added, printer: &mut Printer) {
+fn show_added(added: &Added, in_full: bool, printer: &mut Printer) {
     let row = &added.row;
     let safety = row.safety.as_deref().unwrap_or("safety unknown");
     let guessed = if added.safety_is_guess { " (guessed)" } else { "" };
@@ -173,8 +185,14 @@ fn show_added(added: &Added, printer: &mut Printer) {
     let id = one_line(&row.rpc_method);
     let params = one_line(&params(row.input_schema.as_deref(), row.params.as_deref()));
     printer.data(format_args!("+ {id}({params})  {safety}{guessed}{needs}{hidden}"));
-    if let Some(line) = row.description.as_deref().and_then(|text| text.lines().next()) {
-        printer.data(format_args!("    {}", cut(line)));
+    if in_full {
+        for field in Field::ALL {
+            let Some(value) = field.value(row) else { continue };
+            printer.data(format_args!("    {}", field.name()));
+            show_lines("+", &lines(Some(&value)), Most::ALL, printer);
+        }
+    } else if let Some(line) = row.description.as_deref().and_then(|text| text.lines().next()) {
+        printer.data(format_args!("    {}", cut(line, Most::FEW.width)));
     }
 }
 
@@ -199,22 +217,22 @@ fn params(schema: Option<&str>, params: Option<&str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn show_changed(changed: &Changed, printer: &mut Printer) {
+fn show_changed(changed: &Changed, most: Most, printer: &mut Printer) {
     printer.data(format_args!("~ {}", one_line(&changed.id)));
     for (name, old, new) in &changed.fields {
         printer.data(format_args!("    {name}"));
         let (old, new) = (lines(old.as_deref()), lines(new.as_deref()));
         let (old, new) = without_common(&old, &new);
-        show_lines("-", old, printer);
-        show_lines("+", new, printer);
+        show_lines("-", old, most, printer);
+        show_lines("+", new, most, printer);
     }
 }
 
-fn show_lines(sign: &str, lines: &[String], printer: &mut Printer) {
-    for line in lines.iter().take(MAX_LINES) {
-        printer.data(format_args!("      {sign} {}", cut(line)));
+fn show_lines(sign: &str, lines: &[String], most: Most, printer: &mut Printer) {
+    for line in lines.iter().take(most.lines) {
+        printer.data(format_args!("      {sign} {}", cut(line, most.width)));
     }
-    if let Some(more) = lines.len().checked_sub(MAX_LINES).filter(|more| *more > 0) {
+    if let Some(more) = lines.len().checked_sub(most.lines).filter(|more| *more > 0) {
         printer.data(format_args!("      {sign} … {more} more lines"));
     }
 }
@@ -237,9 +255,9 @@ fn without_common<'a>(old: &'a [String], new: &'a [String]) -> (&'a [String], &'
     (cut(old), cut(new))
 }
 
-fn cut(line: &str) -> String {
+fn cut(line: &str, width: usize) -> String {
     let line = one_line(line);
-    match line.char_indices().nth(MAX_WIDTH) {
+    match line.char_indices().nth(width) {
         Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
         None => line,
     }

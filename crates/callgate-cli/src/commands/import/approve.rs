@@ -51,7 +51,7 @@ pub(super) async fn approve(
         ));
     };
     let mut look = Look::again(config, &store, &repeated.import).await?;
-    let change = look.change().await?;
+    let change = look.change(true).await?;
     match change {
         Some(change) if change.digest == shown.digest => {
             look.apply().await?;

@@ -16,8 +16,10 @@ use crate::config::{Config, Policy, Repeated};
 use crate::import::{Options, Source, import};
 use crate::printer::Printer;
 
-/// So much of a change is kept and logged for people to read.
-const MAX_TEXT: usize = 64 * 1024;
+/// So much of a change is kept for people to read.
+const MAX_TEXT: usize = 4 << 20;
+/// And so much of it is in the log.
+const MAX_LOGGED: usize = 64 << 10;
 
 /// What a source would change, or has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,14 +53,18 @@ impl<'a> Look<'a> {
         Ok(Self { source, options: settled(import.options()), store })
     }
 
-    /// What would change.
-    pub(crate) async fn change(&mut self) -> anyhow::Result<Option<Change>> {
-        let options = Options { dry_run: true, ..self.options };
+    /// What would change; every word of it for those who are to approve.
+    pub(crate) async fn change(&mut self, in_full: bool) -> anyhow::Result<Option<Change>> {
+        let options = Options { dry_run: true, in_full, ..self.options };
         let mut printer = Printer::memory();
         let digest = import(self.store, &mut self.source, &options, &mut printer).await?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let since = i64::try_from(since).unwrap_or(i64::MAX);
-        Ok(digest.map(|digest| Change { digest, text: shortened(printer.collected()), since }))
+        Ok(digest.map(|digest| Change {
+            digest,
+            text: shortened(printer.collected(), MAX_TEXT),
+            since,
+        }))
     }
 
     /// Writes it.
@@ -70,12 +76,12 @@ impl<'a> Look<'a> {
     }
 }
 
-fn shortened(text: &str) -> String {
+fn shortened(text: &str, most: usize) -> String {
     let text = text.trim_end();
-    if text.len() <= MAX_TEXT {
+    if text.len() <= most {
         return text.to_owned();
     }
-    let end = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}\n…", text.get(..end).unwrap_or_default())
 }
 
@@ -132,7 +138,7 @@ impl Followed<'_> {
         let name = self.name;
         let text = match seen {
             Ok(None) => return,
-            Ok(Some(change)) => &change.text,
+            Ok(Some(change)) => shortened(&change.text, MAX_LOGGED),
             Err(error) => {
                 let error = format!("{error:#}");
                 tracing::warn!(error, "import `{name}` failed, and methods stay as they are");
@@ -151,7 +157,7 @@ impl Followed<'_> {
 
     async fn act(&self, config: &Config, store: &Arc<dyn Store>) -> anyhow::Result<Option<Change>> {
         let mut look = Look::again(config, store, &self.repeated.import).await?;
-        let change = look.change().await?;
+        let change = look.change(self.repeated.policy == Policy::Hold).await?;
         match self.repeated.policy {
             Policy::Apply if change.is_some() => look.apply().await?,
             Policy::Hold => Pending(store).set(self.name, change.as_ref()).await?,

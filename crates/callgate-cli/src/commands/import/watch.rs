@@ -58,7 +58,7 @@ async fn look(
     seen: &mut Option<String>,
 ) -> anyhow::Result<Option<String>> {
     let mut look = Look::again(config, store, import).await?;
-    let change = look.change().await?;
+    let change = look.change(false).await?;
     if !import.options().dry_run && change.is_some() {
         look.apply().await?;
     }
