@@ -458,9 +458,7 @@ impl Gateway {
             .get(&entry.plan, || found.catalog().check_schema(entry))
             .map_err(UpstreamError::failed)?;
         let params = plan.params(arguments, style)?;
-        let upstream = upstream.ok_or_else(|| {
-            UpstreamError::failed(format!("upstream `{}` is not configured", entry.upstream()))
-        })?;
+        let upstream = upstream.ok_or_else(|| not_configured(entry.upstream()))?;
         let (method, safety) = (entry.id().as_str(), entry.safety());
         let call = Call { id: call_id, method, params: &params, safety, caller, client, hold };
         let limit = upstream.time_limit().map_or(limit, |own| own + GRACE);
@@ -472,6 +470,14 @@ impl Gateway {
 
 fn want_tokens(upstreams: &UpstreamMap) -> bool {
     upstreams.values().any(Upstream::wants_token)
+}
+
+fn not_configured(upstream: &str) -> UpstreamError {
+    let words =
+        "The service behind this tool is not configured. Nothing was run; an administrator has to \
+                 say where it is."
+            .to_owned();
+    UpstreamError::Told { words, source: format!("upstream `{upstream}` is not configured").into() }
 }
 
 fn too_much(over: OverBudget) -> UpstreamError {

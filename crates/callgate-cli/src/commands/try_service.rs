@@ -51,6 +51,13 @@ pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> 
         .http_options(options)
         .build()?;
     let catalog = catalog(&alone.added);
+    if catalog.is_empty() {
+        let (place, by) = (found.service.target(), found.by);
+        return Err(hinted(
+            format!("{place} says what it has by {by}, and nothing of it can be a tool"),
+            format!("`callgate import {} {place} --dry-run` says why", found.kept_by),
+        ));
+    }
     let listener = TcpListener::bind(config.listen)
         .await
         .with_context(|| format!("cannot listen on {}", config.listen))?;

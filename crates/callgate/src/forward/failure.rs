@@ -172,7 +172,9 @@ impl Failure {
             Self::Status(status) => {
                 format!("answered HTTP {} without saying why. {again}", status.as_u16())
             }
-            Self::ContentType(media) => format!("answered with `{media}`, not with JSON. {LOOK}"),
+            Self::ContentType(media) => {
+                format!("answered with `{media}`, not with JSON. {again} {LOOK}")
+            }
             Self::NotJson => format!("answered with something that is not JSON. {again} {LOOK}"),
             Self::Empty(status) => {
                 format!("answered with nothing (HTTP {}). {again} {LOOK}", status.as_u16())
@@ -182,7 +184,7 @@ impl Failure {
             }
             Self::WrongId => format!("answered another request than this one. {again}"),
             Self::LeftOut => format!("answered a batch of requests without this one. {again}"),
-            _ => format!("answered with something that is not HTTP. {LOOK}"),
+            _ => format!("answered with something that is not HTTP. {again} {LOOK}"),
         };
         format!("The service behind this tool {what}")
     }
