@@ -23,7 +23,7 @@ use anyhow::Context as _;
 use callgate::{Catalog, SettingError, Settings};
 use callgate_registry::{Assembly, CatalogRows, assemble, settings};
 
-use crate::config::{Config, check_row};
+use crate::config::Config;
 use crate::errors::hinted;
 
 /// A text or a dash.
@@ -67,13 +67,11 @@ struct Served {
 impl Served {
     fn of(config: &Config, rows: &CatalogRows) -> Self {
         let (settings, refused) = settings(&rows.settings, &Settings::default());
-        let of_rows = rows.upstreams.iter().filter(|row| check_row(row).is_ok());
-        let of_rows = of_rows.map(|row| row.name.as_str());
         let assembly = Assembly {
             code: &[],
             exposure: config.exposure,
             prefix: settings.tools_prefix.clone(),
-            upstreams: config.upstreams.names().chain(of_rows).collect(),
+            upstreams: config.upstreams.names().collect(),
             previous: None,
         };
         Self { catalog: assemble(rows, assembly).catalog, settings, refused }

@@ -30,6 +30,12 @@ pub(crate) async fn run(
         ImportCommand::Approve { name } => return approve::approve(config, &name, printer).await,
     };
     let mut source = read_source(config, &import).await?;
+    if source.methods.is_empty() && source.refused.is_empty() && source.unread.is_empty() {
+        return Err(hinted(
+            format!("{} has no methods, and nothing was changed", source.name),
+            "is it the right one? `callgate method remove` removes methods",
+        ));
+    }
     let store = registry::open(config).await?;
     let options = settled(import.options());
     let seen = import::import(&store, &mut source, &options, printer).await?;

@@ -9,7 +9,7 @@ use callgate_registry::{AccessRows, CatalogRows, StoreError, access};
 
 use super::Served;
 use crate::cli::Lint;
-use crate::config::Config;
+use crate::config::{Config, check_row};
 use crate::import::guessed;
 use crate::printer::Printer;
 use crate::registry;
@@ -80,6 +80,12 @@ fn of_registry(
     let refused = served.refused.iter();
     let mut problems: Vec<Problem> =
         refused.map(|error| general(Level::Warning, "setting", error.to_string())).collect();
+    let quarantined = rows.upstreams.iter().filter_map(|row| {
+        let reason = check_row(row).err()?;
+        let words = format!("upstream `{}` is quarantined: {reason:#}", row.name.escape_debug());
+        Some(general(Level::Warning, "quarantined-upstream", words))
+    });
+    problems.extend(quarantined);
     let orphans = orphans::find(rows, access).into_iter();
     problems.extend(orphans.map(|words| general(Level::Note, "orphan", words)));
     if code > 0 {

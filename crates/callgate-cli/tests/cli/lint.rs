@@ -171,3 +171,15 @@ fn nothing_is_written() {
     place.lint(&[]);
     assert_eq!(place.ok(&["method", "list", "--json"]), before);
 }
+
+#[test]
+fn an_upstream_that_is_wrong_is_a_warning() {
+    let place = registry();
+    place.ok(&["upstream", "set", "shop", "url=http://127.0.0.1:9/"]);
+    place.sql("callgate.db", "UPDATE callgate_upstreams SET config = '{nope'");
+    let said = place.ok(&["lint"]);
+    assert!(
+        said.contains("upstream `shop` is quarantined: its `config` is no JSON object"),
+        "{said}"
+    );
+}

@@ -326,3 +326,18 @@ fn a_file_may_be_named_for_what_is_outside_of_the_document() {
     let talk = wrong.failure().1;
     assert!(talk.starts_with("callgate: `--reference`: `types.json` is not JSON: "), "{talk}");
 }
+
+#[test]
+fn a_document_without_methods_changes_nothing() {
+    let place = registry();
+    let document = |methods: serde_json::Value| json!({"openrpc": "1.3.2", "info": {"title": "S", "version": "1"}, "methods": methods});
+    place.import(
+        &document(json!([{"name": "a.get", "params": [], "result": {"name": "r", "schema": {}}}]))
+            .to_string(),
+        &[],
+    );
+    place.write("empty.json", &document(json!([])).to_string());
+    let (_, said) = place.run(&["import", "openrpc", "empty.json"]).failure();
+    assert!(said.contains("has no methods, and nothing was changed"), "{said}");
+    assert_eq!(place.exported().len(), 1);
+}
