@@ -72,7 +72,7 @@ fn rpc(
     let hidden = method.doc.has("deprecated").then_some("deprecated");
     let signature = reader.params(place, method)?;
     let returns = if signature.is_display { None } else { reader.returns(place, method) };
-    let needs = sections(&method.doc);
+    let needs = sections(&method.doc)?;
     let row = MethodRow {
         plugin: Some(plugin(class)),
         method: Some(method.name.clone()),
@@ -132,18 +132,35 @@ pub(super) fn description(doc: &Docblock) -> String {
 }
 
 /// `@section users`; the mask is not said there, so it follows from what the method does.
-fn sections(doc: &Docblock) -> Option<Vec<(String, Needed)>> {
+fn sections(doc: &Docblock) -> Result<Option<Vec<(String, Needed)>>, String> {
     let mut sections: Vec<(String, Needed)> = Vec::new();
     for said in doc.all("section") {
-        let said = said.split("//").next().unwrap_or_default();
-        let word = said.split_whitespace().next().unwrap_or_default();
-        for ident in word.split(',').filter(|ident| !ident.is_empty()) {
+        let idents = idents(said);
+        if idents.is_empty() {
+            return Err("its `@section` names none, and without one it is open to all".to_owned());
+        }
+        for ident in idents {
             if !sections.iter().any(|(known, _)| known == ident) {
                 sections.push((ident.to_owned(), Needed::BySafety));
             }
         }
     }
-    (!sections.is_empty()).then_some(sections)
+    Ok((!sections.is_empty()).then_some(sections))
+}
+
+/// Names with commas between them; what comes after without one is a description.
+fn idents(said: &str) -> Vec<&str> {
+    let code = said.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let mut idents = Vec::new();
+    let mut goes_on = true;
+    for word in code.flat_map(str::split_whitespace) {
+        if !goes_on && !word.starts_with(',') {
+            break;
+        }
+        idents.extend(word.split(',').filter(|ident| !ident.is_empty()));
+        goes_on = word.ends_with(',');
+    }
+    idents
 }
 
 /// The plugin that a class is: `Commits` for `CommitsPlugin` in a directory or a namespace of that

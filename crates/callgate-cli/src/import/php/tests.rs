@@ -120,6 +120,32 @@ fn constants_that_grow_without_end_are_given_up() {
 }
 
 #[test]
+fn sections_are_all_that_commas_join_and_one_without_a_name_opens_nothing() {
+    for (said, idents) in [
+        ("users", Some("users")),
+        ("users admin may too", Some("users")),
+        ("users, admin", Some("users admin")),
+        ("users,admin , log ,more of it", Some("users admin log more")),
+        ("users, // and\n* admin // too", Some("users admin")),
+        ("users\n* @section users,log", Some("users log")),
+        ("", None),
+        (" // users", None),
+        (" ,", None),
+        ("users\n* @section", None),
+    ] {
+        let doc = format!("/** A text.\n* @rpc a\n* @section {said}\n*/");
+        let source = read(&[&format!("<?php class A {{ {doc} public function a() {{}} }}")]);
+        let needs = source.methods.first().and_then(|method| method.needs.clone());
+        let needs: Option<Vec<String>> =
+            needs.map(|needs| needs.into_iter().map(|(ident, _)| ident).collect());
+        assert_eq!(needs.map(|needs| needs.join(" ")).as_deref(), idents, "{said}");
+        assert_eq!(source.methods.len() + source.refused.len(), 1);
+        let reason = source.refused.first().map_or("", |refused| refused.reason.as_str());
+        assert_eq!(reason.contains("`@section` names none"), idents.is_none(), "{said}: {reason}");
+    }
+}
+
+#[test]
 fn names_are_understood_as_php_does() {
     let source = read(&[
         r"<?php
