@@ -1,7 +1,8 @@
 //! Who may do what, as a source has it, beside the registry: what is there is left as it is.
 //!
 //! Numbers of users and roles mean something only where they are the same people. So somebody is known
-//! by their name, and comes under the source's number only where that is free.
+//! by their name, and comes under the source's number only where that is free: where nothing is left here
+//! of somebody who had it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -32,13 +33,15 @@ impl AccessProposal {
         let is_new = |row: &&SectionRow| !idents.contains(row.ident.as_str());
         access.sections = self.sections.iter().filter(is_new).cloned().collect();
 
-        let roles = Known::new(rows.roles.iter().map(|row| (row.id, row.caption.as_str())));
+        let named = rows.roles.iter().map(|row| (row.id, row.caption.as_str()));
+        let roles = Known::new(named, role_numbers(rows));
         let named = self.roles.iter().map(|row| (row.id, row.caption.as_str()));
         let (roles, new) = roles.place("role", named, self.holders(role_number), &mut notes);
         let role = |id: &i64| self.roles.iter().find(|row| row.id == *id).cloned();
         access.roles = new.iter().filter_map(role).collect();
 
-        let users = Known::new(rows.users.iter().map(|row| (row.id, row.login.as_str())));
+        let named = rows.users.iter().map(|row| (row.id, row.login.as_str()));
+        let users = Known::new(named, user_numbers(rows));
         let named = self.users.iter().map(|row| (row.id, row.login.as_str()));
         let (users, new) = users.place("user", named, self.holders(user_number), &mut notes);
         let new: HashSet<i64> = new.into_iter().collect();
@@ -106,17 +109,33 @@ fn user_number(holder: Holder) -> Option<i64> {
     if let Holder::User(id) = holder { Some(id) } else { None }
 }
 
+/// The roles that grants and users name, whether they are there or not.
+fn role_numbers(rows: &AccessRows) -> HashSet<i64> {
+    let grants = rows.role_grants.iter().map(|row| row.id_holder);
+    grants.chain(rows.users.iter().filter_map(|row| row.id_type)).collect()
+}
+
+/// The users that grants, tokens and credentials name, whether they are there or not.
+fn user_numbers(rows: &AccessRows) -> HashSet<i64> {
+    let grants = rows.user_grants.iter().map(|row| row.id_holder);
+    let tokens = rows.tokens.iter().map(|row| row.id_user);
+    grants.chain(tokens).chain(rows.credentials.iter().map(|row| row.id_user)).collect()
+}
+
 /// Names and numbers that are taken.
 struct Known<'a> {
     by_name: HashMap<&'a str, i64>,
     by_number: HashMap<i64, &'a str>,
+    /// Numbers that something here belongs to; whoever came under one would have it.
+    in_use: HashSet<i64>,
 }
 
 impl<'a> Known<'a> {
-    fn new(all: impl Iterator<Item = (i64, &'a str)> + Clone) -> Self {
+    fn new(all: impl Iterator<Item = (i64, &'a str)> + Clone, in_use: HashSet<i64>) -> Self {
         Self {
             by_number: all.clone().collect(),
             by_name: all.map(|(id, name)| (name, id)).collect(),
+            in_use,
         }
     }
 
@@ -129,33 +148,31 @@ impl<'a> Known<'a> {
         notes: &mut Vec<String>,
     ) -> (HashMap<i64, i64>, Vec<i64>) {
         let (mut places, mut new) = (HashMap::new(), Vec::new());
+        let mut seen = HashSet::new();
         for (id, name) in others {
             holders.remove(&id);
-            match (self.by_name.get(name), self.by_number.get(&id)) {
-                (Some(&here), _) => {
-                    places.entry(id).or_insert(here);
-                }
-                (None, Some(other)) => notes.push(format!(
-                    "note: {what} `{name}` is not taken, nor what it has: number {id} is `{other}` here"
-                )),
-                (None, None) => {
-                    self.by_name.insert(name, id);
-                    self.by_number.insert(id, name);
-                    places.insert(id, id);
-                    new.push(id);
-                }
-            }
+            let refusal = if !seen.insert(name) {
+                "another of the source has this name".to_owned()
+            } else if let Some(&here) = self.by_name.get(name) {
+                places.entry(id).or_insert(here);
+                continue;
+            } else if let Some(other) = self.by_number.get(&id) {
+                format!("number {id} is `{other}` here")
+            } else if self.in_use.contains(&id) {
+                format!("number {id} is nobody here, and something is left of it")
+            } else {
+                self.by_number.insert(id, name);
+                places.insert(id, id);
+                new.push(id);
+                continue;
+            };
+            notes.push(format!("note: {what} `{name}` is not taken, nor what it has: {refusal}"));
         }
-        // Those that have something and no name; their number is all that is known of them.
+        // Whoever gets that number here later would have it.
         for id in holders {
-            match self.by_number.get(&id) {
-                None => {
-                    places.insert(id, id);
-                }
-                Some(other) => notes.push(format!(
-                    "note: what {what} {id} has is not taken: it has no name, and is `{other}` here"
-                )),
-            }
+            notes.push(format!(
+                "note: what {what} {id} has is not taken: the source has no such {what} with a name"
+            ));
         }
         (places, new)
     }

@@ -134,6 +134,38 @@ fn what_the_registry_has_is_not_changed_and_others_are_not_taken_for_them() {
 }
 
 #[test]
+fn nobody_gets_what_is_left_of_somebody_else() {
+    let place = application();
+    // The source: grants of nobody, and names that two have.
+    place.sql(
+        "festi.db",
+        "INSERT INTO users_types VALUES (3, 'reader'), (4, 'clerk'), (5, 'cook'), (6, 'free');
+         INSERT INTO users VALUES (125, 'ada', 2, '', ''), (126, 'eve', 3, '', ''),
+             (127, 'fay', 4, '', ''), (128, 'gus', 5, '', ''), (129, 'hal', 6, '', '');
+         INSERT INTO festi_sections_user_types_permission VALUES (1, 3, 6), (1, 77, 6);
+         INSERT INTO festi_sections_user_permission VALUES (1, 125, 6), (1, 78, 6);",
+    );
+    // The registry: what is left of users and roles that are gone.
+    place.sql(
+        "callgate.db",
+        "INSERT INTO sections (id, caption, ident, mask) VALUES (5, 'Mine', 'mine', 2);
+         INSERT INTO sections_user_types_permission (id_section, id_user_type, value) VALUES (5, 4, 6);
+         INSERT INTO users (id, login, id_type) VALUES (9, 'zoe', 5);
+         INSERT INTO sections_user_permission (id_section, id_user, value) VALUES (5, 126, 6);
+         INSERT INTO callgate_tokens (id_user, name, digest, created_at) VALUES (127, 'old', 'd', 1);
+         INSERT INTO callgate_credentials (id_user, upstream, secret, set_at)
+             VALUES (128, 'shop', 's3cret', 1);",
+    );
+    let ran = import(&place, &["--users", "--dry-run"]);
+    let shown = format!("{}{}", ran.data(), ran.talk());
+    let starts = ["+ role", "+ user", "+ grant", "note: role", "note: user", "note: what"];
+    let is_about = |line: &&str| starts.iter().any(|start| line.starts_with(start));
+    insta::assert_snapshot!(shown.lines().filter(is_about).collect::<Vec<_>>().join("\n"));
+    import(&place, &["--users"]);
+    assert!(import(&place, &["--users"]).data().contains("nothing changed"));
+}
+
+#[test]
 fn a_database_with_less_in_it_is_read_as_far_as_it_goes() {
     let place = registry();
     place.sql(
