@@ -286,8 +286,9 @@ pub trait Edit: Send + Sync {
     async fn remove_credential(&self, id_user: i64, upstream: &str) -> Result<bool>;
     /// Writes a service that runs methods, in place of the one of that name.
     async fn set_upstream(&self, row: &UpstreamRow) -> Result<()>;
-    /// Removes one.
-    async fn remove_upstream(&self, name: &str) -> Result<()>;
+    /// Removes one, and what users are known by at it unless that is to stay. Comes back with how many
+    /// had something.
+    async fn remove_upstream(&self, name: &str, keep_credentials: bool) -> Result<u64>;
     /// Writes a setting.
     async fn set_setting(&self, name: &str, value: &str) -> Result<()>;
     /// Writes the settings that are not there yet.

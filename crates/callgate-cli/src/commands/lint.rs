@@ -41,7 +41,7 @@ pub(crate) async fn run(config: &Config, lint: &Lint, printer: &mut Printer) -> 
     let guesses = guesses.iter().map(|row| row.rpc_method.as_str()).filter(|id| is_served(id));
     found.problems.extend(guesses.map(guess));
     if caller.is_none() {
-        found.problems.extend(of_registry(&rows, &access_rows, &served, code));
+        found.problems.extend(of_registry(config, &rows, &access_rows, &served, code));
     }
     report::print(&found, lint, printer)?;
     let (errors, warnings) = (found.count(Level::Error), found.count(Level::Warning));
@@ -70,6 +70,7 @@ fn guess(id: &str) -> Problem {
 
 /// What is about no tool in particular.
 fn of_registry(
+    config: &Config,
     rows: &CatalogRows,
     access: &AccessRows,
     served: &Served,
@@ -86,7 +87,7 @@ fn of_registry(
         Some(general(Level::Warning, "quarantined-upstream", words))
     });
     problems.extend(quarantined);
-    let orphans = orphans::find(rows, access).into_iter();
+    let orphans = orphans::find(config, rows, access).into_iter();
     problems.extend(orphans.map(|words| general(Level::Note, "orphan", words)));
     if code > 0 {
         let words = format!(

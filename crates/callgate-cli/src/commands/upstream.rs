@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use callgate::forward::Target;
 use callgate_registry::{Store, StoreError, UpstreamRow};
 use serde_json::{Map, Value, json};
 
@@ -27,15 +28,7 @@ pub(crate) async fn run(
         Upstream::Set { name, values, json } => {
             plain_name("upstream", &name)?;
             let keys = if json { read_json()? } else { changed(&store, &name, &values).await? };
-            let row = UpstreamRow { name: name.clone(), config: Value::Object(keys).to_string() };
-            check_row(&row).with_context(|| format!("upstream `{name}`"))?;
-            store.set_upstream(&row).await?;
-            printer.talk(format_args!("set upstream `{name}`"));
-            if config.upstreams.names().any(|known| known == name) {
-                printer.talk(format_args!(
-                    "note: the file has an upstream `{name}` too, which counts"
-                ));
-            }
+            set(config, &store, &name, keys, printer).await?;
             if values.iter().any(|value| is_secret_in_sight(value)) {
                 printer.talk(
                     "note: others on this machine can see what stands on a command line; better write \
@@ -53,16 +46,70 @@ pub(crate) async fn run(
         }
         Upstream::Remove { name } => {
             existing(config, &store, &name).await?;
-            store.remove_upstream(&name).await?;
-            printer.talk(format_args!("removed upstream `{name}`"));
-            let methods = store.catalog_rows().await?.methods;
-            let left = methods.iter().filter(|row| row.upstream_name() == name).count();
-            if left > 0 && !config.upstreams.names().any(|known| known == name) {
-                printer.talk(format_args!("note: {left} of the methods name it, and fail now"));
-            }
-            Ok(())
+            remove(config, &store, &name, printer).await
         }
     }
+}
+
+fn is_in_file(config: &Config, name: &str) -> bool {
+    config.upstreams.names().any(|known| known == name)
+}
+
+async fn set(
+    config: &Config,
+    store: &Arc<dyn Store>,
+    name: &str,
+    keys: Map<String, Value>,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let before = find(store, name).await?.and_then(|row| keys_of_row(&row).ok());
+    let before = before.as_ref().and_then(|keys| keys.get("url"));
+    let is_moved = is_elsewhere(before, keys.get("url"));
+    let row = UpstreamRow { name: name.to_owned(), config: Value::Object(keys).to_string() };
+    check_row(&row).with_context(|| format!("upstream `{name}`"))?;
+    store.set_upstream(&row).await?;
+    printer.talk(format_args!("set upstream `{name}`"));
+    if is_in_file(config, name) {
+        printer.talk(format_args!("note: the file has an upstream `{name}` too, which counts"));
+    } else if is_moved {
+        let credentials = store.credentials().await?;
+        let count = credentials.iter().filter(|row| row.upstream == name).count();
+        if count > 0 {
+            printer.talk(format_args!(
+                "note: {count} credentials of users for `{name}` are for this server now; \
+                 `callgate credential list` shows whose"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether requests go to another server; where that is not said here, whether it is said otherwise.
+fn is_elsewhere(before: Option<&Value>, now: Option<&Value>) -> bool {
+    let server = |url: Option<&Value>| url?.as_str()?.parse::<Target>().ok()?.with_path("/").ok();
+    let old = server(before);
+    before != now && (old.is_none() || old != server(now))
+}
+
+async fn remove(
+    config: &Config,
+    store: &Arc<dyn Store>,
+    name: &str,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    // What users are known by is the file's then.
+    let is_in_file = is_in_file(config, name);
+    let credentials = store.remove_upstream(name, is_in_file).await?;
+    printer.talk(format_args!("removed upstream `{name}`"));
+    if credentials > 0 {
+        printer.talk(format_args!("removed {credentials} credentials of users for it"));
+    }
+    let methods = store.catalog_rows().await?.methods;
+    let left = methods.iter().filter(|row| row.upstream_name() == name).count();
+    if left > 0 && !is_in_file {
+        printer.talk(format_args!("note: {left} of the methods name it, and fail now"));
+    }
+    Ok(())
 }
 
 async fn find(store: &Arc<dyn Store>, name: &str) -> anyhow::Result<Option<UpstreamRow>> {
@@ -77,7 +124,7 @@ async fn existing(
 ) -> anyhow::Result<UpstreamRow> {
     match find(store, name).await? {
         Some(row) => Ok(row),
-        None if config.upstreams.names().any(|known| known == name) => Err(hinted(
+        None if is_in_file(config, name) => Err(hinted(
             format!("upstream `{name}` is in the file, and not in the registry"),
             "look at `callgate.toml`, or the file that `--config` names",
         )),

@@ -157,7 +157,11 @@ fn d12_rows_that_name_what_is_not_there_are_noted() {
          INSERT INTO sections_user_types_permission (id_section, id_user_type, value) VALUES (1, 9, 2);
          INSERT INTO sections_user_types_permission (id_section, id_user_type, value) VALUES (77, 9, 2);
          INSERT INTO users (id, login, id_type) VALUES (5, 'ada', 9);
-         INSERT INTO callgate_tokens (id_user, name, digest, created_at) VALUES (4, 'old', 'd', 1);",
+         INSERT INTO callgate_tokens (id_user, name, digest, created_at) VALUES (4, 'old', 'd', 1);
+         INSERT INTO callgate_upstreams (name, config) VALUES ('shop', '{}');
+         INSERT INTO callgate_credentials (id_user, upstream, secret, set_at)
+             VALUES (4, 'shop', 's3cret', 1), (5, 'gone', 's3cret', 1), (5, 'shop', 's3cret', 1),
+                 (5, 'default', 's3cret', 1);",
     );
     insta::assert_snapshot!(place.lint(&["--all"]).data());
 }

@@ -116,6 +116,39 @@ fn upstreams_are_set_shown_without_secrets_and_removed() {
 }
 
 #[test]
+fn credentials_go_with_their_upstream_and_to_no_other_server_in_silence() {
+    let place = place_with_a_method("[upstreams.filed]\nurl = \"http://localhost/\"\n");
+    place.ok(&["user", "add", "ada"]);
+    let set = |name: &str, url: &str| {
+        place.run(&["upstream", "set", name, &format!("url={url}")]).talk()
+    };
+    let note = "1 credentials of users for `shop` are for this server now";
+    assert!(!set("shop", "http://localhost:1/rpc").contains("note"));
+    for name in ["shop", "filed"] {
+        place.run_with(&["credential", "set", "ada", name], "s3cret").data();
+    }
+    for (url, is_told) in [
+        ("http://localhost:1/other?x=1", false),
+        ("http://LOCALHOST:1/", false),
+        ("http://example.com:1/", true),
+        ("https://example.com:1/", true),
+        (r#"{"env":"SHOP"}"#, true),
+        (r#"{"env":"SHOP"}"#, false),
+        (r#"{"env":"SHOP_2"}"#, true),
+    ] {
+        let talk = set("shop", url);
+        assert_eq!(talk.contains(note), is_told, "{url}: {talk}");
+    }
+    set("filed", "http://example.com/");
+    let talk = place.run(&["upstream", "remove", "filed"]).talk();
+    assert_eq!(talk, "removed upstream `filed`\n", "it is the file's");
+    let talk = place.run(&["upstream", "remove", "shop"]).talk();
+    assert_eq!(talk, "removed upstream `shop`\nremoved 1 credentials of users for it\n");
+    let listed = place.ok(&["credential", "list"]);
+    assert!(listed.contains("filed") && !listed.contains("shop"), "{listed}");
+}
+
+#[test]
 fn what_is_no_upstream_is_not_written() {
     let place = place_with_a_method("[upstreams.filed]\nurl = \"http://localhost/\"\n");
     let mut talk = Vec::new();

@@ -342,15 +342,21 @@ impl Edit for SqliteStore {
         Ok(())
     }
 
-    async fn remove_upstream(&self, name: &str) -> Result<()> {
-        let gone = sqlx::query("DELETE FROM callgate_upstreams WHERE name = ?")
-            .bind(name)
-            .execute(&self.pool)
-            .await?;
+    async fn remove_upstream(&self, name: &str, keep_credentials: bool) -> Result<u64> {
+        let mut transaction = self.writing().await?;
+        let sql = "DELETE FROM callgate_upstreams WHERE name = ?";
+        let gone = sqlx::query(sql).bind(name).execute(&mut *transaction).await?;
         if gone.rows_affected() == 0 {
             return Err(StoreError::NotFound { what: "upstream", name: name.to_owned() });
         }
-        Ok(())
+        let mut credentials = 0;
+        if !keep_credentials {
+            let sql = "DELETE FROM callgate_credentials WHERE upstream = ?";
+            let gone = sqlx::query(sql).bind(name).execute(&mut *transaction).await?;
+            credentials = gone.rows_affected();
+        }
+        transaction.commit().await?;
+        Ok(credentials)
     }
 
     async fn set_setting(&self, name: &str, value: &str) -> Result<()> {

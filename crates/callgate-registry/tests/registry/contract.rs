@@ -203,7 +203,7 @@ async fn d13_every_change_raises_its_revision_and_the_use_of_a_token_raises_none
     let shop = UpstreamRow { name: "shop".to_owned(), config: "{}".to_owned() };
     store.set_upstream(&shop).await.unwrap();
     assert_eq!(raised("upstream").await.1, catalog);
-    store.remove_upstream("shop").await.unwrap();
+    store.remove_upstream("shop", false).await.unwrap();
     assert_eq!(raised("no upstream").await.1, catalog);
     store.remove_method("m").await.unwrap();
     assert_eq!(raised("remove").await.1, catalog);
@@ -399,10 +399,16 @@ async fn an_upstream_is_written_read_and_removed_by_its_name() {
     assert_eq!(store.upstreams().await.unwrap(), all);
     assert_eq!(store.catalog_rows().await.unwrap().upstreams, all);
     assert!(!format!("{all:?}").contains("s3cret"));
-    store.remove_upstream("node").await.unwrap();
-    let error = store.remove_upstream("node").await.unwrap_err();
+    for (user, upstream) in [(1, "node"), (2, "node"), (1, "shop")] {
+        store.set_credential(user, upstream, &Secret::new("x").unwrap()).await.unwrap();
+    }
+    assert_eq!(store.remove_upstream("node", false).await.unwrap(), 2);
+    let error = store.remove_upstream("node", false).await.unwrap_err();
     assert_eq!(error.to_string(), "there is no upstream `node`");
     assert_eq!(store.upstreams().await.unwrap().len(), 1);
+    assert_eq!(store.remove_upstream("shop", true).await.unwrap(), 0);
+    let left = store.credentials().await.unwrap();
+    assert_eq!((left.len(), left[0].upstream.as_str()), (1, "shop"));
 }
 
 #[tokio::test]

@@ -4,8 +4,10 @@ use std::collections::HashSet;
 
 use callgate_registry::{AccessRows, CatalogRows, GrantRow};
 
+use crate::config::Config;
+
 /// A sentence for each.
-pub(super) fn find(rows: &CatalogRows, access: &AccessRows) -> Vec<String> {
+pub(super) fn find(config: &Config, rows: &CatalogRows, access: &AccessRows) -> Vec<String> {
     let users: HashSet<i64> = access.users.iter().map(|user| user.id).collect();
     let roles: HashSet<i64> = access.roles.iter().map(|role| role.id).collect();
     let sections: HashSet<i64> = rows.sections.iter().map(|section| section.id).collect();
@@ -35,6 +37,23 @@ pub(super) fn find(rows: &CatalogRows, access: &AccessRows) -> Vec<String> {
             "token {} speaks for user {}, which does not exist; `callgate token revoke {0}` removes it",
             token.id, token.id_user
         ));
+    }
+    let of_rows = rows.upstreams.iter().map(|row| row.name.as_str());
+    let upstreams: HashSet<&str> = config.upstreams.names().chain(of_rows).collect();
+    for credential in &access.credentials {
+        let (user, upstream) = (credential.id_user, credential.upstream.as_str());
+        let Some(login) = credential.login.as_deref() else {
+            found.push(format!(
+                "user {user} has a credential for `{upstream}`, and there is no such user"
+            ));
+            continue;
+        };
+        if !upstreams.contains(upstream) {
+            found.push(format!(
+                "user `{login}` has a credential for upstream `{upstream}`, which does not exist; \
+                 `callgate credential remove {login} {upstream}` removes it"
+            ));
+        }
     }
     found.sort();
     found.dedup();
