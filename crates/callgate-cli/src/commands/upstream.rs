@@ -31,8 +31,8 @@ pub(crate) async fn run(
             set(config, &store, &name, keys, printer).await?;
             if values.iter().any(|value| is_secret_in_sight(value)) {
                 printer.talk(
-                    "note: others on this machine can see what stands on a command line; better write \
-                     `basic_password={\"env\":\"NAME\"}`, or use `--json`",
+                    "note: others on this machine can see what stands on a command line; a secret is better \
+                     written as `KEY={\"env\":\"NAME\"}`, or with `--json`",
                 );
             }
             Ok(())
@@ -172,21 +172,41 @@ async fn changed(
     Ok(keys)
 }
 
-/// JSON where it is that, and a text otherwise; nothing takes the key away.
+/// JSON where it is that, and a text otherwise.
+fn parsed(value: &str) -> Value {
+    serde_json::from_str(value).unwrap_or_else(|_| value.into())
+}
+
+/// Nothing takes the key away.
 fn change(keys: &mut Map<String, Value>, key: &str, value: &str) {
     if value.is_empty() {
         keys.shift_remove(key);
     } else {
-        let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
-        keys.insert(key.to_owned(), value);
+        keys.insert(key.to_owned(), parsed(value));
     }
 }
 
-/// Whether a `KEY=VALUE` has a secret itself, not where it is.
+/// Whether a `KEY=VALUE` may have a secret itself, not where it is.
 fn is_secret_in_sight(pair: &str) -> bool {
     let (key, value) = pair.split_once('=').unwrap_or_default();
-    let is_secret = key == "basic_password" || key.eq_ignore_ascii_case("headers.authorization");
-    is_secret && !value.is_empty() && !value.starts_with('{')
+    match key.split('.').next().unwrap_or_default() {
+        "url" => !value.starts_with('{') && value.contains('?'),
+        "basic_password" | "headers" | "members" | "first_params" if !value.is_empty() => {
+            has_text(&parsed(value))
+        }
+        _ => false,
+    }
+}
+
+/// Whether there is a text, or one in it, that is not elsewhere.
+fn has_text(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => items.iter().any(has_text),
+        Value::Object(it) if it.contains_key("env") || it.contains_key("file") => false,
+        Value::Object(members) => members.values().any(has_text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 fn list(

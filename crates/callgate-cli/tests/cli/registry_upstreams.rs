@@ -149,6 +149,37 @@ fn credentials_go_with_their_upstream_and_to_no_other_server_in_silence() {
 }
 
 #[test]
+fn what_may_be_a_secret_on_a_command_line_is_told() {
+    let place = place_with_a_method("");
+    for (value, is_told) in [
+        ("url=http://localhost/?key=s3cret", true),
+        ("url=http://localhost/rpc", false),
+        (r#"url={"env":"SHOP?"}"#, false),
+        ("basic_password=s3cret", true),
+        (r#"basic_password={"env":"PASSWORD"}"#, false),
+        ("headers.Authorization=Bearer s3cret", true),
+        ("headers.X-Key=s3cret", true),
+        ("headers.X-Key=", false),
+        (r#"headers.X-Key={"env":"KEY","prefix":"Bearer "}"#, false),
+        (r#"headers={"X-Key":"s3cret"}"#, true),
+        (r#"headers={"X-Key":{"file":"key"}}"#, false),
+        ("members.auth=s3cret", true),
+        ("members.version=2", false),
+        (r#"members={"auth":"s3cret"}"#, true),
+        (r#"first_params=[{"env":"KEY"},"s3cret"]"#, true),
+        (r#"first_params=[{"env":"KEY"},1]"#, false),
+        ("max_concurrent=5", false),
+    ] {
+        let user = if value.starts_with("basic") { "basic_user=gate" } else { "basic_user=" };
+        let base = ["upstream", "set", "shop", "url=http://localhost/", "params=positional", user];
+        let ran = place.run(&[&base[..], &[value]].concat());
+        assert!(ran.0.status.success(), "{value}: {}", ran.talk());
+        assert_eq!(ran.talk().contains("on a command line"), is_told, "{value}: {}", ran.talk());
+        place.ok(&["upstream", "remove", "shop"]);
+    }
+}
+
+#[test]
 fn what_is_no_upstream_is_not_written() {
     let place = place_with_a_method("[upstreams.filed]\nurl = \"http://localhost/\"\n");
     let mut talk = Vec::new();
