@@ -10,11 +10,12 @@ use std::time::Duration;
 use anyhow::bail;
 use callgate::ParamStyle;
 use callgate::forward::AskError;
+use callgate::jsonrpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
 use callgate_registry::MethodRow;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::service::{Service, Tried};
+use super::service::{Service, Tried, cut};
 use super::{Proposal, Refusal, Source, safety};
 use crate::errors::hinted;
 
@@ -39,6 +40,20 @@ const MAX_METHODS: usize = 10_000;
 const MAX_HELP: usize = 16 * 1024;
 /// All questions together may take so long.
 const TIME_LIMIT: Duration = Duration::from_mins(5);
+
+/// What is said of a method that is not there, or of one that has no signature or help.
+const UNKNOWN: [&str; 10] = [
+    "unknown method",
+    "method unknown",
+    "no such",
+    "not found",
+    "can't find",
+    "not defined",
+    "does not exist",
+    "not supported",
+    "unsupported",
+    "not implemented",
+];
 
 /// A method, and what the service says of it.
 #[derive(Debug, Default)]
@@ -121,11 +136,25 @@ async fn answers(service: &Service, method: &str, names: &[String]) -> anyhow::R
 async fn said(service: &Service, method: &str, of: &str) -> anyhow::Result<Option<Value>> {
     match service.ask(method, &[json!(of)]).await {
         Ok(said) => Ok(serde_json::from_str(said.get()).ok()),
-        Err(AskError::Rpc(_)) => Ok(None),
+        Err(AskError::Rpc(error)) if is_unknown(&error) => Ok(None),
+        // Whatever is the matter may pass, and what was known of the method would be gone.
+        Err(AskError::Rpc(error)) => Err(hinted(
+            format!("{}: {}", service.target(), cut(&format!("{method} of `{of}`: {error}"))),
+            "try again; if it always says so, write a manifest, and import that",
+        )),
         Err(error @ AskError::Failed { .. }) => {
             bail!("{}: {method} of `{of}`: {error}", service.target())
         }
     }
+}
+
+/// Whether a service says that it has no such method, or nothing to say of one. Not all have the codes
+/// for it: aria2 has 1, and services that come from XML-RPC have their own.
+fn is_unknown(error: &RpcError) -> bool {
+    let message = error.message.to_lowercase().replace('_', " ");
+    let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
+    matches!(error.code, METHOD_NOT_FOUND | INVALID_PARAMS)
+        || (says(&["method", "signature"]) && says(&UNKNOWN))
 }
 
 fn help(said: Value) -> Option<String> {

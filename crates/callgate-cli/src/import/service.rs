@@ -272,7 +272,7 @@ impl Tried {
 }
 
 /// What a service says, in one line.
-fn cut(text: &str) -> String {
+pub(super) fn cut(text: &str) -> String {
     let line = one_line(text);
     match line.char_indices().nth(MAX_SAID) {
         Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),

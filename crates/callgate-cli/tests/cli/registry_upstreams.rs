@@ -119,9 +119,8 @@ fn upstreams_are_set_shown_without_secrets_and_removed() {
 fn credentials_go_with_their_upstream_and_to_no_other_server_in_silence() {
     let place = place_with_a_method("[upstreams.filed]\nurl = \"http://localhost/\"\n");
     place.ok(&["user", "add", "ada"]);
-    let set = |name: &str, url: &str| {
-        place.run(&["upstream", "set", name, &format!("url={url}")]).talk()
-    };
+    let set =
+        |name: &str, url: &str| place.run(&["upstream", "set", name, &format!("url={url}")]).talk();
     let note = "1 credentials of users for `shop` are for this server now";
     assert!(!set("shop", "http://localhost:1/rpc").contains("note"));
     for name in ["shop", "filed"] {

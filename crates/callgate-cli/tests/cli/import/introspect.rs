@@ -1,5 +1,8 @@
 //! `callgate import introspect`, with services of ours; `real/` has aria2.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
 
 use super::registry;
@@ -56,6 +59,65 @@ fn methods_that_a_service_lists_have_their_signatures_and_help() {
             other.write("exported", &place.ok(&["export", "--format", form]));
             other.ok(&["import", form, "exported"]);
             assert_eq!(other.exported(), methods, "{form}");
+        }
+    }
+}
+
+/// What a service says that does not know a method, or has nothing to say of it; and what else it may say.
+const ERRORS: [(i64, &str, bool); 16] = [
+    (-32601, "nope", true),
+    (-32602, "Invalid params", true),
+    (1, "No such method: system.methodHelp", true),
+    (1, "UNKNOWN_METHOD", true),
+    (3, "Can't introspect: method unknown", true),
+    (-506, "Method 'system.methodHelp' not defined", true),
+    (-32000, "rpc: can't find method", true),
+    (-32000, "the method system.methodHelp does not exist/is not available", true),
+    (0, "SIGNATURE_UNSUPPORTED", true),
+    (0, "system.methodHelp is not supported", true),
+    (-32603, "Internal error", false),
+    (-32000, "Server is busy", false),
+    (-32000, "system.methodHelp: unknown error", false),
+    (1, "Unauthorized", false),
+    (-32000, "method temporarily not available", false),
+    (-32000, "host not found", false),
+];
+
+#[test]
+fn only_a_service_that_does_not_know_leaves_a_method_undescribed() {
+    for (code, message, is_unknown) in ERRORS {
+        for is_listed in [true, false] {
+            let fails = Arc::new(AtomicBool::new(false));
+            let now = Arc::clone(&fails);
+            let service = Fake::start(move |asked| {
+                let (body, own) = (&asked.body, ["system.listMethods", "system.methodHelp"]);
+                let listed = own.into_iter().filter(|_| is_listed).chain(["item.get"]);
+                let mut reply = json!({"jsonrpc": "2.0", "id": body["id"]});
+                match body["method"].as_str() {
+                    Some("system.listMethods") => reply["result"] = listed.collect(),
+                    Some("system.methodHelp") if !now.load(Ordering::SeqCst) => {
+                        reply["result"] = json!("Returns one item.");
+                    }
+                    Some("system.methodHelp") => {
+                        reply["error"] = json!({"code": code, "message": message});
+                    }
+                    _ => reply["error"] = json!({"code": -32601, "message": "none"}),
+                }
+                (200, reply.to_string())
+            });
+            let place = registry();
+            let import = ["import", "introspect", &service.url("/")];
+            place.ok(&import);
+            let before = place.exported();
+            assert_eq!(before["item.get"]["description"], "Returns one item.");
+            fails.store(true, Ordering::SeqCst);
+            let ran = place.run(&import);
+            assert_eq!(ran.0.status.success(), is_unknown, "{message}: {}", ran.talk());
+            if !is_unknown {
+                let told = format!("system.methodHelp of `item.get`: {message} (code {code})");
+                assert!(ran.talk().contains(&told), "{}", ran.talk());
+                assert_eq!(place.exported(), before);
+            }
         }
     }
 }
