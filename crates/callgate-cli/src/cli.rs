@@ -363,8 +363,9 @@ pub(crate) struct ImportOptions {
     pub(crate) upstream: Option<String>,
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// A section and the mask that callers need on it, for all methods; without a mask, read for what
-    /// only reads and write for the rest. May repeat, all must hold; made if it is not there
+    /// A section and the mask that callers need on it, for methods of which the source names no
+    /// sections; without a mask, read for what only reads and write for the rest. May repeat, all must
+    /// hold; made if it is not there
     #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
     pub(crate) sections: Vec<(String, Needed)>,
     /// Delete methods that the source no longer has, instead of hiding them

@@ -11,6 +11,7 @@ pub(crate) mod festi;
 pub(crate) mod field;
 pub(crate) mod introspect;
 pub(crate) mod manifest;
+mod needs;
 pub(crate) mod openrpc;
 pub(crate) mod php;
 mod plan;
@@ -94,7 +95,7 @@ pub(crate) struct Refusal {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options<'a> {
     pub(crate) selection: &'a Selection,
-    /// What callers of every method need.
+    /// What callers need of methods of which the source does not say it.
     pub(crate) sections: &'a [(String, Needed)],
     /// Whether what a source no longer has is deleted, and not only hidden.
     pub(crate) prune: bool,
@@ -113,7 +114,7 @@ pub(crate) async fn import(
 ) -> anyhow::Result<Option<String>> {
     if !options.sections.is_empty() {
         for method in &mut source.methods {
-            method.needs = Some(options.sections.to_vec());
+            method.needs.get_or_insert_with(|| options.sections.to_vec());
         }
     }
     for _ in 0..TRIES {

@@ -197,7 +197,10 @@ fn notes(rows: &FestiRows, source: &Source, reading: &Reading) -> Vec<String> {
     );
     let open = needs().filter(|needs| needs.is_empty()).count();
     note(open, "methods are in no section: in Festi and here, every caller may use them");
-    let several = needs().filter(|needs| needs.len() > 1).count();
+    let sections = |needs: &[(String, Needed)]| {
+        needs.iter().map(|(ident, _)| ident.clone()).collect::<BTreeSet<String>>().len()
+    };
+    let several = needs().filter(|needs| sections(needs) > 1).count();
     note(
         several,
         "methods are in several sections: in Festi the last counts, and here all must hold",

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 
-use callgate::{LOCAL, Mask, Safety};
+use callgate::{LOCAL, Mask};
 use callgate_registry::{
     AccessRows, CatalogRows, DEFAULT_UPSTREAM, Import, ImportChange, ImportRow, MethodRow, TypeRow,
     action_key, check,
@@ -12,8 +12,9 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::field::Field;
+use super::needs::{CLOSED, Kept, Settled, kind};
 use super::written::{Needs, Written};
-use super::{Needed, Options, Proposal, Refusal, Source};
+use super::{Options, Proposal, Refusal, Source};
 
 /// What is to be written, and what to tell.
 #[derive(Debug, Default)]
@@ -23,8 +24,8 @@ pub(super) struct Plan {
     /// No longer in the source: hidden, or deleted where that was asked for.
     pub(super) removed: Vec<String>,
     pub(super) is_pruned: bool,
-    /// What people changed, and the import leaves.
-    pub(super) kept: Vec<(String, Vec<&'static str>)>,
+    /// What the import leaves, and why.
+    pub(super) kept: Vec<(String, String)>,
     /// Not tools, and why.
     pub(super) hidden: Vec<(String, &'static str)>,
     pub(super) refused: Vec<Refusal>,
@@ -130,7 +131,7 @@ impl Plan {
         let id = &proposal.row.rpc_method;
         let upstream = proposal.row.upstream_name();
         let result = match registry.methods.get(id.as_str()) {
-            None => Merged::new_method(proposal),
+            None => Merged::new_method(proposal, &source.name),
             Some(row) if row.upstream_name() != upstream => {
                 let owner = row.upstream_name();
                 return self.refuse(id, format!("upstream `{owner}` has a method of that name"));
@@ -138,7 +139,7 @@ impl Plan {
             Some(row) => {
                 let last = registry.written.get(&(upstream, id.as_str()));
                 let last = last.map(|row| Written::read(row));
-                Merged::with_row(proposal, row, last.as_ref(), registry)
+                Merged::with_row(proposal, row, last.as_ref(), registry, &source.name)
             }
         };
         if upstream != LOCAL
@@ -151,8 +152,8 @@ impl Plan {
         {
             self.hidden.push((id.clone(), reason));
         }
-        if !result.kept.is_empty() {
-            self.kept.push((id.clone(), result.kept.clone()));
+        if let Some(kept) = result.kept() {
+            self.kept.push((id.clone(), kept));
         }
         self.note(result, source, proposal, registry);
     }
@@ -253,11 +254,6 @@ impl Plan {
     }
 }
 
-/// The first word of a source's name.
-fn kind(source: &str) -> Option<&str> {
-    source.split(' ').next()
-}
-
 /// The registry, by what it is asked for.
 struct Registry<'a> {
     /// Of several rows with one id the first, which is the one that is served.
@@ -307,9 +303,6 @@ impl NeedsByKey {
     }
 }
 
-/// In place of a mask: a section that the row names, and no action gives a mask for.
-const CLOSED: &str = "closed";
-
 /// What each row's callers need, in the order of the rows.
 pub(crate) fn needs_by_rows(rows: &CatalogRows) -> Vec<Needs> {
     let needs = NeedsByKey::new(rows);
@@ -323,23 +316,22 @@ struct Merged {
     needs: Option<Needs>,
     written: Written,
     changes: Vec<(&'static str, Option<String>, Option<String>)>,
+    /// What people changed.
     kept: Vec<&'static str>,
+    /// Whether another kind of source needs more than this one.
+    is_anothers: bool,
 }
 
 impl Merged {
-    fn new_method(proposal: &Proposal) -> Self {
+    fn new_method(proposal: &Proposal, source: &str) -> Self {
         let mut row = proposal.row.clone();
         // The key of its actions stays when the upstream changes.
         let upstream = row.upstream_name().to_owned();
         row.method.get_or_insert_with(|| row.rpc_method.clone());
         row.plugin.get_or_insert_with(|| upstream.clone());
         row.upstream = Some(upstream).filter(|name| name != DEFAULT_UPSTREAM);
-        let needs = proposal.needs.as_ref().map(|needs| resolved(needs, &row));
-        if let Some(needs) = &needs {
-            row.sections = named(needs);
-        }
-        let written = written(proposal, needs.clone());
-        Self { row, needs, written, changes: Vec::new(), kept: Vec::new() }
+        let settled = Settled::new_method(proposal.needs.as_deref(), &row, source);
+        Self::settled(proposal, row, settled, Vec::new(), Vec::new())
     }
 
     fn with_row(
@@ -347,7 +339,10 @@ impl Merged {
         row: &MethodRow,
         last: Option<&Written>,
         registry: &Registry<'_>,
+        source: &str,
     ) -> Self {
+        // By the key that it has now, which may become another.
+        let old = registry.needs.of(row);
         let mut row = row.clone();
         let (mut changes, mut kept) = (Vec::new(), Vec::new());
         for field in Field::ALL {
@@ -367,41 +362,42 @@ impl Merged {
                 changes.push((field.name(), old, new));
             }
         }
-        let old = registry.needs.of(&row);
-        let proposed = proposal.needs.as_ref().map(|needs| resolved(needs, &row));
-        let said_before = last.and_then(|last| last.sections.as_ref());
-        let is_by_hand = said_before.map_or(!old.is_empty(), |said| *said != old);
-        let mut needs = proposed.clone().filter(|new| *new != old);
-        if needs.is_some() && is_by_hand {
+        let settled = Settled::with_old(proposal.needs.as_deref(), &row, &old, last, source);
+        if settled.kept == Some(Kept::ByHand) {
             kept.push("sections");
-            needs = None;
         }
-        if let Some(new) = &needs {
-            row.sections = named(new);
+        if let Some(new) = &settled.new {
             changes.push(("sections", shown(&old), shown(new)));
         }
-        let said = proposed.or_else(|| said_before.cloned());
-        Self { row, needs, written: written(proposal, said), changes, kept }
+        Self::settled(proposal, row, settled, changes, kept)
     }
-}
 
-fn written(proposal: &Proposal, sections: Option<Needs>) -> Written {
-    let mut written = Written::new(sections, proposal.safety_is_guess);
-    for field in Field::ALL.into_iter().filter(|field| field.is_kept()) {
-        written.set(field, field.value(&proposal.row));
+    fn settled(
+        proposal: &Proposal,
+        mut row: MethodRow,
+        settled: Settled,
+        changes: Vec<(&'static str, Option<String>, Option<String>)>,
+        kept: Vec<&'static str>,
+    ) -> Self {
+        if let Some(needs) = &settled.new {
+            row.sections = named(needs);
+        }
+        let is_anothers = settled.kept == Some(Kept::Another);
+        let mut written = Written::new(settled.said, settled.by, proposal.safety_is_guess);
+        for field in Field::ALL.into_iter().filter(|field| field.is_kept()) {
+            written.set(field, field.value(&proposal.row));
+        }
+        Self { row, needs: settled.new, written, changes, kept, is_anothers }
     }
-    written
-}
 
-fn resolved(needs: &[(String, Needed)], row: &MethodRow) -> Needs {
-    let reads = row.safety.as_deref() == Some(Safety::ReadOnly.as_str());
-    let by_safety = if reads { Mask::Read } else { Mask::Write };
-    let text = |needed: &Needed| match needed {
-        Needed::Mask(mask) => mask.value().to_string(),
-        Needed::BySafety => by_safety.value().to_string(),
-        Needed::Closed => CLOSED.to_owned(),
-    };
-    needs.iter().map(|(ident, needed)| (ident.clone(), text(needed))).collect()
+    /// What is not as the source has it, and why.
+    fn kept(&self) -> Option<String> {
+        let by_hand =
+            (!self.kept.is_empty()).then(|| format!("{}, changed by hand", self.kept.join(", ")));
+        let anothers = self.is_anothers.then(|| "sections, another source needs more".to_owned());
+        let all: Vec<String> = by_hand.into_iter().chain(anothers).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
 }
 
 /// Named in the row too: should an action be lost, the method is closed and not open.

@@ -94,8 +94,8 @@ fn tail(source: &Source, plan: &Plan, printer: &mut Printer) {
     for (id, reason) in &plan.hidden {
         line(printer, "hidden", id, reason);
     }
-    for (id, fields) in &plan.kept {
-        line(printer, "kept", id, format_args!("{}, changed by hand", fields.join(", ")));
+    for (id, what) in &plan.kept {
+        line(printer, "kept", id, what);
     }
     for Refusal { id, reason } in &plan.refused {
         line(printer, "refused", id, one_line(reason));

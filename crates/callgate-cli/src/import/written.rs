@@ -6,6 +6,7 @@ use callgate_registry::ImportRow;
 use serde::{Deserialize, Serialize};
 
 use super::field::Field;
+use super::needs::kind;
 
 /// The sections that a method needs, each with its mask as rows have it, or `closed`.
 pub(crate) type Needs = BTreeMap<String, String>;
@@ -18,19 +19,30 @@ pub(super) struct Written {
     /// `None` where the source said nothing of sections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sections: Option<Needs>,
+    /// The kind of source that said that; it need not be the one that wrote the rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sections_by: Option<String>,
     #[serde(default)]
     pub(super) safety_is_guess: bool,
 }
 
 impl Written {
     /// Without any columns yet.
-    pub(super) fn new(sections: Option<Needs>, safety_is_guess: bool) -> Self {
-        Self { fields: BTreeMap::new(), sections, safety_is_guess }
+    pub(super) fn new(
+        sections: Option<Needs>,
+        sections_by: Option<String>,
+        safety_is_guess: bool,
+    ) -> Self {
+        Self { fields: BTreeMap::new(), sections, sections_by, safety_is_guess }
     }
 
     /// What a row remembers; nothing where it was written by hand and is wrong.
     pub(super) fn read(row: &ImportRow) -> Self {
-        serde_json::from_str(&row.written).unwrap_or_default()
+        let mut written: Self = serde_json::from_str(&row.written).unwrap_or_default();
+        if written.sections.is_some() {
+            written.sections_by.get_or_insert_with(|| kind(&row.source).to_owned());
+        }
+        written
     }
 
     pub(super) fn get(&self, field: Field) -> Option<&str> {

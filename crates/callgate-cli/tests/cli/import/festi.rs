@@ -205,3 +205,131 @@ fn what_cannot_be_read_is_told_with_what_to_do() {
     assert!(!place.path("nowhere.db").exists());
     insta::assert_snapshot!(told);
 }
+
+/// The same methods as source, with sections and no masks.
+const SOURCE: &str = "<?php
+    class MyPlugin {
+        /**
+         * Looks up a user, or all.
+         * @rpc getUserInfo
+         * @section user_management
+         */
+        public function getUserInfo(int $idUser) {}
+        /**
+         * Looks at nothing.
+         * @rpc deleteUser
+         * @section user_management
+         * @mcpReadOnly
+         */
+        public function deleteUser(int $idUser) {}
+        /**
+         * @rpc save
+         * @section log
+         * @section audit
+         */
+        public function save() {}
+        /**
+         * Reads.
+         * @rpc batchCreateByProjectID
+         * @section projects
+         * @mcpReadOnly
+         */
+        public function batchCreateByProjectID() {}
+    }";
+
+#[test]
+fn source_beside_a_database_lowers_nothing_and_they_do_not_flip() {
+    let place = application();
+    import(&place, &[]);
+    place.write("My.php", SOURCE);
+    let source = || {
+        let ran = place.run(&["import", "php", ".", "--name", "app"]);
+        assert!(ran.0.status.success(), "{}", ran.talk());
+        ran.data()
+    };
+    let sections = |id: &str| place.exported()[id]["sections"].clone();
+    let check = || {
+        assert_eq!(sections("getUserInfo"), json!({"user_management": "read"}));
+        assert_eq!(sections("deleteUser"), json!({"user_management": "execute"}));
+        assert_eq!(sections("save"), json!({"projects": "write", "log": "read", "audit": "write"}));
+        assert_eq!(sections("batchCreateByProjectID"), json!({"projects": "closed"}));
+    };
+    let said = source();
+    assert!(said.contains("kept     save: sections, another source needs more\n"), "{said}");
+    check();
+    for _ in 0..2 {
+        import(&place, &[]);
+        check();
+        source();
+        check();
+    }
+    // What the database says of its own is followed, as far as the source has no part in it.
+    place
+        .sql("festi.db", "UPDATE festi_section_actions SET mask = '4' WHERE method = 'deleteUser'");
+    import(&place, &[]);
+    source();
+    assert_eq!(sections("deleteUser"), json!({"user_management": "write"}));
+    place.ok(&["method", "edit", "deleteUser", "--section", "user_management:read"]);
+    source();
+    import(&place, &[]);
+    assert_eq!(sections("deleteUser"), json!({"user_management": "read"}), "a person said it");
+}
+
+#[test]
+fn what_a_database_says_of_sections_counts_before_the_command_line() {
+    let place = application();
+    import(&place, &["--section", "app:read"]);
+    let methods = place.exported();
+    assert_eq!(methods["deleteUser"]["sections"], json!({"user_management": "execute"}));
+    assert_eq!(methods["getProjects"]["sections"], json!({"app": "read"}));
+}
+
+#[test]
+fn of_several_actions_the_strictest_counts() {
+    // One has read there already.
+    for (more, expected) in [
+        ("UPDATE more SET mask = '6' WHERE id = 1", "execute"),
+        ("UPDATE more SET mask = '6' WHERE id = 2", "execute"),
+        ("UPDATE more SET mask = '6' || id", "closed"),
+        ("UPDATE more SET mask = '9' WHERE id = 1", "closed"),
+    ] {
+        let place = application();
+        place.sql(
+            "festi.db",
+            "CREATE TABLE more (id INT, mask TEXT); INSERT INTO more VALUES (1, '2'), (2, '4');",
+        );
+        place.sql("festi.db", more);
+        place.sql(
+            "festi.db",
+            "INSERT INTO festi_section_actions (id_section, plugin, method, mask, comment)
+             SELECT 1, 'MyPlugin', 'getUserInfo', mask, '' FROM more ORDER BY id",
+        );
+        import(&place, &[]);
+        let sections = place.exported()["getUserInfo"]["sections"].clone();
+        assert_eq!(sections, json!({"user_management": expected}), "{more}");
+    }
+}
+
+#[test]
+fn a_method_that_moves_to_another_plugin_is_not_taken_for_one_that_people_changed() {
+    let place = application();
+    import(&place, &[]);
+    let sections = || place.exported()["deleteUser"]["sections"].clone();
+    place.sql(
+        "festi.db",
+        "UPDATE rpc_methods SET plugin = 'Other' WHERE method = 'deleteUser';
+         UPDATE festi_section_actions SET plugin = 'Other', mask = '4' WHERE method = 'deleteUser'",
+    );
+    let said = import(&place, &[]).data();
+    assert!(said.contains("1 changed") && said.contains("0 kept"), "{said}");
+    assert_eq!(sections(), json!({"user_management": "write"}));
+    place.ok(&["method", "edit", "deleteUser", "--section", "user_management:execute"]);
+    place.sql(
+        "festi.db",
+        "UPDATE rpc_methods SET plugin = 'Third' WHERE method = 'deleteUser';
+         UPDATE festi_section_actions SET plugin = 'Third', mask = '2' WHERE method = 'deleteUser'",
+    );
+    let said = import(&place, &[]).data();
+    assert!(said.contains("kept     deleteUser: sections, changed by hand\n"), "{said}");
+    assert_eq!(sections(), json!({"user_management": "execute"}));
+}
