@@ -368,7 +368,7 @@ pub(crate) struct ImportOptions {
     /// hold; made if it is not there
     #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
     pub(crate) sections: Vec<(String, Needed)>,
-    /// Delete methods that the source no longer has, instead of hiding them
+    /// Delete methods that the source no longer has, instead of hiding them; not with `--watch`
     #[arg(long)]
     pub(crate) prune: bool,
     /// Show what would change, and write nothing

@@ -102,6 +102,8 @@ pub(crate) struct Options<'a> {
     pub(crate) dry_run: bool,
     /// Whether a dry run shows every word, for somebody who is to approve of them.
     pub(crate) in_full: bool,
+    /// What somebody saw, as its digest: only that is written.
+    pub(crate) expected: Option<&'a str>,
 }
 
 /// Compares, tells and, unless it is a dry run, writes. Where something changes, what comes back stands
@@ -123,12 +125,19 @@ pub(crate) async fn import(
             report::diff(source, &plan, options.in_full, printer);
             return Ok(plan.digest());
         }
+        let digest = plan.digest();
+        if options.expected.is_some_and(|expected| digest.as_deref() != Some(expected)) {
+            return Err(hinted(
+                "the source or the registry has changed since, and nothing was written",
+                "ask again: what it would do now is another thing",
+            ));
+        }
         match store.import(&plan.import).await {
             Err(StoreError::Moved) => {}
             Err(error) => return Err(error.into()),
             Ok(()) => {
                 report::summary(source, &plan, printer);
-                return Ok(plan.digest());
+                return Ok(digest);
             }
         }
     }
@@ -166,6 +175,7 @@ impl Alone {
             prune: false,
             dry_run: true,
             in_full: false,
+            expected: None,
         };
         let plan = Plan::new(source, &CatalogRows::default(), &[], &options);
         Self { added: plan.added, hidden: plan.hidden, refused: plan.refused }
@@ -209,4 +219,40 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
     }
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read `{shown}`"))?;
     Ok(text.strip_prefix('\u{feff}').map(ToOwned::to_owned).unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use callgate_registry::SqliteStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_not_seen_is_not_written() {
+        let place = tempfile::tempdir().unwrap();
+        let (store, _) = SqliteStore::migrate(&place.path().join("a.db"), None).await.unwrap();
+        let store: Arc<dyn Store> = Arc::new(store);
+        let mut source = Source { name: "manifest".to_owned(), ..Source::default() };
+        let row = MethodRow { rpc_method: "pet.get".to_owned(), ..MethodRow::default() };
+        source.methods.push(Proposal { row, ..Proposal::default() });
+        let selection = Selection::default();
+        let shown = Options {
+            selection: &selection,
+            sections: &[],
+            prune: false,
+            dry_run: true,
+            expected: None,
+        };
+        let mut printer = Printer::memory();
+        let seen = import(&store, &mut source, &shown, &mut printer).await.unwrap().unwrap();
+        let options = Options { dry_run: false, expected: Some(&seen), ..shown };
+        // Between the look and the writing, the source has become another.
+        source.methods[0].row.title = Some("Other".to_owned());
+        let error = import(&store, &mut source, &options, &mut printer).await.unwrap_err();
+        assert!(error.to_string().contains("nothing was written"), "{error}");
+        assert!(store.catalog_rows().await.unwrap().methods.is_empty());
+        source.methods[0].row.title = None;
+        import(&store, &mut source, &options, &mut printer).await.unwrap();
+        assert_eq!(store.catalog_rows().await.unwrap().methods.len(), 1);
+    }
 }

@@ -29,6 +29,13 @@ pub(crate) async fn run(
         ImportCommand::Pending { json } => return approve::pending(config, json, printer).await,
         ImportCommand::Approve { name } => return approve::approve(config, &name, printer).await,
     };
+    if import.options().watch.is_some() && import.options().prune {
+        return Err(hinted(
+            "`--prune` does not go with `--watch`",
+            "without it, what the source no longer has is hidden, and comes back with its sections; \
+             `--prune` once deletes it",
+        ));
+    }
     let mut source = read_source(config, &import).await?;
     if source.methods.is_empty() && source.refused.is_empty() && source.unread.is_empty() {
         return Err(hinted(
@@ -162,6 +169,7 @@ fn settled(options: &ImportOptions) -> Options<'_> {
         prune: options.prune,
         dry_run: options.dry_run,
         in_full: false,
+        expected: None,
     }
 }
 

@@ -116,6 +116,15 @@ impl Described {
                 "`policy = \"show\"` writes nothing, and `every_seconds` says how often",
             ));
         }
+        // A method that is missing from one reading would come back without the sections that people
+        // gave it.
+        if options.prune {
+            return Err(hinted(
+                "`arguments` has `--prune`",
+                "without it, what the source no longer has is hidden, and comes back with its sections; \
+                 `callgate import … --prune` deletes it",
+            ));
+        }
         let every = self.every_seconds.unwrap_or(300);
         if !(1..=86_400).contains(&every) {
             anyhow::bail!("`every_seconds` must be from 1 to 86400");

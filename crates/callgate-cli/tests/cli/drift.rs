@@ -198,6 +198,7 @@ fn what_is_wrong_with_a_table_is_told() {
         "arguments = [\"openrpc\", \"a.json\"]\nevery = 5",
         "arguments = [\"openapi\", \"a.json\"]",
         "arguments = [\"openrpc\", \"a.json\", \"--dry-run\"]",
+        "arguments = [\"openrpc\", \"a.json\", \"--prune\"]",
         "arguments = [\"openrpc\", \"a.json\"]\nevery_seconds = 0",
         "arguments = [\"openrpc\", \"a.json\"]\npolicy = \"ask\"",
         "policy = \"hold\"",

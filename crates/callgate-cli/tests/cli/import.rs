@@ -144,6 +144,8 @@ fn what_a_source_no_longer_has_is_hidden_and_comes_back_or_is_pruned() {
     let other = both.replace("Pets", "Cats").replace("pet.", "cat.");
     assert!(place.import(&other, &[]).contains("2 added, 0 changed, 0 removed"));
     assert!(place.import(&alone, &["--prune"]).contains("removed  pet.old: deleted\n"));
+    let ran = place.run(&["import", "openrpc", "openrpc.json", "--prune", "--watch"]);
+    assert!(ran.failure().1.starts_with("callgate: `--prune` does not go with `--watch`\nhint: "));
     let left: Vec<String> = place.exported().keys().cloned().collect();
     assert_eq!(left, ["cat.get", "cat.old", "pet.get", "pet.mine"]);
 }

@@ -54,7 +54,7 @@ pub(super) async fn approve(
     let change = look.change(true).await?;
     match change {
         Some(change) if change.digest == shown.digest => {
-            look.apply().await?;
+            look.apply(&change).await?;
             pending.set(name, None).await?;
             printer.data(change.text);
             Ok(())

@@ -67,9 +67,10 @@ impl<'a> Look<'a> {
         }))
     }
 
-    /// Writes it.
-    pub(crate) async fn apply(&mut self) -> anyhow::Result<()> {
-        let options = Options { dry_run: false, ..self.options };
+    /// Writes a change, and no other.
+    pub(crate) async fn apply(&mut self, change: &Change) -> anyhow::Result<()> {
+        let expected = Some(change.digest.as_str());
+        let options = Options { dry_run: false, expected, ..self.options };
         let mut printer = Printer::memory();
         import(self.store, &mut self.source, &options, &mut printer).await?;
         Ok(())
@@ -158,10 +159,10 @@ impl Followed<'_> {
     async fn act(&self, config: &Config, store: &Arc<dyn Store>) -> anyhow::Result<Option<Change>> {
         let mut look = Look::again(config, store, &self.repeated.import).await?;
         let change = look.change(self.repeated.policy == Policy::Hold).await?;
-        match self.repeated.policy {
-            Policy::Apply if change.is_some() => look.apply().await?,
-            Policy::Hold => Pending(store).set(self.name, change.as_ref()).await?,
-            Policy::Apply | Policy::Show => {}
+        match (self.repeated.policy, &change) {
+            (Policy::Apply, Some(change)) => look.apply(change).await?,
+            (Policy::Hold, change) => Pending(store).set(self.name, change.as_ref()).await?,
+            (Policy::Apply | Policy::Show, _) => {}
         }
         Ok(change)
     }

@@ -59,8 +59,8 @@ async fn look(
 ) -> anyhow::Result<Option<String>> {
     let mut look = Look::again(config, store, import).await?;
     let change = look.change(false).await?;
-    if !import.options().dry_run && change.is_some() {
-        look.apply().await?;
+    if let Some(change) = change.as_ref().filter(|_| !import.options().dry_run) {
+        look.apply(change).await?;
     }
     let digest = change.as_ref().map(|change| change.digest.clone());
     let is_new = digest != *seen;
