@@ -241,6 +241,7 @@ mod tests {
             sections: &[],
             prune: false,
             dry_run: true,
+            in_full: false,
             expected: None,
         };
         let mut printer = Printer::memory();

@@ -330,13 +330,8 @@ fn a_file_may_be_named_for_what_is_outside_of_the_document() {
 #[test]
 fn a_document_without_methods_changes_nothing() {
     let place = registry();
-    let document = |methods: serde_json::Value| json!({"openrpc": "1.3.2", "info": {"title": "S", "version": "1"}, "methods": methods});
-    place.import(
-        &document(json!([{"name": "a.get", "params": [], "result": {"name": "r", "schema": {}}}]))
-            .to_string(),
-        &[],
-    );
-    place.write("empty.json", &document(json!([])).to_string());
+    place.import(&document(&json!([with_params(&json!([]))])), &[]);
+    place.write("empty.json", &document(&json!([])));
     let (_, said) = place.run(&["import", "openrpc", "empty.json"]).failure();
     assert!(said.contains("has no methods, and nothing was changed"), "{said}");
     assert_eq!(place.exported().len(), 1);
