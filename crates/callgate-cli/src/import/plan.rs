@@ -147,6 +147,15 @@ impl Plan {
         {
             return self.refuse(id, error.to_string());
         }
+        if let Some(owner) = registry.loser(&result) {
+            let (plugin, method) = result.row.permission_key();
+            let owner = owner.upstream_name();
+            let reason = format!(
+                "upstream `{owner}` has a method with the actions of `{plugin}` and `{method}`, and \
+                 needs something else"
+            );
+            return self.refuse(id, reason);
+        }
         if let Some(reason) = proposal.hidden
             && result.row.exposed.as_deref() == Some("0")
         {
@@ -239,6 +248,15 @@ impl Plan {
             rows.types.iter().map(|row| (row.name.as_str(), row)).collect();
         let is_new = |row: &&TypeRow| known.get(row.name.as_str()) != Some(row);
         self.import.types = source.types.iter().filter(is_new).cloned().collect();
+        // Nothing says whose it was.
+        let names = self.import.types.iter().map(|row| row.name.as_str());
+        let others: Vec<&str> = names.filter(|name| known.contains_key(name)).collect();
+        if !others.is_empty() {
+            self.notes.push(format!(
+                "note: classes that were there with other fields have those of this source now: `{}`",
+                others.join("`, `")
+            ));
+        }
     }
 
     fn missing_sections(&mut self, rows: &CatalogRows) {
@@ -260,20 +278,33 @@ struct Registry<'a> {
     methods: HashMap<&'a str, &'a MethodRow>,
     written: HashMap<(&'a str, &'a str), &'a ImportRow>,
     needs: NeedsByKey,
+    by_action: HashMap<(String, String), Vec<&'a MethodRow>>,
 }
 
 impl<'a> Registry<'a> {
     fn new(rows: &'a CatalogRows, written: &'a [ImportRow]) -> Self {
         let mut methods = HashMap::new();
+        let mut by_action: HashMap<_, Vec<_>> = HashMap::new();
         for row in &rows.methods {
             methods.entry(row.rpc_method.as_str()).or_insert(row);
+            by_action.entry(row.action_key()).or_default().push(row);
         }
         let key = |row: &'a ImportRow| (row.upstream.as_str(), row.rpc_method.as_str());
         Self {
             methods,
             written: written.iter().map(|row| (key(row), row)).collect(),
             needs: NeedsByKey::new(rows),
+            by_action,
         }
+    }
+
+    /// A method of another upstream that would need something else: actions know no upstreams.
+    fn loser(&self, result: &Merged) -> Option<&'a MethodRow> {
+        let claimed = result.claimed.as_ref()?;
+        let upstream = result.row.upstream_name();
+        let rows = self.by_action.get(&result.row.action_key())?;
+        let is_others = |row: &&&MethodRow| row.upstream_name() != upstream;
+        rows.iter().filter(is_others).find(|row| self.needs.of(row) != *claimed).copied()
     }
 }
 
@@ -314,6 +345,8 @@ struct Merged {
     row: MethodRow,
     /// What it is to need; `None` leaves that.
     needs: Option<Needs>,
+    /// What its actions are to be; `None` leaves those of its key.
+    claimed: Option<Needs>,
     written: Written,
     changes: Vec<(&'static str, Option<String>, Option<String>)>,
     /// What people changed.
@@ -342,7 +375,7 @@ impl Merged {
         source: &str,
     ) -> Self {
         // By the key that it has now, which may become another.
-        let old = registry.needs.of(row);
+        let (key, old) = (row.action_key(), registry.needs.of(row));
         let mut row = row.clone();
         let (mut changes, mut kept) = (Vec::new(), Vec::new());
         for field in Field::ALL {
@@ -369,7 +402,12 @@ impl Merged {
         if let Some(new) = &settled.new {
             changes.push(("sections", shown(&old), shown(new)));
         }
-        Self::settled(proposal, row, settled, changes, kept)
+        let is_moved = row.action_key() != key;
+        let mut merged = Self::settled(proposal, row, settled, changes, kept);
+        if is_moved {
+            merged.claimed.get_or_insert(old);
+        }
+        merged
     }
 
     fn settled(
@@ -387,7 +425,8 @@ impl Merged {
         for field in Field::ALL.into_iter().filter(|field| field.is_kept()) {
             written.set(field, field.value(&proposal.row));
         }
-        Self { row, needs: settled.new, written, changes, kept, is_anothers }
+        let claimed = settled.new.clone();
+        Self { row, needs: settled.new, claimed, written, changes, kept, is_anothers }
     }
 
     /// What is not as the source has it, and why.

@@ -333,3 +333,39 @@ fn a_method_that_moves_to_another_plugin_is_not_taken_for_one_that_people_change
     assert!(said.contains("kept     deleteUser: sections, changed by hand\n"), "{said}");
     assert_eq!(sections(), json!({"user_management": "execute"}));
 }
+
+#[test]
+fn a_second_application_does_not_change_what_the_first_ones_methods_need() {
+    let place = application();
+    import(&place, &["--upstream", "one"]);
+    place.sql("second.db", APPLICATION);
+    place.sql(
+        "second.db",
+        "UPDATE rpc_methods SET rpc_method = 'second.' || rpc_method;
+         UPDATE festi_section_actions SET mask = '2' WHERE method = 'deleteUser'",
+    );
+    let second = || {
+        let ran = place.run(&["import", "festi", "sqlite:second.db", "--upstream", "two"]);
+        assert!(ran.0.status.success(), "{}", ran.talk());
+        ran.data()
+    };
+    let said = second();
+    let refused = "refused  second.deleteUser: upstream `one` has a method with the actions of \
+                   `MyPlugin` and `deleteUser`, and needs something else\n";
+    assert!(said.contains(refused), "{said}");
+    let methods = place.exported();
+    assert_eq!(methods["deleteUser"]["sections"], json!({"user_management": "execute"}));
+    assert_eq!(methods["second.getUserInfo"]["sections"], json!({"user_management": "read"}));
+    assert!(!methods.contains_key("second.deleteUser"));
+    // Nor later, by another mask or by moving to its plugin.
+    place.sql(
+        "second.db",
+        "UPDATE festi_section_actions SET mask = '6' WHERE method = 'getuserinfo';
+         UPDATE rpc_methods SET plugin = 'MyPlugin', method = 'deleteUser' WHERE method = 'save'",
+    );
+    let said = second();
+    assert!(said.contains("refused  second.getUserInfo: upstream `one`"), "{said}");
+    assert!(said.contains("refused  second.save: upstream `one`"), "{said}");
+    assert_eq!(place.exported()["getUserInfo"]["sections"], json!({"user_management": "read"}));
+    assert!(import(&place, &["--upstream", "one"]).data().contains("nothing changed"));
+}

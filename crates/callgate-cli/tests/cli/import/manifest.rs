@@ -168,3 +168,20 @@ fn an_openrpc_document_is_exported_and_taken_back() {
     assert!(other.import(&all, &["--output-schemas"]).contains("3 added"));
     assert_eq!(other.ok(&["export", "--format", "openrpc"]), all);
 }
+
+#[test]
+fn a_class_that_becomes_another_is_told() {
+    let place = registry();
+    let of = |name: &str, field: &str| {
+        format!(
+            "name = \"{name}\"\n[[methods]]\nid = \"{name}.get\"\nparams = [\"Pet $pet\"]\n\
+             [types.Pet]\nfields = [{{ name = \"{field}\", type = \"int\" }}]\n"
+        )
+    };
+    for (name, field, is_told) in [("a", "id", false), ("a", "id", false), ("b", "age", true)] {
+        place.write("manifest.toml", &of(name, field));
+        let talk = place.run(&["import", "manifest", "manifest.toml"]).talk();
+        let note = "classes that were there with other fields have those of this source now: `Pet`";
+        assert_eq!(talk.contains(note), is_told, "{talk}");
+    }
+}
