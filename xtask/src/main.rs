@@ -71,6 +71,20 @@ const TEST: &[Step] = &[
     },
 ];
 
+/// A measurement that writes a report.
+macro_rules! report {
+    ($what:literal, $out:literal, $program:literal $(, $option:literal)*) => {
+        Step {
+            what: concat!($what, ", to ", $out),
+            arguments: &[
+                "run", "--release", "--package", "callgate-bench", "--bin", $program, "--",
+                $($option,)* "--out", $out,
+            ],
+            variables: &[],
+        }
+    };
+}
+
 const BENCH: &[Step] = &[
     Step {
         what: "the program and the servers are built",
@@ -84,21 +98,7 @@ const BENCH: &[Step] = &[
         ],
         variables: &[],
     },
-    Step {
-        what: "the bridge beside mcp-remote, to docs/benchmarks-bridge.md",
-        arguments: &[
-            "run",
-            "--release",
-            "--package",
-            "callgate-bench",
-            "--bin",
-            "bench-bridge",
-            "--",
-            "--out",
-            "docs/benchmarks-bridge.md",
-        ],
-        variables: &[],
-    },
+    report!("the bridge beside mcp-remote", "docs/benchmarks-bridge.md", "bench-bridge"),
     Step {
         what: "a call through #[method], beside the function itself",
         arguments: &["bench", "--package", "callgate", "--bench", "method"],
@@ -109,55 +109,21 @@ const BENCH: &[Step] = &[
         arguments: &["bench", "--package", "callgate", "--bench", "catalog"],
         variables: &[],
     },
-    Step {
-        what: "a forwarded call beside nginx and hyper, to docs/benchmarks-forward.md",
-        arguments: &[
-            "run",
-            "--release",
-            "--package",
-            "callgate-bench",
-            "--bin",
-            "bench",
-            "--",
-            "--suite",
-            "forward",
-            "--out",
-            "docs/benchmarks-forward.md",
-        ],
-        variables: &[],
-    },
-    Step {
-        what: "calls to anvil one by one and in batches, to docs/benchmarks-batch.md",
-        arguments: &[
-            "run",
-            "--release",
-            "--package",
-            "callgate-bench",
-            "--bin",
-            "bench",
-            "--",
-            "--suite",
-            "batch",
-            "--out",
-            "docs/benchmarks-batch.md",
-        ],
-        variables: &[],
-    },
-    Step {
-        what: "the server beside bare axum and rmcp, to docs/benchmarks.md",
-        arguments: &[
-            "run",
-            "--release",
-            "--package",
-            "callgate-bench",
-            "--bin",
-            "bench",
-            "--",
-            "--out",
-            "docs/benchmarks.md",
-        ],
-        variables: &[],
-    },
+    report!(
+        "a forwarded call beside nginx and hyper",
+        "docs/benchmarks-forward.md",
+        "bench",
+        "--suite",
+        "forward"
+    ),
+    report!(
+        "calls to anvil one by one and in batches",
+        "docs/benchmarks-batch.md",
+        "bench",
+        "--suite",
+        "batch"
+    ),
+    report!("the server beside bare axum and rmcp", "docs/benchmarks.md", "bench"),
 ];
 
 /// What passed and what did not.

@@ -2,7 +2,7 @@
 
 mod bridge;
 mod call;
-mod import_command;
+mod import;
 mod lint;
 
 use std::path::PathBuf;
@@ -11,12 +11,11 @@ use callgate::Mask;
 use clap::error::ErrorKind;
 use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::import::openrpc::{Reference, reference};
-use crate::import::{Needed, Selection, ServiceOptions, festi, php};
+use crate::import::ServiceOptions;
 
 pub(crate) use bridge::{Bridge, Protocol};
 pub(crate) use call::Call;
-pub(crate) use import_command::ImportCommand;
+pub(crate) use import::{Import, ImportCommand, ImportOptions};
 pub(crate) use lint::Lint;
 
 /// Turns the JSON-RPC methods that an application already has into MCP tools, and lets each caller
@@ -263,123 +262,6 @@ pub(crate) struct MethodFields {
     pub(crate) exposed: bool,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Import {
-    /// From an OpenRPC document, of any version
-    ///
-    /// A service is asked for `rpc.discover`, and for what is at its URL. Nothing outside of the document
-    /// is read but what `--reference` names. Deprecated methods and those without a result are imported,
-    /// but are not tools.
-    Openrpc {
-        /// A file, or the URL of a service or of a document; by default where the upstream is
-        #[arg(value_name = "FILE|URL")]
-        source: Option<String>,
-        /// Also promise what results look like; they are checked then
-        #[arg(long)]
-        output_schemas: bool,
-        /// A file for what `$ref`s of the document call `NAME`, such as `./types.json`; may repeat
-        #[arg(long = "reference", value_name = "NAME=FILE", value_parser = reference)]
-        references: Vec<Reference>,
-        #[command(flatten)]
-        service: ServiceOptions,
-        #[command(flatten)]
-        options: ImportOptions,
-    },
-    /// From what a service lists itself, by `system.listMethods`
-    ///
-    /// With `system.methodSignature` and `system.methodHelp`, where it has them. A method without a
-    /// signature takes any parameters, by position.
-    Introspect {
-        /// The URL of the service; by default where the upstream is
-        url: Option<String>,
-        #[command(flatten)]
-        service: ServiceOptions,
-        #[command(flatten)]
-        options: ImportOptions,
-    },
-    /// From a Drupal site, with the module `jsonrpc_mcp` or `jsonrpc_discovery`
-    ///
-    /// The upstream is `/jsonrpc` of the site. What there is depends on who asks.
-    Drupal {
-        /// The URL of the site; by default where the upstream is
-        url: Option<String>,
-        #[command(flatten)]
-        service: ServiceOptions,
-        #[command(flatten)]
-        options: ImportOptions,
-    },
-    /// From PHP source: `@rpc` doc comments, and the attributes `JsonRpcMethod` and `McpTool`
-    ///
-    /// Nothing is run. Types, defaults and the classes behind them are read from signatures, doc
-    /// comments and attributes. A file that does not parse is named and skipped.
-    Php {
-        /// The directory; `vendor`, `node_modules` and what begins with a dot are left out
-        directory: PathBuf,
-        #[command(flatten)]
-        reading: php::Reading,
-        #[command(flatten)]
-        options: ImportOptions,
-    },
-    /// From the database of a Festi application, which is only read
-    ///
-    /// Methods come with the sections and masks that their actions say; sections, roles and what roles
-    /// may do are taken where the registry does not have them.
-    Festi {
-        /// `sqlite:PATH`
-        #[arg(value_name = "DATABASE-URL")]
-        database_url: String,
-        #[command(flatten)]
-        reading: festi::Reading,
-        #[command(flatten)]
-        options: ImportOptions,
-    },
-    /// From a manifest in TOML or JSON, such as `callgate export` writes
-    Manifest {
-        /// The manifest
-        file: PathBuf,
-        #[command(flatten)]
-        options: ImportOptions,
-    },
-}
-
-impl Import {
-    /// What every source has.
-    pub(crate) fn options(&self) -> &ImportOptions {
-        match self {
-            Self::Openrpc { options, .. }
-            | Self::Introspect { options, .. }
-            | Self::Drupal { options, .. }
-            | Self::Php { options, .. }
-            | Self::Festi { options, .. }
-            | Self::Manifest { options, .. } => options,
-        }
-    }
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ImportOptions {
-    /// What runs the methods; by default `default`, or what a manifest says
-    #[arg(long, value_name = "NAME")]
-    pub(crate) upstream: Option<String>,
-    #[command(flatten)]
-    pub(crate) selection: Selection,
-    /// A section and the mask that callers need on it, for methods of which the source names no
-    /// sections; without a mask, read for what only reads and write for the rest. May repeat, all must
-    /// hold; made if it is not there
-    #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
-    pub(crate) sections: Vec<(String, Needed)>,
-    /// Delete methods that the source no longer has, instead of hiding them; not with `--watch`
-    #[arg(long)]
-    pub(crate) prune: bool,
-    /// Show what would change, and write nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Read the source again and again, every 30 seconds unless said, until Ctrl-C
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
-        default_missing_value = "30", value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub(crate) watch: Option<u32>,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct Export {
     /// What to write
@@ -581,16 +463,6 @@ fn section_and_mask(text: &str) -> Result<(String, Mask), String> {
         Ok(mask) => Ok((section.to_owned(), mask)),
         Err(error) => Err(format!("{error}")),
     }
-}
-
-fn section_and_need(text: &str) -> Result<(String, Needed), String> {
-    if text.contains(':') {
-        return section_and_mask(text).map(|(section, mask)| (section, Needed::Mask(mask)));
-    }
-    if text.trim().is_empty() {
-        return Err("expected the name of a section".to_owned());
-    }
-    Ok((text.to_owned(), Needed::BySafety))
 }
 
 #[cfg(test)]
