@@ -236,13 +236,17 @@ pub(crate) struct Tried {
     all: Vec<String>,
     is_over: bool,
     is_refused: bool,
+    is_redirected: bool,
 }
 
 impl Tried {
     /// What was asked, and why that gave nothing.
     pub(crate) fn failed(&mut self, what: &str, error: &AskError) {
         self.is_over |= error.is_nobody();
-        self.is_refused |= matches!(error, AskError::Failed { outcome: Outcome::Refused, .. });
+        if let AskError::Failed { outcome, .. } = error {
+            self.is_refused |= *outcome == Outcome::Refused;
+            self.is_redirected |= *outcome == Outcome::Redirected;
+        }
         self.other(what, &error.to_string());
     }
 
@@ -262,8 +266,11 @@ impl Tried {
         let hint = match self {
             Self { is_over: true, .. } => "is it running, and is that its URL?",
             Self { is_refused: true, .. } => {
-                "it wants credentials: `--header-env Authorization=VARIABLE`, or those of an upstream, by \
-                 `--upstream NAME`"
+                "it wants credentials: `--header-env Authorization=VARIABLE`; an import can also take \
+                 those of an upstream, by `--upstream NAME`"
+            }
+            Self { is_redirected: true, .. } => {
+                "redirects are not followed; name the URL that it leads to, if that is the service's"
             }
             _ => hint,
         };
