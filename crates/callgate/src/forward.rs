@@ -135,8 +135,7 @@ pub enum ForwardError {
 #[derive(Clone)]
 struct Request<'a> {
     id: RequestId<'a>,
-    /// A WebSocket has its own headers, of when it was opened.
-    terms: Terms,
+    credential: Option<&'a Sent>,
     body: Bytes,
 }
 
@@ -205,12 +204,8 @@ impl Forward {
             Ids::Text => RequestId::Text(call.id),
             Ids::Number => RequestId::Number(self.last_id.fetch_add(1, Ordering::Relaxed) + 1),
         };
-        let terms = Terms {
-            headers: request::headers(&self.options, call.caller, credential),
-            credential: credential.map(Sent::in_body).unwrap_or_default(),
-        };
         let body = request::body(&self.options, call, id, credential);
-        let answered = self.send(call, Request { id, terms, body }).await;
+        let answered = self.send(call, Request { id, credential, body }).await;
         match &answered {
             Err(failure) if failure.found_no_connection() => attempt.failed(),
             _ => attempt.reached(),
@@ -237,16 +232,21 @@ impl Forward {
     }
 
     async fn send_once(&self, call: &Call<'_>, request: Request<'_>) -> Answered {
-        let Request { id, terms, body } = request;
+        let Request { id, credential, body } = request;
+        let headers = || request::headers(&self.options, call.caller, credential);
         match &self.wire {
             Wire::Http(client) => {
                 let limit = self.options.limits.result_bytes;
-                client.ask(terms.headers, body, limit, call.hold).await
+                client.ask(headers(), body, limit, call.hold).await
             }
             Wire::Batches(batches) => {
+                let credential = credential.map(Sent::in_body).unwrap_or_default();
+                let terms = Terms { headers: headers(), credential };
                 batches.ask(Asked::new(id.into(), terms, body, call.hold.another())).await
             }
+            // It has headers of its own, of when it was opened.
             Wire::WebSocket(socket) => {
+                let terms = Terms::default();
                 socket.ask(Asked::new(id.into(), terms, body, call.hold.another())).await
             }
         }
