@@ -1,61 +1,33 @@
 //! `callgate serve` before a JSON-RPC service that `callgate.toml` names.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::net::{SocketAddr, TcpListener};
 
 use serde_json::{Value, json};
 
+use super::fake::Fake;
 use super::support::{Place, Server};
 
 /// A service that takes what aria2 takes: a token first, in a list.
 pub(crate) struct Service {
+    fake: Fake,
     pub(crate) address: SocketAddr,
-    seen: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
 impl Service {
     pub(crate) fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let all = Arc::clone(&seen);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let seen = Arc::clone(&all);
-                std::thread::spawn(move || answer_all(stream, &seen));
-            }
+        let fake = Fake::start(|asked| {
+            let (status, reply) = match asked.body.as_array() {
+                Some(all) => (200, all.iter().map(|asked| answer(asked).1).collect()),
+                None => answer(&asked.body),
+            };
+            (status, reply.to_string())
         });
-        Self { address, seen }
+        Self { address: fake.address, fake }
     }
 
+    /// The heads and bodies that came so far.
     pub(crate) fn seen(&self) -> Vec<(String, Value)> {
-        self.seen.lock().unwrap().clone()
-    }
-}
-
-fn answer_all(mut stream: TcpStream, seen: &Mutex<Vec<(String, Value)>>) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    loop {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            if reader.read_line(&mut head).unwrap_or(0) == 0 {
-                return;
-            }
-        }
-        let head = head.to_lowercase();
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
-        let mut body = vec![0; length.parse().unwrap()];
-        reader.read_exact(&mut body).unwrap();
-        let asked: Value = serde_json::from_slice(&body).unwrap();
-        seen.lock().unwrap().push((head, asked.clone()));
-        let (status, reply) = match asked.as_array() {
-            Some(all) => (200, all.iter().map(|asked| answer(asked).1).collect()),
-            None => answer(&asked),
-        };
-        let reply = reply.to_string();
-        let length = reply.len();
-        let _ = write!(stream, "HTTP/1.1 {status} Some\r\nContent-Length: {length}\r\n\r\n{reply}");
+        self.fake.asked().into_iter().map(|asked| (asked.head, asked.body)).collect()
     }
 }
 
