@@ -266,8 +266,9 @@ impl Follower {
 
     async fn poll(&mut self) -> Result<()> {
         let now = self.source.store.revisions().await?;
-        if now.access != self.seen.access {
+        if (now.access, now.tokens) != (self.seen.access, self.seen.tokens) {
             self.load_access().await?;
+            self.seen.tokens = now.tokens;
         }
         self.sessions.follow(&*self.source.store, self.mcp.sessions()).await?;
         if let Some(making) = self.making.take_if(|making| making.task.is_finished()) {

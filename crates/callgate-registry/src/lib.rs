@@ -14,6 +14,7 @@ mod hex;
 mod migrate;
 mod rows;
 mod sessions;
+mod sql;
 mod sqlite;
 mod store;
 mod tables;
@@ -26,14 +27,14 @@ pub use credentials::UserCredentials;
 pub use follow::{Following, Registry};
 pub use rows::{
     AccessRows, ActionRow, CatalogRows, CredentialRow, DEFAULT_UPSTREAM, GrantRow, ImportRow,
-    MethodRow, Revisions, RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow,
-    UpstreamRow, UserRow, action_key,
+    KeyRow, MessageRow, MethodRow, Revisions, RoleRow, SectionRow, SessionRow, SettingRow,
+    TokenRow, TypeRow, UpstreamRow, UserRow, action_key,
 };
 pub use sessions::{SessionFollower, StoredSessions, session_keys};
 pub use sqlite::{FestiPrefix, FestiRows, SqliteStore, read_festi};
 pub use store::{
-    Edit, Holder, Import, ImportAccess, ImportChange, ImportGrant, Load, NewToken, Result, Store,
-    StoreError,
+    DatabaseError, DatabaseErrorKind, Edit, Holder, Import, ImportAccess, ImportChange,
+    ImportGrant, Load, NewToken, Result, Store, StoreError,
 };
 pub use tables::{TableNameError, TableNames};
 pub use token::{Token, TokenError};

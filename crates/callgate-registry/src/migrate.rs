@@ -35,6 +35,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "upstreams",
         sql: include_str!("../migrations/sqlite/0005_upstreams.sql"),
     },
+    Migration {
+        version: 6,
+        name: "replicas",
+        sql: include_str!("../migrations/sqlite/0006_replicas.sql"),
+    },
 ];
 
 #[cfg(test)]

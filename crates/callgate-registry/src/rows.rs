@@ -4,13 +4,21 @@ use callgate::{DefinitionError, Secret};
 
 use crate::definition;
 
-/// Both counters; every change raises one of them.
+/// The counters; every change raises one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Revisions {
     /// Methods, types, upstreams, sections, actions, settings.
     pub catalog: i64,
-    /// Users, roles, grants, tokens, credentials, sections, settings.
+    /// Users, roles, grants, credentials, sections, settings.
     pub access: i64,
+    /// Tokens.
+    pub tokens: i64,
+    /// The secrets that sign.
+    pub keys: i64,
+    /// The number of the last change of a session.
+    pub sessions: i64,
+    /// The number of the last message.
+    pub messages: i64,
 }
 
 /// A row of `rpc_methods`, each column as text.
@@ -254,6 +262,37 @@ pub struct AccessRows {
     pub tokens: Vec<TokenRow>,
     pub credentials: Vec<CredentialRow>,
     pub settings: Vec<SettingRow>,
+}
+
+/// A row of `callgate_keys`: a secret that signs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeyRow {
+    /// Its number; the highest is the newest.
+    pub id: i64,
+    /// It, in hexadecimal.
+    pub secret: String,
+    /// When it was made, in seconds since 1970.
+    pub created_at: i64,
+    /// From when on it signs.
+    pub active_from: i64,
+}
+
+/// It is a secret.
+impl std::fmt::Debug for KeyRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyRow").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A row of `callgate_messages`: what a client sent about a call that may run on another gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageRow {
+    /// Higher than that of any earlier one; given by the registry.
+    pub number: i64,
+    /// The session's nonce, in hexadecimal.
+    pub session: String,
+    /// The message as it came.
+    pub message: String,
 }
 
 /// What a session of MCP became.

@@ -28,7 +28,11 @@ pub async fn session_keys(store: &dyn Store) -> Result<Vec<SessionKey>> {
         }
         keys = store.keys(PURPOSE).await?;
     }
-    Ok(keys.iter().filter_map(|key| from_hex(key)).map(|secret| SessionKey::new(&secret)).collect())
+    Ok(keys
+        .iter()
+        .filter_map(|key| from_hex(&key.secret))
+        .map(|secret| SessionKey::new(&secret))
+        .collect())
 }
 
 /// Keeps what sessions become in the registry.

@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, Sqlite
 pub use festi::{FestiPrefix, FestiRows, read_festi};
 
 use crate::migrate::{self, Migration};
-use crate::store::{Result, Store, StoreError};
+use crate::store::{DatabaseError, DatabaseErrorKind, Result, Store, StoreError};
 use crate::tables::TableNames;
 
 /// How long to wait for another process that writes.
@@ -104,6 +104,36 @@ impl SqliteStore {
     /// SQL with the tables' names in it.
     fn sql(&self, template: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(self.tables.expand(template))
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        let (message, kind) = match &error {
+            sqlx::Error::Database(said) if said.is_unique_violation() => {
+                (said.message().to_owned(), DatabaseErrorKind::Taken)
+            }
+            sqlx::Error::Database(said) => (said.message().to_owned(), kind(&**said)),
+            sqlx::Error::PoolTimedOut | sqlx::Error::Io(_) => {
+                (error.to_string(), DatabaseErrorKind::Away)
+            }
+            _ => (error.to_string(), DatabaseErrorKind::Other),
+        };
+        Self::Database(DatabaseError { message, kind })
+    }
+}
+
+/// By SQLite's primary code, which is the low byte.
+fn kind(error: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
+    let code = error.code().and_then(|code| code.parse::<i32>().ok()).map(|code| code & 0xff);
+    match code {
+        Some(5 | 6) => DatabaseErrorKind::Busy,
+        Some(8) => DatabaseErrorKind::ReadOnly,
+        Some(11) => DatabaseErrorKind::Damaged,
+        Some(13) => DatabaseErrorKind::Full,
+        Some(14) => DatabaseErrorKind::CannotOpen,
+        Some(26) => DatabaseErrorKind::Foreign,
+        _ => DatabaseErrorKind::Other,
     }
 }
 

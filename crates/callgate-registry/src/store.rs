@@ -8,16 +8,19 @@ use callgate::{Mask, Secret};
 use thiserror::Error;
 
 use crate::rows::{
-    AccessRows, CatalogRows, CredentialRow, ImportRow, MethodRow, Revisions, RoleRow, SectionRow,
-    SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow,
+    AccessRows, CatalogRows, CredentialRow, ImportRow, KeyRow, MessageRow, MethodRow, Revisions,
+    RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow,
 };
 
 /// Why the registry could not do something.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The database said no.
-    #[error("{}", database_message(.0))]
-    Database(sqlx::Error),
+    /// The database said no. Not a cause in the chain: its words are all that there is to say.
+    #[error("{0}")]
+    Database(DatabaseError),
+    /// A number is something else.
+    #[error("`{0}` is not a number, and stands where one must be")]
+    Unreadable(String),
     /// The file was replaced by another, or removed, while it was open.
     #[error("the file `{0}` was replaced or removed since it was opened")]
     Replaced(String),
@@ -78,42 +81,76 @@ pub enum StoreError {
     },
 }
 
-/// Not a cause in the chain: its words are all that there is to say.
-impl From<sqlx::Error> for StoreError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Database(error)
-    }
-}
-
-fn database_message(error: &sqlx::Error) -> String {
-    match error {
-        sqlx::Error::Database(error) => error.message().to_owned(),
-        other => other.to_string(),
-    }
-}
-
 impl StoreError {
-    /// SQLite's primary code, which is the low byte.
-    fn sqlite_code(&self) -> Option<i32> {
-        let Self::Database(sqlx::Error::Database(error)) = self else { return None };
-        error.code()?.parse::<i32>().ok().map(|code| code & 0xff)
+    fn kind(&self) -> Option<DatabaseErrorKind> {
+        match self {
+            Self::Database(error) => Some(error.kind),
+            _ => None,
+        }
     }
 
     /// Whether another program is in the way just now.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(self.sqlite_code(), Some(5 | 6))
+        self.kind() == Some(DatabaseErrorKind::Busy)
     }
 
     /// What to do about it, where the database's own words do not say.
     pub fn advice(&self) -> Option<&'static str> {
-        Some(match self.sqlite_code()? {
-            5 | 6 => "another program is writing to it; try again when it is done",
-            8 => "the file or its directory may only be read; the registry needs to write",
-            11 => "the file is damaged; restore a backup",
-            13 => "the disk is full",
-            14 => "look whether the directory is there and may be written to",
-            26 => "the file is something else; name another with `--database sqlite:PATH`",
-            _ => return None,
+        self.kind()?.advice()
+    }
+}
+
+/// What the database said when it said no.
+#[derive(Debug, Clone, Error)]
+#[error("{message}")]
+pub struct DatabaseError {
+    /// Its words.
+    pub message: String,
+    /// What that means here.
+    pub kind: DatabaseErrorKind,
+}
+
+/// What it means that a database said no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DatabaseErrorKind {
+    /// Another program is in the way just now.
+    Busy,
+    /// A value must be there once only, and is there already.
+    Taken,
+    /// The database cannot be reached, does not answer in time, or the connection to it was lost.
+    Away,
+    /// The database does not let this user in, or not do this.
+    Refused,
+    /// The file, or the database, can only be read.
+    ReadOnly,
+    /// The file cannot be opened.
+    CannotOpen,
+    /// The file is damaged.
+    Damaged,
+    /// The file is something else.
+    Foreign,
+    /// The disk is full.
+    Full,
+    /// Anything else: its words have to do.
+    Other,
+}
+
+impl DatabaseErrorKind {
+    fn advice(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Busy => "another program is writing to it; try again when it is done",
+            Self::ReadOnly => {
+                "the file or its directory may only be read; the registry needs to write"
+            }
+            Self::Damaged => "the file is damaged; restore a backup",
+            Self::Full => "the disk is full",
+            Self::CannotOpen => "look whether the directory is there and may be written to",
+            Self::Foreign => {
+                "the file is something else; name another with `--database sqlite:PATH`"
+            }
+            Self::Away => "look whether it runs and can be reached from here",
+            Self::Refused => "look at the user, the password and what that user may do there",
+            Self::Taken | Self::Other => return None,
         })
     }
 }
@@ -239,8 +276,12 @@ pub trait Load: Send + Sync {
     async fn upstreams(&self) -> Result<Vec<UpstreamRow>>;
     /// The settings that are there.
     async fn settings(&self) -> Result<Vec<SettingRow>>;
-    /// The secrets for a purpose, newest first, in hexadecimal.
-    async fn keys(&self, purpose: &str) -> Result<Vec<String>>;
+    /// Of these digests, in hexadecimal, the tokens that are there.
+    async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>>;
+    /// The secrets for a purpose, newest first.
+    async fn keys(&self, purpose: &str) -> Result<Vec<KeyRow>>;
+    /// What was posted after the message with this number, in order; some of it, where there is much.
+    async fn messages_after(&self, number: i64) -> Result<Vec<MessageRow>>;
     /// The sessions that changed after the change with this number, in order; some of them, where
     /// there are many.
     async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>>;
@@ -248,6 +289,10 @@ pub trait Load: Send + Sync {
     async fn imports(&self) -> Result<Vec<ImportRow>>;
     /// A fact about the registry.
     async fn meta(&self, name: &str) -> Result<Option<String>>;
+    /// Waits until the database says that something changed; for ever, where it does not say.
+    async fn changed(&self) {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// What writes. Each operation is one transaction.
@@ -295,6 +340,15 @@ pub trait Edit: Send + Sync {
     async fn insert_absent_settings(&self, settings: &[(&str, &str)]) -> Result<()>;
     /// Adds a secret, unless there is one for that purpose.
     async fn add_first_key(&self, purpose: &str, secret: &str) -> Result<()>;
+    /// Adds a secret that signs from a second on.
+    async fn add_key(&self, purpose: &str, secret: &str, active_from: i64) -> Result<()>;
+    /// Removes the secrets of a purpose that are older than the one with this number.
+    async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()>;
+    /// Leaves what a client of a session sent to whichever gateway it concerns, with the next number.
+    /// Raises no revision that a snapshot is made from.
+    async fn post_message(&self, session: &str, message: &str) -> Result<()>;
+    /// Forgets the messages that were posted before a second.
+    async fn forget_messages(&self, before: i64) -> Result<()>;
     /// Writes what a session became, with the next number. Raises no revision.
     async fn keep_session(&self, row: &SessionRow) -> Result<()>;
     /// Forgets the sessions that are over, and the oldest of more than `most`.

@@ -388,6 +388,37 @@ impl Edit for SqliteStore {
         Ok(())
     }
 
+    async fn add_key(&self, purpose: &str, secret: &str, active_from: i64) -> Result<()> {
+        let sql = "INSERT INTO callgate_keys (purpose, secret, created_at, active_from)
+                   VALUES (?, ?, unixepoch(), ?)";
+        sqlx::query(sql).bind(purpose).bind(secret).bind(active_from).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()> {
+        let sql = "DELETE FROM callgate_keys WHERE purpose = ? AND id < ?";
+        sqlx::query(sql).bind(purpose).bind(id).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    async fn post_message(&self, session: &str, message: &str) -> Result<()> {
+        let mut transaction = self.writing().await?;
+        let next = "UPDATE callgate_revisions SET value = value + 1 WHERE name = 'messages'
+                    RETURNING value";
+        let number: i64 = sqlx::query(next).fetch_one(&mut *transaction).await?.try_get(0)?;
+        let sql = "INSERT INTO callgate_messages (number, session, message, posted_at)
+                   VALUES (?, ?, ?, unixepoch())";
+        let query = sqlx::query(sql).bind(number).bind(session).bind(message);
+        query.execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn forget_messages(&self, before: i64) -> Result<()> {
+        let sql = "DELETE FROM callgate_messages WHERE posted_at < ?";
+        sqlx::query(sql).bind(before).execute(&self.pool).await?;
+        Ok(())
+    }
+
     async fn keep_session(&self, row: &SessionRow) -> Result<()> {
         let mut transaction = self.writing().await?;
         let next = "UPDATE callgate_revisions SET value = value + 1 WHERE name = 'sessions'
@@ -454,6 +485,6 @@ fn taken(error: sqlx::Error, what: &'static str, name: &str) -> StoreError {
         sqlx::Error::Database(database) if database.is_unique_violation() => {
             StoreError::Exists { what, name: name.to_owned() }
         }
-        _ => StoreError::Database(error),
+        _ => error.into(),
     }
 }

@@ -7,8 +7,9 @@ use sqlx::{Row as _, Sqlite, SqliteConnection, Transaction};
 
 use super::SqliteStore;
 use crate::rows::{
-    AccessRows, ActionRow, CatalogRows, CredentialRow, GrantRow, ImportRow, MethodRow, Revisions,
-    RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow,
+    AccessRows, ActionRow, CatalogRows, CredentialRow, GrantRow, ImportRow, KeyRow, MessageRow,
+    MethodRow, Revisions, RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow,
+    UpstreamRow, UserRow,
 };
 use crate::store::{Load, Result, StoreError};
 
@@ -211,11 +212,44 @@ impl Load for SqliteStore {
         self.rows(&mut *self.pool.acquire().await?, SETTINGS, setting).await
     }
 
-    async fn keys(&self, purpose: &str) -> Result<Vec<String>> {
-        let sql =
-            "SELECT CAST(secret AS TEXT) FROM callgate_keys WHERE purpose = ? ORDER BY id DESC";
+    async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
+        let sql = "SELECT t.id, t.id_user, CAST(u.login AS TEXT), CAST(t.name AS TEXT),
+            CAST(t.digest AS TEXT), CAST(t.created_at AS INTEGER), CAST(t.expires_at AS INTEGER),
+            CAST(t.last_used_at AS INTEGER)
+            FROM json_each(?) AS given JOIN callgate_tokens t ON t.digest = given.value
+            LEFT JOIN {users} u ON u.id = t.id_user";
+        let digests = serde_json::to_string(digests).unwrap_or_default();
+        let rows = sqlx::query(self.sql(sql)).bind(digests).fetch_all(&self.pool).await?;
+        rows.iter().map(token).collect()
+    }
+
+    async fn keys(&self, purpose: &str) -> Result<Vec<KeyRow>> {
+        let sql = "SELECT id, CAST(secret AS TEXT), created_at, active_from FROM callgate_keys
+                   WHERE purpose = ? ORDER BY id DESC";
         let rows = sqlx::query(sql).bind(purpose).fetch_all(&self.pool).await?;
-        Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+        let read = |row: &SqliteRow| {
+            Ok(KeyRow {
+                id: row.try_get(0)?,
+                secret: row.try_get(1)?,
+                created_at: row.try_get(2)?,
+                active_from: row.try_get(3)?,
+            })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    async fn messages_after(&self, number: i64) -> Result<Vec<MessageRow>> {
+        let sql = "SELECT number, CAST(session AS TEXT), CAST(message AS TEXT)
+                   FROM callgate_messages WHERE number > ? ORDER BY number LIMIT 100";
+        let rows = sqlx::query(sql).bind(number).fetch_all(&self.pool).await?;
+        let read = |row: &SqliteRow| {
+            Ok(MessageRow {
+                number: row.try_get(0)?,
+                session: row.try_get(1)?,
+                message: row.try_get(2)?,
+            })
+        };
+        rows.iter().map(read).collect()
     }
 
     async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>> {
@@ -267,6 +301,10 @@ async fn revisions(connection: &mut SqliteConnection) -> Result<Revisions> {
         match row.try_get::<&str, _>(0)? {
             "catalog" => revisions.catalog = row.try_get(1)?,
             "access" => revisions.access = row.try_get(1)?,
+            "tokens" => revisions.tokens = row.try_get(1)?,
+            "keys" => revisions.keys = row.try_get(1)?,
+            "sessions" => revisions.sessions = row.try_get(1)?,
+            "messages" => revisions.messages = row.try_get(1)?,
             _ => {}
         }
     }

@@ -255,7 +255,8 @@ async fn the_first_key_stays_the_first() {
     for (purpose, secret) in [("session", "aa"), ("session", "bb"), ("other", "cc")] {
         store.add_first_key(purpose, secret).await.unwrap();
     }
-    assert_eq!(store.keys("session").await.unwrap(), ["aa"]);
+    let keys = store.keys("session").await.unwrap();
+    assert_eq!(keys.iter().map(|key| key.secret.as_str()).collect::<Vec<_>>(), ["aa"]);
 }
 
 #[tokio::test]

@@ -188,7 +188,10 @@ async fn migrations_are_applied_once_also_by_two_at_the_same_time() {
     for task in tasks {
         applied.extend(task.await.unwrap().unwrap());
     }
-    assert_eq!(applied, ["registry", "sessions", "subscriptions", "imports", "upstreams"]);
+    assert_eq!(
+        applied,
+        ["registry", "sessions", "subscriptions", "imports", "upstreams", "replicas"]
+    );
 }
 
 #[tokio::test]
@@ -221,7 +224,7 @@ async fn a_missing_a_foreign_and_a_newer_file_are_told_apart() {
     let registry = registry().await;
     registry.sql("INSERT INTO callgate_migrations VALUES (99, 'future', 0)").await;
     let error = SqliteStore::open(&registry.path, None).await.unwrap_err();
-    assert_eq!(error.to_string(), "the registry has version 99, this program knows up to 5");
+    assert_eq!(error.to_string(), "the registry has version 99, this program knows up to 6");
     assert!(matches!(
         SqliteStore::migrate(&registry.path, None).await,
         Err(StoreError::Newer { .. })

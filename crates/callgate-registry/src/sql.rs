@@ -1,0 +1,174 @@
+//! What the registry needs of a database: statements with values, rows, and transactions.
+//!
+//! The operations are written once, over this; one module per database brings it. Statements have `?`
+//! for their values, in order, and no other question mark; a database that wants `$1` or `@P1` puts it
+//! there itself. What dialects write differently is in [`Dialect`].
+#![expect(dead_code, reason = "the operations are being moved here")]
+
+use async_trait::async_trait;
+
+use crate::store::{Result, StoreError};
+
+/// How a database writes SQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Sqlite,
+    Postgres,
+    /// MariaDB too.
+    MySql,
+    SqlServer,
+}
+
+/// A value for a statement. Nothing has a type too: some databases ask.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Value<'a> {
+    Int(Option<i64>),
+    Text(Option<&'a str>),
+    /// A text for a column that holds JSON.
+    Json(Option<&'a str>),
+    Flag(Option<bool>),
+}
+
+impl From<i64> for Value<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(Some(value))
+    }
+}
+
+impl From<Option<i64>> for Value<'_> {
+    fn from(value: Option<i64>) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(value: &'a str) -> Self {
+        Self::Text(Some(value))
+    }
+}
+
+impl<'a> From<&'a String> for Value<'a> {
+    fn from(value: &'a String) -> Self {
+        Self::Text(Some(value))
+    }
+}
+
+impl<'a> From<&'a Option<String>> for Value<'a> {
+    fn from(value: &'a Option<String>) -> Self {
+        Self::Text(value.as_deref())
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(value: bool) -> Self {
+        Self::Flag(Some(value))
+    }
+}
+
+/// What a column of a row has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cell {
+    Null,
+    /// Also a truth value: 0 or 1.
+    Int(i64),
+    Text(String),
+    /// Bytes that are not text, as far as they can be shown.
+    Broken(String),
+}
+
+/// A row, whose columns are taken in the order that they were asked for.
+#[derive(Debug)]
+pub(crate) struct Row(std::vec::IntoIter<Cell>);
+
+impl Row {
+    pub(crate) fn new(cells: Vec<Cell>) -> Self {
+        Self(cells.into_iter())
+    }
+
+    /// The next column as it is; null behind the last.
+    pub(crate) fn cell(&mut self) -> Cell {
+        self.0.next().unwrap_or(Cell::Null)
+    }
+
+    /// What is no number is an error: of a column that the program wrote.
+    pub(crate) fn optional_int(&mut self) -> Result<Option<i64>> {
+        match self.cell() {
+            Cell::Null => Ok(None),
+            Cell::Int(value) => Ok(Some(value)),
+            Cell::Text(text) | Cell::Broken(text) => {
+                let number = text.trim().parse();
+                number.map(Some).map_err(|_| StoreError::Unreadable(text))
+            }
+        }
+    }
+
+    /// Null is 0.
+    pub(crate) fn int(&mut self) -> Result<i64> {
+        Ok(self.optional_int()?.unwrap_or_default())
+    }
+
+    pub(crate) fn flag(&mut self) -> Result<bool> {
+        Ok(self.int()? != 0)
+    }
+
+    pub(crate) fn optional_text(&mut self) -> Option<String> {
+        match self.cell() {
+            Cell::Null => None,
+            Cell::Int(value) => Some(value.to_string()),
+            Cell::Text(text) | Cell::Broken(text) => Some(text),
+        }
+    }
+
+    /// Null is empty.
+    pub(crate) fn text(&mut self) -> String {
+        self.optional_text().unwrap_or_default()
+    }
+}
+
+/// What a transaction is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To read as of one moment.
+    Read,
+    /// To write. The revisions of catalog and access are locked first, also against plain SQL whose
+    /// triggers raise them: whoever comes second waits, and sees what the first one wrote.
+    Write,
+    /// To write what raises neither revision, such as sessions; nothing is locked.
+    Note,
+    /// To make and change tables. Others that would too wait.
+    Migrate,
+}
+
+/// A database, with connections that are kept.
+#[async_trait]
+pub(crate) trait Database: std::fmt::Debug + Send + Sync {
+    fn dialect(&self) -> Dialect;
+
+    /// Runs one statement by itself. Comes back with its rows.
+    async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>>;
+
+    /// Begins a transaction. Unless it is committed, nothing of it stays.
+    async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>>;
+
+    /// Waits until the database says that something changed; for ever, where it does not say.
+    async fn changed(&self) {
+        std::future::pending::<()>().await;
+    }
+
+    /// Whether this is still the database that was opened.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A transaction. Dropped, it is rolled back.
+#[async_trait]
+pub(crate) trait Transaction: Send {
+    /// Runs one statement. Comes back with its rows.
+    async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>>;
+
+    /// Runs many statements without values, as a migration is.
+    async fn script(&mut self, sql: &str) -> Result<()>;
+
+    async fn commit(self: Box<Self>) -> Result<()>;
+}
