@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use callgate::Secret;
-use callgate_registry::{Exposure, TableNames};
+use callgate_registry::{DatabaseUrl, Exposure, TableNames};
 
 use crate::cli::{Cli, Command};
 use crate::errors::hinted;
@@ -181,7 +181,7 @@ pub(crate) enum LogFormat {
 #[expect(clippy::struct_excessive_bools, reason = "each is a key by itself")]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
-    pub(crate) database: String,
+    pub(crate) database: DatabaseUrl,
     pub(crate) preset: Option<Preset>,
     pub(crate) require_auth: bool,
     pub(crate) allow_anonymous: bool,
@@ -243,9 +243,9 @@ impl Config {
             _ => return Err(values.get("preset").wrong("`festi` or `drupal`")),
         };
         let database = match values.get("database").text {
-            "" if demo => format!("sqlite:{DEMO_FILE}"),
-            "" => "sqlite:callgate.db".to_owned(),
-            url => url.to_owned(),
+            "" if demo => DatabaseUrl::sqlite(DEMO_FILE),
+            "" => DatabaseUrl::sqlite("callgate.db"),
+            url => url.parse()?,
         };
         Ok(Self {
             listen: values.get("listen").address()?,

@@ -223,14 +223,15 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use callgate_registry::SqliteStore;
+    use callgate_registry::{DatabaseOptions, DatabaseUrl, SqlStore};
 
     use super::*;
 
     #[tokio::test]
     async fn what_was_not_seen_is_not_written() {
         let place = tempfile::tempdir().unwrap();
-        let (store, _) = SqliteStore::migrate(&place.path().join("a.db"), None).await.unwrap();
+        let url = DatabaseUrl::sqlite(place.path().join("a.db"));
+        let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
         let store: Arc<dyn Store> = Arc::new(store);
         let mut source = Source { name: "manifest".to_owned(), ..Source::default() };
         let row = MethodRow { rpc_method: "pet.get".to_owned(), ..MethodRow::default() };

@@ -42,7 +42,7 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
         return commands::bridge::run(bridge, printer);
     }
     let config = Arc::new(Config::load(&cli)?);
-    let database = config.database.clone();
+    let database = config.database.to_string();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ran = runtime
         .block_on(async {

@@ -40,7 +40,7 @@ const MAX_NAMED: usize = 20;
 /// ```no_run
 /// use std::sync::Arc;
 /// use callgate::{Callgate, method, methods};
-/// use callgate_registry::{Registry, SqliteStore};
+/// use callgate_registry::{DatabaseOptions, DatabaseUrl, Registry, SqlStore};
 ///
 /// /// Looks up a user.
 /// #[method(id = "user.get", section("users", read), read_only)]
@@ -49,7 +49,8 @@ const MAX_NAMED: usize = 20;
 /// }
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-/// let (store, _) = SqliteStore::migrate("registry.db".as_ref(), None).await?;
+/// let url: DatabaseUrl = "sqlite:registry.db".parse()?;
+/// let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await?;
 /// let registry = Registry::new(Arc::new(store));
 /// let gateway = Callgate::builder()
 ///     .methods(methods![get_user])

@@ -2,20 +2,21 @@
 //!
 //! The operations are written once, over this; one module per database brings it. Statements have `?`
 //! for their values, in order, and no other question mark; a database that wants `$1` or `@P1` puts it
-//! there itself. What dialects write differently is in [`Dialect`].
-#![expect(dead_code, reason = "the operations are being moved here")]
-
+//! there itself. What dialects write differently is in `dialect.rs`.
 use async_trait::async_trait;
 
 use crate::store::{Result, StoreError};
 
 /// How a database writes SQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub enum Dialect {
+    /// SQLite.
     Sqlite,
+    /// PostgreSQL.
     Postgres,
-    /// MariaDB too.
+    /// MySQL, and MariaDB.
     MySql,
+    /// SQL Server.
     SqlServer,
 }
 
@@ -27,6 +28,19 @@ pub(crate) enum Value<'a> {
     /// A text for a column that holds JSON.
     Json(Option<&'a str>),
     Flag(Option<bool>),
+    /// Seconds since 1970, for a column that holds times; [`Self::time`] makes it. The dialect writes
+    /// around it what makes a time of the number, or nothing where the driver binds a time.
+    Time(Option<i64>),
+}
+
+/// The last second that each database has: that of the year 9999.
+const LAST_SECOND: i64 = 253_402_300_799;
+
+impl Value<'_> {
+    /// A time that each database can hold.
+    pub(crate) fn time(seconds: impl Into<Option<i64>>) -> Self {
+        Self::Time(seconds.into().map(|seconds| seconds.clamp(0, LAST_SECOND)))
+    }
 }
 
 impl From<i64> for Value<'_> {
@@ -128,14 +142,15 @@ impl Row {
 /// What a transaction is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To read as of one moment.
+    /// To read as of one moment; it may take its time. SQL Server does not promise the moment: what
+    /// reads several tables looks at the revision before and after.
     Read,
     /// To write. The revisions of catalog and access are locked first, also against plain SQL whose
     /// triggers raise them: whoever comes second waits, and sees what the first one wrote.
     Write,
     /// To write what raises neither revision, such as sessions; nothing is locked.
     Note,
-    /// To make and change tables. Others that would too wait.
+    /// To make and change tables; it may take its time. Others that would too wait.
     Migrate,
 }
 
@@ -153,6 +168,11 @@ pub(crate) trait Database: std::fmt::Debug + Send + Sync {
     /// Waits until the database says that something changed; for ever, where it does not say.
     async fn changed(&self) {
         std::future::pending::<()>().await;
+    }
+
+    /// Makes ready what a registry needs besides tables, before the first are made.
+    async fn prepare(&self) -> Result<()> {
+        Ok(())
     }
 
     /// Whether this is still the database that was opened.

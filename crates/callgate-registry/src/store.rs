@@ -1,7 +1,7 @@
 //! The operations that every database behind the registry has.
 //!
-//! Two traits of plain operations, no SQL in their shape: what reads and what writes. One module
-//! per database implements both; everything above works on `dyn Store`.
+//! Two traits of plain operations, no SQL in their shape: what reads and what writes.
+//! [`SqlStore`](crate::SqlStore) has both for each database; everything above works on `dyn Store`.
 
 use async_trait::async_trait;
 use callgate::{Mask, Secret};
@@ -28,8 +28,19 @@ pub enum StoreError {
     #[error("the database has a table `{0}` of its own")]
     TableTaken(String),
     /// A URL of a database that is not one of ours.
-    #[error("`{0}` is not a database; expected `sqlite:PATH`")]
+    #[error(
+        "`{0}` is not a database; expected `sqlite:PATH`, or `postgres://USER:PASSWORD@HOST/DATABASE`, \
+         `mysql://…` or `mssql://…`"
+    )]
     Url(String),
+    /// A database that this program has no driver for.
+    #[error("this program was built without {what} (cargo feature `{feature}`)")]
+    NotBuilt {
+        /// The database.
+        what: &'static str,
+        /// What brings it.
+        feature: &'static str,
+    },
     /// There is no registry there yet.
     #[error("there is no registry at `{0}`")]
     Missing(String),
@@ -92,6 +103,11 @@ impl StoreError {
     /// Whether another program is in the way just now.
     pub(crate) fn is_busy(&self) -> bool {
         self.kind() == Some(DatabaseErrorKind::Busy)
+    }
+
+    /// Whether something must be there once only, and is there already.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.kind() == Some(DatabaseErrorKind::Taken)
     }
 
     /// What to do about it, where the database's own words do not say.

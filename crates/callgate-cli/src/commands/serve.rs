@@ -77,11 +77,11 @@ pub(super) fn http_options(config: &Config) -> HttpOptions {
 async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<(Registry, Local)> {
     let (store, applied) = registry::migrate(config).await?;
     if applied.contains(&"registry") {
-        tracing::info!(database = config.database, "made a new registry");
+        tracing::info!(database = %config.database, "made a new registry");
     }
     let local = if serve.demo { demo::application()? } else { Local::default() };
     if serve.demo {
-        demo::prepare(&*store, &local, &config.database).await?;
+        demo::prepare(&*store, &local, &config.database.to_string()).await?;
     }
     Ok((registry_of(config, store), local))
 }
@@ -210,7 +210,7 @@ fn announce(
             "address": address.to_string(),
             "url": url,
             "mcp": format!("{url}/mcp"),
-            "database": config.database,
+            "database": config.database.to_string(),
             "require_auth": config.require_auth,
             "tools": catalog.len(),
             "quarantined": catalog.quarantined().len(),

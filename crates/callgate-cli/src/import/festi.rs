@@ -4,14 +4,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use callgate::{Mask, Safety};
 use callgate_registry::{
-    FestiPrefix, FestiRows, GrantRow, Holder, ImportGrant, MethodRow, action_key, read_festi,
+    DatabaseUrl, FestiPrefix, FestiRows, GrantRow, Holder, ImportGrant, MethodRow, action_key,
+    read_festi,
 };
 use clap::Args;
 
 use super::access::AccessProposal;
 use super::{Needed, Proposal, Refusal, Source, is_of_mcp, safety};
 use crate::errors::hinted;
-use crate::registry;
 
 /// How to read a database.
 #[derive(Debug, Args)]
@@ -29,15 +29,16 @@ pub(crate) struct Reading {
 
 /// Reads a database.
 pub(crate) async fn read(url: &str, upstream: &str, reading: &Reading) -> anyhow::Result<Source> {
-    let shown = registry::without_secrets(url);
-    let Ok(path) = registry::sqlite_path(url) else {
+    let shown = DatabaseUrl::shown(url);
+    let parsed: Option<DatabaseUrl> = url.parse().ok();
+    let Some(path) = parsed.as_ref().and_then(DatabaseUrl::path) else {
         return Err(hinted(
             format!("`{shown}` cannot be read: only SQLite can, as `sqlite:PATH`"),
             "copy `rpc_methods` and the tables of permissions into an SQLite file, or import the \
              source with `callgate import php`",
         ));
     };
-    let rows = read_festi(&path, &reading.prefix).await.map_err(|error| {
+    let rows = read_festi(path, &reading.prefix).await.map_err(|error| {
         hinted(
             format!("cannot read the Festi database `{shown}`: {error}"),
             "look whether it is the SQLite file of a Festi application, and may be read",

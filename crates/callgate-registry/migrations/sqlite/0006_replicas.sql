@@ -27,3 +27,17 @@ CREATE TRIGGER callgate_tokens_i AFTER INSERT ON callgate_tokens BEGIN UPDATE ca
 -- Not when only last_used_at changes.
 CREATE TRIGGER callgate_tokens_u AFTER UPDATE OF id, id_user, digest, expires_at ON callgate_tokens BEGIN UPDATE callgate_revisions SET value = value + 1 WHERE name = 'tokens'; END;
 CREATE TRIGGER callgate_tokens_d AFTER DELETE ON callgate_tokens BEGIN UPDATE callgate_revisions SET value = value + 1 WHERE name = 'tokens'; END;
+
+-- Sections and settings are read into two snapshots, and raise no more than those.
+DROP TRIGGER callgate_sections_i;
+DROP TRIGGER callgate_sections_u;
+DROP TRIGGER callgate_sections_d;
+DROP TRIGGER callgate_settings_i;
+DROP TRIGGER callgate_settings_u;
+DROP TRIGGER callgate_settings_d;
+CREATE TRIGGER callgate_sections_i AFTER INSERT ON {sections} BEGIN UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog', 'access'); END;
+CREATE TRIGGER callgate_sections_u AFTER UPDATE ON {sections} BEGIN UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog', 'access'); END;
+CREATE TRIGGER callgate_sections_d AFTER DELETE ON {sections} BEGIN UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog', 'access'); END;
+CREATE TRIGGER callgate_settings_i AFTER INSERT ON {settings} BEGIN UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog', 'access'); END;
+CREATE TRIGGER callgate_settings_u AFTER UPDATE ON {settings} BEGIN UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog', 'access'); END;
+CREATE TRIGGER callgate_settings_d AFTER DELETE ON {settings} BEGIN UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog', 'access'); END;

@@ -5,8 +5,9 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
+use crate::connect::{DatabaseOptions, DatabaseUrl};
 use crate::rows::MethodRow;
-use crate::sqlite::SqliteStore;
+use crate::sql_store::SqlStore;
 use crate::store::{Holder, NewToken};
 use crate::token::Token;
 
@@ -35,8 +36,8 @@ struct Place {
 
 async fn place() -> Place {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("registry.db");
-    let (store, _) = SqliteStore::migrate(&path, None).await.unwrap();
+    let url = DatabaseUrl::sqlite(directory.path().join("registry.db"));
+    let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
     Place { _directory: directory, registry: Registry::new(Arc::new(store)) }
 }
 

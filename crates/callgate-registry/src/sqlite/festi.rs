@@ -10,7 +10,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, SqliteConnection};
 
 use super::BUSY_TIMEOUT;
-use super::load::optional_text;
+
 use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, UserRow};
 use crate::store::{Result, StoreError};
 use crate::tables::{TableNameError, checked};
@@ -269,4 +269,10 @@ impl Reading<'_> {
 fn columns_of(row: &SqliteRow) -> Result<Columns> {
     let texts: Result<Vec<_>> = (0..row.len()).map(|index| optional_text(row, index)).collect();
     Ok(Columns(texts?.into_iter()))
+}
+
+/// Bytes that are not text are shown as such, not an error of the whole.
+fn optional_text(row: &SqliteRow, index: usize) -> Result<Option<String>> {
+    let bytes: Option<&[u8]> = row.try_get_unchecked(index)?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
 }

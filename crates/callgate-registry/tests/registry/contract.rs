@@ -1,443 +1,70 @@
-//! What every store does, whatever database is behind it.
+//! What holds in each database.
+//!
+//! A test is a function of a registry, or of a kind of database where it needs more than one or none
+//! yet; the lists below make one of it for each kind.
 
-use std::time::{Duration, SystemTime};
+mod migrations;
+mod operations;
+mod plain_sql;
 
-use callgate::{Caller, Mask, Secret, User};
-use callgate_registry::{
-    Edit as _, Holder, Import, ImportAccess, ImportChange, ImportGrant, ImportRow, Load as _,
-    MethodRow, NewToken, RoleRow, SectionRow, SessionRow, StoreError, Token, TypeRow, UpstreamRow,
-    UserCredentials, UserRow, access,
-};
+pub(crate) use plain_sql::catalog;
 
-use super::registry;
+macro_rules! tests {
+    ($module:ident: registry $($name:ident),* $(,)?) => {$(
+        #[tokio::test]
+        async fn $name() {
+            $module::$name(KIND.registry().await).await;
+        }
+    )*};
+    ($module:ident: kind $($name:ident),* $(,)?) => {$(
+        #[tokio::test]
+        async fn $name() {
+            $module::$name(KIND).await;
+        }
+    )*};
+}
+/// A module of tests for one kind of database.
+macro_rules! contract {
+    ($($module:ident: $kind:expr),* $(,)?) => {$(
+        mod $module {
+            use super::{migrations, operations, plain_sql};
+            use crate::databases::Kind;
 
-fn row(id: &str) -> MethodRow {
-    MethodRow { rpc_method: id.to_owned(), ..MethodRow::default() }
+            const KIND: Kind = $kind;
+
+            tests! { operations: registry
+                a_method_is_added_changed_and_removed_with_its_actions,
+                what_protects_a_method_stays_when_its_key_changes_or_a_namesake_goes,
+                names_that_are_taken_and_things_that_are_missing_are_errors_that_change_nothing,
+                b61_d19_d20_grants_of_users_and_roles_become_access,
+                d22_tokens_are_found_until_they_end_or_are_revoked,
+                d13_every_change_raises_its_revision_and_the_use_of_a_token_raises_none,
+                d14_presets_insert_what_is_absent,
+                names_and_sections_are_written_once,
+                the_first_key_stays_the_first,
+                d34_sessions_are_read_in_the_order_of_their_changes,
+                an_import_writes_all_of_it_or_nothing,
+                a_users_credential_is_theirs_at_one_upstream,
+                an_upstream_is_written_read_and_removed_by_its_name,
+                an_import_of_who_may_do_what_is_for_what_is_not_there,
+            }
+            tests! { plain_sql: kind
+                b63_the_seeds_inserts_work_as_written,
+                b40_settings_are_changed_in_the_database,
+                d13_plain_sql_on_every_table_raises_a_revision,
+            }
+            tests! { migrations: kind
+                migrations_are_applied_once_also_by_four_at_the_same_time,
+                a_registry_knows_the_names_of_its_tables,
+                a_missing_and_a_newer_registry_are_told_apart,
+                a_database_with_tables_of_its_own_is_refused,
+                what_would_be_applied_is_told_and_not_done,
+                the_install_script_makes_a_registry,
+            }
+        }
+    )*};
 }
 
-fn token(id_user: i64, secret: &Token, expires_at: Option<i64>) -> NewToken {
-    NewToken { id_user, name: "t".to_owned(), digest: secret.stored_digest(), expires_at }
-}
-
-#[tokio::test]
-async fn a_method_is_added_changed_and_removed_with_its_actions() {
-    let registry = registry().await;
-    let store = &registry.store;
-    store.add_section("content", "Content", Mask::Execute).await.unwrap();
-    let full = MethodRow {
-        title: Some("Title — ünï".to_owned()),
-        params: Some(r#"["int $id"]"#.to_owned()),
-        exposed: Some("1".to_owned()),
-        upstream: Some("php".to_owned()),
-        ..row("a.b")
-    };
-    store.add_method(&full, &[("content".to_owned(), Mask::Write)]).await.unwrap();
-    let read = store.methods_with_id("a.b").await.unwrap().remove(0);
-    assert_eq!(MethodRow { id: 0, ..read.clone() }, full);
-    let rows = store.catalog_rows().await.unwrap();
-    assert_eq!((rows.actions[0].plugin.as_str(), rows.actions[0].mask.as_str()), ("php", "4"));
-    let changed = MethodRow { title: None, ..read };
-    store.update_method(&changed, Some(&[])).await.unwrap();
-    let rows = store.catalog_rows().await.unwrap();
-    assert_eq!((rows.methods[0].title.as_deref(), rows.actions.len()), (None, 0));
-    store.update_method(&changed, Some(&[("content".to_owned(), Mask::Read)])).await.unwrap();
-    store.remove_method("a.b").await.unwrap();
-    let rows = store.catalog_rows().await.unwrap();
-    assert_eq!((rows.methods.len(), rows.actions.len()), (0, 0), "no action stays for a namesake");
-}
-
-#[tokio::test]
-async fn what_protects_a_method_stays_when_its_key_changes_or_a_namesake_goes() {
-    let registry = registry().await;
-    let store = &registry.store;
-    store.add_section("secret", "Secret", Mask::Execute).await.unwrap();
-    let needs = [("secret".to_owned(), Mask::Execute)];
-    store.add_method(&row("x"), &needs).await.unwrap();
-    let x = store.methods_with_id("x").await.unwrap().remove(0);
-    let moved = MethodRow { upstream: Some("legacy".to_owned()), ..x };
-    store.update_method(&moved, None).await.unwrap();
-    let keys = async || {
-        let rows = store.catalog_rows().await.unwrap();
-        rows.actions.into_iter().map(|action| (action.plugin, action.method)).collect::<Vec<_>>()
-    };
-    assert!(keys().await.contains(&("legacy".to_owned(), "x".to_owned())));
-    // Two ids for one method of the application.
-    let alias = |id: &str| MethodRow {
-        plugin: Some("P".to_owned()),
-        method: Some("wipe".to_owned()),
-        ..row(id)
-    };
-    store.add_method(&alias("alias1"), &needs).await.unwrap();
-    // Adding another id takes nothing away.
-    store.add_method(&alias("alias2"), &[]).await.unwrap();
-    let wipe = ("P".to_owned(), "wipe".to_owned());
-    assert!(keys().await.contains(&wipe));
-    assert_eq!(store.remove_method("alias1").await.unwrap(), 1);
-    assert!(keys().await.contains(&wipe));
-    store.remove_method("alias2").await.unwrap();
-    assert!(!keys().await.contains(&wipe));
-}
-
-#[tokio::test]
-async fn names_that_are_taken_and_things_that_are_missing_are_errors_that_change_nothing() {
-    let registry = registry().await;
-    let store = &registry.store;
-    store.add_method(&row("m"), &[]).await.unwrap();
-    store.add_user("ada", Some("admins")).await.unwrap();
-    store.add_section("s", "S", Mask::Execute).await.unwrap();
-    let before = store.revisions().await.unwrap();
-    let errors = [
-        store.add_method(&row("m"), &[]).await.unwrap_err(),
-        store.add_method(&row("n"), &[("gone".to_owned(), Mask::Read)]).await.unwrap_err(),
-        store.remove_method("n").await.map(|_| ()).unwrap_err(),
-        store.update_method(&row("n"), None).await.unwrap_err(),
-        store.add_user("ada", Some("newrole")).await.map(|_| ()).unwrap_err(),
-        store.add_section("s", "S", Mask::Execute).await.unwrap_err(),
-        store.grant(Holder::User(1), "gone", Mask::Read).await.unwrap_err(),
-        store.revoke_token(7).await.unwrap_err(),
-        store.user("bob").await.map(|_| ()).unwrap_err(),
-        store.role("newrole").await.map(|_| ()).unwrap_err(),
-    ];
-    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    insta::assert_debug_snapshot!(errors);
-    assert_eq!(store.revisions().await.unwrap(), before);
-}
-
-#[tokio::test]
-async fn b61_d19_d20_grants_of_users_and_roles_become_access() {
-    let registry = registry().await;
-    let store = &registry.store;
-    for section in ["content", "system"] {
-        store.add_section(section, section, Mask::Execute).await.unwrap();
-    }
-    let ada = store.add_user("ada", Some("editors")).await.unwrap();
-    store.add_user("bob", Some("editors")).await.unwrap();
-    store.add_user("eve", None).await.unwrap();
-    store.add_user("nobody", Some("Anonymous")).await.unwrap();
-    let editors = store.role("editors").await.unwrap().id;
-    let anonymous = store.role("Anonymous").await.unwrap().id;
-    store.grant(Holder::Role(editors), "content", Mask::Read).await.unwrap();
-    store.grant(Holder::Role(editors), "content", Mask::Write).await.unwrap();
-    store.grant(Holder::User(ada), "content", Mask::None).await.unwrap();
-    store.grant(Holder::User(ada), "system", Mask::Execute).await.unwrap();
-    store.grant(Holder::Role(anonymous), "content", Mask::Read).await.unwrap();
-    let access = access(&store.access_rows().await.unwrap());
-    let mask = |caller: &Caller, section: &str| caller.grants.mask(&section.into());
-    let named = |name| access.caller_named(name).unwrap();
-    assert_eq!(mask(named("bob"), "content"), Mask::Write, "the later grant replaces the first");
-    assert_eq!(mask(named("ada"), "content"), Mask::None, "a user's 0 denies");
-    assert_eq!(mask(named("ada"), "system"), Mask::Execute);
-    assert_eq!(mask(named("eve"), "content"), Mask::None);
-    assert_eq!(mask(access.anonymous(), "content"), Mask::Read);
-    assert_eq!(named("ada").user.as_ref().unwrap().role.as_deref(), Some("editors"));
-}
-
-#[tokio::test]
-async fn d22_tokens_are_found_until_they_end_or_are_revoked() {
-    let registry = registry().await;
-    let store = &registry.store;
-    let ada = store.add_user("ada", None).await.unwrap();
-    let (good, ended) = (Token::generate().unwrap(), Token::generate().unwrap());
-    let id = store.add_token(&token(ada, &good, None)).await.unwrap();
-    store.add_token(&token(ada, &ended, Some(1_000))).await.unwrap();
-    let now = SystemTime::now();
-    let rows = store.access_rows().await.unwrap();
-    let found = access(&rows);
-    assert_eq!(found.caller_of(good.expose(), now).unwrap().1.name(), "ada");
-    assert!(found.caller_of(ended.expose(), now).is_none());
-    assert!(
-        found
-            .caller_of(ended.expose(), SystemTime::UNIX_EPOCH + Duration::from_secs(999))
-            .is_some()
-    );
-    // Nothing of the secret is in the database.
-    let stored = format!("{:?}", store.tokens().await.unwrap());
-    assert!(!stored.contains(good.expose()) && !stored.contains(&good.expose()[3..]));
-    store.revoke_token(id).await.unwrap();
-    let found = access(&store.access_rows().await.unwrap());
-    assert!(found.caller_of(good.expose(), now).is_none());
-    assert_eq!(store.revoke_tokens_named("t").await.unwrap(), 1);
-}
-
-#[tokio::test]
-async fn d13_every_change_raises_its_revision_and_the_use_of_a_token_raises_none() {
-    let registry = registry().await;
-    let store = &registry.store;
-    let mut last = store.revisions().await.unwrap();
-    let mut raised = async |what: &str| {
-        let now = store.revisions().await.unwrap();
-        let changed = (now.catalog != last.catalog, now.access != last.access);
-        last = now;
-        (what.to_owned(), changed)
-    };
-    let (catalog, access, both, none) =
-        ((true, false), (false, true), (true, true), (false, false));
-    store.add_section("s", "S", Mask::Execute).await.unwrap();
-    assert_eq!(raised("section").await.1, both);
-    store.add_method(&row("m"), &[("s".to_owned(), Mask::Read)]).await.unwrap();
-    assert_eq!(raised("method").await.1, catalog);
-    let ada = store.add_user("ada", Some("role")).await.unwrap();
-    assert_eq!(raised("user").await.1, access);
-    store.grant(Holder::User(ada), "s", Mask::Read).await.unwrap();
-    assert_eq!(raised("grant").await.1, access);
-    let role = store.role("role").await.unwrap().id;
-    store.grant(Holder::Role(role), "s", Mask::Read).await.unwrap();
-    assert_eq!(raised("role grant").await.1, access);
-    let id = store.add_token(&token(ada, &Token::generate().unwrap(), None)).await.unwrap();
-    assert_eq!(raised("token").await.1, access);
-    store.touch_tokens(&[(id, 123)]).await.unwrap();
-    assert_eq!(raised("use").await.1, none);
-    assert_eq!(store.tokens().await.unwrap()[0].last_used_at, Some(123));
-    store.touch_tokens(&[(id, 100)]).await.unwrap();
-    assert_eq!(store.tokens().await.unwrap()[0].last_used_at, Some(123), "never backwards");
-    store.set_setting("mcp_server_name", "x").await.unwrap();
-    assert_eq!(raised("setting").await.1, both);
-    store.set_meta("a", "b").await.unwrap();
-    assert_eq!(raised("meta").await.1, none);
-    store.revoke_token(id).await.unwrap();
-    assert_eq!(raised("revoke").await.1, access);
-    store.set_credential(ada, "shop", &Secret::new("x").unwrap()).await.unwrap();
-    assert_eq!(raised("credential").await.1, access);
-    store.remove_credential(ada, "shop").await.unwrap();
-    assert_eq!(raised("no credential").await.1, access);
-    let shop = UpstreamRow { name: "shop".to_owned(), config: "{}".to_owned() };
-    store.set_upstream(&shop).await.unwrap();
-    assert_eq!(raised("upstream").await.1, catalog);
-    store.remove_upstream("shop", false).await.unwrap();
-    assert_eq!(raised("no upstream").await.1, catalog);
-    store.remove_method("m").await.unwrap();
-    assert_eq!(raised("remove").await.1, catalog);
-}
-
-#[tokio::test]
-async fn d14_presets_insert_what_is_absent() {
-    let registry = registry().await;
-    let store = &registry.store;
-    store.set_setting("mcp_server_name", "mine").await.unwrap();
-    let preset = [("mcp_server_name", "festi-mcp"), ("mcp_server_version", "1.0.0")];
-    store.insert_absent_settings(&preset).await.unwrap();
-    store.set_setting("mcp_server_version", "2").await.unwrap();
-    let settings: Vec<(String, String)> =
-        store.settings().await.unwrap().into_iter().map(|row| (row.name, row.value)).collect();
-    let text = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-    assert_eq!(settings, [text("mcp_server_name", "mine"), text("mcp_server_version", "2")]);
-}
-
-#[tokio::test]
-async fn names_and_sections_are_written_once() {
-    let registry = registry().await;
-    let store = &registry.store;
-    store.add_method(&row("a.b"), &[]).await.unwrap();
-    let id = store.methods_with_id("a.b").await.unwrap()[0].id;
-    store.remember_tool_names(&[(id, "a_b".to_owned())]).await.unwrap();
-    let name = store.methods_with_id("a.b").await.unwrap().remove(0).tool_name;
-    assert_eq!(name.as_deref(), Some("a_b"));
-    store.remember_tool_names(&[(id, "other".to_owned())]).await.unwrap();
-    let name = store.methods_with_id("a.b").await.unwrap().remove(0).tool_name;
-    assert_eq!(name.as_deref(), Some("a_b"), "what is there stays");
-    store.add_section("s", "Mine", Mask::Read).await.unwrap();
-    store.ensure_sections(&["s".to_owned(), "t".to_owned()]).await.unwrap();
-    let sections = store.sections().await.unwrap();
-    assert_eq!((sections.len(), sections[0].caption.as_str()), (2, "Mine"));
-}
-
-#[tokio::test]
-async fn a_store_error_has_a_cause_and_a_message_of_its_own() {
-    let error = StoreError::Missing("x".to_owned());
-    assert_eq!(error.to_string(), "there is no registry at `x`");
-}
-
-#[tokio::test]
-async fn the_first_key_stays_the_first() {
-    let registry = registry().await;
-    let store = &registry.store;
-    assert!(store.keys("session").await.unwrap().is_empty());
-    for (purpose, secret) in [("session", "aa"), ("session", "bb"), ("other", "cc")] {
-        store.add_first_key(purpose, secret).await.unwrap();
-    }
-    let keys = store.keys("session").await.unwrap();
-    assert_eq!(keys.iter().map(|key| key.secret.as_str()).collect::<Vec<_>>(), ["aa"]);
-}
-
-#[tokio::test]
-async fn d34_sessions_are_read_in_the_order_of_their_changes() {
-    let registry = registry().await;
-    let store = &registry.store;
-    let row = |nonce: &str, ended, ends_at| SessionRow {
-        nonce: nonce.to_owned(),
-        number: 0,
-        ended,
-        log_level: Some("error".to_owned()),
-        subscriptions: Some(r#"["a:b"]"#.to_owned()),
-        ends_at,
-    };
-    let before = store.revisions().await.unwrap();
-    for change in [row("a", false, 10), row("b", true, 20), row("a", true, 10), row("a", false, 10)]
-    {
-        store.keep_session(&change).await.unwrap();
-    }
-    assert_eq!(store.revisions().await.unwrap(), before, "no reload");
-    let rows = store.sessions_after(0).await.unwrap();
-    let seen: Vec<(&str, bool)> = rows.iter().map(|row| (row.nonce.as_str(), row.ended)).collect();
-    assert_eq!(seen, [("b", true), ("a", true)], "what has ended stays so");
-    let (older, newer) = rows.split_first().unwrap();
-    assert_eq!(store.sessions_after(older.number).await.unwrap(), newer);
-    store.forget_sessions(10, 10).await.unwrap();
-    assert_eq!(store.sessions_after(0).await.unwrap(), std::slice::from_ref(older), "a is over");
-    store.keep_session(&row("c", true, 20)).await.unwrap();
-    store.forget_sessions(10, 1).await.unwrap();
-    let left = store.sessions_after(0).await.unwrap();
-    assert_eq!(left.iter().map(|row| row.nonce.as_str()).collect::<Vec<_>>(), ["c"], "the newest");
-    assert!(left.iter().all(|row| newer.iter().all(|old| row.number > old.number)), "new numbers");
-}
-
-fn note(id: &str, written: &str) -> ImportRow {
-    ImportRow {
-        upstream: "default".to_owned(),
-        rpc_method: id.to_owned(),
-        source: "test".to_owned(),
-        written: written.to_owned(),
-    }
-}
-
-#[tokio::test]
-async fn an_import_writes_all_of_it_or_nothing() {
-    let registry = registry().await;
-    let store = &registry.store;
-    let revision = async || store.revisions().await.unwrap().catalog;
-    let needs = vec![("new".to_owned(), Mask::Read)];
-    let write = |row: MethodRow, needs: Option<Vec<(String, Mask)>>, written: &str| {
-        let note = note(&row.rpc_method, written);
-        ImportChange::Write { row: Box::new(row), needs, note }
-    };
-    let class = TypeRow { name: "User".to_owned(), fields: None, schema: Some("{}".to_owned()) };
-    let import = Import {
-        revision: revision().await,
-        sections: vec!["new".to_owned()],
-        types: vec![class.clone()],
-        changes: vec![write(row("a"), Some(needs.clone()), "1"), write(row("b"), Some(needs), "1")],
-        ..Import::default()
-    };
-    store.import(&import).await.unwrap();
-    let rows = store.catalog_rows().await.unwrap();
-    assert_eq!((rows.methods.len(), rows.actions.len(), rows.sections.len()), (2, 2, 1));
-    assert_eq!(rows.types, [class]);
-    assert_eq!(store.imports().await.unwrap(), [note("a", "1"), note("b", "1")]);
-    // Made from what is no longer so.
-    assert!(matches!(store.import(&import).await, Err(StoreError::Moved)));
-    let [a, b] = <[MethodRow; 2]>::try_from(rows.methods).unwrap();
-    let titled = MethodRow { title: Some("B".to_owned()), ..b.clone() };
-    let no_such_section = Some(vec![("nowhere".to_owned(), Mask::Read)]);
-    let broken = Import {
-        revision: revision().await,
-        changes: vec![
-            ImportChange::Remove(Box::new(a.clone())),
-            write(titled.clone(), no_such_section, "2"),
-        ],
-        ..Import::default()
-    };
-    assert!(matches!(store.import(&broken).await, Err(StoreError::NotFound { .. })));
-    assert_eq!(store.catalog_rows().await.unwrap().methods, [a.clone(), b]);
-    let whole = Import {
-        changes: vec![
-            ImportChange::Remove(Box::new(a)),
-            write(titled.clone(), None, "2"),
-            ImportChange::Note(note("c", "3")),
-        ],
-        ..broken
-    };
-    store.import(&whole).await.unwrap();
-    let rows = store.catalog_rows().await.unwrap();
-    assert_eq!((rows.methods, rows.actions.len()), (vec![titled], 1));
-    assert_eq!(store.imports().await.unwrap(), [note("b", "2"), note("c", "3")]);
-}
-
-#[tokio::test]
-async fn a_users_credential_is_theirs_at_one_upstream() {
-    let registry = registry().await;
-    let store = &registry.store;
-    let ada = store.add_user("ada", None).await.unwrap();
-    let bob = store.add_user("bob", None).await.unwrap();
-    let secret = |text| Secret::new(text).unwrap();
-    store.set_credential(ada, "shop", &secret("old")).await.unwrap();
-    store.set_credential(ada, "shop", &secret("of ada")).await.unwrap();
-    store.set_credential(bob, "shop", &secret("of bob")).await.unwrap();
-    store.set_credential(bob, "node", &secret("elsewhere")).await.unwrap();
-    let known = UserCredentials::default();
-    known.set(&store.access_rows().await.unwrap().credentials);
-    let shop = known.for_upstream("shop");
-    let of = async |id: i64| {
-        let user = User { id, name: "x".to_owned(), role: None };
-        let caller = Caller::user(user, callgate::Grants::default());
-        shop.of(&caller).await.unwrap().map(|secret| secret.expose().to_owned())
-    };
-    assert_eq!(of(ada).await.as_deref(), Some("of ada"));
-    assert_eq!(of(bob).await.as_deref(), Some("of bob"));
-    assert_eq!(of(99).await, None);
-    assert!(shop.of(&Caller::anonymous()).await.unwrap().is_none());
-    let rows = store.credentials().await.unwrap();
-    assert!(!format!("{rows:?}{known:?}").contains("of ada"));
-    let listed: Vec<_> =
-        rows.iter().map(|row| (row.upstream.as_str(), row.login.as_deref())).collect();
-    assert_eq!(listed, [("node", Some("bob")), ("shop", Some("ada")), ("shop", Some("bob"))]);
-    assert!(store.remove_credential(bob, "shop").await.unwrap());
-    assert!(!store.remove_credential(bob, "shop").await.unwrap());
-    known.set(&store.access_rows().await.unwrap().credentials);
-    assert_eq!(of(bob).await, None);
-}
-
-#[tokio::test]
-async fn an_upstream_is_written_read_and_removed_by_its_name() {
-    let registry = registry().await;
-    let store = &registry.store;
-    let row =
-        |name: &str, config: &str| UpstreamRow { name: name.to_owned(), config: config.to_owned() };
-    let shop = row("shop", r#"{"url":"http://localhost/s3cret"}"#);
-    for row in [&row("shop", "{}"), &shop, &row("node", "not JSON")] {
-        store.set_upstream(row).await.unwrap();
-    }
-    let all = [row("node", "not JSON"), shop];
-    assert_eq!(store.upstreams().await.unwrap(), all);
-    assert_eq!(store.catalog_rows().await.unwrap().upstreams, all);
-    assert!(!format!("{all:?}").contains("s3cret"));
-    for (user, upstream) in [(1, "node"), (2, "node"), (1, "shop")] {
-        store.set_credential(user, upstream, &Secret::new("x").unwrap()).await.unwrap();
-    }
-    assert_eq!(store.remove_upstream("node", false).await.unwrap(), 2);
-    let error = store.remove_upstream("node", false).await.unwrap_err();
-    assert_eq!(error.to_string(), "there is no upstream `node`");
-    assert_eq!(store.upstreams().await.unwrap().len(), 1);
-    assert_eq!(store.remove_upstream("shop", true).await.unwrap(), 0);
-    let left = store.credentials().await.unwrap();
-    assert_eq!((left.len(), left[0].upstream.as_str()), (1, "shop"));
-}
-
-#[tokio::test]
-async fn an_import_of_who_may_do_what_is_for_what_is_not_there() {
-    let registry = registry().await;
-    let store = &registry.store;
-    let section = |caption: &str| SectionRow {
-        id: 0,
-        caption: caption.to_owned(),
-        ident: "users".to_owned(),
-        mask: "4".to_owned(),
-    };
-    let grant = |holder| ImportGrant { holder, section: "users".to_owned(), value: 4 };
-    let access = ImportAccess {
-        revision: Some(store.revisions().await.unwrap().access),
-        sections: vec![section("Users"), section("Twice")],
-        roles: vec![RoleRow { id: 7, caption: "clerk".to_owned() }],
-        users: vec![UserRow { id: 9, login: "ada".to_owned(), id_type: Some(7), role: None }],
-        grants: vec![grant(Holder::Role(7)), grant(Holder::User(9))],
-    };
-    let revision = store.revisions().await.unwrap().catalog;
-    let import = Import { revision, access, ..Import::default() };
-    store.import(&import).await.unwrap();
-    let rows = store.access_rows().await.unwrap();
-    assert_eq!((rows.sections.len(), rows.sections[0].caption.as_str()), (1, "Users"));
-    assert_eq!((rows.users[0].id, rows.users[0].role.as_deref()), (9, Some("clerk")));
-    assert_eq!((rows.role_grants.len(), rows.user_grants[0].value.as_str()), (1, "4"));
-    // Somebody granted something since it was made.
-    let moved = Import { revision: store.revisions().await.unwrap().catalog, ..import };
-    assert!(matches!(store.import(&moved).await, Err(StoreError::Moved)));
+contract! {
+    on_sqlite: Kind::Sqlite,
 }

@@ -1,0 +1,311 @@
+//! What writes. Each operation is one transaction.
+
+use async_trait::async_trait;
+use callgate::{Mask, Secret};
+
+use super::{MAX_LISTED, SqlStore, Work};
+use crate::dialect::{Put, Upsert};
+use crate::rows::{MethodRow, SessionRow, UpstreamRow};
+use crate::sql::{Purpose, Value};
+use crate::store::{Edit, Holder, Import, NewToken, Result, StoreError};
+
+#[async_trait]
+impl Edit for SqlStore {
+    async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        let look = "SELECT 1 FROM {rpc_methods} WHERE rpc_method = ?";
+        if work.row(look, &[(&row.rpc_method).into()]).await?.is_some() {
+            return Err(StoreError::Exists { what: "method", name: row.rpc_method.clone() });
+        }
+        work.insert_method(row, needs).await?;
+        work.commit().await
+    }
+
+    async fn update_method(&self, row: &MethodRow, needs: Option<&[(String, Mask)]>) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        work.rewrite_method(row, needs).await?;
+        work.commit().await
+    }
+
+    async fn remove_method(&self, id: &str) -> Result<u64> {
+        let mut work = self.begin(Purpose::Write).await?;
+        let gone = work.remove_methods(|row| row.rpc_method == id).await?;
+        if gone == 0 {
+            return Err(StoreError::NotFound { what: "method", name: id.to_owned() });
+        }
+        work.run("DELETE FROM callgate_imports WHERE rpc_method = ?", &[id.into()]).await?;
+        work.commit().await?;
+        Ok(gone)
+    }
+
+    async fn import(&self, import: &Import) -> Result<()> {
+        self.write_import(import).await
+    }
+
+    async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<()> {
+        // In parts, so that other writers need not wait for all of them.
+        for part in names.chunks(MAX_LISTED) {
+            let mut work = self.begin(Purpose::Write).await?;
+            work.name_tools(part).await?;
+            work.commit().await?;
+        }
+        Ok(())
+    }
+
+    async fn add_user(&self, login: &str, role: Option<&str>) -> Result<i64> {
+        let mut work = self.begin(Purpose::Write).await?;
+        let id = work.add_user(login, role).await?;
+        work.commit().await?;
+        Ok(id)
+    }
+
+    async fn add_section(&self, ident: &str, caption: &str, mask: Mask) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        work.add_section(ident, caption, mask.value().into()).await?;
+        work.commit().await
+    }
+
+    async fn ensure_sections(&self, idents: &[String]) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        for ident in idents {
+            work.ensure_section(ident, ident, 6.into()).await?;
+        }
+        work.commit().await
+    }
+
+    async fn grant(&self, holder: Holder, section: &str, mask: Mask) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        work.grant(holder, section, mask).await?;
+        work.commit().await
+    }
+
+    async fn add_token(&self, token: &NewToken) -> Result<i64> {
+        let template = "INSERT INTO callgate_tokens (id_user, name, digest, created_at, expires_at)
+                        VALUES (?, ?, ?, {now}, {at})";
+        let values = [
+            token.id_user.into(),
+            (&token.name).into(),
+            (&token.digest).into(),
+            Value::time(token.expires_at),
+        ];
+        let mut work = self.begin(Purpose::Write).await?;
+        work.run(template, &values).await?;
+        let id = work.id("SELECT id FROM callgate_tokens WHERE digest = ?", &token.digest).await?;
+        work.commit().await?;
+        Ok(id)
+    }
+
+    async fn revoke_token(&self, id: i64) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        let look = "SELECT 1 FROM callgate_tokens WHERE id = ?";
+        if work.row(look, &[id.into()]).await?.is_none() {
+            return Err(StoreError::NotFound { what: "token", name: id.to_string() });
+        }
+        work.run("DELETE FROM callgate_tokens WHERE id = ?", &[id.into()]).await?;
+        work.commit().await
+    }
+
+    async fn revoke_tokens_named(&self, name: &str) -> Result<u64> {
+        self.delete_counted("callgate_tokens WHERE name = ?", &[name.into()]).await
+    }
+
+    async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
+        let template = "UPDATE callgate_tokens SET last_used_at = {at}
+                        WHERE id = ? AND (last_used_at IS NULL OR last_used_at < {at})";
+        // In order: two that lock the same rows must not do so from both ends.
+        let mut uses = uses.to_vec();
+        uses.sort_unstable();
+        for part in uses.chunks(MAX_LISTED) {
+            let mut work = self.begin(Purpose::Note).await?;
+            for (id, at) in part {
+                let at = Value::time(*at);
+                work.run(template, &[at, (*id).into(), at]).await?;
+            }
+            work.commit().await?;
+        }
+        Ok(())
+    }
+
+    async fn set_credential(&self, id_user: i64, upstream: &str, secret: &Secret) -> Result<()> {
+        self.put(&Upsert {
+            table: "callgate_credentials",
+            keys: &[("id_user", id_user.into()), ("upstream", upstream.into())],
+            columns: &[("secret", secret.expose().into()), ("set_at", Put::Now)],
+            once: &[],
+        })
+        .await
+    }
+
+    async fn remove_credential(&self, id_user: i64, upstream: &str) -> Result<bool> {
+        let rows = "callgate_credentials WHERE id_user = ? AND upstream = ?";
+        Ok(self.delete_counted(rows, &[id_user.into(), upstream.into()]).await? > 0)
+    }
+
+    async fn set_upstream(&self, row: &UpstreamRow) -> Result<()> {
+        self.put(&Upsert {
+            table: "callgate_upstreams",
+            keys: &[("name", (&row.name).into())],
+            columns: &[("config", Value::Json(Some(&row.config)).into())],
+            once: &[],
+        })
+        .await
+    }
+
+    async fn remove_upstream(&self, name: &str, keep_credentials: bool) -> Result<u64> {
+        let mut work = self.begin(Purpose::Write).await?;
+        if work.delete_counted("callgate_upstreams WHERE name = ?", &[name.into()]).await? == 0 {
+            return Err(StoreError::NotFound { what: "upstream", name: name.to_owned() });
+        }
+        let mut credentials = 0;
+        if !keep_credentials {
+            let rows = "callgate_credentials WHERE upstream = ?";
+            credentials = work.delete_counted(rows, &[name.into()]).await?;
+        }
+        work.commit().await?;
+        Ok(credentials)
+    }
+
+    async fn set_setting(&self, name: &str, value: &str) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        work.set_setting(name, value).await?;
+        work.commit().await
+    }
+
+    async fn insert_absent_settings(&self, settings: &[(&str, &str)]) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        for (name, value) in settings {
+            let look = "SELECT 1 FROM {settings} WHERE name = ?";
+            if work.row(look, &[(*name).into()]).await?.is_none() {
+                work.set_setting(name, value).await?;
+            }
+        }
+        work.commit().await
+    }
+
+    async fn add_first_key(&self, purpose: &str, secret: &str) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        let look = "SELECT 1 FROM callgate_keys WHERE purpose = ?";
+        if work.row(look, &[purpose.into()]).await?.is_none() {
+            work.add_key(purpose, secret, 0).await?;
+        }
+        work.commit().await
+    }
+
+    async fn add_key(&self, purpose: &str, secret: &str, active_from: i64) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        work.add_key(purpose, secret, active_from).await?;
+        work.commit().await
+    }
+
+    async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()> {
+        let template = "DELETE FROM callgate_keys WHERE purpose = ? AND id < ?";
+        self.rows(template, &[purpose.into(), id.into()]).await.map(drop)
+    }
+
+    async fn post_message(&self, session: &str, message: &str) -> Result<()> {
+        let mut work = self.begin(Purpose::Note).await?;
+        let number = work.next_number("messages").await?;
+        let template = "INSERT INTO callgate_messages (number, session, message, posted_at)
+                        VALUES (?, ?, ?, {now})";
+        work.run(template, &[number.into(), session.into(), message.into()]).await?;
+        work.commit().await
+    }
+
+    async fn forget_messages(&self, before: i64) -> Result<()> {
+        let template = "DELETE FROM callgate_messages WHERE posted_at < {at}";
+        self.rows(template, &[Value::time(before)]).await.map(drop)
+    }
+
+    async fn keep_session(&self, row: &SessionRow) -> Result<()> {
+        let mut work = self.begin(Purpose::Note).await?;
+        work.keep_session(row).await?;
+        work.commit().await
+    }
+
+    async fn forget_sessions(&self, now: i64, most: i64) -> Result<()> {
+        let template = "DELETE FROM callgate_sessions WHERE ends_at <= {at}";
+        self.rows(template, &[Value::time(now)]).await?;
+        let one = self.dialect().limit(1, most.max(0));
+        let look = format!("SELECT number FROM callgate_sessions ORDER BY number DESC {one}");
+        let Some(mut row) = self.rows(&look, &[]).await?.into_iter().next() else { return Ok(()) };
+        let template = "DELETE FROM callgate_sessions WHERE number <= ?";
+        self.rows(template, &[row.int()?.into()]).await.map(drop)
+    }
+
+    async fn set_meta(&self, name: &str, value: &str) -> Result<()> {
+        self.put(&Upsert {
+            table: "callgate_meta",
+            keys: &[("name", name.into())],
+            columns: &[("value", value.into())],
+            once: &[],
+        })
+        .await
+    }
+}
+
+impl SqlStore {
+    /// Writes a row whether it is there or not.
+    async fn put(&self, row: &Upsert<'_>) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        work.upsert(row).await?;
+        work.commit().await
+    }
+
+    async fn delete_counted(&self, rows: &str, values: &[Value<'_>]) -> Result<u64> {
+        let mut work = self.begin(Purpose::Write).await?;
+        let gone = work.delete_counted(rows, values).await?;
+        work.commit().await?;
+        Ok(gone)
+    }
+}
+
+impl Work<'_> {
+    /// Removes rows, and comes back with how many there were; they are given as a table and a condition.
+    /// Counted first, since not each database says how many it removed.
+    async fn delete_counted(&mut self, rows: &str, values: &[Value<'_>]) -> Result<u64> {
+        let count = format!("SELECT {{count}} FROM {rows}");
+        let number = self.row(&count, values).await?.map_or(Ok(0), |mut row| row.int())?;
+        if number > 0 {
+            self.run(&format!("DELETE FROM {rows}"), values).await?;
+        }
+        Ok(u64::try_from(number).unwrap_or_default())
+    }
+
+    async fn set_setting(&mut self, name: &str, value: &str) -> Result<()> {
+        self.upsert(&Upsert {
+            table: "{settings}",
+            keys: &[("name", name.into())],
+            columns: &[("value", value.into())],
+            once: &[("caption", name.into())],
+        })
+        .await
+    }
+
+    async fn add_key(&mut self, purpose: &str, secret: &str, active_from: i64) -> Result<()> {
+        let template = "INSERT INTO callgate_keys (purpose, secret, created_at, active_from)
+                        VALUES (?, ?, {now}, {at})";
+        let values = [purpose.into(), secret.into(), Value::time(active_from)];
+        self.run(template, &values).await
+    }
+
+    /// What has ended stays so.
+    async fn keep_session(&mut self, row: &SessionRow) -> Result<()> {
+        // First of all, so that others who write sessions wait.
+        let number = self.next_number("sessions").await?;
+        let look = "SELECT {int ended} FROM callgate_sessions WHERE nonce = ?";
+        let old = self.row(look, &[(&row.nonce).into()]).await?;
+        let has_ended = old.map_or(Ok(false), |mut old| old.flag())?;
+        self.upsert(&Upsert {
+            table: "callgate_sessions",
+            keys: &[("nonce", (&row.nonce).into())],
+            columns: &[
+                ("number", number.into()),
+                ("ended", (row.ended || has_ended).into()),
+                ("log_level", (&row.log_level).into()),
+                ("subscriptions", Value::Json(row.subscriptions.as_deref()).into()),
+            ],
+            once: &[("ends_at", Value::time(row.ends_at).into())],
+        })
+        .await
+    }
+}

@@ -1,0 +1,73 @@
+//! A transaction of the store, and what several operations do in one.
+
+use super::SqlStore;
+use crate::dialect::Upsert;
+use crate::sql::{Dialect, Row, Transaction, Value};
+use crate::store::{Result, StoreError};
+
+/// A transaction. Dropped, it is rolled back.
+pub(super) struct Work<'s> {
+    pub(super) store: &'s SqlStore,
+    transaction: Box<dyn Transaction>,
+}
+
+impl<'s> Work<'s> {
+    pub(super) fn new(store: &'s SqlStore, transaction: Box<dyn Transaction>) -> Self {
+        Self { store, transaction }
+    }
+
+    pub(super) fn dialect(&self) -> Dialect {
+        self.store.dialect()
+    }
+
+    pub(super) async fn rows(&mut self, template: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        self.transaction.rows(&self.store.sql(template), values).await
+    }
+
+    /// The first row.
+    pub(super) async fn row(
+        &mut self,
+        template: &str,
+        values: &[Value<'_>],
+    ) -> Result<Option<Row>> {
+        Ok(self.rows(template, values).await?.into_iter().next())
+    }
+
+    pub(super) async fn run(&mut self, template: &str, values: &[Value<'_>]) -> Result<()> {
+        self.rows(template, values).await.map(drop)
+    }
+
+    pub(super) async fn upsert(&mut self, row: &Upsert<'_>) -> Result<()> {
+        if let Some(both) = row.in_one(self.dialect()) {
+            return self.run(&both, &row.insert_values()).await;
+        }
+        let keys: Vec<Value<'_>> = row.keys.iter().map(|(_, value)| *value).collect();
+        if self.row(&row.look(), &keys).await?.is_some() {
+            self.run(&row.update(), &row.update_values()).await
+        } else {
+            self.run(&row.insert(), &row.insert_values()).await
+        }
+    }
+
+    /// Raises one of the counters that operations raise, and comes back with it. Others who would too
+    /// wait.
+    pub(super) async fn next_number(&mut self, counter: &str) -> Result<i64> {
+        let raise = "UPDATE callgate_revisions SET value = value + 1 WHERE name = ?";
+        self.run(raise, &[counter.into()]).await?;
+        self.revision(counter).await
+    }
+
+    pub(super) async fn revision(&mut self, counter: &str) -> Result<i64> {
+        let sql = "SELECT value FROM callgate_revisions WHERE name = ?";
+        self.row(sql, &[counter.into()]).await?.map_or(Ok(0), |mut row| row.int())
+    }
+
+    pub(super) async fn commit(self) -> Result<()> {
+        self.transaction.commit().await
+    }
+}
+
+/// What is taken has a name.
+pub(super) fn taken(error: StoreError, what: &'static str, name: &str) -> StoreError {
+    if error.is_taken() { StoreError::Exists { what, name: name.to_owned() } } else { error }
+}

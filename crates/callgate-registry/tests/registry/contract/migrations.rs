@@ -1,0 +1,86 @@
+//! How a registry is made and brought up to date.
+
+use std::sync::Arc;
+
+use callgate::Mask;
+use callgate_registry::{
+    DatabaseOptions, Edit as _, Load as _, SqlStore, StoreError, TableNames, install_script,
+};
+
+use crate::databases::Kind;
+
+pub(crate) async fn migrations_are_applied_once_also_by_four_at_the_same_time(kind: Kind) {
+    let place = Arc::new(kind.place().await);
+    let due = SqlStore::pending(&place.url, &DatabaseOptions::default(), None).await.unwrap();
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let place = Arc::clone(&place);
+            tokio::spawn(async move { place.migrate(None).await.map(|done| done.1) })
+        })
+        .collect();
+    let mut applied = Vec::new();
+    for task in tasks {
+        applied.extend(task.await.unwrap().unwrap());
+    }
+    assert!(!applied.is_empty());
+    assert_eq!(applied, due.iter().map(|one| one.name).collect::<Vec<_>>());
+}
+
+pub(crate) async fn a_registry_knows_the_names_of_its_tables(kind: Kind) {
+    let festi = TableNames::with_prefix("festi_").unwrap();
+    let registry = kind.registry_with(Some(festi)).await;
+    let store = registry.place.open(None).await.unwrap();
+    store.add_section("s", "S", Mask::Read).await.unwrap();
+    registry.place.sql("DELETE FROM festi_sections").await;
+    assert!(registry.store.sections().await.unwrap().is_empty());
+    let other = TableNames::default();
+    let error = registry.place.open(Some(&other)).await.unwrap_err();
+    assert!(matches!(error, StoreError::OtherTables));
+    assert!(matches!(registry.place.migrate(Some(&other)).await, Err(StoreError::OtherTables)));
+}
+
+pub(crate) async fn a_missing_and_a_newer_registry_are_told_apart(kind: Kind) {
+    let place = kind.place().await;
+    assert!(matches!(place.open(None).await, Err(StoreError::Missing(_))));
+    let registry = kind.registry().await;
+    let (place, now) = (&registry.place, registry.place.now());
+    place.sql(&format!("INSERT INTO callgate_migrations VALUES (99, 'future', {now})")).await;
+    let error = place.open(None).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("the registry has version 99, this program knows up to "), "{text}");
+    assert!(matches!(place.migrate(None).await, Err(StoreError::Newer { .. })));
+}
+
+pub(crate) async fn a_database_with_tables_of_its_own_is_refused(kind: Kind) {
+    let place = kind.place().await;
+    place.sql("CREATE TABLE users (name VARCHAR(10))").await;
+    let error = place.migrate(None).await.unwrap_err();
+    assert_eq!(error.to_string(), "the database has a table `users` of its own");
+    // Nothing of ours was made.
+    place.sql("CREATE TABLE callgate_meta (name VARCHAR(10))").await;
+    let names = TableNames::default().users("our_users").unwrap();
+    let tables = place.migrate(Some(&names)).await;
+    assert!(tables.is_err(), "callgate_meta is not ours either");
+}
+
+pub(crate) async fn what_would_be_applied_is_told_and_not_done(kind: Kind) {
+    let place = kind.place().await;
+    let names = TableNames::with_prefix("festi_").unwrap();
+    let options = DatabaseOptions::default();
+    let due = SqlStore::pending(&place.url, &options, Some(&names)).await.unwrap();
+    assert!(due[0].sql.contains("festi_sections_user_permission"));
+    assert!(!due[0].sql.contains("{sections"));
+    assert!(matches!(place.open(None).await, Err(StoreError::Missing(_))));
+    place.migrate(Some(&names)).await.unwrap();
+    assert_eq!(SqlStore::pending(&place.url, &options, None).await.unwrap(), []);
+}
+
+pub(crate) async fn the_install_script_makes_a_registry(kind: Kind) {
+    let place = kind.place().await;
+    let names = TableNames::with_prefix("festi_").unwrap();
+    place.sql(&install_script(place.url.dialect(), &names)).await;
+    let (store, applied) = place.migrate(None).await.unwrap();
+    assert_eq!(applied, Vec::<&str>::new());
+    store.add_section("s", "S", Mask::Read).await.unwrap();
+    assert_eq!(place.open(Some(&names)).await.unwrap().sections().await.unwrap().len(), 1);
+}

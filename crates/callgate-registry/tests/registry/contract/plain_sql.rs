@@ -1,0 +1,174 @@
+//! What other programs write with plain SQL.
+
+use callgate::{Grants, LOCAL, Mask, Prefix};
+use callgate_registry::{
+    Assembly, CatalogRows, Edit as _, Exposure, Import, ImportAccess, Load as _, RoleRow,
+    TableNames, UserRow, access, assemble,
+};
+
+use crate::databases::{Kind, Registry};
+
+/// The four INSERTs of the seed, and one into `rpc_methods` as Festi's migrations write them.
+const FESTI: &str = r#"
+INSERT INTO festi_sections (caption, ident, mask)
+VALUES ('User Management', 'user_management', '6');
+
+INSERT INTO festi_section_actions (id_section, plugin, method, mask, comment)
+VALUES (
+    (SELECT id FROM festi_sections WHERE ident = 'user_management'),
+    'MyPlugin',
+    'deleteUser',
+    '6',  -- Execute permission required
+    'Delete user action'
+);
+
+-- For a specific user type
+INSERT INTO festi_sections_user_types_permission (id_section, id_user_type, value)
+VALUES (
+    (SELECT id FROM festi_sections WHERE ident = 'user_management'),
+    1,  -- Admin user type
+    6   -- Execute permission
+);
+
+-- For a specific user (overrides user type permissions)
+INSERT INTO festi_sections_user_permission (id_section, id_user, value)
+VALUES (
+    (SELECT id FROM festi_sections WHERE ident = 'user_management'),
+    123,  -- User ID
+    6     -- Execute permission
+);
+
+INSERT INTO rpc_methods
+    (plugin, method, rpc_method, params, description, sections, return_type, params_types)
+VALUES (
+    'MyPlugin', 'deleteUser', 'deleteUser', '["int $idUser"]', 'Deletes a user.',
+    'user_management', 'bool', '["int"]'
+);
+"#;
+
+async fn festi(kind: Kind) -> Registry {
+    kind.registry_with(Some(TableNames::with_prefix("festi_").unwrap())).await
+}
+
+pub(crate) fn catalog(rows: &CatalogRows) -> callgate::Catalog {
+    let assembly = Assembly {
+        code: &[],
+        exposure: Exposure::All,
+        prefix: Prefix::default(),
+        upstreams: vec![LOCAL],
+        previous: None,
+    };
+    assemble(rows, assembly).catalog
+}
+
+pub(crate) async fn b63_the_seeds_inserts_work_as_written(kind: Kind) {
+    let registry = festi(kind).await;
+    registry.place.sql(FESTI).await;
+    let store = &registry.store;
+    let catalog = catalog(&store.catalog_rows().await.unwrap());
+    assert_eq!(catalog.quarantined().len(), 0);
+    let entry = catalog.by_id("deleteUser").unwrap();
+    let tool: serde_json::Value = serde_json::from_slice(&catalog.tool(entry)).unwrap();
+    insta::assert_json_snapshot!("the_tool_of_the_seed", tool);
+    let requirement = catalog.requirement(entry);
+    let grants = |mask| Grants::from_iter([("user_management", mask)]);
+    assert!(requirement.allows(&grants(Mask::Execute)));
+    assert!(!requirement.allows(&grants(Mask::Write)));
+    // User 123 and type 1 need not exist; once they do, the rows count.
+    let user =
+        |id, login: &str, id_type| UserRow { id, login: login.to_owned(), id_type, role: None };
+    let access_rows = ImportAccess {
+        roles: vec![RoleRow { id: 1, caption: "Admin".to_owned() }],
+        users: vec![user(123, "one", None), user(5, "five", Some(1))],
+        ..ImportAccess::default()
+    };
+    let revision = store.revisions().await.unwrap().catalog;
+    store.import(&Import { revision, access: access_rows, ..Import::default() }).await.unwrap();
+    let access = access(&store.access_rows().await.unwrap());
+    for name in ["one", "five"] {
+        assert!(requirement.allows(&access.caller_named(name).unwrap().grants), "{name}");
+    }
+}
+
+pub(crate) async fn b40_settings_are_changed_in_the_database(kind: Kind) {
+    let registry = festi(kind).await;
+    registry
+        .place
+        .sql("INSERT INTO festi_settings (caption, name, value) VALUES ('Prefix', 'mcp_tools_prefix', 'X')")
+        .await;
+    let rows = registry.store.catalog_rows().await.unwrap();
+    let (settings, _) = callgate_registry::settings(&rows.settings, &callgate::Settings::default());
+    assert_eq!(settings.tools_prefix.as_str(), "X");
+}
+
+/// What a statement raises of the counters: catalog, access, tokens, keys.
+const RAISED: &[(&str, [bool; 4])] = {
+    const CATALOG: [bool; 4] = [true, false, false, false];
+    const ACCESS: [bool; 4] = [false, true, false, false];
+    const BOTH: [bool; 4] = [true, true, false, false];
+    const TOKENS: [bool; 4] = [false, false, true, false];
+    const KEYS: [bool; 4] = [false, false, false, true];
+    const NONE: [bool; 4] = [false; 4];
+    &[
+        ("UPDATE rpc_methods SET title = 'x'", CATALOG),
+        ("DELETE FROM rpc_methods", CATALOG),
+        ("UPDATE festi_section_actions SET mask = 4", CATALOG),
+        ("DELETE FROM festi_section_actions", CATALOG),
+        ("INSERT INTO callgate_types (name) VALUES ('A')", CATALOG),
+        ("UPDATE callgate_types SET fields = '[]'", CATALOG),
+        ("DELETE FROM callgate_types", CATALOG),
+        ("UPDATE festi_sections SET ident = 'renamed'", BOTH),
+        ("UPDATE festi_sections_user_permission SET value = 0", ACCESS),
+        ("DELETE FROM festi_sections_user_permission", ACCESS),
+        ("UPDATE festi_sections_user_types_permission SET value = 0", ACCESS),
+        ("DELETE FROM festi_sections_user_types_permission", ACCESS),
+        ("DELETE FROM festi_sections", BOTH),
+        ("INSERT INTO festi_settings (name, value) VALUES ('a', 'b')", BOTH),
+        ("UPDATE festi_settings SET value = 'c'", BOTH),
+        ("DELETE FROM festi_settings", BOTH),
+        ("INSERT INTO users_types (caption) VALUES ('t')", ACCESS),
+        ("UPDATE users_types SET caption = 'u'", ACCESS),
+        ("INSERT INTO users (login) VALUES ('l')", ACCESS),
+        ("UPDATE users SET id_type = 1", ACCESS),
+        ("DELETE FROM users", ACCESS),
+        ("DELETE FROM users_types", ACCESS),
+        (
+            "INSERT INTO callgate_tokens (id_user, name, digest, created_at) VALUES (1, 'a', \
+             '0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef', {now})",
+            TOKENS,
+        ),
+        ("UPDATE callgate_tokens SET last_used_at = {now}", NONE),
+        ("UPDATE callgate_tokens SET expires_at = {now}", TOKENS),
+        ("DELETE FROM callgate_tokens", TOKENS),
+        ("INSERT INTO callgate_upstreams (name, config) VALUES ('a', '{}')", CATALOG),
+        ("UPDATE callgate_upstreams SET config = '[]'", CATALOG),
+        ("DELETE FROM callgate_upstreams", CATALOG),
+        (
+            "INSERT INTO callgate_credentials (id_user, upstream, secret, set_at) \
+             VALUES (1, 'a', 'b', {now})",
+            ACCESS,
+        ),
+        ("UPDATE callgate_credentials SET secret = 'c'", ACCESS),
+        ("DELETE FROM callgate_credentials", ACCESS),
+        ("INSERT INTO callgate_keys (purpose, secret, created_at) VALUES ('p', 'aa', {now})", KEYS),
+        ("UPDATE callgate_keys SET secret = 'bb'", KEYS),
+        ("DELETE FROM callgate_keys", KEYS),
+    ]
+};
+
+pub(crate) async fn d13_plain_sql_on_every_table_raises_a_revision(kind: Kind) {
+    let registry = festi(kind).await;
+    registry.place.sql(FESTI).await;
+    for (sql, expected) in RAISED {
+        let before = registry.store.revisions().await.unwrap();
+        registry.place.sql(&sql.replace("{now}", registry.place.now())).await;
+        let after = registry.store.revisions().await.unwrap();
+        let raised = [
+            after.catalog > before.catalog,
+            after.access > before.access,
+            after.tokens > before.tokens,
+            after.keys > before.keys,
+        ];
+        assert_eq!(raised, *expected, "{sql}");
+    }
+}
