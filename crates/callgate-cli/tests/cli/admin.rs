@@ -141,10 +141,15 @@ fn lists_are_tables_or_lines_of_json() {
 #[test]
 fn other_databases_are_refused_without_showing_a_password() {
     let place = Place::new();
-    let (code, talk) =
-        place.run(&["migrate", "--database", "postgres://ada:hunter2@localhost/db"]).failure();
-    assert_eq!(code, 1);
-    assert!(talk.contains("sqlite:PATH") && !talk.contains("hunter2"), "{talk}");
+    // One that is no database of ours, and one that nobody listens for.
+    for (url, told) in [
+        ("oracle://ada:hunter2@localhost/db", "sqlite:PATH"),
+        ("postgres://ada:hunter2@127.0.0.1:1/db", "`postgres://ada@127.0.0.1:1/db`"),
+    ] {
+        let (code, talk) = place.run(&["migrate", "--database", url]).failure();
+        assert_eq!(code, 1);
+        assert!(talk.contains(told) && !talk.contains("hunter2"), "{talk}");
+    }
 }
 
 #[test]

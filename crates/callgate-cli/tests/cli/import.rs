@@ -262,5 +262,5 @@ fn d18_an_id_that_another_upstream_has_is_refused_and_one_of_the_same_is_adopted
 fn a_registry_of_an_older_program_is_told_so() {
     let place = registry();
     place.sql("callgate.db", "DELETE FROM callgate_migrations WHERE version > 3");
-    insta::assert_debug_snapshot!(place.run(&["export"]).failure().1, @r#""callgate: cannot open the registry `sqlite:callgate.db`: the registry has version 3, this program needs 5\nhint: bring it up to date with `callgate migrate`\n""#);
+    insta::assert_debug_snapshot!(place.run(&["export"]).failure().1, @r#""callgate: cannot open the registry `sqlite:callgate.db`: the registry has version 3, this program needs 6\nhint: bring it up to date with `callgate migrate`\n""#);
 }
