@@ -6,6 +6,9 @@
 mod migrations;
 mod operations;
 mod plain_sql;
+mod scale;
+mod several;
+mod values;
 
 pub(crate) use plain_sql::catalog;
 
@@ -27,7 +30,7 @@ macro_rules! tests {
 macro_rules! contract {
     ($($module:ident: $kind:expr),* $(,)?) => {$(
         mod $module {
-            use super::{migrations, operations, plain_sql};
+            use super::{migrations, operations, plain_sql, scale, several, values};
             use crate::databases::Kind;
 
             const KIND: Kind = $kind;
@@ -47,6 +50,27 @@ macro_rules! contract {
                 a_users_credential_is_theirs_at_one_upstream,
                 an_upstream_is_written_read_and_removed_by_its_name,
                 an_import_of_who_may_do_what_is_for_what_is_not_there,
+            }
+            tests! { values: registry
+                each_column_of_a_method_keeps_its_text,
+                nothing_and_an_empty_text_are_two_things,
+                names_are_told_apart_letter_by_letter,
+                actions_of_a_method_in_another_case_go_with_it_and_those_of_others_stay,
+                names_have_up_to_255_letters,
+                times_are_kept_to_the_second_in_whatever_zone,
+                what_must_be_there_once_is_refused_twice,
+            }
+            tests! { several: registry
+                writers_take_turns_and_nothing_is_lost,
+                an_import_from_what_is_no_longer_so_is_refused_each_time,
+                messages_and_sessions_have_each_a_number_of_their_own,
+                of_much_a_part_is_read_at_a_time,
+                tokens_are_found_by_their_digests,
+                keys_come_into_force_later_and_old_ones_go,
+            }
+            tests! { scale: registry
+                a_large_catalog_is_read_whole,
+                many_users_are_read_and_many_tokens_are_not,
             }
             tests! { plain_sql: kind
                 b63_the_seeds_inserts_work_as_written,

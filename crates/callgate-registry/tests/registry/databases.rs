@@ -9,6 +9,14 @@ pub(crate) enum Kind {
     Sqlite,
 }
 
+/// How large a registry is at most in the tests, so that they take seconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scale {
+    pub(crate) methods: usize,
+    pub(crate) users: usize,
+    pub(crate) tokens: usize,
+}
+
 /// An empty database, gone at the end.
 pub(crate) struct Place {
     pub(crate) url: DatabaseUrl,
@@ -58,6 +66,35 @@ impl Place {
         match self.url.dialect() {
             Dialect::Sqlite => sqlite(&self.url, sql).await,
             other => panic!("no door to {other:?}"),
+        }
+    }
+
+    pub(crate) fn scale(&self) -> Scale {
+        match self.url.dialect() {
+            Dialect::SqlServer => Scale { methods: 2_000, users: 1_000, tokens: 5_000 },
+            _ => Scale { methods: 100_000, users: 10_000, tokens: 1_000_000 },
+        }
+    }
+
+    /// A number as 64 digits, in plain SQL.
+    pub(crate) fn padded(&self, number: &str) -> String {
+        match self.url.dialect() {
+            Dialect::Sqlite => format!("printf('%064d', {number})"),
+            Dialect::Postgres => format!("lpad(CAST({number} AS TEXT), 64, '0')"),
+            Dialect::MySql => format!("LPAD({number}, 64, '0')"),
+            Dialect::SqlServer => {
+                format!("RIGHT(CONCAT(REPLICATE('0', 64), CAST({number} AS VARCHAR(20))), 64)")
+            }
+        }
+    }
+
+    /// What a session says whose clock shows another time of the day than UTC.
+    pub(crate) fn far_zone(&self) -> &'static str {
+        match self.url.dialect() {
+            Dialect::Postgres => "SET TIME ZONE 'Asia/Tokyo'; ",
+            Dialect::MySql => "SET time_zone = '+09:00'; ",
+            // They have no such setting.
+            Dialect::Sqlite | Dialect::SqlServer => "",
         }
     }
 

@@ -1,0 +1,81 @@
+//! Large registries.
+
+use callgate_registry::{Edit as _, Load as _};
+
+use crate::databases::Registry;
+
+/// So many rows are in one statement; SQL Server takes no more.
+const ROWS: usize = 1_000;
+
+/// Inserts rows, many at a time, as a script would.
+async fn insert(registry: &Registry, into: &str, count: usize, row: impl Fn(usize) -> String) {
+    let numbers: Vec<usize> = (0..count).collect();
+    for part in numbers.chunks(ROWS) {
+        let rows: Vec<String> = part.iter().map(|number| row(*number)).collect();
+        registry.place.sql(&format!("INSERT INTO {into} VALUES {}", rows.join(","))).await;
+    }
+}
+
+pub(crate) async fn a_large_catalog_is_read_whole(registry: Registry) {
+    let count = registry.place.scale().methods;
+    insert(&registry, "rpc_methods (rpc_method, params, description)", count, |number| {
+        format!("('m.{number}', '[\"int $id\"]', 'Looks up the thing with the number {number}.')")
+    })
+    .await;
+    let rows = registry.store.catalog_rows().await.unwrap();
+    assert_eq!(rows.methods.len(), count);
+    assert!(rows.methods.is_sorted_by_key(|row| row.id));
+    let last = rows.methods.last().unwrap();
+    assert_eq!(last.rpc_method, format!("m.{}", count - 1));
+    assert_eq!(last.params.as_deref(), Some(r#"["int $id"]"#));
+    let named: Vec<(i64, String)> =
+        rows.methods.iter().take(2_300).map(|row| (row.id, format!("t{}", row.id))).collect();
+    registry.store.remember_tool_names(&named).await.unwrap();
+    let rows = registry.store.catalog_rows().await.unwrap();
+    let is_named = |row: &&callgate_registry::MethodRow| {
+        row.tool_name.as_ref().is_some_and(|name| *name == format!("t{}", row.id))
+    };
+    assert_eq!(rows.methods.iter().filter(is_named).count(), named.len().min(count));
+}
+
+/// In one statement: the numbers are made by joining digits, in order. A digest is the number itself.
+async fn insert_tokens(registry: &Registry, count: usize, id_user: i64) {
+    let digits: Vec<String> = (0..10).map(|digit| format!("SELECT {digit} AS d")).collect();
+    let digits = digits.join(" UNION ALL ");
+    let tables: Vec<String> = (0..6).rev().map(|place| format!("({digits}) d{place}")).collect();
+    let number = "d0.d + 10 * d1.d + 100 * d2.d + 1000 * d3.d + 10000 * d4.d + 100000 * d5.d";
+    registry
+        .place
+        .sql(&format!(
+            "INSERT INTO callgate_tokens (id_user, name, digest, created_at)
+             SELECT {id_user}, 't', {}, {} FROM (SELECT {number} AS n FROM {}) numbers
+             WHERE n < {count}",
+            registry.place.padded("n"),
+            registry.place.now(),
+            tables.join(" CROSS JOIN "),
+        ))
+        .await;
+}
+
+pub(crate) async fn many_users_are_read_and_many_tokens_are_not(registry: Registry) {
+    let scale = registry.place.scale();
+    registry.place.sql("INSERT INTO users_types (caption) VALUES ('everybody')").await;
+    let role = registry.store.role("everybody").await.unwrap().id;
+    insert(&registry, "users (login, id_type)", scale.users, |number| {
+        format!("('user{number}', {role})")
+    })
+    .await;
+    let access = registry.store.access_rows().await.unwrap();
+    assert_eq!(access.users.len(), scale.users);
+    assert!(access.users.iter().all(|user| user.role.as_deref() == Some("everybody")));
+    insert_tokens(&registry, scale.tokens, access.users[0].id).await;
+    let digests: Vec<String> =
+        (0..1_000).map(|number| format!("{:064}", number * (scale.tokens / 1_000))).collect();
+    let found = registry.store.tokens_with(&digests).await.unwrap();
+    assert_eq!(found.len(), 1_000);
+    let unknown = [format!("{:064}", scale.tokens)];
+    assert_eq!(registry.store.tokens_with(&unknown).await.unwrap(), []);
+    assert_eq!(registry.store.revoke_tokens_named("none").await.unwrap(), 0);
+    registry.store.revoke_token(found[0].id).await.unwrap();
+    assert_eq!(registry.store.tokens_with(&digests).await.unwrap().len(), 999);
+}

@@ -1,0 +1,180 @@
+//! Several gateways on one registry: what they write at the same time, and what they tell each other.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use callgate::Mask;
+use callgate_registry::{
+    Edit as _, Holder, Import, ImportChange, ImportRow, Load as _, MethodRow, NewToken, SessionRow,
+    StoreError,
+};
+
+use crate::databases::Registry;
+
+const WRITERS: i64 = 8;
+const ROUNDS: i64 = 3;
+
+/// Does this in as many tasks, and comes back when all are done.
+async fn at_once<F>(registry: &Arc<Registry>, task: impl Fn(Arc<Registry>, i64) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let tasks: Vec<_> =
+        (0..WRITERS).map(|writer| tokio::spawn(task(Arc::clone(registry), writer))).collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+fn token(id_user: i64, number: i64) -> NewToken {
+    let digest = format!("{number:064x}");
+    NewToken { id_user, name: "t".to_owned(), digest, expires_at: None }
+}
+
+pub(crate) async fn writers_take_turns_and_nothing_is_lost(registry: Registry) {
+    let registry = Arc::new(registry);
+    at_once(&registry, |registry, writer| async move {
+        let store = &registry.store;
+        for round in 0..ROUNDS {
+            let name = format!("{writer}-{round}");
+            store.ensure_sections(&["shared".to_owned(), name.clone()]).await.unwrap();
+            let id = store.add_user(&name, Some("everybody")).await.unwrap();
+            store.grant(Holder::User(id), "shared", Mask::Read).await.unwrap();
+            let row = MethodRow { rpc_method: name.clone(), ..MethodRow::default() };
+            store.add_method(&row, &[("shared".to_owned(), Mask::Read)]).await.unwrap();
+            store.add_token(&token(id, writer * ROUNDS + round)).await.unwrap();
+            store.set_setting("mcp_server_name", &name).await.unwrap();
+            store.add_first_key("session", &name).await.unwrap();
+        }
+    })
+    .await;
+    let count = usize::try_from(WRITERS * ROUNDS).unwrap();
+    let (catalog, access) =
+        (registry.store.catalog_rows().await.unwrap(), registry.store.access_rows().await.unwrap());
+    assert_eq!((catalog.methods.len(), catalog.actions.len()), (count, count));
+    assert_eq!((access.users.len(), access.roles.len()), (count, 1));
+    assert_eq!((access.sections.len(), access.user_grants.len()), (count + 1, count));
+    let tokens = registry.store.tokens().await.unwrap();
+    let owners: BTreeSet<i64> = tokens.iter().map(|token| token.id_user).collect();
+    assert_eq!((tokens.len(), owners.len(), catalog.settings.len()), (count, count, 1));
+    assert_eq!(registry.store.keys("session").await.unwrap().len(), 1);
+}
+
+/// Adds one to the number that a method has for its title, made from what was read.
+async fn count_up(registry: &Registry) -> Result<(), StoreError> {
+    let store = &registry.store;
+    let rows = store.catalog_rows().await?;
+    let row = rows.methods.first().cloned().unwrap_or_default();
+    let number: i64 = row.title.as_deref().map_or(0, |title| title.parse().unwrap());
+    let row = MethodRow {
+        rpc_method: "counter".to_owned(),
+        title: Some((number + 1).to_string()),
+        ..row
+    };
+    let note = ImportRow {
+        upstream: "default".to_owned(),
+        rpc_method: "counter".to_owned(),
+        source: "test".to_owned(),
+        written: "{}".to_owned(),
+    };
+    let change = ImportChange::Write { row: Box::new(row), needs: None, note };
+    let import = Import { revision: rows.revision, changes: vec![change], ..Import::default() };
+    store.import(&import).await
+}
+
+pub(crate) async fn an_import_from_what_is_no_longer_so_is_refused_each_time(registry: Registry) {
+    let registry = Arc::new(registry);
+    at_once(&registry, |registry, _| async move {
+        for _ in 0..ROUNDS {
+            while let Err(error) = count_up(&registry).await {
+                assert!(matches!(error, StoreError::Moved), "{error}");
+            }
+        }
+    })
+    .await;
+    let rows = registry.store.methods_with_id("counter").await.unwrap();
+    let total = (WRITERS * ROUNDS).to_string();
+    assert_eq!((rows.len(), rows[0].title.as_ref()), (1, Some(&total)));
+}
+
+pub(crate) async fn messages_and_sessions_have_each_a_number_of_their_own(registry: Registry) {
+    let registry = Arc::new(registry);
+    at_once(&registry, |registry, writer| async move {
+        for round in 0..ROUNDS {
+            let session = format!("{writer:02x}");
+            registry.store.post_message(&session, &format!("{{\"n\":{round}}}")).await.unwrap();
+            let row = SessionRow {
+                nonce: format!("{:02x}", round),
+                number: 0,
+                ended: writer == 0,
+                log_level: None,
+                subscriptions: None,
+                ends_at: 1_000 + writer,
+            };
+            registry.store.keep_session(&row).await.unwrap();
+        }
+    })
+    .await;
+    let store = &registry.store;
+    let messages = store.messages_after(0).await.unwrap();
+    let numbers: Vec<i64> = messages.iter().map(|message| message.number).collect();
+    assert_eq!(numbers, (1..=WRITERS * ROUNDS).collect::<Vec<_>>());
+    let of_one = messages.iter().filter(|message| message.session == "05");
+    let texts: Vec<&str> = of_one.map(|message| message.message.as_str()).collect();
+    assert_eq!(texts, [r#"{"n":0}"#, r#"{"n":1}"#, r#"{"n":2}"#], "in order");
+    let revisions = store.revisions().await.unwrap();
+    assert_eq!((revisions.messages, revisions.sessions), (24, 24));
+    assert_eq!(store.messages_after(numbers[9]).await.unwrap(), messages[10..]);
+    let sessions = store.sessions_after(0).await.unwrap();
+    assert_eq!(sessions.len(), 3);
+    assert!(sessions.iter().all(|session| session.ended), "what has ended stays so");
+    store.forget_messages(1).await.unwrap();
+    assert_eq!(store.messages_after(0).await.unwrap().len(), messages.len(), "they are new");
+    store.forget_messages(i64::MAX).await.unwrap();
+    assert_eq!(store.messages_after(0).await.unwrap(), []);
+    store.post_message("05", "{}").await.unwrap();
+    assert_eq!(store.messages_after(0).await.unwrap()[0].number, 25, "no number comes twice");
+}
+
+pub(crate) async fn of_much_a_part_is_read_at_a_time(registry: Registry) {
+    let store = &registry.store;
+    for number in 0..105 {
+        store.post_message("aa", &number.to_string()).await.unwrap();
+    }
+    let first = store.messages_after(0).await.unwrap();
+    let rest = store.messages_after(first.last().unwrap().number).await.unwrap();
+    assert_eq!((first.len(), rest.len(), rest[4].message.as_str()), (100, 5, "104"));
+}
+
+pub(crate) async fn tokens_are_found_by_their_digests(registry: Registry) {
+    let store = &registry.store;
+    let ada = store.add_user("ada", None).await.unwrap();
+    for number in 0..3 {
+        // The last one is of somebody who is not there.
+        let owner = if number == 2 { 999 } else { ada };
+        store.add_token(&token(owner, number)).await.unwrap();
+    }
+    // More than a statement takes at once, most of them unknown.
+    let digests: Vec<String> = (1..1_200).map(|number| format!("{number:064x}")).collect();
+    let mut found = store.tokens_with(&digests).await.unwrap();
+    found.sort_by(|a, b| a.digest.cmp(&b.digest));
+    let who: Vec<_> = found.iter().map(|token| (token.id_user, token.login.as_deref())).collect();
+    assert_eq!(who, [(ada, Some("ada")), (999, None)]);
+    assert_eq!(found, store.tokens().await.unwrap()[1..]);
+    assert_eq!(store.tokens_with(&[]).await.unwrap(), []);
+}
+
+pub(crate) async fn keys_come_into_force_later_and_old_ones_go(registry: Registry) {
+    let store = &registry.store;
+    for (secret, from) in [("aa", 0), ("bb", 1_000), ("cc", 4_102_444_801)] {
+        store.add_key("session", secret, from).await.unwrap();
+    }
+    store.add_key("other", "dd", 5).await.unwrap();
+    let keys = store.keys("session").await.unwrap();
+    let seen: Vec<_> = keys.iter().map(|key| (key.secret.as_str(), key.active_from)).collect();
+    assert_eq!(seen, [("cc", 4_102_444_801), ("bb", 1_000), ("aa", 0)], "the newest first");
+    assert!(!format!("{keys:?}").contains("bb"), "they are secrets");
+    store.remove_keys_before("session", keys[0].id).await.unwrap();
+    assert_eq!(store.keys("session").await.unwrap(), keys[..1]);
+    assert_eq!(store.keys("other").await.unwrap().len(), 1);
+}
