@@ -139,6 +139,9 @@ pub(crate) struct Serve {
     /// Serve callers without a token also beyond this machine
     #[arg(long, conflicts_with = "require_auth")]
     pub(crate) allow_anonymous: bool,
+    /// How long tokens are honoured after the registry was last read, if it cannot be; by default 60
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) token_grace_seconds: Option<String>,
     /// Serve a small application that is built in, with two users and their tokens
     #[arg(long)]
     pub(crate) demo: bool,

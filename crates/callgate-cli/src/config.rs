@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use callgate::Secret;
-use callgate_registry::{DatabaseUrl, Exposure, TableNames};
+use callgate_registry::{DatabaseUrl, Exposure, TableNames, TokenOptions};
 
 use crate::cli::{Cli, Command};
 use crate::errors::hinted;
@@ -97,6 +97,16 @@ pub(crate) const KEYS: &[Key] = &[
         name: "shutdown_timeout_seconds",
         default: "10",
         meaning: "how long requests under way may take to finish when the program is told to stop",
+    },
+    Key {
+        name: "token_grace_seconds",
+        default: "60",
+        meaning: "how long tokens that were good are honoured after the registry was last read; 0 is as short as can be, about a second",
+    },
+    Key {
+        name: "max_kept_tokens",
+        default: "100000",
+        meaning: "how many tokens that were seen are kept in memory; others are looked up in the registry when they come",
     },
     Key {
         name: "metrics",
@@ -194,6 +204,7 @@ pub(crate) struct Config {
     pub(crate) max_connections: usize,
     pub(crate) call_timeout: Duration,
     pub(crate) shutdown_timeout: Duration,
+    pub(crate) tokens: TokenOptions,
     pub(crate) metrics: bool,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
@@ -269,6 +280,10 @@ impl Config {
             max_connections: values.get("max_connections").number(1..=1 << 20)?,
             call_timeout: values.get("call_timeout_seconds").seconds()?,
             shutdown_timeout: values.get("shutdown_timeout_seconds").seconds()?,
+            tokens: TokenOptions {
+                grace: values.get("token_grace_seconds").seconds()?,
+                max_kept: values.get("max_kept_tokens").number(1..=1 << 30)? as u64,
+            },
             metrics: values.get("metrics").flag()?,
             log: values.get("log").text.to_owned(),
             log_format: match values.get("log_format").text {
@@ -381,6 +396,7 @@ impl Values {
             flag("listen", serve.listen.clone());
             flag("require_auth", serve.require_auth.then(|| "true".to_owned()));
             flag("allow_anonymous", serve.allow_anonymous.then(|| "true".to_owned()));
+            flag("token_grace_seconds", serve.token_grace_seconds.clone());
         }
     }
 

@@ -153,7 +153,7 @@ async fn plan(
     let rows = store.catalog_rows().await?;
     let mut plan = Plan::new(source, &rows, &written, options);
     if !source.access.is_empty() {
-        plan.add_access(source, &store.access_rows().await?);
+        plan.add_access(source, &store.access_rows().await?, &store.tokens().await?);
     }
     Ok(plan)
 }

@@ -1,4 +1,4 @@
-//! Rows to [`Access`], and tokens to callers.
+//! Tokens to callers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,83 +7,50 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use callgate::BoxFuture;
-use callgate::access::{Access, Caller, Grants, KnownToken, Mask, Section, User};
+use callgate::access::{Access, Caller, TokenDigest};
 use callgate::http::{Authenticate, AuthenticateError, bearer_token};
-
 use tokio::sync::{Notify, watch};
 
-use crate::rows::{AccessRows, GrantRow};
-use crate::token::digest_from_hex;
+use crate::contact::Contact;
+use crate::tokens::{KnownToken, NotLookedUp, Tokens};
 
-/// How long a token that is not known waits for a newer access.
+/// How long a token whose user is not known waits for a newer access.
 const MAX_WAIT: Duration = Duration::from_secs(2);
-/// The role whose grants callers without a credential have.
-const ANONYMOUS: &str = "anonymous";
+/// Of so many tokens the last use is noted, until it is written.
+const MAX_USES: usize = 100_000;
 
-/// The access that rows describe.
-pub fn access(rows: &AccessRows) -> Access {
-    let idents: HashMap<i64, Section> =
-        rows.sections.iter().map(|row| (row.id, Section::from(row.ident.as_str()))).collect();
-    let by_user = by_holder(&rows.user_grants);
-    let by_role = by_holder(&rows.role_grants);
-    let grants_of = |user: Option<i64>, role: Option<i64>| {
-        let mut grants = Grants::default();
-        for (section, mask) in resolve(&by_role, role, &idents) {
-            grants.add_role(section, mask);
-        }
-        for (section, mask) in resolve(&by_user, user, &idents) {
-            grants.add_user(section, mask);
-        }
-        grants
-    };
-    let users = rows.users.iter().map(|row| {
-        let user = User { id: row.id, name: row.login.clone(), role: row.role.clone() };
-        (user, grants_of(Some(row.id), row.id_type))
-    });
-    let tokens = rows.tokens.iter().filter_map(|row| {
-        let known =
-            KnownToken { id: row.id, user_id: row.id_user, expires_at: row.expires_at.map(time) };
-        Some((digest_from_hex(&row.digest)?, known))
-    });
-    let anonymous = rows.roles.iter().find(|role| role.caption.eq_ignore_ascii_case(ANONYMOUS));
-    let anonymous = anonymous.map_or_else(Grants::default, |role| grants_of(None, Some(role.id)));
-    Access::new(users, tokens, anonymous)
+const NOT_READ: &str = "the registry has not been read yet, so tokens cannot be checked; try again";
+const AWAY: &str = "the registry cannot be read just now, so this token cannot be checked; it may be \
+                    good: try again";
+const TOO_MANY: &str = "too many tokens are being checked; try again";
+
+/// How tokens are treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenOptions {
+    /// How long tokens that were good are taken for it after the registry was last read. Less than a
+    /// second is a second: so long a look at it may take, with the time until the next.
+    pub grace: Duration,
+    /// How many that were seen are kept; more are looked up again and again.
+    pub max_kept: u64,
 }
 
-fn by_holder(rows: &[GrantRow]) -> HashMap<i64, Vec<&GrantRow>> {
-    let mut holders: HashMap<i64, Vec<&GrantRow>> = HashMap::new();
-    for row in rows {
-        holders.entry(row.id_holder).or_default().push(row);
+impl Default for TokenOptions {
+    fn default() -> Self {
+        Self { grace: Duration::from_mins(1), max_kept: 100_000 }
     }
-    holders
 }
 
-fn resolve<'a>(
-    holders: &'a HashMap<i64, Vec<&'a GrantRow>>,
-    holder: Option<i64>,
-    idents: &'a HashMap<i64, Section>,
-) -> impl Iterator<Item = (Section, Mask)> + 'a {
-    let rows = holder.and_then(|holder| holders.get(&holder));
-    rows.into_iter().flatten().filter_map(|row| {
-        // What is not a number grants nothing.
-        let value = row.value.trim().parse().unwrap_or(0);
-        Some((idents.get(&row.id_section)?.clone(), Mask::granted(value)))
-    })
-}
-
-fn time(seconds: i64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
-}
-
-/// Knows callers by their tokens, from the access in force.
-#[derive(Debug, Default)]
+/// Knows callers by their tokens. Each is looked up in the registry when it is first seen, and kept.
+#[derive(Debug)]
 pub struct TokenAuthenticator {
     access: ArcSwap<Access>,
+    tokens: Arc<Tokens>,
+    contact: Arc<Contact>,
     used: Mutex<HashMap<i64, SystemTime>>,
     reads: Reads,
 }
 
-/// How far the reading of the registry is: a token that is not known may be newer than the access in
+/// How far the reading of the registry is: the user of a new token may be newer than the access in
 /// force, and is looked for again once the registry has been read anew.
 #[derive(Debug, Default)]
 struct Reads {
@@ -93,13 +60,31 @@ struct Reads {
 }
 
 impl TokenAuthenticator {
+    pub(crate) fn new(options: TokenOptions) -> Self {
+        Self {
+            access: ArcSwap::default(),
+            tokens: Arc::new(Tokens::new(options.max_kept)),
+            contact: Arc::new(Contact::new(options.grace)),
+            used: Mutex::default(),
+            reads: Reads::default(),
+        }
+    }
+
     /// Puts another access in force.
-    pub fn set_access(&self, access: Access) {
+    pub(crate) fn set_access(&self, access: Access) {
         self.access.store(Arc::new(access));
     }
 
+    pub(crate) fn tokens(&self) -> &Arc<Tokens> {
+        &self.tokens
+    }
+
+    pub(crate) fn contact(&self) -> &Arc<Contact> {
+        &self.contact
+    }
+
     /// Takes the tokens that were used since the last time: number, seconds since 1970.
-    pub fn take_uses(&self) -> Vec<(i64, i64)> {
+    pub(crate) fn take_uses(&self) -> Vec<(i64, i64)> {
         let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
         let seconds = |time: SystemTime| {
             let passed = time.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -108,52 +93,76 @@ impl TokenAuthenticator {
         used.into_iter().map(|(id, time)| (id, seconds(time))).collect()
     }
 
-    /// Waits until somebody has a token that is not known.
-    pub async fn newer_access_wanted(&self) {
+    fn note_use(&self, id: i64, now: SystemTime) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if used.len() < MAX_USES || used.contains_key(&id) {
+            used.insert(id, now);
+        }
+    }
+
+    /// Waits until somebody's user is not known.
+    pub(crate) async fn newer_access_wanted(&self) {
         self.reads.wanted.notified().await;
     }
 
     /// To be called before the registry is read; what comes back goes to [`Self::read_ended`].
-    pub fn read_begins(&self) -> u64 {
+    pub(crate) fn read_begins(&self) -> u64 {
         self.reads.begun.fetch_add(1, Ordering::SeqCst) + 1
     }
 
     /// To be called when the registry has been read, and what changed is in force.
-    pub fn read_ended(&self, number: u64) {
+    pub(crate) fn read_ended(&self, number: u64) {
         self.reads.ended.send_replace(number);
     }
 
-    /// Waits for a read that begins after this; at once where nobody reads.
-    async fn newer_access(&self) {
+    /// Waits for a read that begins after this. Comes back with whether there was one.
+    async fn newer_access(&self) -> bool {
         let begun = self.reads.begun.load(Ordering::SeqCst);
-        if begun == 0 {
-            return;
-        }
         let mut ended = self.reads.ended.subscribe();
         self.reads.wanted.notify_one();
-        let _ = tokio::time::timeout(MAX_WAIT, ended.wait_for(|number| *number > begun)).await;
+        let read = ended.wait_for(|number| *number > begun);
+        tokio::time::timeout(MAX_WAIT, read).await.is_ok() && !self.contact.is_away()
     }
 
-    /// The caller of a token, or the anonymous one. A token that is not known is looked for again in
-    /// the registry before it is refused.
+    /// The caller of a token, or the anonymous one.
     pub async fn caller_of(&self, token: Option<&str>) -> Result<Caller, AuthenticateError> {
-        match self.caller(token) {
-            Err(AuthenticateError::InvalidToken) => {
-                self.newer_access().await;
-                self.caller(token)
-            }
-            known => known,
+        let Some(token) = token else { return Ok(self.access.load().anonymous().clone()) };
+        let known = self.known(token).await?;
+        let now = SystemTime::now();
+        if known.has_ended(now) {
+            return Err(AuthenticateError::InvalidToken);
+        }
+        let caller = match self.caller(known.user_id) {
+            None if !self.newer_access().await => return Err(AuthenticateError::Unavailable(AWAY)),
+            None => self.caller(known.user_id),
+            caller => caller,
+        };
+        let caller = caller.ok_or(AuthenticateError::InvalidToken)?;
+        self.note_use(known.id, now);
+        Ok(caller)
+    }
+
+    async fn known(&self, token: &str) -> Result<KnownToken, AuthenticateError> {
+        let unavailable = |why| Err(AuthenticateError::Unavailable(why));
+        if self.contact.honoured_for().is_zero() {
+            return unavailable(if self.contact.age().is_none() { NOT_READ } else { AWAY });
+        }
+        let digest = TokenDigest::of(token);
+        if let Some(known) = self.tokens.kept(&digest) {
+            return Ok(known);
+        }
+        if self.contact.is_away() {
+            return unavailable(AWAY);
+        }
+        match self.tokens.look_up(digest).await {
+            Ok(known) => known.ok_or(AuthenticateError::InvalidToken),
+            Err(NotLookedUp::TooMany) => unavailable(TOO_MANY),
+            Err(NotLookedUp::Failed) => unavailable(AWAY),
         }
     }
 
-    fn caller(&self, token: Option<&str>) -> Result<Caller, AuthenticateError> {
-        let access = self.access.load();
-        let Some(token) = token else { return Ok(access.anonymous().clone()) };
-        let now = SystemTime::now();
-        let (known, caller) =
-            access.caller_of(token, now).ok_or(AuthenticateError::InvalidToken)?;
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(known.id, now);
-        Ok(caller.clone())
+    fn caller(&self, user_id: i64) -> Option<Caller> {
+        self.access.load().caller(user_id).cloned()
     }
 }
 

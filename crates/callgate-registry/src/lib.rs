@@ -2,15 +2,18 @@
 //!
 //! A [`Store`] is a registry; [`SqlStore`] is one in a SQL database, at a [`DatabaseUrl`]. A gateway that follows a [`Registry`]
 //! serves what its rows say, together with methods that are code: [`assemble`] makes a catalog from both,
-//! [`access`] makes the snapshot of who may do what, and [`TokenAuthenticator`] knows callers by it.
+//! [`access`] makes the snapshot of who may do what, and [`TokenAuthenticator`] knows callers by it and their tokens.
 //! Nothing here keeps a copy of the truth: [`Load::revisions`] tells when to make new snapshots.
 
+mod access;
 mod assemble;
 mod authenticate;
 mod connect;
+mod contact;
 mod credentials;
 mod definition;
 mod dialect;
+mod durable;
 mod follow;
 mod hex;
 mod migrate;
@@ -23,10 +26,12 @@ mod sqlx_error;
 mod store;
 mod tables;
 mod token;
+mod tokens;
 mod upstreams;
 
+pub use access::access;
 pub use assemble::{Assembled, Assembly, Exposure, Inspection, assemble, check, inspect, settings};
-pub use authenticate::{TokenAuthenticator, access};
+pub use authenticate::{TokenAuthenticator, TokenOptions};
 pub use connect::{DatabaseOptions, DatabaseUrl};
 pub use credentials::UserCredentials;
 pub use follow::{Following, Registry};

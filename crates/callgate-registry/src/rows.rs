@@ -259,7 +259,6 @@ pub struct AccessRows {
     pub sections: Vec<SectionRow>,
     pub user_grants: Vec<GrantRow>,
     pub role_grants: Vec<GrantRow>,
-    pub tokens: Vec<TokenRow>,
     pub credentials: Vec<CredentialRow>,
     pub settings: Vec<SettingRow>,
 }

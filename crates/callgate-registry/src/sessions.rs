@@ -63,8 +63,17 @@ pub struct SessionFollower {
 }
 
 impl SessionFollower {
-    /// Reads what is new.
-    pub async fn follow(&mut self, store: &dyn Store, sessions: &Sessions) -> Result<()> {
+    /// Reads what is new; `newest` is the number of the last change. Where that is lower than what was
+    /// seen, an older state was restored, and all of it is read.
+    pub async fn follow(
+        &mut self,
+        store: &dyn Store,
+        sessions: &Sessions,
+        newest: i64,
+    ) -> Result<()> {
+        if newest < self.seen {
+            self.seen = 0;
+        }
         loop {
             let rows = store.sessions_after(self.seen).await?;
             let Some(last) = rows.last() else { return Ok(()) };

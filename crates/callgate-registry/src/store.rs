@@ -292,7 +292,7 @@ pub trait Load: Send + Sync {
     async fn upstreams(&self) -> Result<Vec<UpstreamRow>>;
     /// The settings that are there.
     async fn settings(&self) -> Result<Vec<SettingRow>>;
-    /// Of these digests, in hexadecimal, the tokens that are there.
+    /// Of these digests, in hexadecimal with small letters, the tokens that are there.
     async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>>;
     /// The secrets for a purpose, newest first.
     async fn keys(&self, purpose: &str) -> Result<Vec<KeyRow>>;

@@ -1,4 +1,4 @@
-//! Who may do what: the snapshot of users, roles, grants and tokens, and the rules it is read by.
+//! Who may do what: the snapshot of users, roles and grants, and the rules it is read by.
 //!
 //! [`Mask`], [`Section`] and [`Grants`] are in `grants`, [`Requirement`] and its [`Decision`] in
 //! `requirement`. An [`Access`] is made whole from the registry's rows and swapped when they
@@ -12,7 +12,6 @@ mod tests;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -117,45 +116,28 @@ impl Hash for TokenDigest {
     }
 }
 
-/// A token that was found.
-#[derive(Debug, Clone)]
-pub struct KnownToken {
-    /// Its number in the registry.
-    pub id: i64,
-    /// The user that it speaks for.
-    pub user_id: i64,
-    /// When it ends, if ever.
-    pub expires_at: Option<SystemTime>,
-}
-
-/// The snapshot of users, roles, grants and tokens.
+/// The snapshot of users, roles and grants.
 #[derive(Debug)]
 pub struct Access {
     users: HashMap<i64, Caller>,
-    tokens: HashMap<TokenDigest, KnownToken>,
     anonymous: Caller,
 }
 
 impl Default for Access {
     fn default() -> Self {
-        Self::new([], [], Grants::default())
+        Self::new([], Grants::default())
     }
 }
 
 impl Access {
-    /// Puts users, with the grants that already follow from their own rows and their roles', and
-    /// tokens together.
-    pub fn new(
-        users: impl IntoIterator<Item = (User, Grants)>,
-        tokens: impl IntoIterator<Item = (TokenDigest, KnownToken)>,
-        anonymous: Grants,
-    ) -> Self {
+    /// Of users, with the grants that already follow from their own rows and their roles', and of
+    /// those of callers without a credential.
+    pub fn new(users: impl IntoIterator<Item = (User, Grants)>, anonymous: Grants) -> Self {
         Self {
             users: users
                 .into_iter()
                 .map(|(user, grants)| (user.id, Caller::user(user, grants)))
                 .collect(),
-            tokens: tokens.into_iter().collect(),
             anonymous: Caller { grants: Arc::new(anonymous), ..Caller::anonymous() },
         }
     }
@@ -165,14 +147,9 @@ impl Access {
         &self.anonymous
     }
 
-    /// The token and the caller that it speaks for, unless it is unknown, has ended by `now`, or
-    /// its user is gone.
-    pub fn caller_of(&self, token: &str, now: SystemTime) -> Option<(&KnownToken, &Caller)> {
-        let known = self.tokens.get(&TokenDigest::of(token))?;
-        if known.expires_at.is_some_and(|end| end <= now) {
-            return None;
-        }
-        Some((known, self.users.get(&known.user_id)?))
+    /// A user's caller, by number.
+    pub fn caller(&self, user_id: i64) -> Option<&Caller> {
+        self.users.get(&user_id)
     }
 
     /// A user's caller, by login name.

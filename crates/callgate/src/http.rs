@@ -51,7 +51,7 @@ use crate::upstream::BoxFuture;
 pub use axum::http::request::Parts;
 
 pub use authenticate::{Anonymous, Authenticate, AuthenticateError, bearer_token};
-pub use health::Readiness;
+pub use health::{Readiness, RegistryAway, RegistryHealth, WatchRegistry};
 pub use server::{ServerLimits, serve, told_to_stop};
 
 /// What the router allows.

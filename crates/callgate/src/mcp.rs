@@ -69,7 +69,7 @@ pub use resources::{Resource, ResourceTemplate, Resources};
 pub use running::{Answer, Ended, PreparedCall, RunningCall};
 pub use session::{KeepSessions, Nonce, SessionChange, SessionKey, SessionState, Sessions};
 pub use tasks::{Task, TaskStatus, TaskStore};
-pub use watch::{Event, Identify, Listener};
+pub use watch::{Event, Identify, Listener, Unidentified};
 
 /// The protocol over a gateway, shared by every transport.
 #[derive(Debug)]

@@ -17,11 +17,11 @@ use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR};
+use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, Request};
 use crate::lines::{Line, read_line};
 use crate::mcp::{
     Carrier, Connection, Event, Exchange, Identify, Inbound, Listener, Mcp, OutMessage, Reject,
-    Reply, RunningCall, Verb, answer_batch,
+    Reply, RunningCall, Unidentified, Verb, answer_batch,
 };
 
 /// So many messages may wait for a client that does not read.
@@ -156,12 +156,30 @@ impl Server {
         let _ = self.sender.send(message).await;
     }
 
+    /// Refuses a message for now. One that needs no answer is lost.
+    async fn put_off(&self, text: &str, why: Unidentified) {
+        if let Some(id) = Request::parse(text).ok().and_then(|request| request.id) {
+            let reject = Reject::with_status(503, INTERNAL_ERROR, why.to_string());
+            self.send(reject.of(id).message()).await;
+        }
+    }
+
     async fn answer(&mut self, line: &[u8]) -> Result<(), StdioError> {
-        let Some(caller) = self.who.identify().await else { return Err(StdioError::Credential) };
+        let identified = self.who.identify().await;
+        if identified.as_ref().is_err_and(|error| *error == Unidentified::Refused) {
+            return Err(StdioError::Credential);
+        }
         let Ok(text) = std::str::from_utf8(line) else {
             let reject = Reject::with_status(400, PARSE_ERROR, "not valid JSON: not UTF-8");
             self.send(reject.message()).await;
             return Ok(());
+        };
+        let caller = match identified {
+            Ok(caller) => caller,
+            Err(error) => {
+                self.put_off(text, error).await;
+                return Ok(());
+            }
         };
         let (mcp, connection, who) =
             (Arc::clone(&self.mcp), Arc::clone(&self.connection), Arc::clone(&self.who));

@@ -4,9 +4,10 @@ mod remote;
 
 use std::io::Read as _;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::Context as _;
+use callgate::http::AuthenticateError;
 use callgate::stdio::{self, StdioOptions};
 use callgate::{Caller, Callgate, Catalog, Entry, LOCAL, Local, Secret};
 use callgate_registry::{Registry, StoreError, access};
@@ -82,24 +83,24 @@ fn arguments(text: &str, most: usize) -> anyhow::Result<String> {
 }
 
 async fn caller(config: &Config, call: &Call, registry: &Registry) -> anyhow::Result<Caller> {
-    let access = access(&registry.store().access_rows().await?);
     if let Some(name) = &call.user {
+        let access = access(&registry.store().access_rows().await?);
         let missing = || StoreError::NotFound { what: "user", name: name.clone() };
         return Ok(access.caller_named(name).ok_or_else(missing)?.clone());
     }
     let hint =
         "say who calls with `--user NAME`, or make a token with `callgate token create USER`";
-    match config.token.as_ref().map(Secret::expose) {
-        Some(token) => match access.caller_of(token, SystemTime::now()) {
-            Some((_, caller)) => Ok(caller.clone()),
-            None => Err(hinted(
-                format!("the token in `{TOKEN_VARIABLE}` is unknown, revoked or expired"),
-                hint,
-            )),
-        },
-        None if config.require_auth => Err(hinted("callers need a token here", hint)),
-        None => Ok(access.anonymous().clone()),
+    let token = config.token.as_ref().map(Secret::expose);
+    if token.is_none() && config.require_auth {
+        return Err(hinted("callers need a token here", hint));
     }
+    registry.authenticator().caller_of(token).await.map_err(|error| match error {
+        AuthenticateError::Unavailable(_) => error.into(),
+        _ => {
+            let problem = format!("the token in `{TOKEN_VARIABLE}` is unknown, revoked or expired");
+            hinted(problem, hint)
+        }
+    })
 }
 
 fn find<'a>(catalog: &'a Catalog, tool: &str) -> Option<&'a Entry> {

@@ -5,7 +5,7 @@ mod report;
 
 use callgate::LOCAL;
 use callgate::lint::{Level, Problem, Profile, Scope};
-use callgate_registry::{AccessRows, CatalogRows, StoreError, access};
+use callgate_registry::{CatalogRows, StoreError, access};
 
 use super::Served;
 use crate::cli::Lint;
@@ -41,7 +41,8 @@ pub(crate) async fn run(config: &Config, lint: &Lint, printer: &mut Printer) -> 
     let guesses = guesses.iter().map(|row| row.rpc_method.as_str()).filter(|id| is_served(id));
     found.problems.extend(guesses.map(guess));
     if caller.is_none() {
-        found.problems.extend(of_registry(config, &rows, &access_rows, &served, code));
+        let orphans = orphans::find(config, &rows, &access_rows, &store.tokens().await?);
+        found.problems.extend(of_registry(&rows, orphans, &served, code));
     }
     report::print(&found, lint, printer)?;
     let (errors, warnings) = (found.count(Level::Error), found.count(Level::Warning));
@@ -70,9 +71,8 @@ fn guess(id: &str) -> Problem {
 
 /// What is about no tool in particular.
 fn of_registry(
-    config: &Config,
     rows: &CatalogRows,
-    access: &AccessRows,
+    orphans: Vec<String>,
     served: &Served,
     code: usize,
 ) -> Vec<Problem> {
@@ -87,8 +87,7 @@ fn of_registry(
         Some(general(Level::Warning, "quarantined-upstream", words))
     });
     problems.extend(quarantined);
-    let orphans = orphans::find(config, rows, access).into_iter();
-    problems.extend(orphans.map(|words| general(Level::Note, "orphan", words)));
+    problems.extend(orphans.into_iter().map(|words| general(Level::Note, "orphan", words)));
     if code > 0 {
         let words = format!(
             "{code} methods are defined by the program that serves them, and are not looked at"

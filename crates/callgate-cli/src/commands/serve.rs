@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate::http::{self, HttpOptions, ServerLimits};
-use callgate::mcp::Identify;
+use callgate::http::{self, AuthenticateError, HttpOptions, ServerLimits};
+use callgate::mcp::{Identify, Unidentified};
 use callgate::stdio::{self, StdioError, StdioOptions};
 use callgate::{BoxFuture, Builder, Caller, Callgate, Gateway, Local, Secret};
 use callgate_registry::{Registry, Store, Token, TokenAuthenticator};
@@ -88,7 +88,7 @@ async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<(Registry, Lo
 
 /// A registry to serve from, also with the upstreams that are its rows.
 pub(super) fn registry_of(config: &Config, store: Arc<dyn Store>) -> Registry {
-    let registry = Registry::new(store).exposure(config.exposure);
+    let registry = Registry::new(store).exposure(config.exposure).tokens(config.tokens);
     let maker = maker(config, &registry);
     registry.upstreams_by(Arc::new(maker))
 }
@@ -127,10 +127,11 @@ async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
         token: config.token.clone(),
         require_auth: config.require_auth,
     };
-    if who.identify().await.is_none() {
-        let problem = match who.token {
-            Some(_) => "the token in `CALLGATE_TOKEN` is unknown, revoked or expired",
-            None => "callers need a token here, and `CALLGATE_TOKEN` is not set",
+    if let Err(error) = who.identify().await {
+        let problem = match (error, &who.token) {
+            (Unidentified::Unavailable, _) => return Err(error.into()),
+            (_, Some(_)) => "the token in `CALLGATE_TOKEN` is unknown, revoked or expired",
+            (_, None) => "callers need a token here, and `CALLGATE_TOKEN` is not set",
         };
         let hint =
             format!("make one with `callgate token create USER --database {}`", config.database);
@@ -169,12 +170,17 @@ struct StdioCaller {
 }
 
 impl Identify for StdioCaller {
-    fn identify(&self) -> BoxFuture<'_, Option<Caller>> {
+    fn identify(&self) -> BoxFuture<'_, Result<Caller, Unidentified>> {
         Box::pin(async {
             let token = self.token.as_ref().map(Secret::expose);
-            let caller = self.authenticator.caller_of(token).await.ok()?;
+            let caller =
+                self.authenticator.caller_of(token).await.map_err(|error| match error {
+                    AuthenticateError::Unavailable(_) => Unidentified::Unavailable,
+                    _ => Unidentified::Refused,
+                })?;
             let caller = self.gateway.with_token(caller, token);
-            (caller.user.is_some() || !self.require_auth).then_some(caller)
+            let is_welcome = caller.user.is_some() || !self.require_auth;
+            is_welcome.then_some(caller).ok_or(Unidentified::Refused)
         })
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use callgate_registry::{
-    AccessRows, Holder, ImportAccess, ImportGrant, RoleRow, SectionRow, UserRow,
+    AccessRows, Holder, ImportAccess, ImportGrant, RoleRow, SectionRow, TokenRow, UserRow,
 };
 
 /// What a source says of who may do what.
@@ -26,7 +26,11 @@ impl AccessProposal {
     }
 
     /// What of it the registry does not have, and what cannot be taken.
-    pub(super) fn absent(&self, rows: &AccessRows) -> (ImportAccess, Vec<String>) {
+    pub(super) fn absent(
+        &self,
+        rows: &AccessRows,
+        tokens: &[TokenRow],
+    ) -> (ImportAccess, Vec<String>) {
         let mut notes = Vec::new();
         let mut access = ImportAccess { revision: Some(rows.revision), ..ImportAccess::default() };
         let idents: HashSet<&str> = rows.sections.iter().map(|row| row.ident.as_str()).collect();
@@ -41,7 +45,7 @@ impl AccessProposal {
         access.roles = new.iter().filter_map(role).collect();
 
         let named = rows.users.iter().map(|row| (row.id, row.login.as_str()));
-        let users = Known::new(named, user_numbers(rows));
+        let users = Known::new(named, user_numbers(rows, tokens));
         let named = self.users.iter().map(|row| (row.id, row.login.as_str()));
         let (users, new) = users.place("user", named, self.holders(user_number), &mut notes);
         let new: HashSet<i64> = new.into_iter().collect();
@@ -116,9 +120,9 @@ fn role_numbers(rows: &AccessRows) -> HashSet<i64> {
 }
 
 /// The users that grants, tokens and credentials name, whether they are there or not.
-fn user_numbers(rows: &AccessRows) -> HashSet<i64> {
+fn user_numbers(rows: &AccessRows, tokens: &[TokenRow]) -> HashSet<i64> {
     let grants = rows.user_grants.iter().map(|row| row.id_holder);
-    let tokens = rows.tokens.iter().map(|row| row.id_user);
+    let tokens = tokens.iter().map(|row| row.id_user);
     grants.chain(tokens).chain(rows.credentials.iter().map(|row| row.id_user)).collect()
 }
 

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use callgate::{LOCAL, Mask};
 use callgate_registry::{
-    AccessRows, CatalogRows, DEFAULT_UPSTREAM, Import, ImportChange, ImportRow, MethodRow, TypeRow,
-    action_key, check,
+    AccessRows, CatalogRows, DEFAULT_UPSTREAM, Import, ImportChange, ImportRow, MethodRow,
+    TokenRow, TypeRow, action_key, check,
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -99,8 +99,8 @@ impl Plan {
     }
 
     /// What the source says of who may do what, where the registry says nothing.
-    pub(super) fn add_access(&mut self, source: &Source, rows: &AccessRows) {
-        let (access, notes) = source.access.absent(rows);
+    pub(super) fn add_access(&mut self, source: &Source, rows: &AccessRows, tokens: &[TokenRow]) {
+        let (access, notes) = source.access.absent(rows, tokens);
         let made: HashSet<&str> = access.sections.iter().map(|row| row.ident.as_str()).collect();
         self.import.sections.retain(|ident| !made.contains(ident.as_str()));
         self.notes.extend(notes);

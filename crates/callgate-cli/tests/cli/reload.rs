@@ -199,6 +199,22 @@ fn a_replaced_database_is_told() {
 }
 
 #[test]
+fn a_catalog_is_never_made_of_half_of_its_rows() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let admin = server.token("admin");
+    let tools = server.tools(&admin);
+    // The methods are read before the upstreams, so the reading fails in the middle.
+    place.sql("callgate-demo.db", "ALTER TABLE callgate_upstreams RENAME TO away");
+    place.sql("callgate-demo.db", "DELETE FROM section_actions; DELETE FROM rpc_methods");
+    server.until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");
+    assert_eq!(server.tools(&admin), tools);
+    place.sql("callgate-demo.db", "ALTER TABLE away RENAME TO callgate_upstreams");
+    server
+        .until("it is ready again", |server| server.get("", "/readyz").json()["status"] == "ready");
+}
+
+#[test]
 fn d2_tool_names_are_remembered_in_the_registry() {
     let place = Place::new();
     let server = place.serve(&[]);

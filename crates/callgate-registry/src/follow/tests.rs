@@ -1,12 +1,15 @@
 //! Code and rows, in one gateway.
 
+mod away;
+mod double;
+
 use callgate::{CallError, Caller, Mask, method, methods, prompt, prompts};
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
 use crate::connect::{DatabaseOptions, DatabaseUrl};
-use crate::rows::MethodRow;
+use crate::rows::{MethodRow, Revisions};
 use crate::sql_store::SqlStore;
 use crate::store::{Holder, NewToken};
 use crate::token::Token;

@@ -118,7 +118,6 @@ impl Work<'_> {
             sections: self.read(SECTIONS, read::section).await?,
             user_grants: self.read(USER_GRANTS, read::grant).await?,
             role_grants: self.read(ROLE_GRANTS, read::grant).await?,
-            tokens: self.read(&format!("{TOKENS} ORDER BY t.id"), read::token).await?,
             credentials: self.read(CREDENTIALS, read::credential).await?,
             settings: self.read(SETTINGS, read::setting).await?,
         })

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use proptest::prelude::*;
 
 use super::*;
@@ -140,24 +138,13 @@ proptest! {
 }
 
 #[test]
-fn d22_a_token_speaks_for_its_user_until_it_ends() {
-    let now = SystemTime::now();
+fn a_caller_is_found_by_number_and_by_name() {
     let user = |id, name: &str| User { id, name: name.to_owned(), role: None };
-    let token = |user_id, expires_at| KnownToken { id: user_id, user_id, expires_at };
-    let access = Access::new(
-        [(user(1, "ada"), Grants::default()), (user(2, "ravi"), Grants::default())],
-        [
-            (TokenDigest::of("cg_a"), token(1, None)),
-            (TokenDigest::of("cg_b"), token(2, Some(now))),
-            (TokenDigest::of("cg_c"), token(3, None)),
-        ],
-        Grants::default(),
-    );
-    assert_eq!(access.caller_of("cg_a", now).unwrap().1.name(), "ada");
-    assert!(access.caller_of("cg_b", now).is_none(), "ended");
-    assert!(access.caller_of("cg_b", now - Duration::from_secs(1)).is_some());
-    assert!(access.caller_of("cg_c", now).is_none(), "its user is gone");
-    assert!(access.caller_of("cg_d", now).is_none(), "unknown");
+    let users = [(user(1, "ada"), Grants::default()), (user(2, "ravi"), Grants::default())];
+    let access = Access::new(users, Grants::default());
+    assert_eq!(access.caller(1).unwrap().name(), "ada");
+    assert!(access.caller(3).is_none());
+    assert_eq!(access.caller_named("ravi").unwrap().user.as_ref().unwrap().id, 2);
     assert_eq!(access.anonymous().name(), "anonymous");
 }
 

@@ -33,7 +33,7 @@ impl<T: Authenticate> Authenticate for Arc<T> {
     }
 }
 
-/// A credential that is there and is not good.
+/// A credential that is there and leads to no caller.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AuthenticateError {
     /// Unknown, revoked or expired.
@@ -42,6 +42,9 @@ pub enum AuthenticateError {
     /// Not of the form `Bearer TOKEN`.
     #[error("the Authorization header must be `Bearer` and a token")]
     Malformed,
+    /// Whether it is good cannot be found out just now; why, in words for the caller.
+    #[error("{0}")]
+    Unavailable(&'static str),
 }
 
 /// Everybody is anonymous.
@@ -70,9 +73,38 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AuthenticateErr
     Ok(Some(token))
 }
 
-/// Who sends a request, or what they are told instead. A [`Caller`] in the request's extensions was
-/// put there by a layer of the embedder's, which has looked at the credential.
-pub(super) async fn caller(shared: &Shared, parts: &Parts) -> Result<Caller, Response> {
+/// Why a request is not served.
+#[derive(Debug)]
+pub(super) enum Refused {
+    Credential(AuthenticateError),
+    /// There is none, and one is needed.
+    NoCredential,
+}
+
+impl Refused {
+    /// In the form of the face that has this path; a challenge is the same everywhere, since clients
+    /// look for its header.
+    pub(super) fn response(&self, path: &str) -> Response {
+        match self {
+            Self::Credential(AuthenticateError::Unavailable(why)) if speaks_json_rpc(path) => {
+                reply::rpc_unavailable(why)
+            }
+            Self::Credential(AuthenticateError::Unavailable(why)) => reply::unavailable(why),
+            Self::Credential(error) => reply::bad_credential(error),
+            Self::NoCredential => reply::credential_required(),
+        }
+    }
+}
+
+/// MCP has its own way.
+fn speaks_json_rpc(path: &str) -> bool {
+    let tool = path.strip_prefix("/mcp/tools/");
+    path == "/jsonrpc" || tool.is_some_and(|tool| !matches!(tool, "list" | "describe" | "invoke"))
+}
+
+/// Who sends a request. A [`Caller`] in the request's extensions was put there by a layer of the
+/// embedder's, which has looked at the credential.
+pub(super) async fn caller(shared: &Shared, parts: &Parts) -> Result<Caller, Refused> {
     let caller = match parts.extensions.get::<Caller>() {
         Some(caller) => caller.clone(),
         None => match shared.authenticate.authenticate(parts).await {
@@ -80,12 +112,12 @@ pub(super) async fn caller(shared: &Shared, parts: &Parts) -> Result<Caller, Res
                 let token = bearer_token(&parts.headers).ok().flatten();
                 shared.gateway.with_token(caller, token)
             }
-            Err(error) => return Err(reply::bad_credential(&error)),
+            Err(error) => return Err(Refused::Credential(error)),
         },
     };
     let is_open = parts.method == Method::OPTIONS || caller.user.is_some();
     if shared.options.require_auth && !is_open {
-        return Err(reply::credential_required());
+        return Err(Refused::NoCredential);
     }
     Ok(caller)
 }
@@ -94,7 +126,7 @@ pub(super) async fn layer(State(shared): State<Shared>, request: Request, next: 
     let (mut parts, body) = request.into_parts();
     let caller = match caller(&shared, &parts).await {
         Ok(caller) => caller,
-        Err(response) => return response,
+        Err(refused) => return refused.response(parts.uri.path()),
     };
     parts.extensions.insert(caller);
     next.run(Request::from_parts(parts, body)).await

@@ -13,14 +13,15 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::authenticate::{AuthenticateError, Refused};
 use super::body::{self, Slices};
 use super::{Shared, authenticate, guard, reply, rest, sse};
 use crate::access::Caller;
 use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 use crate::mcp::{
     Answer, BatchPart, Carrier, Ended, Exchange, Header, Headers, Identify, Inbound, KeptStream,
-    METHOD, NAME, OutMessage, PROTOCOL_VERSION, PreparedCall, Reject, Reply, SESSION_ID, Verb,
-    answer_batch,
+    METHOD, NAME, OutMessage, PROTOCOL_VERSION, PreparedCall, Reject, Reply, SESSION_ID,
+    Unidentified, Verb, answer_batch,
 };
 use crate::upstream::BoxFuture;
 
@@ -39,7 +40,10 @@ async fn respond(shared: &Shared, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let caller = match authenticate::caller(shared, &parts).await {
         Ok(caller) => caller,
-        Err(response) => return response,
+        Err(Refused::Credential(AuthenticateError::Unavailable(why))) => {
+            return rejected(&Reject::with_status(503, INTERNAL_ERROR, why));
+        }
+        Err(refused) => return refused.response(parts.uri.path()),
     };
     let raw = (parts.method == Method::GET)
         .then(|| rest::query_parameter(&parts.uri, "rawRequest"))
@@ -271,6 +275,7 @@ pub(super) fn rejected(reject: &Reject) -> Response {
     if status == StatusCode::METHOD_NOT_ALLOWED {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
     }
+    reply::say_when_to_retry(&mut response);
     response
 }
 
@@ -322,7 +327,12 @@ struct Asking {
 }
 
 impl Identify for Asking {
-    fn identify(&self) -> BoxFuture<'_, Option<Caller>> {
-        Box::pin(async { authenticate::caller(&self.shared, &self.parts).await.ok() })
+    fn identify(&self) -> BoxFuture<'_, Result<Caller, Unidentified>> {
+        Box::pin(async {
+            authenticate::caller(&self.shared, &self.parts).await.map_err(|refused| match refused {
+                Refused::Credential(AuthenticateError::Unavailable(_)) => Unidentified::Unavailable,
+                Refused::Credential(_) | Refused::NoCredential => Unidentified::Refused,
+            })
+        })
     }
 }

@@ -7,17 +7,21 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 
-use super::Shared;
+use super::{RegistryHealth, Shared};
 use crate::gateway::{Gateway, UpstreamState};
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
-    ([(CONTENT_TYPE, TEXT)], text(&shared.gateway)).into_response()
+    let registry = shared.readiness.registry();
+    ([(CONTENT_TYPE, TEXT)], text(&shared.gateway, registry.as_ref())).into_response()
 }
 
-fn text(gateway: &Gateway) -> String {
+fn text(gateway: &Gateway, registry: Option<&RegistryHealth>) -> String {
     let mut page = Page::default();
+    if let Some(registry) = registry {
+        page.registry(registry);
+    }
     let (catalog, upstreams) = (gateway.catalog(), gateway.upstream_states());
     page.family("callgate_tools", "gauge", "Methods that are tools.");
     page.sample("", catalog.len());
@@ -65,6 +69,21 @@ struct Page {
 }
 
 impl Page {
+    fn registry(&mut self, registry: &RegistryHealth) {
+        self.family(
+            "callgate_registry_contact_age_seconds",
+            "gauge",
+            "How long ago the last look at the registry that succeeded began.",
+        );
+        self.sample("", registry.contact_age.as_secs_f64());
+        self.family("callgate_registry_failures_total", "counter", "Looks at it that failed.");
+        self.sample("", registry.failures);
+        self.family("callgate_registry_reads_total", "counter", "What was asked of it, by what.");
+        for (what, count) in &registry.reads {
+            self.sample(&format!("{{what=\"{what}\"}}"), count);
+        }
+    }
+
     fn family(&mut self, name: &'static str, kind: &str, help: &str) {
         self.family = name;
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -16,7 +16,7 @@ use super::authenticate::AuthenticateError;
 use crate::arguments::ArgumentsError;
 use crate::cursor::CursorError;
 use crate::gateway::{CallError, NotFound};
-use crate::jsonrpc::RpcError;
+use crate::jsonrpc::{self, INTERNAL_ERROR, RpcError};
 
 /// What the REST face answers instead of a result.
 #[derive(Debug, Error)]
@@ -167,6 +167,31 @@ pub(super) fn credential_required() -> Response {
     challenged("Bearer realm=\"callgate\"", "unauthorized", &message)
 }
 
+/// Whether a credential is good cannot be found out just now.
+pub(super) fn unavailable(why: &str) -> Response {
+    let mut response = error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", why);
+    say_when_to_retry(&mut response);
+    response
+}
+
+/// The same for JSON-RPC. The request was not read, so nothing is known of its id.
+pub(super) fn rpc_unavailable(why: &str) -> Response {
+    let body = jsonrpc::reply(None, Err(&RpcError::new(INTERNAL_ERROR, why)));
+    let mut response = bytes_as_json(StatusCode::SERVICE_UNAVAILABLE, body);
+    say_when_to_retry(&mut response);
+    response
+}
+
+/// Whatever is in the way just now is looked at again within this many seconds.
+const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("2");
+
+/// On a 503, which is for a while.
+pub(super) fn say_when_to_retry(response: &mut Response) {
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
+    }
+}
+
 fn challenged(challenge: &'static str, code: &str, message: &str) -> Response {
     let mut response = error(StatusCode::UNAUTHORIZED, code, message);
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
@@ -186,7 +211,7 @@ pub(super) fn never_store(response: &mut Response) {
 
 /// For JSON-RPC replies.
 pub(super) fn rpc_error_of(error: CallError) -> (StatusCode, RpcError) {
-    use crate::jsonrpc::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
+    use crate::jsonrpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
     let message = error.to_string();
     match error {
         CallError::NotFound(_) => (StatusCode::NOT_FOUND, RpcError::new(METHOD_NOT_FOUND, message)),

@@ -142,7 +142,7 @@ impl Ends {
     /// Whether its caller is still welcome.
     async fn is_good(ends: Option<&Self>) -> bool {
         match ends {
-            Some(ends) => ends.who.identify().await.is_some(),
+            Some(ends) => ends.who.identify().await.is_ok(),
             None => true,
         }
     }

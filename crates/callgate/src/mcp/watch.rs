@@ -30,15 +30,26 @@ pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Who is asking, as of now: a token may be revoked, and grants may change, while a client listens.
 pub trait Identify: Send + Sync {
-    /// The caller, or `None` where the credential is no longer good.
-    fn identify(&self) -> BoxFuture<'_, Option<Caller>>;
+    /// The caller.
+    fn identify(&self) -> BoxFuture<'_, Result<Caller, Unidentified>>;
+}
+
+/// Why it is not known who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unidentified {
+    /// The credential is not good.
+    #[error("the credential is not, or no longer, good")]
+    Refused,
+    /// Whether it is good cannot be found out just now.
+    #[error("the credential cannot be checked just now; try again")]
+    Unavailable,
 }
 
 /// Always the same.
 impl Identify for Caller {
-    fn identify(&self) -> BoxFuture<'_, Option<Caller>> {
+    fn identify(&self) -> BoxFuture<'_, Result<Caller, Unidentified>> {
         let caller = self.clone();
-        Box::pin(async { Some(caller) })
+        Box::pin(async { Ok(caller) })
     }
 }
 
@@ -217,7 +228,7 @@ impl Listener {
             }
             let caller = match woken {
                 Woken::Ended => None,
-                _ => self.who.identify().await.filter(|_| !self.has_ended()),
+                _ => self.who.identify().await.ok().filter(|_| !self.has_ended()),
             };
             let Some(caller) = caller else {
                 self.end();
@@ -472,7 +483,7 @@ fn cancelled(id: &RawValue) -> OutMessage {
         #[serde(rename = "_meta")]
         meta: Meta<'a>,
     }
-    let reason = "the server stops, or the credential is no longer good";
+    let reason = "the server stops, or the credential is no longer good or cannot be checked";
     let params = Cancelled { request_id: id, reason, meta: Meta { subscription: id } };
     OutMessage::notification("notifications/cancelled", &params)
 }

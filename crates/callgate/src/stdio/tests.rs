@@ -1,7 +1,7 @@
 //! Lines in, lines out, over a pipe in memory.
 #![expect(clippy::needless_pass_by_value, reason = "calls read better with `json!` in place")]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf};
@@ -20,11 +20,11 @@ use crate::method::{LOCAL, Method};
 use crate::types::Types;
 use crate::upstream::{BoxFuture, Upstream};
 
-struct Known(AtomicBool);
+struct Known(Mutex<Result<Caller, Unidentified>>);
 
 impl Identify for Known {
-    fn identify(&self) -> BoxFuture<'_, Option<Caller>> {
-        let caller = self.0.load(Ordering::SeqCst).then(Caller::anonymous);
+    fn identify(&self) -> BoxFuture<'_, Result<Caller, Unidentified>> {
+        let caller = self.0.lock().unwrap().clone();
         Box::pin(async { caller })
     }
 }
@@ -64,7 +64,7 @@ impl Client {
         set_tools(&gateway, &["asks", "quick", "slow"]);
         let sessions = Sessions::new([SessionKey::new(&[1; 32])]);
         let mcp = Arc::new(Mcp::new(Arc::clone(&gateway), sessions));
-        let known = Arc::new(Known(AtomicBool::new(true)));
+        let known = Arc::new(Known(Mutex::new(Ok(Caller::anonymous()))));
         let (near, far) = tokio::io::duplex(64 * 1024);
         let (far_in, far_out) = tokio::io::split(far);
         let who = Arc::clone(&known);
@@ -239,9 +239,25 @@ async fn a_credential_that_is_no_longer_good_ends_the_service() {
     let mut client = Client::new(StdioOptions::default());
     client.initialize().await;
     client.ask(request(1, "ping", json!({}))).await;
-    client.known.0.store(false, Ordering::SeqCst);
+    *client.known.0.lock().unwrap() = Err(Unidentified::Refused);
     client.send(request(2, "ping", json!({}))).await;
     assert!(matches!(client.server.await.unwrap(), Err(StdioError::Credential)));
+}
+
+#[tokio::test]
+async fn a_credential_that_cannot_be_checked_is_told_and_the_service_goes_on() {
+    let mut client = Client::new(StdioOptions::default());
+    client.initialize().await;
+    *client.known.0.lock().unwrap() = Err(Unidentified::Unavailable);
+    client.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled"})).await;
+    let reply = client.ask(request(2, "ping", json!({}))).await;
+    assert_eq!((&reply["id"], &reply["error"]["code"]), (&json!(2), &json!(-32603)));
+    insta::assert_snapshot!(
+        reply["error"]["message"].as_str().unwrap(),
+        @"the credential cannot be checked just now; try again"
+    );
+    *client.known.0.lock().unwrap() = Ok(Caller::anonymous());
+    assert!(client.ask(request(3, "ping", json!({}))).await["result"].is_object());
 }
 
 #[tokio::test]

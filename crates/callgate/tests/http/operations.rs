@@ -1,5 +1,7 @@
 //! Health, readiness, discovery.
 
+use callgate::http::{RegistryAway, RegistryHealth, WatchRegistry};
+
 use super::*;
 
 #[tokio::test]
@@ -23,6 +25,41 @@ async fn readyz_is_503_until_the_first_snapshot_and_says_when_it_is_stale() {
     assert_eq!(reply.status, StatusCode::OK, "the last good snapshot is served");
     assert_eq!(reply.json()["status"], "stale");
     assert_eq!(reply.json()["reason"], "the database is away");
+}
+
+/// A registry that cannot be read, with tokens honoured for so long.
+#[derive(Debug)]
+struct Away(Duration);
+
+impl WatchRegistry for Away {
+    fn health(&self) -> Option<RegistryHealth> {
+        Some(RegistryHealth {
+            contact_age: Duration::from_millis(12_900),
+            away: Some(RegistryAway { tokens_honoured_for: self.0 }),
+            failures: 3,
+            reads: vec![("revisions", 7), ("tokens", 2)],
+        })
+    }
+}
+
+#[tokio::test]
+async fn readyz_says_how_long_the_registry_is_away_and_is_503_when_tokens_are_refused() {
+    let app = App::with(application(), options(|options| options.metrics = true));
+    app.readiness.set_ready();
+    let mut seen = Vec::new();
+    for left in [Duration::from_millis(47_100), Duration::ZERO] {
+        app.readiness.set_registry(Arc::new(Away(left)));
+        seen.push(app.get("", "/readyz").await.parts());
+    }
+    insta::assert_json_snapshot!(seen);
+    let metrics = app.get("", "/metrics").await.text;
+    let lines = metrics.lines().filter(|line| line.starts_with("callgate_registry"));
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
+    callgate_registry_contact_age_seconds 12.9
+    callgate_registry_failures_total 3
+    callgate_registry_reads_total{what="revisions"} 7
+    callgate_registry_reads_total{what="tokens"} 2
+    "#);
 }
 
 #[tokio::test]

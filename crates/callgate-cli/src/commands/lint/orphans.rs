@@ -2,12 +2,17 @@
 
 use std::collections::HashSet;
 
-use callgate_registry::{AccessRows, CatalogRows, GrantRow};
+use callgate_registry::{AccessRows, CatalogRows, GrantRow, TokenRow};
 
 use crate::config::Config;
 
 /// A sentence for each.
-pub(super) fn find(config: &Config, rows: &CatalogRows, access: &AccessRows) -> Vec<String> {
+pub(super) fn find(
+    config: &Config,
+    rows: &CatalogRows,
+    access: &AccessRows,
+    tokens: &[TokenRow],
+) -> Vec<String> {
     let users: HashSet<i64> = access.users.iter().map(|user| user.id).collect();
     let roles: HashSet<i64> = access.roles.iter().map(|role| role.id).collect();
     let sections: HashSet<i64> = rows.sections.iter().map(|section| section.id).collect();
@@ -32,7 +37,7 @@ pub(super) fn find(config: &Config, rows: &CatalogRows, access: &AccessRows) -> 
             found.push(format!("user `{}` has role {role}, which does not exist", user.login));
         }
     }
-    for token in access.tokens.iter().filter(|token| !users.contains(&token.id_user)) {
+    for token in tokens.iter().filter(|token| !users.contains(&token.id_user)) {
         found.push(format!(
             "token {} speaks for user {}, which does not exist; `callgate token revoke {0}` removes it",
             token.id, token.id_user

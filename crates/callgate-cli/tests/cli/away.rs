@@ -1,0 +1,147 @@
+//! When the database is away while the program serves: its file is moved aside, and back.
+
+use serde_json::{Value, json};
+
+use super::support::{Place, Reply, Server};
+
+const DB: &str = "callgate-demo.db";
+
+fn take_away(place: &Place) {
+    std::fs::rename(place.path(DB), place.path("aside.db")).unwrap();
+}
+
+fn bring_back(place: &Place) {
+    std::fs::rename(place.path("aside.db"), place.path(DB)).unwrap();
+}
+
+fn ready(server: &Server) -> Reply {
+    server.get("", "/readyz")
+}
+
+fn is_ready(server: &Server) -> bool {
+    ready(server).json()["status"] == "ready"
+}
+
+/// All faces, as they answer a token.
+fn faces(server: &Server, token: &str) -> Vec<Reply> {
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"cache.rebuild"}"#;
+    let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
+        "protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+    vec![
+        server.get(token, "/mcp/tools/list"),
+        server.invoke(token, "cache.rebuild", &json!({})),
+        server.request("POST /jsonrpc", token, call),
+        server.request("POST /mcp/tools/cache.rebuild", token, call),
+        server.request("POST /mcp", token, initialize),
+    ]
+}
+
+#[test]
+fn tokens_that_were_seen_are_honoured_for_the_grace_and_others_are_put_off() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let (admin, reader) = (server.token("admin"), server.token("reader"));
+    server.tools(&admin);
+    take_away(&place);
+    server.until("it says so", |server| !is_ready(server));
+    let reply = ready(&server);
+    assert_eq!((reply.status, &reply.json()["status"]), (200, &json!("stale")));
+    assert!(reply.json()["tokens_honoured_seconds"].as_u64().unwrap() > 10, "{}", reply.body);
+    for reply in faces(&server, &admin) {
+        assert_eq!(reply.status, 200, "{}", reply.body);
+    }
+    // Nobody knows whether it is good: it was not seen before.
+    for reply in faces(&server, &reader) {
+        assert_eq!(reply.status, 503, "{}", reply.body);
+    }
+    assert_eq!(server.get("", "/mcp/tools/list").status, 200, "who needs no token is served");
+    assert_eq!(server.get("", "/healthz").status, 200);
+    bring_back(&place);
+    server.until("it is ready again", is_ready);
+    for reply in faces(&server, &reader) {
+        assert_ne!(reply.status, 503, "{}", reply.body);
+    }
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    for words in ["the registry cannot be read", "the registry can be read again"] {
+        assert_eq!(log.matches(words).count(), 1, "{log}");
+    }
+    assert!(!log.contains(&admin) && !log.contains(&reader), "{log}");
+}
+
+#[test]
+fn without_grace_callers_with_a_token_are_put_off_in_the_form_of_each_face() {
+    let place = Place::new();
+    let server = place.serve(&["--demo", "--token-grace-seconds", "0"]);
+    let admin = server.token("admin");
+    server.tools(&admin);
+    take_away(&place);
+    server.until("it is not ready", |server| ready(server).status == 503);
+    let replies: Vec<(u16, Option<String>, Value)> = faces(&server, &admin)
+        .iter()
+        .map(|reply| {
+            (reply.status, reply.header("retry-after").map(ToOwned::to_owned), reply.json())
+        })
+        .collect();
+    insta::assert_debug_snapshot!(replies);
+    assert_eq!(server.get("", "/mcp/tools/list").status, 200, "who needs no token is served");
+    let reason = ready(&server).json()["reason"].as_str().unwrap().to_owned();
+    assert!(reason.ends_with("callers with a token are refused"), "{reason}");
+    bring_back(&place);
+    server.until("it is ready again", is_ready);
+    assert_eq!(server.get(&admin, "/mcp/tools/list").status, 200);
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    let words = "callers with a token are refused until it can be read again";
+    assert_eq!(log.matches(words).count(), 1, "{log}");
+}
+
+#[test]
+fn what_a_session_becomes_is_refused_where_it_cannot_be_kept() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let admin = server.token("admin");
+    let open = |server: &Server| {
+        let reply = faces(server, &admin).pop().unwrap();
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        reply.header("mcp-session-id").unwrap().to_owned()
+    };
+    let before = open(&server);
+    take_away(&place);
+    server.until("it says so", |server| !is_ready(server));
+    let level =
+        r#"{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"error"}}"#;
+    let ask = |server: &Server, head: &str, session: &str, body: &str| {
+        server.request_with(head, &format!("Mcp-Session-Id: {session}\r\n"), &admin, body)
+    };
+    // To open one needs no row.
+    let during = open(&server);
+    for session in [&before, &during] {
+        for reply in
+            [ask(&server, "POST /mcp", session, level), ask(&server, "DELETE /mcp", session, "")]
+        {
+            assert_eq!((reply.status, reply.header("retry-after")), (503, Some("2")));
+            assert!(reply.body.contains("the session's state cannot be kept"), "{}", reply.body);
+        }
+    }
+    bring_back(&place);
+    server.until("it is ready again", is_ready);
+    assert_eq!(ask(&server, "POST /mcp", &during, level).status, 200);
+    assert_eq!(ask(&server, "DELETE /mcp", &before, "").status, 204, "it had not ended");
+}
+
+#[test]
+fn an_edit_of_a_registry_that_is_away_says_what_failed() {
+    let place = Place::new();
+    place.ok(&["migrate"]);
+    std::fs::rename(place.path("callgate.db"), place.path("aside.db")).unwrap();
+    insta::assert_debug_snapshot!(place.run(&["user", "add", "ada"]).failure());
+    assert!(!place.path("callgate.db").exists(), "no new one is made instead");
+}
+
+#[test]
+fn serve_does_not_start_without_its_database() {
+    let place = Place::new();
+    let ran = place.run(&["serve", "--listen", "127.0.0.1:0", "--database", "sqlite:none/r.db"]);
+    insta::assert_debug_snapshot!(ran.failure());
+}

@@ -1,0 +1,56 @@
+//! Rows to [`Access`].
+
+use std::collections::HashMap;
+
+use callgate::access::{Access, Grants, Mask, Section, User};
+
+use crate::rows::{AccessRows, GrantRow};
+
+/// The role whose grants callers without a credential have.
+const ANONYMOUS: &str = "anonymous";
+
+/// The access that rows describe.
+pub fn access(rows: &AccessRows) -> Access {
+    let idents: HashMap<i64, Section> =
+        rows.sections.iter().map(|row| (row.id, Section::from(row.ident.as_str()))).collect();
+    let by_user = by_holder(&rows.user_grants);
+    let by_role = by_holder(&rows.role_grants);
+    let grants_of = |user: Option<i64>, role: Option<i64>| {
+        let mut grants = Grants::default();
+        for (section, mask) in resolve(&by_role, role, &idents) {
+            grants.add_role(section, mask);
+        }
+        for (section, mask) in resolve(&by_user, user, &idents) {
+            grants.add_user(section, mask);
+        }
+        grants
+    };
+    let users = rows.users.iter().map(|row| {
+        let user = User { id: row.id, name: row.login.clone(), role: row.role.clone() };
+        (user, grants_of(Some(row.id), row.id_type))
+    });
+    let anonymous = rows.roles.iter().find(|role| role.caption.eq_ignore_ascii_case(ANONYMOUS));
+    let anonymous = anonymous.map_or_else(Grants::default, |role| grants_of(None, Some(role.id)));
+    Access::new(users, anonymous)
+}
+
+fn by_holder(rows: &[GrantRow]) -> HashMap<i64, Vec<&GrantRow>> {
+    let mut holders: HashMap<i64, Vec<&GrantRow>> = HashMap::new();
+    for row in rows {
+        holders.entry(row.id_holder).or_default().push(row);
+    }
+    holders
+}
+
+fn resolve<'a>(
+    holders: &'a HashMap<i64, Vec<&'a GrantRow>>,
+    holder: Option<i64>,
+    idents: &'a HashMap<i64, Section>,
+) -> impl Iterator<Item = (Section, Mask)> + 'a {
+    let rows = holder.and_then(|holder| holders.get(&holder));
+    rows.into_iter().flatten().filter_map(|row| {
+        // What is not a number grants nothing.
+        let value = row.value.trim().parse().unwrap_or(0);
+        Some((idents.get(&row.id_section)?.clone(), Mask::granted(value)))
+    })
+}

@@ -1,0 +1,264 @@
+//! When the database fails: bounds, by a clock that the test moves.
+
+use std::time::Duration;
+
+use callgate::http::{AuthenticateError, WatchRegistry as _};
+use tokio::time::{Instant, sleep};
+
+use super::double::{Double, Mood, Rows};
+use super::*;
+use crate::authenticate::TokenOptions;
+use crate::rows::{MethodRow, TokenRow, UserRow};
+
+/// So often the counters are asked for.
+const POLL: Duration = Duration::from_millis(250);
+
+struct Followed {
+    store: Arc<Double>,
+    registry: Registry,
+    gateway: Callgate,
+    _following: Following,
+}
+
+fn token_row(id: i64, secret: &str) -> TokenRow {
+    TokenRow {
+        id,
+        id_user: 1,
+        login: None,
+        name: "t".to_owned(),
+        digest: crate::hex::to_hex(callgate::access::TokenDigest::of(secret).as_bytes()),
+        created_at: 0,
+        expires_at: None,
+        last_used_at: None,
+    }
+}
+
+/// Ada has the tokens `one` and `two`.
+async fn followed(grace: Duration) -> Followed {
+    let store = Arc::new(Double::default());
+    store.set(|rows| {
+        let ada = UserRow { id: 1, login: "ada".to_owned(), id_type: None, role: None };
+        rows.access.users = vec![ada];
+        rows.tokens = vec![token_row(1, "one"), token_row(2, "two")];
+    });
+    let options = TokenOptions { grace, ..TokenOptions::default() };
+    let registry = Registry::new(Arc::clone(&store) as _).tokens(options);
+    let gateway = Callgate::builder()
+        .authenticate(registry.authenticator())
+        .sessions(registry.sessions().await.unwrap())
+        .build()
+        .unwrap();
+    let following = registry.follow(&gateway).await.unwrap();
+    Followed { store, registry, gateway, _following: following }
+}
+
+impl Followed {
+    fn set(&self, change: impl FnOnce(&mut Rows)) {
+        self.store.set(change);
+    }
+
+    async fn ask(&self, token: &str) -> Result<String, AuthenticateError> {
+        let caller = self.registry.authenticator().caller_of(Some(token)).await?;
+        Ok(caller.name().to_owned())
+    }
+
+    async fn is_unavailable(&self, token: &str) -> bool {
+        matches!(self.ask(token).await, Err(AuthenticateError::Unavailable(_)))
+    }
+
+    fn is_away(&self) -> bool {
+        self.registry.authenticator().contact().is_away()
+    }
+
+    /// How long until it is so. Time passes by itself where all wait.
+    async fn until(&self, mut is_so: impl AsyncFnMut(&Self) -> bool) -> Duration {
+        let began = Instant::now();
+        while !is_so(self).await {
+            assert!(began.elapsed() < Duration::from_mins(10), "it is never so");
+            sleep(Duration::from_millis(5)).await;
+        }
+        began.elapsed()
+    }
+
+    fn operations(&self) -> usize {
+        self.store.operations.load(std::sync::atomic::Ordering::SeqCst)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_warm_token_needs_no_query_and_one_poll_is_one() {
+    let followed = followed(Duration::from_mins(1)).await;
+    assert_eq!(followed.ask("one").await.unwrap(), "ada");
+    // Nothing else may look meanwhile.
+    let before = followed.operations();
+    for _ in 0..10_000 {
+        followed.ask("one").await.unwrap();
+    }
+    assert_eq!(followed.operations(), before);
+    sleep(POLL * 8).await;
+    let polls = followed.operations() - before;
+    assert!((7..=9).contains(&polls), "{polls} operations in 8 polls");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_not_there_is_refused_and_never_kept() {
+    let followed = followed(Duration::from_mins(1)).await;
+    assert_eq!(followed.ask("three").await, Err(AuthenticateError::InvalidToken));
+    followed.set(|rows| rows.tokens.push(token_row(3, "three")));
+    assert_eq!(followed.ask("three").await.unwrap(), "ada", "at once, before any poll");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revoked_token_is_dead_with_the_next_poll_and_a_changed_one_is_replaced() {
+    let followed = followed(Duration::from_mins(1)).await;
+    followed.ask("one").await.unwrap();
+    followed.ask("two").await.unwrap();
+    followed.set(|rows| {
+        rows.tokens.remove(0);
+        rows.tokens[0].expires_at = Some(5);
+        rows.revisions.tokens += 1;
+    });
+    let refused = async |token: &str, it: &Followed| {
+        it.ask(token).await == Err(AuthenticateError::InvalidToken)
+    };
+    let took =
+        followed.until(async |it| refused("one", it).await && refused("two", it).await).await;
+    assert!(took <= POLL * 2, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn look_ups_that_wait_are_gathered_and_have_bounds() {
+    let followed = Arc::new(followed(Duration::from_mins(1)).await);
+    let before = followed.operations();
+    let ask = |number: usize| {
+        let followed = Arc::clone(&followed);
+        tokio::spawn(async move { followed.ask(&format!("unknown {number}")).await })
+    };
+    let asked: Vec<_> = (0..6_000).map(ask).collect();
+    let (mut refused, mut put_off) = (0, 0);
+    for one in asked {
+        match one.await.unwrap().unwrap_err() {
+            AuthenticateError::InvalidToken => refused += 1,
+            _ => put_off += 1,
+        }
+    }
+    // As many as may wait, and those of the first query.
+    assert!((4_096..=4_097).contains(&refused), "{refused}");
+    assert_eq!(refused + put_off, 6_000);
+    let queries = followed.operations() - before;
+    assert!(queries <= 12, "{queries} for 9 look-ups and the polls between");
+    assert_eq!(followed.store.most_digests.load(std::sync::atomic::Ordering::SeqCst), 500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_database_leaves_confirmed_tokens_good_for_the_grace_and_no_longer() {
+    for mood in [Mood::Down, Mood::Silent] {
+        let followed = followed(Duration::from_mins(1)).await;
+        followed.ask("one").await.unwrap();
+        followed.set(|rows| rows.mood = mood);
+        followed.until(async |it| it.is_away()).await;
+        assert_eq!(followed.ask("one").await.unwrap(), "ada");
+        assert!(followed.is_unavailable("two").await, "never seen: it may be good, so never 401");
+        let contact = Arc::clone(followed.registry.authenticator().contact());
+        let health = contact.health().unwrap();
+        assert!(health.away.is_some() && health.failures > 0);
+        followed.until(async |it| it.is_unavailable("one").await).await;
+        let age = contact.age().unwrap();
+        assert!(age >= Duration::from_mins(1) && age < Duration::from_secs(61), "{age:?}");
+        let anonymous = followed.registry.authenticator().caller_of(None).await;
+        assert_eq!(anonymous.unwrap().name(), "anonymous");
+        followed.set(|rows| rows.mood = Mood::Well);
+        let took = followed.until(async |it| it.ask("one").await.is_ok()).await;
+        assert!(took < Duration::from_secs(2), "{mood:?}: {took:?}");
+        assert!(!followed.is_away());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_grace_a_token_is_honoured_for_about_a_second() {
+    for mood in [Mood::Down, Mood::Silent, Mood::OnlyCounters] {
+        let followed = followed(Duration::ZERO).await;
+        followed.ask("one").await.unwrap();
+        for _ in 0..400 {
+            sleep(Duration::from_millis(10)).await;
+            assert!(followed.ask("one").await.is_ok(), "while all is well");
+        }
+        followed.set(|rows| {
+            rows.mood = mood;
+            rows.revisions.tokens += 1;
+        });
+        let took = followed.until(async |it| it.is_unavailable("one").await).await;
+        assert!(took <= Duration::from_secs(1), "{mood:?}: {took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_revoked_while_the_database_was_away_is_dead_when_it_is_back() {
+    let followed = followed(Duration::from_mins(1)).await;
+    followed.ask("one").await.unwrap();
+    followed.set(|rows| rows.mood = Mood::Silent);
+    followed.until(async |it| it.is_away()).await;
+    // A restored backup may even have the same numbers.
+    followed.set(|rows| {
+        rows.mood = Mood::Well;
+        rows.tokens.clear();
+    });
+    let gone = AuthenticateError::InvalidToken;
+    let took = followed.until(async |it| it.ask("one").await == Err(gone.clone())).await;
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+fn method(id: &str) -> MethodRow {
+    MethodRow {
+        rpc_method: id.to_owned(),
+        upstream: Some("shop".to_owned()),
+        ..MethodRow::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn d13_an_older_state_that_was_restored_is_read_again() {
+    let followed = followed(Duration::from_mins(1)).await;
+    let tools = |it: &Followed| it.gateway.gateway().catalog().len();
+    followed.set(|rows| {
+        rows.catalog.methods = vec![method("a"), method("b")];
+        rows.revisions = Revisions { catalog: 9, access: 9, tokens: 9, ..Revisions::default() };
+    });
+    followed.until(async |it| tools(it) == 2).await;
+    followed.set(|rows| {
+        rows.catalog.methods = vec![method("a")];
+        rows.access.users.clear();
+        rows.revisions = Revisions { catalog: 3, access: 3, tokens: 3, ..Revisions::default() };
+    });
+    followed.until(async |it| tools(it) == 1).await;
+    assert_eq!(followed.ask("one").await, Err(AuthenticateError::InvalidToken), "no such user");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_catalog_that_hangs_is_begun_anew_when_the_database_is_back() {
+    let followed = followed(Duration::from_mins(1)).await;
+    followed.set(|rows| {
+        rows.catalog.methods = vec![method("a")];
+        rows.revisions.catalog += 1;
+    });
+    followed.until(async |it| it.gateway.gateway().catalog().len() == 1).await;
+    followed.set(|rows| {
+        rows.mood = Mood::NoCatalog;
+        rows.catalog.methods.push(method("b"));
+        rows.revisions.catalog += 1;
+    });
+    sleep(POLL * 4).await;
+    assert_eq!(followed.gateway.gateway().catalog().len(), 1, "it waits for its rows");
+    followed.set(|rows| rows.mood = Mood::Down);
+    followed.until(async |it| it.is_away()).await;
+    followed.set(|rows| rows.mood = Mood::Well);
+    let took = followed.until(async |it| it.gateway.gateway().catalog().len() == 2).await;
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_cannot_be_checked_before_the_registry_is_followed() {
+    let registry = Registry::new(Arc::new(Double::default()));
+    let refused = registry.authenticator().caller_of(Some("one")).await.unwrap_err();
+    insta::assert_snapshot!(refused, @"the registry has not been read yet, so tokens cannot be checked; try again");
+}
