@@ -136,7 +136,7 @@ impl Default for DatabaseOptions {
             max_connections: 8,
             connect_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(10),
-            load_timeout: Duration::from_secs(120),
+            load_timeout: Duration::from_mins(2),
         }
     }
 }
@@ -158,10 +158,8 @@ pub(crate) async fn connect(
 ) -> Result<Box<dyn Database>> {
     match &url.0 {
         Place::File(path) => sqlite::connect(path, options, wanted).await,
-        Place::Server(dialect, _url) => match dialect {
-            // The drivers of servers stand here, each behind its feature.
-            dialect => Err(not_built(*dialect)),
-        },
+        // The drivers of servers stand here, each behind its feature.
+        Place::Server(dialect, _) => Err(not_built(*dialect)),
     }
 }
 

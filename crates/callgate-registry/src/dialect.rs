@@ -143,13 +143,12 @@ impl Dialect {
             None if mark == "now" => Some(self.now().to_owned()),
             None if mark == "at" => Some(self.at().to_owned()),
             None if mark == "count" => Some(self.count().to_owned()),
-            None => None,
             Some(("text", column)) => Some(self.text(column)),
             Some(("int", column)) => Some(self.int(column)),
             Some(("seconds", column)) => Some(self.seconds(column)),
             Some(("name", word)) => Some(self.name(word)),
             Some(("limit", count)) => Some(self.limit(count, 0)),
-            Some(_) => None,
+            None | Some(_) => None,
         }
     }
 

@@ -114,8 +114,8 @@ impl Work<'_> {
             table: "callgate_types",
             keys: &[("name", (&row.name).into())],
             columns: &[
-                ("fields", Put::Value(json(dialect, &row.fields))),
-                ("{name schema}", Put::Value(json(dialect, &row.schema))),
+                ("fields", Put::Value(json(dialect, row.fields.as_ref()))),
+                ("{name schema}", Put::Value(json(dialect, row.schema.as_ref()))),
             ],
             once: &[],
         })

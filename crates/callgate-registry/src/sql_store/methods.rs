@@ -8,7 +8,7 @@ use super::load::methods;
 use super::{Work, read};
 use crate::definition;
 use crate::dialect::Upsert;
-use crate::rows::{MethodRow, action_key, present};
+use crate::rows::{MethodRow, action_key};
 use crate::sql::{Dialect, Value};
 use crate::store::{Result, StoreError};
 
@@ -40,32 +40,28 @@ fn values(dialect: Dialect, row: &MethodRow) -> [Value<'_>; COLUMNS.len()] {
         (&row.plugin).into(),
         (&row.method).into(),
         (&row.rpc_method).into(),
-        json(&row.params),
-        json(&row.params_types),
+        json(row.params.as_ref()),
+        json(row.params_types.as_ref()),
         (&row.description).into(),
         (&row.sections).into(),
         (&row.return_type).into(),
         (&row.title).into(),
         (&row.safety).into(),
-        json(&row.annotations),
+        json(row.annotations.as_ref()),
         exposed(row),
         (&row.upstream).into(),
         (&row.tool_name).into(),
-        json(&row.input_schema),
-        json(&row.output_schema),
-        json(&row.defaults),
+        json(row.input_schema.as_ref()),
+        json(row.output_schema.as_ref()),
+        json(row.defaults.as_ref()),
         (&row.params_by).into(),
     ]
 }
 
 /// A column that holds JSON. Nothing is no JSON, but SQLite does not mind.
-pub(super) fn json(dialect: Dialect, text: &Option<String>) -> Value<'_> {
-    let text = text.as_deref();
-    Value::Json(if dialect == Dialect::Sqlite {
-        text
-    } else {
-        text.filter(|text| present(Some(text)).is_some())
-    })
+pub(super) fn json(dialect: Dialect, text: Option<&String>) -> Value<'_> {
+    let says_something = |text: &&String| dialect == Dialect::Sqlite || !text.trim().is_empty();
+    Value::Json(text.filter(says_something).map(String::as_str))
 }
 
 /// What is neither yes nor no is for the database to refuse, or to keep.

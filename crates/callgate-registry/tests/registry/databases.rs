@@ -25,6 +25,7 @@ pub(crate) struct Place {
 
 impl Kind {
     /// A database that has nothing yet.
+    #[allow(clippy::unused_async, reason = "a server is waited for, a file is not")]
     pub(crate) async fn place(self) -> Place {
         match self {
             Self::Sqlite => {

@@ -1,5 +1,5 @@
 //! The registry on real databases: the contract that each of them keeps, and what is SQLite's own.
-#![expect(clippy::unwrap_used, reason = "a test may stop")]
+#![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "a test may stop")]
 
 mod contract;
 mod databases;

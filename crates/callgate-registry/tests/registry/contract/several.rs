@@ -104,7 +104,7 @@ pub(crate) async fn messages_and_sessions_have_each_a_number_of_their_own(regist
             let session = format!("{writer:02x}");
             registry.store.post_message(&session, &format!("{{\"n\":{round}}}")).await.unwrap();
             let row = SessionRow {
-                nonce: format!("{:02x}", round),
+                nonce: format!("{round:02x}"),
                 number: 0,
                 ended: writer == 0,
                 log_level: None,
