@@ -138,9 +138,13 @@ impl Follower {
     }
 
     /// Until the next look: when it is time, or something is known to be new.
-    async fn pause(&self) {
+    async fn pause(&mut self) {
         if self.failures > 0 {
-            return sleep(back_off(self.failures)).await;
+            let (pause, left) = (back_off(self.failures), self.contact().honoured_for());
+            // The end of the grace is told when it is there, also if the next look goes well.
+            sleep(pause.min(left)).await;
+            self.told.grace(self.authenticator.contact());
+            return sleep(pause.saturating_sub(left)).await;
         }
         let (began, ended) = self.looked;
         let soon = ended + MIN_PAUSE;

@@ -30,18 +30,22 @@ enum Away {
 impl Told {
     /// A look at the registry failed.
     pub(super) fn failure(&mut self, error: StoreError, contact: &Contact) {
-        let left = contact.honoured_for();
         if self.away == Away::No {
             self.away = Away::Graceful;
             let age = contact.age().unwrap_or_default();
             tracing::error!(
                 error = described(error),
                 last_read = format!("{} ago", rounded(age)),
-                tokens_honoured_for = rounded(left),
+                tokens_honoured_for = rounded(contact.honoured_for()),
                 "the registry cannot be read; what was read last is served, and it is tried again"
             );
         }
-        if self.away == Away::Graceful && left.is_zero() {
+        self.grace(contact);
+    }
+
+    /// The registry is away; tells when tokens are no longer honoured.
+    pub(super) fn grace(&mut self, contact: &Contact) {
+        if self.away == Away::Graceful && contact.honoured_for().is_zero() {
             self.away = Away::Over;
             tracing::error!(
                 "the registry was away for too long: callers with a token are refused until it can be \
