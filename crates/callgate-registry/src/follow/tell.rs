@@ -54,14 +54,11 @@ impl Told {
         }
     }
 
-    /// A look at the registry succeeded, for the first time in so long. Comes back with whether it was
-    /// away.
-    pub(super) fn success(&mut self, away_for: Duration) -> bool {
-        let was_away = std::mem::take(&mut self.away) != Away::No;
-        if was_away {
+    /// A look at the registry succeeded, for the first time in so long.
+    pub(super) fn success(&mut self, away_for: Duration) {
+        if std::mem::take(&mut self.away) != Away::No {
             tracing::info!(away_for = rounded(away_for), "the registry can be read again");
         }
-        was_away
     }
 
     /// How the making of the last catalog went.
