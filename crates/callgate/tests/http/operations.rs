@@ -51,7 +51,23 @@ async fn readyz_says_how_long_the_registry_is_away_and_is_503_when_tokens_are_re
         app.readiness.set_registry(Arc::new(Away(left)));
         seen.push(app.get("", "/readyz").await.parts());
     }
-    insta::assert_json_snapshot!(seen);
+    let body = |left: u64, tokens: &str| {
+        json!({
+            "status": "stale",
+            "reason": format!(
+                "the registry was last read 12 s ago, the log says why; what was read then is served; {tokens}"
+            ),
+            "registry_contact_age_seconds": 12,
+            "tokens_honoured_seconds": left,
+            "tools": 9,
+            "quarantined": 0,
+        })
+    };
+    let expected = [
+        (200, body(47, "tokens are honoured for 47 s more")),
+        (503, body(0, "callers with a token are refused")),
+    ];
+    assert_eq!(seen, expected);
     let metrics = app.get("", "/metrics").await.text;
     let lines = metrics.lines().filter(|line| line.starts_with("callgate_registry"));
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
