@@ -1,7 +1,5 @@
 //! Servers that no one here wrote, installed without touching the system and without root: packages of
-//! Debian are unpacked where the build's files are (`servers/debian.rs`), those of npm installed there.
-
-mod debian;
+//! Debian are unpacked where the build's files are, those of npm installed there.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
@@ -13,8 +11,6 @@ use std::time::Instant;
 
 use crate::npm;
 use crate::support::PATIENCE;
-
-pub(crate) use debian::debian;
 
 /// So many ports are tried, should somebody take one before the server does.
 const PORTS: usize = 5;
@@ -100,6 +96,11 @@ impl Running {
         log.read_to_end(&mut said).unwrap();
         String::from_utf8_lossy(&said).into_owned()
     }
+}
+
+/// A program of a package of Debian.
+pub(crate) fn debian(package: &'static str, program: &str) -> Command {
+    callgate_throwaway::debian(Path::new(env!("CARGO_TARGET_TMPDIR")), package, program)
 }
 
 fn spawn(mut command: Command) -> (Child, File) {

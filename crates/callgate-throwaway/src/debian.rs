@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
 
+use tempfile::TempDir;
+
 /// A program of a package, such as `aria2c` of `aria2`, or `php` of `php-cli`; the system's own, if it
-/// has one.
-pub(crate) fn debian(package: &'static str, program: &str) -> Command {
-    if let Some(there) = on_path(program) {
+/// has one. Packages that need each other are named with a space between. `tmp` is cargo's directory for tests' files, which packages are unpacked below.
+pub fn debian(tmp: &Path, package: &'static str, program: &str) -> Command {
+    if let Some(there) = on_path(program).or_else(|| binary(Path::new("/"), program)) {
         return Command::new(there);
     }
-    let root = unpacked(package);
+    let root = unpacked(tmp, package);
     let binary = binary(&root, program);
     let mut command =
         Command::new(binary.unwrap_or_else(|| panic!("`{package}` has no program `{program}`")));
@@ -27,52 +29,58 @@ fn on_path(program: &str) -> Option<PathBuf> {
 
 /// By its name, or with a version behind it: `php8.2`.
 fn binary(root: &Path, program: &str) -> Option<PathBuf> {
-    let all = std::fs::read_dir(root.join("usr/bin")).ok()?;
     let is_it = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let version = name.strip_prefix(program);
         version.is_some_and(|it| it.chars().all(|c| c.is_ascii_digit() || c == '.'))
     };
-    all.map(|entry| entry.unwrap().path()).filter(is_it).min()
+    // PostgreSQL has a directory for each version; what it has elsewhere looks for them, slowly.
+    let versions = entries(&root.join("usr/lib/postgresql")).map(|version| version.join("bin"));
+    let usual = ["usr/bin", "usr/sbin"].map(|directory| root.join(directory));
+    versions.chain(usual).find_map(|directory| entries(&directory).filter(is_it).min())
+}
+
+/// What a directory holds; nothing, where there is none.
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 /// Where the libraries are that came along.
 fn libraries(root: &Path) -> OsString {
-    let of = |directory: &str| std::fs::read_dir(root.join(directory)).into_iter().flatten();
-    let all = of("usr/lib").chain(of("lib")).map(|entry| entry.unwrap().path());
-    std::env::join_paths(all.filter(|path| path.is_dir())).unwrap()
+    let all = entries(&root.join("usr/lib")).chain(entries(&root.join("lib")));
+    std::env::join_paths(all.filter(|path| path.is_dir())).expect("no colons")
 }
 
 /// The directory that a package is unpacked into, once.
-fn unpacked(package: &'static str) -> PathBuf {
+fn unpacked(tmp: &Path, package: &'static str) -> PathBuf {
     static UNPACKED: Mutex<Option<HashMap<&str, PathBuf>>> = Mutex::new(None);
     let mut unpacked = UNPACKED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let known = unpacked.get_or_insert_default();
-    known.entry(package).or_insert_with(|| unpack(package)).clone()
+    known.entry(package).or_insert_with(|| unpack(tmp, package)).clone()
 }
 
-fn unpack(package: &str) -> PathBuf {
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("debian");
-    let root = home.join(package);
+fn unpack(tmp: &Path, package: &str) -> PathBuf {
+    let home = tmp.join("debian");
+    let root = home.join(package.replace(' ', "+"));
     if root.is_dir() {
         return root;
     }
-    let (fresh, downloads) = (home.join("fresh"), home.join("downloads"));
-    for directory in [&fresh, &downloads] {
-        let _ = std::fs::remove_dir_all(directory);
-        std::fs::create_dir_all(directory).unwrap();
-    }
+    std::fs::create_dir_all(&home).expect("can be made");
+    let scratch = TempDir::with_prefix_in("fresh", &home).expect("can be made");
+    let (fresh, downloads) = (scratch.path().join("fresh"), scratch.path().join("downloads"));
+    std::fs::create_dir(&downloads).expect("can be made");
     let fetched = Apt::default().fetch(package, &downloads);
     // The system's lists may be old, or not there at all.
     let fetched = fetched.or_else(|_| Apt::with_own_lists(&home)?.fetch(package, &downloads));
     fetched.unwrap_or_else(|error| panic!("{error}"));
-    for file in std::fs::read_dir(&downloads).unwrap() {
+    for file in entries(&downloads) {
         let mut unpack = Command::new("dpkg");
-        unpack.arg("-x").arg(file.unwrap().path()).arg(&fresh);
+        unpack.arg("-x").arg(file).arg(&fresh);
         run(&mut unpack).unwrap_or_else(|error| panic!("{error}"));
     }
-    // All of it or nothing, should a test be cut off.
-    std::fs::rename(fresh, &root).unwrap();
+    // All of it or nothing, should a test be cut off; another may have been faster.
+    let renamed = std::fs::rename(fresh, &root);
+    assert!(renamed.is_ok() || root.is_dir(), "{renamed:?}");
     root
 }
 
@@ -85,7 +93,7 @@ struct Apt {
 impl Apt {
     fn with_own_lists(home: &Path) -> Result<Self, String> {
         let lists = home.join("lists");
-        std::fs::create_dir_all(lists.join("partial")).unwrap();
+        std::fs::create_dir_all(lists.join("partial")).expect("can be made");
         let mut option = OsString::from("Dir::State::lists=");
         option.push(&lists);
         // Another user could not write there.
@@ -105,8 +113,8 @@ impl Apt {
 
     /// Gets the package, and what it needs and the system has not.
     fn fetch(&self, package: &str, into: &Path) -> Result<(), String> {
-        let simulate = ["install", "--simulate", "--no-install-recommends", package];
-        let output = run(&mut self.command(&simulate))?;
+        let simulate = ["install", "--simulate", "--no-install-recommends"];
+        let output = run(self.command(&simulate).args(package.split(' ')))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let names = text.lines().filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next());
         run(self.command(&["download"]).args(names).current_dir(into)).map(drop)

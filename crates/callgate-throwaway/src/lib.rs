@@ -1,0 +1,18 @@
+//! Servers that tests start and that are gone afterwards, however the tests end.
+//!
+//! [`Postgres`] and [`MariaDb`] are real ones: the system's own where it has them, else packages of Debian
+//! that are unpacked below the build's files ([`debian`]). Each is started once by a test program, with a
+//! database of its own for each test. They listen on loopback. What they hold survives
+//! `kill -9`, but not the machine: it is thrown away. Their clocks are set to places that are not at zero, so that nobody takes local time for UTC.
+#![expect(clippy::expect_used, clippy::panic, reason = "for tests, which may stop")]
+
+mod debian;
+mod keeper;
+mod mariadb;
+mod postgres;
+mod server;
+
+pub use debian::debian;
+pub use mariadb::MariaDb;
+pub use postgres::Postgres;
+pub use server::{Server, TestDatabase};

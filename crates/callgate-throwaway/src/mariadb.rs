@@ -1,0 +1,108 @@
+//! MariaDB.
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::debian;
+use crate::server::{Brand, PASSWORD, Server, USER, run, setting, template, version};
+
+const PACKAGE: &str = "mariadb-server-core mariadb-client-core";
+
+/// Root may run it, if it says so; others need not care.
+const AS_ROOT: &str = "--user=root";
+
+/// MariaDB, as a brand of servers.
+#[derive(Debug)]
+pub struct MariaDb;
+
+impl MariaDb {
+    /// The server of this process, which is started when it is first wanted. `tmp` is cargo's directory for
+    /// tests' files.
+    pub fn shared(tmp: &Path) -> &'static Server {
+        static SERVER: OnceLock<Server> = OnceLock::new();
+        SERVER.get_or_init(|| Self::start(tmp))
+    }
+
+    /// A server for one test that ends it.
+    pub fn start(tmp: &Path) -> Server {
+        let name = version(debian(tmp, PACKAGE, "mariadbd"));
+        let template = template(tmp, &name, |data| initialise(tmp, data));
+        Server::start(&Self, tmp, &template)
+    }
+}
+
+fn initialise(tmp: &Path, data: &Path) {
+    let mut initialise = debian(tmp, PACKAGE, "mariadb-install-db");
+    initialise.arg("--no-defaults").args(base(tmp)).arg(setting("--datadir=", data));
+    initialise.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
+    initialise.args(["--innodb-log-file-size=16M", AS_ROOT]);
+    run(&mut initialise);
+}
+
+/// Where an unpacked one finds what belongs to it.
+fn base(tmp: &Path) -> Option<std::ffi::OsString> {
+    let program = PathBuf::from(debian(tmp, PACKAGE, "mariadbd").get_program());
+    let base = program.parent()?.parent()?;
+    base.join("share/mysql").is_dir().then(|| setting("--basedir=", base))
+}
+
+impl Brand for MariaDb {
+    /// Nothing is shared with anybody, nor kept.
+    fn signal(&self) -> &'static str {
+        "KILL"
+    }
+
+    fn scheme(&self) -> &'static str {
+        "mysql"
+    }
+
+    fn command(&self, tmp: &Path, directory: &Path, port: u16) -> Command {
+        let users = directory.join("users.sql");
+        let sql = format!(
+            "CREATE USER IF NOT EXISTS '{USER}'@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n\
+             GRANT ALL ON *.* TO '{USER}'@'127.0.0.1' WITH GRANT OPTION;\n"
+        );
+        fs::write(&users, sql).expect("can be written");
+        let mut command = debian(tmp, PACKAGE, "mariadbd");
+        command.arg("--no-defaults").args(base(tmp));
+        command.arg(setting("--datadir=", directory.join("data")));
+        command.arg(setting("--socket=", directory.join("socket")));
+        command.arg(setting("--pid-file=", directory.join("mariadbd.pid")));
+        command.arg(setting("--init-file=", users)).arg(format!("--port={port}"));
+        command.args([
+            "--bind-address=127.0.0.1",
+            "--skip-name-resolve",
+            "--skip-log-bin",
+            "--max-connections=300",
+            "--innodb-buffer-pool-size=128M",
+            "--innodb-flush-log-at-trx-commit=2",
+            "--innodb-flush-method=nosync",
+            "--innodb-doublewrite=0",
+            "--character-set-server=latin1",
+            "--default-time-zone=+05:30",
+            AS_ROOT,
+        ]);
+        command
+    }
+
+    /// It listens when it is ready.
+    fn is_ready(&self, _: &Path, address: SocketAddr) -> bool {
+        TcpStream::connect(address).is_ok()
+    }
+
+    fn client(&self, tmp: &Path, address: SocketAddr, database: &str) -> Command {
+        let mut client = debian(tmp, PACKAGE, "mariadb");
+        client.env("MYSQL_PWD", PASSWORD);
+        client.args(["--no-defaults", "--batch", "--skip-column-names", "--host=127.0.0.1"]);
+        client.args(["--protocol=tcp", "--default-character-set=utf8mb4"]);
+        client.args(["--user", USER, "--port", &address.port().to_string(), database]);
+        client
+    }
+
+    fn first_database(&self) -> &'static str {
+        "mysql"
+    }
+}

@@ -1,0 +1,65 @@
+//! That they start, are what they say, and are gone.
+#![expect(clippy::unwrap_used, reason = "a test may stop")]
+#![expect(clippy::print_stdout, reason = "to be read by another test")]
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use callgate_throwaway::{MariaDb, Postgres, Server};
+
+const TMP: &str = env!("CARGO_TARGET_TMPDIR");
+
+fn each() -> [Server; 2] {
+    [Postgres::start(Path::new(TMP)), MariaDb::start(Path::new(TMP))]
+}
+
+#[test]
+fn a_server_has_databases_survives_a_kill_and_is_gone_at_the_end() {
+    let servers = each();
+    for server in &servers {
+        let (one, other) = (server.database(), server.database());
+        server.sql(&one.name, "CREATE TABLE a (b INTEGER); INSERT INTO a VALUES (7);");
+        assert!(server.try_sql(&other.name, "SELECT b FROM a;").is_err());
+        server.kill();
+        assert!(TcpStream::connect(server.address()).is_err());
+        server.start_again();
+        assert_eq!(server.sql(&one.name, "SELECT b FROM a;").trim(), "7");
+    }
+    let addresses = servers.each_ref().map(Server::address);
+    drop(servers);
+    assert!(addresses.iter().all(|address| TcpStream::connect(address).is_err()));
+}
+
+/// Only for the next one, which runs it in a process of its own.
+#[test]
+#[ignore = "it waits to be killed"]
+fn wait_to_be_killed() {
+    let servers = each();
+    for server in &servers {
+        println!("listening {}", server.address());
+    }
+    println!("all");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn servers_are_gone_after_their_test_was_killed() {
+    let mut test = Command::new(std::env::current_exe().unwrap());
+    test.args(["--ignored", "--exact", "--nocapture", "wait_to_be_killed"]);
+    let mut test = test.stdout(Stdio::piped()).spawn().unwrap();
+    let said = BufReader::new(test.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let addresses: Vec<String> = said
+        .take_while(|line| line != "all")
+        .filter_map(|line| Some(line.split_once("listening ")?.1.to_owned()))
+        .collect();
+    assert!(addresses.len() == 2 && addresses.iter().all(|it| TcpStream::connect(it).is_ok()));
+    test.kill().unwrap();
+    test.wait().unwrap();
+    while addresses.iter().any(|address| TcpStream::connect(address).is_ok()) {
+        std::thread::yield_now();
+    }
+}
