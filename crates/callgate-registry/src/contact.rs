@@ -37,16 +37,21 @@ pub(crate) enum Read {
     Access,
     Catalog,
     Sessions,
+    Keys,
+    /// What clients sent to other gateways.
+    Messages,
     /// Tokens, when they are first seen and when some changed.
     Tokens,
 }
 
 impl Read {
-    const ALL: [(Self, &'static str); 5] = [
+    const ALL: [(Self, &'static str); 7] = [
         (Self::Revisions, "revisions"),
         (Self::Access, "access"),
         (Self::Catalog, "catalog"),
         (Self::Sessions, "sessions"),
+        (Self::Keys, "keys"),
+        (Self::Messages, "messages"),
         (Self::Tokens, "tokens"),
     ];
 }

@@ -6,7 +6,7 @@
 //! | in a template | what |
 //! | --- | --- |
 //! | `{text c}`, `{int c}` | a column as text or as a number, whatever SQLite has in it |
-//! | `{seconds c}` | a column of times, in seconds since 1970 |
+//! | `{seconds c}`, `{seconds now}` | a column of times, or the time, in seconds since 1970 |
 //! | `{at}` | a [`Value::Time`] |
 //! | `{now}` | the time by the database's clock |
 //! | `{count}` | how many rows there are |
@@ -145,6 +145,7 @@ impl Dialect {
             None if mark == "count" => Some(self.count().to_owned()),
             Some(("text", column)) => Some(self.text(column)),
             Some(("int", column)) => Some(self.int(column)),
+            Some(("seconds", "now")) => Some(self.seconds(self.now())),
             Some(("seconds", column)) => Some(self.seconds(column)),
             Some(("name", word)) => Some(self.name(word)),
             Some(("limit", count)) => Some(self.limit(count, 0)),

@@ -1,24 +1,26 @@
-//! What sessions become is kept in the registry, or refused: never kept here alone.
+//! What sessions become, and what clients send to other gateways, is kept in the registry or refused:
+//! never kept here alone.
 
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use callgate::BoxFuture;
-use callgate::mcp::{KeepSessions, SessionChange};
+use callgate::mcp::{KeepSessions, Nonce, Relay, SessionEdit, SessionState};
 use thiserror::Error as ThisError;
 
 use crate::contact::Contact;
+use crate::relay::StoredRelay;
 use crate::sessions::StoredSessions;
 
 /// How long the registry may take to keep something.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Keeps what sessions become while the registry is in reach.
+/// Keeps something while the registry is in reach.
 #[derive(Debug)]
-pub(crate) struct DurableSessions {
-    pub(crate) stored: StoredSessions,
-    pub(crate) contact: Arc<Contact>,
+pub(crate) struct Durable<T> {
+    stored: T,
+    contact: Arc<Contact>,
 }
 
 #[derive(Debug, ThisError)]
@@ -29,20 +31,38 @@ enum NotDurable {
     NoAnswer,
 }
 
-impl KeepSessions for DurableSessions {
+type Kept<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+impl<T> Durable<T> {
+    pub(crate) fn new(stored: T, contact: &Arc<Contact>) -> Self {
+        Self { stored, contact: Arc::clone(contact) }
+    }
+
+    async fn kept<K>(&self, keep: BoxFuture<'_, Kept<K>>) -> Kept<K> {
+        // Before the first look there was no failure either.
+        if self.contact.age().is_some() && self.contact.is_away() {
+            return Err(NotDurable::Away.into());
+        }
+        match tokio::time::timeout(LIMIT, keep).await {
+            Ok(kept) => kept,
+            Err(_) => Err(NotDurable::NoAnswer.into()),
+        }
+    }
+}
+
+impl KeepSessions for Durable<StoredSessions> {
     fn keep(
         &self,
-        change: SessionChange,
-    ) -> BoxFuture<'_, Result<(), Box<dyn Error + Send + Sync>>> {
-        Box::pin(async move {
-            // Before the first look there was no failure either.
-            if self.contact.age().is_some() && self.contact.is_away() {
-                return Err(NotDurable::Away.into());
-            }
-            match tokio::time::timeout(LIMIT, self.stored.keep(change)).await {
-                Ok(kept) => kept,
-                Err(_) => Err(NotDurable::NoAnswer.into()),
-            }
-        })
+        session: Nonce,
+        edit: SessionEdit,
+        ends_at: u64,
+    ) -> BoxFuture<'_, Kept<SessionState>> {
+        Box::pin(self.kept(self.stored.keep(session, edit, ends_at)))
+    }
+}
+
+impl Relay for Durable<StoredRelay> {
+    fn post(&self, session: Nonce, message: String) -> BoxFuture<'_, Kept<()>> {
+        Box::pin(self.kept(self.stored.post(session, message)))
     }
 }

@@ -22,8 +22,11 @@ use crate::assemble::Exposure;
 use crate::authenticate::{TokenAuthenticator, TokenOptions};
 use crate::contact::within;
 use crate::credentials::UserCredentials;
-use crate::durable::DurableSessions;
-use crate::sessions::{StoredSessions, session_keys};
+use crate::durable::Durable;
+use crate::keys::session_keys;
+use crate::relay::StoredRelay;
+use crate::replicas::unix_time;
+use crate::sessions::StoredSessions;
 use crate::store::{Result, Store};
 use crate::tokens::LookUps;
 use crate::upstreams::MakeUpstream;
@@ -31,6 +34,8 @@ use crate::upstreams::MakeUpstream;
 use follower::Follower;
 use tell::described;
 
+/// How old the key becomes that sessions are signed with.
+const MAX_KEY_AGE: Duration = Duration::from_hours(24 * 30);
 /// How long it may take to write when tokens were last used.
 const FLUSH_LIMIT: Duration = Duration::from_secs(10);
 
@@ -69,6 +74,7 @@ pub struct Registry {
     credentials: UserCredentials,
     maker: Option<Arc<dyn MakeUpstream>>,
     exposure: Exposure,
+    max_key_age: Option<Duration>,
 }
 
 impl Registry {
@@ -80,6 +86,7 @@ impl Registry {
             credentials: UserCredentials::default(),
             maker: None,
             exposure: Exposure::default(),
+            max_key_age: Some(MAX_KEY_AGE),
         }
     }
 
@@ -104,6 +111,14 @@ impl Registry {
         self
     }
 
+    /// Says how old the key that sessions are signed with becomes before another takes its place; 30
+    /// days unless said. `None` is for ever.
+    #[must_use]
+    pub fn max_key_age(mut self, age: Option<Duration>) -> Self {
+        self.max_key_age = age;
+        self
+    }
+
     /// The database.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
@@ -121,11 +136,11 @@ impl Registry {
 
     /// Sessions that outlive the process, and are good on each gateway of this registry.
     pub async fn sessions(&self) -> Result<Sessions> {
-        let keeper = Arc::new(DurableSessions {
-            stored: StoredSessions(Arc::clone(&self.store)),
-            contact: Arc::clone(self.authenticator.contact()),
-        });
-        Ok(Sessions::new(session_keys(&*self.store).await?).kept_by(keeper))
+        let keys = session_keys(&*self.store, unix_time()).await?;
+        let contact = self.authenticator.contact();
+        let keeper = Durable::new(StoredSessions(Arc::clone(&self.store)), contact);
+        let relay = Durable::new(StoredRelay(Arc::clone(&self.store)), contact);
+        Ok(Sessions::new(keys).kept_by(Arc::new(keeper)).relayed_by(Arc::new(relay)))
     }
 
     /// Reads everything, puts it in force, and keeps it in step from then on. Where code and rows name

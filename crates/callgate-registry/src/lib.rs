@@ -16,7 +16,10 @@ mod dialect;
 mod durable;
 mod follow;
 mod hex;
+mod keys;
 mod migrate;
+mod relay;
+mod replicas;
 mod rows;
 mod sessions;
 mod sql;
@@ -35,19 +38,21 @@ pub use authenticate::{TokenAuthenticator, TokenOptions};
 pub use connect::{DatabaseOptions, DatabaseUrl};
 pub use credentials::UserCredentials;
 pub use follow::{Following, Registry};
+pub use keys::{SESSION_KEYS, session_keys, signing_key};
 pub use migrate::{PendingMigration, install_script};
+pub use relay::StoredRelay;
 pub use rows::{
     AccessRows, ActionRow, CatalogRows, CredentialRow, DEFAULT_UPSTREAM, GrantRow, ImportRow,
     KeyRow, MessageRow, MethodRow, Revisions, RoleRow, SectionRow, SessionRow, SettingRow,
     TokenRow, TypeRow, UpstreamRow, UserRow, action_key,
 };
-pub use sessions::{SessionFollower, StoredSessions, session_keys};
+pub use sessions::StoredSessions;
 pub use sql::Dialect;
 pub use sql_store::SqlStore;
 pub use sqlite::{FestiPrefix, FestiRows, read_festi};
 pub use store::{
-    DatabaseError, DatabaseErrorKind, Edit, Holder, Import, ImportAccess, ImportChange,
-    ImportGrant, Load, NewToken, Result, Store, StoreError,
+    ChangeSession, DatabaseError, DatabaseErrorKind, Edit, Holder, Import, ImportAccess,
+    ImportChange, ImportGrant, Load, NewKey, NewToken, Result, Store, StoreError,
 };
 pub use tables::{TableNameError, TableNames};
 pub use token::{Token, TokenError};

@@ -284,7 +284,7 @@ impl std::fmt::Debug for KeyRow {
 }
 
 /// A row of `callgate_messages`: what a client sent about a call that may run on another gateway.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct MessageRow {
     /// Higher than that of any earlier one; given by the registry.
     pub number: i64,
@@ -294,8 +294,15 @@ pub struct MessageRow {
     pub message: String,
 }
 
+/// It is what somebody answered.
+impl std::fmt::Debug for MessageRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MessageRow").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
 /// What a session of MCP became.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionRow {
     /// What tells it from the others, in hexadecimal.
     pub nonce: String,

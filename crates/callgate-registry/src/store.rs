@@ -196,6 +196,30 @@ pub struct NewToken {
     pub expires_at: Option<i64>,
 }
 
+/// A secret to be stored, that signs.
+#[derive(Clone)]
+pub struct NewKey {
+    /// What it is for.
+    pub purpose: String,
+    /// It, in hexadecimal.
+    pub secret: String,
+    /// In so many seconds it signs. The first one of a purpose signs at once.
+    pub signs_in: i64,
+    /// It is added if the newest one of its purpose is so many seconds old, or there is none; without
+    /// this only if there is none.
+    pub min_age: Option<i64>,
+}
+
+/// It is a secret.
+impl std::fmt::Debug for NewKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewKey").field("purpose", &self.purpose).finish_non_exhaustive()
+    }
+}
+
+/// What changes the row of a session.
+pub type ChangeSession<'a> = dyn Fn(&mut SessionRow) + Send + Sync + 'a;
+
 /// All that an import writes.
 #[derive(Debug, Clone, Default)]
 pub struct Import {
@@ -354,10 +378,9 @@ pub trait Edit: Send + Sync {
     async fn set_setting(&self, name: &str, value: &str) -> Result<()>;
     /// Writes the settings that are not there yet.
     async fn insert_absent_settings(&self, settings: &[(&str, &str)]) -> Result<()>;
-    /// Adds a secret, unless there is one for that purpose.
-    async fn add_first_key(&self, purpose: &str, secret: &str) -> Result<()>;
-    /// Adds a secret that signs from a second on.
-    async fn add_key(&self, purpose: &str, secret: &str, active_from: i64) -> Result<()>;
+    /// Adds a secret that signs, if the newest one is old enough. Comes back with whether it was. Of
+    /// several gateways that find it old, one adds one.
+    async fn add_key(&self, key: &NewKey) -> Result<bool>;
     /// Removes the secrets of a purpose that are older than the one with this number.
     async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()>;
     /// Leaves what a client of a session sent to whichever gateway it concerns, with the next number.
@@ -365,8 +388,15 @@ pub trait Edit: Send + Sync {
     async fn post_message(&self, session: &str, message: &str) -> Result<()>;
     /// Forgets the messages that were posted before a second.
     async fn forget_messages(&self, before: i64) -> Result<()>;
-    /// Writes what a session became, with the next number. Raises no revision.
-    async fn keep_session(&self, row: &SessionRow) -> Result<()>;
+    /// Changes what a session became, with the next number; one that there is no row of begins with
+    /// an empty one, and one that has ended stays so. Comes back with what it is then. Raises no
+    /// revision that a snapshot is made from.
+    async fn change_session(
+        &self,
+        nonce: &str,
+        ends_at: i64,
+        change: &ChangeSession<'_>,
+    ) -> Result<SessionRow>;
     /// Forgets the sessions that are over, and the oldest of more than `most`.
     async fn forget_sessions(&self, now: i64, most: i64) -> Result<()>;
     /// Writes a fact about the registry.

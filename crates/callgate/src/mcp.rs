@@ -25,11 +25,13 @@ mod page;
 mod param_headers;
 mod prompts;
 mod reject;
+mod relay;
 mod replay;
 mod requested;
 mod resources;
 mod running;
 mod session;
+mod session_state;
 mod session_streams;
 mod tasks;
 mod tools;
@@ -64,10 +66,12 @@ pub use headers::{Header, Headers, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
 pub use message::OutMessage;
 pub use prompts::{Filled, Prompt, Prompts};
 pub use reject::{MISSING_CAPABILITY, Reject};
+pub use relay::Relay;
 pub use replay::{Kept, KeptReader, KeptStream, Read, Replay};
 pub use resources::{Resource, ResourceTemplate, Resources};
 pub use running::{Answer, Ended, PreparedCall, RunningCall};
-pub use session::{KeepSessions, Nonce, SessionChange, SessionKey, SessionState, Sessions};
+pub use session::{Nonce, SessionKey, Sessions};
+pub use session_state::{KeepSessions, SessionChange, SessionEdit, SessionState};
 pub use tasks::{Task, TaskStatus, TaskStore};
 pub use watch::{Event, Identify, Listener, Unidentified};
 
@@ -298,6 +302,21 @@ impl Mcp {
     /// The legacy sessions.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
+    }
+
+    /// What another server, or this one before its restart, kept of a session. One that was ended there
+    /// is over here too, with its calls and streams.
+    pub fn learn(&self, change: SessionChange) {
+        let (nonce, has_ended) = (change.nonce, change.state.ended);
+        self.sessions.learn(change);
+        if has_ended {
+            self.ended(nonce);
+        }
+    }
+
+    fn ended(&self, session: Nonce) {
+        self.streams.end(session);
+        self.in_flight.end(Scope::Session(session));
     }
 
     /// Ends the streams of clients that listen, so that the program can stop.

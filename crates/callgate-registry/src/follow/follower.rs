@@ -19,8 +19,8 @@ use crate::assemble::settings;
 use crate::authenticate::TokenAuthenticator;
 use crate::contact::{Contact, Read, within};
 use crate::credentials::UserCredentials;
+use crate::replicas::{Replicas, Shared};
 use crate::rows::Revisions;
-use crate::sessions::SessionFollower;
 use crate::store::Result;
 use crate::upstreams::RowUpstreams;
 
@@ -51,7 +51,7 @@ pub(super) struct Follower {
     credentials: UserCredentials,
     readiness: Readiness,
     mcp: Arc<Mcp>,
-    sessions: SessionFollower,
+    replicas: Replicas,
     seen: Revisions,
     /// A catalog that is being made.
     making: Option<Making>,
@@ -93,7 +93,7 @@ impl Follower {
             credentials: registry.credentials.clone(),
             readiness: gateway.readiness().clone(),
             mcp: Arc::clone(gateway.mcp()),
-            sessions: SessionFollower::default(),
+            replicas: Replicas::new(registry.max_key_age),
             seen: UNSEEN,
             making: None,
             catalog_failure: None,
@@ -114,6 +114,7 @@ impl Follower {
         self.seen.catalog = self.source.make(&AtomicBool::new(false)).await?;
         let began = Instant::now();
         let now = self.source.store.revisions().await?;
+        self.replicas.begin(&now);
         self.load_changes(now).await?;
         self.contact().made(began);
         self.readiness.set_registry(Arc::clone(self.authenticator.contact()) as _);
@@ -130,8 +131,8 @@ impl Follower {
             if flushed.elapsed() >= FLUSH_USES && !self.contact().is_away() {
                 flushed = Instant::now();
                 flush_uses(&*self.source.store, &self.authenticator).await;
-                if let Err(error) = self.sessions.tidy(&*self.source.store).await {
-                    tracing::warn!(error = described(error), "cannot forget old sessions");
+                if let Err(error) = self.replicas.tidy(&*self.source.store).await {
+                    tracing::warn!(error = described(error), "cannot tidy up in the registry");
                 }
             }
         }
@@ -171,6 +172,7 @@ impl Follower {
                 self.failures = self.failures.saturating_add(1);
                 // What comes back may be another state, under the same numbers.
                 self.seen = Revisions { catalog: self.seen.catalog, ..UNSEEN };
+                self.replicas.doubt();
                 self.told.failure(error, self.authenticator.contact());
             }
         }
@@ -211,13 +213,8 @@ impl Follower {
         if now.access != self.seen.access {
             self.load_access().await?;
         }
-        if now.sessions != self.seen.sessions {
-            self.contact().count(Read::Sessions);
-            let (store, sessions) = (&*self.source.store, self.mcp.sessions());
-            self.sessions.follow(store, sessions, now.sessions).await?;
-            self.seen.sessions = now.sessions;
-        }
-        Ok(())
+        let (store, contact) = (&*self.source.store, &**self.authenticator.contact());
+        self.replicas.follow(&Shared { store, mcp: &self.mcp, contact }, &now).await
     }
 
     async fn load_access(&mut self) -> Result<()> {

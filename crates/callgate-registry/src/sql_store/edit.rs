@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use callgate::{Mask, Secret};
 
-use super::{MAX_LISTED, SqlStore, Work};
+use super::{MAX_LISTED, SqlStore, Work, read};
 use crate::dialect::{Put, Upsert};
 use crate::rows::{MethodRow, SessionRow, UpstreamRow};
 use crate::sql::{Purpose, Value};
-use crate::store::{Edit, Holder, Import, NewToken, Result, StoreError};
+use crate::store::{ChangeSession, Edit, Holder, Import, NewKey, NewToken, Result, StoreError};
 
 #[async_trait]
 impl Edit for SqlStore {
@@ -182,19 +182,11 @@ impl Edit for SqlStore {
         work.commit().await
     }
 
-    async fn add_first_key(&self, purpose: &str, secret: &str) -> Result<()> {
+    async fn add_key(&self, key: &NewKey) -> Result<bool> {
         let mut work = self.begin(Purpose::Write).await?;
-        let look = "SELECT 1 FROM callgate_keys WHERE purpose = ?";
-        if work.row(look, &[purpose.into()]).await?.is_none() {
-            work.add_key(purpose, secret, 0).await?;
-        }
-        work.commit().await
-    }
-
-    async fn add_key(&self, purpose: &str, secret: &str, active_from: i64) -> Result<()> {
-        let mut work = self.begin(Purpose::Write).await?;
-        work.add_key(purpose, secret, active_from).await?;
-        work.commit().await
+        let added = work.add_key(key).await?;
+        work.commit().await?;
+        Ok(added)
     }
 
     async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()> {
@@ -216,10 +208,16 @@ impl Edit for SqlStore {
         self.rows(template, &[Value::time(before)]).await.map(drop)
     }
 
-    async fn keep_session(&self, row: &SessionRow) -> Result<()> {
+    async fn change_session(
+        &self,
+        nonce: &str,
+        ends_at: i64,
+        change: &ChangeSession<'_>,
+    ) -> Result<SessionRow> {
         let mut work = self.begin(Purpose::Note).await?;
-        work.keep_session(row).await?;
-        work.commit().await
+        let row = work.change_session(nonce, ends_at, change).await?;
+        work.commit().await?;
+        Ok(row)
     }
 
     async fn forget_sessions(&self, now: i64, most: i64) -> Result<()> {
@@ -281,31 +279,57 @@ impl Work<'_> {
         .await
     }
 
-    async fn add_key(&mut self, purpose: &str, secret: &str, active_from: i64) -> Result<()> {
+    /// Comes back with whether the newest one was old enough.
+    async fn add_key(&mut self, key: &NewKey) -> Result<bool> {
+        let look = "SELECT {seconds created_at} FROM callgate_keys WHERE purpose = ?
+                    ORDER BY id DESC {limit 1}";
+        let newest = self.row(look, &[(&key.purpose).into()]).await?;
+        let newest = newest.map(|mut row| row.int()).transpose()?;
+        let now =
+            self.row("SELECT {seconds now}", &[]).await?.map_or(Ok(0), |mut row| row.int())?;
+        let is_old = |newest| key.min_age.is_some_and(|age| now.saturating_sub(newest) >= age);
+        if newest.is_some_and(|newest| !is_old(newest)) {
+            return Ok(false);
+        }
+        let active_from = if newest.is_none() { 0 } else { now.saturating_add(key.signs_in) };
         let template = "INSERT INTO callgate_keys (purpose, secret, created_at, active_from)
-                        VALUES (?, ?, {now}, {at})";
-        let values = [purpose.into(), secret.into(), Value::time(active_from)];
-        self.run(template, &values).await
+                        VALUES (?, ?, {at}, {at})";
+        let (created_at, active_from) = (Value::time(now), Value::time(active_from));
+        let values = [(&key.purpose).into(), (&key.secret).into(), created_at, active_from];
+        self.run(template, &values).await?;
+        Ok(true)
     }
 
     /// What has ended stays so.
-    async fn keep_session(&mut self, row: &SessionRow) -> Result<()> {
+    async fn change_session(
+        &mut self,
+        nonce: &str,
+        ends_at: i64,
+        change: &ChangeSession<'_>,
+    ) -> Result<SessionRow> {
         // First of all, so that others who write sessions wait.
         let number = self.next_number("sessions").await?;
-        let look = "SELECT {int ended} FROM callgate_sessions WHERE nonce = ?";
-        let old = self.row(look, &[(&row.nonce).into()]).await?;
-        let has_ended = old.map_or(Ok(false), |mut old| old.flag())?;
+        let look = "SELECT {text nonce}, number, {int ended}, {text log_level},
+                    {text subscriptions}, {seconds ends_at} FROM callgate_sessions WHERE nonce = ?";
+        let old = self.row(look, &[nonce.into()]).await?.map(read::session).transpose()?;
+        let empty = SessionRow { nonce: nonce.to_owned(), ends_at, ..SessionRow::default() };
+        let mut row = old.unwrap_or(empty);
+        let has_ended = row.ended;
+        change(&mut row);
+        row.ended |= has_ended;
+        row.number = number;
         self.upsert(&Upsert {
             table: "callgate_sessions",
-            keys: &[("nonce", (&row.nonce).into())],
+            keys: &[("nonce", nonce.into())],
             columns: &[
                 ("number", number.into()),
-                ("ended", (row.ended || has_ended).into()),
+                ("ended", row.ended.into()),
                 ("log_level", (&row.log_level).into()),
                 ("subscriptions", Value::Json(row.subscriptions.as_deref()).into()),
             ],
-            once: &[("ends_at", Value::time(row.ends_at).into())],
+            once: &[("ends_at", Value::time(ends_at).into())],
         })
-        .await
+        .await?;
+        Ok(row)
     }
 }

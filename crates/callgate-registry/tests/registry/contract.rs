@@ -3,6 +3,7 @@
 //! A test is a function of a registry, or of a kind of database where it needs more than one or none
 //! yet; the lists below make one of it for each kind.
 
+mod gateways;
 mod migrations;
 mod operations;
 mod plain_sql;
@@ -30,7 +31,7 @@ macro_rules! tests {
 macro_rules! contract {
     ($($module:ident: $kind:expr),* $(,)?) => {$(
         mod $module {
-            use super::{migrations, operations, plain_sql, scale, several, values};
+            use super::{gateways, migrations, operations, plain_sql, scale, several, values};
             use crate::databases::Kind;
 
             const KIND: Kind = $kind;
@@ -44,8 +45,6 @@ macro_rules! contract {
                 d13_every_change_raises_its_revision_and_the_use_of_a_token_raises_none,
                 d14_presets_insert_what_is_absent,
                 names_and_sections_are_written_once,
-                the_first_key_stays_the_first,
-                d34_sessions_are_read_in_the_order_of_their_changes,
                 an_import_writes_all_of_it_or_nothing,
                 a_users_credential_is_theirs_at_one_upstream,
                 an_upstream_is_written_read_and_removed_by_its_name,
@@ -71,6 +70,13 @@ macro_rules! contract {
             tests! { scale: registry
                 a_large_catalog_is_read_whole,
                 many_users_are_read_and_many_tokens_are_not,
+            }
+            tests! { gateways: registry
+                the_first_key_stays_the_first_until_it_is_old,
+                of_several_gateways_that_find_the_key_old_one_adds_one,
+                d34_sessions_are_read_in_the_order_of_their_changes,
+                changes_of_one_session_by_several_gateways_are_all_kept,
+                messages_are_read_in_order_and_forgotten,
             }
             tests! { plain_sql: kind
                 b63_the_seeds_inserts_work_as_written,

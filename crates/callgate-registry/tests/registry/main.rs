@@ -3,4 +3,5 @@
 
 mod contract;
 mod databases;
+mod replicas;
 mod sqlite;

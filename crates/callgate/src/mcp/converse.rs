@@ -155,14 +155,15 @@ impl Questions {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client's answer; one to nothing that is open is none of ours.
-    pub(crate) fn answer(&self, scope: Scope, id: &RawValue, outcome: Outcome<'_>) {
-        let Some(id) = crate::strict_json::text(id) else { return };
-        let Some(posed) = self.lock().remove(&(scope, id.into_owned())) else { return };
+    /// A client's answer. Comes back with whether something here waits for it.
+    pub(crate) fn answer(&self, scope: Scope, id: &RawValue, outcome: Outcome<'_>) -> bool {
+        let Some(id) = crate::strict_json::text(id) else { return false };
+        let Some(posed) = self.lock().remove(&(scope, id.into_owned())) else { return false };
         posed.answer(match outcome {
             Ok(result) => Ok(result.to_owned()),
             Err(error) => Err(refused(error)),
         });
+        true
     }
 }
 

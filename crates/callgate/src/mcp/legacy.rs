@@ -1,12 +1,14 @@
 //! Messages on the terms of a handshake.
 
-use std::collections::BTreeSet;
 use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::classify::{self, Asked, Incoming};
+use serde_json::value::RawValue;
+
+use super::classify::{self, Asked, Incoming, Outcome};
 use super::connection::Agreed;
+use super::envelope::is_id;
 use super::headers::{Header, LAST_EVENT_ID, SESSION_ID};
 use super::members::Members;
 use super::message::{OutMessage, ResultWriter};
@@ -14,16 +16,15 @@ use super::reject::Reject;
 use super::replay::KeptStream;
 use super::requested::Requested;
 use super::running::Scope;
-use super::session::{Session, SessionState};
+use super::session::{Session, is_random_id};
+use super::session_state::{MAX_SUBSCRIPTIONS, SessionEdit, SessionState, subscribe};
 use super::watch::Listener;
-use super::{BatchPart, Carrier, Exchange, Mcp, Reply, Terms, handshake};
+use super::{BatchPart, Carrier, Exchange, Mcp, Reply, Terms, handshake, relay};
 use crate::client::Capabilities;
 use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 use crate::log_level::LogLevel;
 use crate::revision::Revision;
-
-/// The addresses of resources that a client wants to hear of are no longer than this together.
-pub(super) const MAX_SUBSCRIPTIONS: usize = 16 * 1024;
+use crate::strict_json;
 
 /// A client that begins with a handshake, as far as its message tells.
 pub(super) struct LegacyClient {
@@ -151,13 +152,11 @@ impl Mcp {
     ) -> Result<Reply, Reject> {
         match message {
             Incoming::Response { id, outcome } => {
-                if let Some(scope) = client.scope {
-                    self.questions.answer(scope, id, outcome);
-                }
+                self.answered(client, id, outcome).await?;
                 Ok(Reply::Accepted)
             }
             Incoming::Notification { method, params } => {
-                self.notified(client, &method, &params);
+                self.notified(client, &method, &params).await?;
                 Ok(Reply::Accepted)
             }
             Incoming::Request(asked) => {
@@ -167,11 +166,45 @@ impl Mcp {
         }
     }
 
-    fn notified(&self, client: &LegacyClient, method: &str, params: &Members<'_>) {
-        if method == "notifications/cancelled"
-            && let (Some(scope), Some(id)) = (client.scope, params.get("requestId"))
-        {
-            self.in_flight.cancel(scope, id);
+    async fn answered(
+        &self,
+        client: &LegacyClient,
+        id: &RawValue,
+        outcome: Outcome<'_>,
+    ) -> Result<(), Reject> {
+        let Some(scope) = client.scope else { return Ok(()) };
+        let is_known = self.questions.answer(scope, id, outcome);
+        let could_be_known = || strict_json::text(id).is_some_and(|id| is_random_id(&id));
+        if is_known || !could_be_known() {
+            return Ok(());
+        }
+        self.post(client, || relay::answer(id, outcome)).await
+    }
+
+    async fn notified(
+        &self,
+        client: &LegacyClient,
+        method: &str,
+        params: &Members<'_>,
+    ) -> Result<(), Reject> {
+        let (Some(scope), Some(id)) = (client.scope, relay::taken_back(method, params)) else {
+            return Ok(());
+        };
+        if self.in_flight.cancel(scope, id) || !is_id(id.get()) {
+            return Ok(());
+        }
+        self.post(client, || relay::cancellation(id)).await
+    }
+
+    /// What concerns no call here may concern one on another server.
+    async fn post(
+        &self,
+        client: &LegacyClient,
+        message: impl FnOnce() -> String,
+    ) -> Result<(), Reject> {
+        match (self.sessions.relaying(), &client.session) {
+            (Some(relaying), Some(session)) => relaying.post(session, message()).await,
+            _ => Ok(()),
         }
     }
 
@@ -238,7 +271,7 @@ impl Mcp {
             connection.agree(|agreed| agreed.log_level = Some(level));
         }
         match &client.session {
-            Some(session) => self.change(session, |state| state.log_level = Some(level)).await,
+            Some(session) => self.change(session, SessionEdit::LogLevel(level)).await.map(drop),
             None => Ok(()),
         }
     }
@@ -253,26 +286,26 @@ impl Mcp {
     ) -> Result<(), Reject> {
         let uri = asked.params.required_text("uri").map_err(Reject::invalid_params)?;
         let wants = asked.method == "resources/subscribe";
-        let mut has_room = true;
-        let mut change = |subscriptions: &mut Arc<BTreeSet<String>>| {
-            let bytes: usize = subscriptions.iter().map(String::len).sum();
-            has_room = !wants || bytes + uri.len() <= MAX_SUBSCRIPTIONS;
-            if !wants {
-                Arc::make_mut(subscriptions).remove(uri.as_ref());
-            } else if has_room {
-                Arc::make_mut(subscriptions).insert(uri.clone().into_owned());
-            }
-        };
-        match (&client.session, exchange.carrier) {
+        let subscriptions = match (&client.session, exchange.carrier) {
             (Some(session), _) => {
-                self.change(session, |state| change(&mut state.subscriptions)).await?;
+                let uri = uri.clone().into_owned();
+                let edit =
+                    if wants { SessionEdit::Subscribe(uri) } else { SessionEdit::Unsubscribe(uri) };
+                self.change(session, edit).await?.subscriptions
             }
             (None, Carrier::Connection(connection)) => {
-                connection.agree(|agreed| change(&mut agreed.subscriptions));
+                connection.agree(|agreed| {
+                    if wants {
+                        subscribe(&mut agreed.subscriptions, &uri);
+                    } else {
+                        Arc::make_mut(&mut agreed.subscriptions).remove(uri.as_ref());
+                    }
+                });
+                connection.agreed().subscriptions
             }
             (None, _) => return Err(Reject::invalid_params("subscriptions need a session")),
-        }
-        if !has_room {
+        };
+        if wants && !subscriptions.contains(uri.as_ref()) {
             let problem = format!("no more than {MAX_SUBSCRIPTIONS} bytes of addresses");
             return Err(Reject::invalid_params(problem));
         }
@@ -284,18 +317,13 @@ impl Mcp {
             let message = "the header `Mcp-Session-Id` is missing";
             return Err(Reject::bad_request(INVALID_REQUEST, message));
         };
-        self.change(&session, |state| state.ended = true).await?;
-        self.streams.end(session.nonce);
-        self.in_flight.end(Scope::Session(session.nonce));
+        self.change(&session, SessionEdit::End).await?;
+        self.ended(session.nonce);
         Ok(Reply::Accepted)
     }
 
-    async fn change(
-        &self,
-        session: &Session,
-        change: impl FnOnce(&mut SessionState),
-    ) -> Result<(), Reject> {
-        self.sessions.change(session, change).await.map_err(|error| {
+    async fn change(&self, session: &Session, edit: SessionEdit) -> Result<SessionState, Reject> {
+        self.sessions.change(session, edit).await.map_err(|error| {
             let why = std::error::Error::source(&error).map(ToString::to_string);
             tracing::error!(error = why, "{error}");
             Reject::with_status(503, INTERNAL_ERROR, error.to_string())

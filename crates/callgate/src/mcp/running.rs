@@ -66,12 +66,14 @@ impl InFlight {
         }
     }
 
-    /// Cancels a call; one that is over or unknown is none of ours.
-    pub(crate) fn cancel(&self, scope: Scope, id: &RawValue) {
-        let call = self.lock().cancel.remove(&(scope, id.get().to_owned()));
-        if let Some((_, cancel)) = call {
-            let _ = cancel.send(());
-        }
+    /// Cancels a call. Comes back with whether it runs here; one that does not is over, unknown or
+    /// another server's.
+    pub(crate) fn cancel(&self, scope: Scope, id: &RawValue) -> bool {
+        let Some((_, cancel)) = self.lock().cancel.remove(&(scope, id.get().to_owned())) else {
+            return false;
+        };
+        let _ = cancel.send(());
+        true
     }
 }
 

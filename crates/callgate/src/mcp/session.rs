@@ -1,25 +1,23 @@
 //! Legacy sessions: an id that carries its own signed content, so that any server with the same key
 //! can serve it, also after a restart. Only what changes later is kept, and that can be shared.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use moka::sync::Cache;
 use sha2::Sha256;
 
+use super::relay::{Relay, Relaying};
+use super::session_state::{KeepSessions, SessionChange, SessionEdit, SessionState};
 use crate::access::Caller;
 use crate::client::Capabilities;
-use crate::log_level::LogLevel;
 use crate::revision::Revision;
-use crate::upstream::BoxFuture;
 
-/// How long a session lasts: nearly no client starts another when one is over.
-const LIFETIME: Duration = Duration::from_hours(24 * 30);
 /// What sessions became may take so many bytes together; beyond, some lose it.
 const MAX_STATES: u64 = 32 * 1024 * 1024;
 /// What one takes, beside what it subscribes to.
@@ -32,6 +30,11 @@ const FORM: u8 = 1;
 const CONTENT: usize = 1 + 1 + 1 + 9 + 16 + 8;
 /// The whole signature.
 const SIGNATURE: usize = 32;
+
+/// The bytes of an id that nobody can guess.
+const RANDOM_ID: usize = 18;
+/// Its length as a text.
+const RANDOM_ID_TEXT: usize = RANDOM_ID / 3 * 4;
 
 /// What tells one session from the others.
 pub type Nonce = [u8; 16];
@@ -47,37 +50,6 @@ pub(crate) struct Session {
     pub(crate) nonce: Nonce,
     /// Seconds since 1970.
     pub(crate) ends_at: u64,
-}
-
-/// What a session became after it was opened.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SessionState {
-    /// The client ended it.
-    pub ended: bool,
-    /// The least severe messages that the client wants.
-    pub log_level: Option<LogLevel>,
-    /// The resources that the client wants to hear of.
-    pub subscriptions: Arc<BTreeSet<String>>,
-}
-
-/// A state to be kept: whose it is, and until when.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionChange {
-    /// The session.
-    pub nonce: Nonce,
-    /// What it became.
-    pub state: SessionState,
-    /// When the session ends by itself, in seconds since 1970.
-    pub ends_at: u64,
-}
-
-/// Something that keeps the states of sessions for other servers, and for this one after a restart.
-pub trait KeepSessions: Send + Sync + fmt::Debug {
-    /// Keeps a state, in place of an earlier one.
-    fn keep(
-        &self,
-        change: SessionChange,
-    ) -> BoxFuture<'_, Result<(), Box<dyn std::error::Error + Send + Sync>>>;
 }
 
 /// A secret that session ids are signed with.
@@ -113,11 +85,12 @@ impl fmt::Debug for SessionKey {
 #[derive(Debug)]
 pub struct Sessions {
     /// Signed with the first, recognised with any.
-    keys: Vec<SessionKey>,
+    keys: ArcSwap<Vec<SessionKey>>,
     states: Cache<Nonce, SessionState>,
     /// One change of a session after the other; sessions share these.
     changing: [tokio::sync::Mutex<()>; LANES],
     keeper: Option<Arc<dyn KeepSessions>>,
+    relaying: Option<Relaying>,
 }
 
 /// A state that could not be kept.
@@ -126,15 +99,19 @@ pub struct Sessions {
 pub(crate) struct NotKept(#[source] Box<dyn std::error::Error + Send + Sync>);
 
 impl Sessions {
+    /// How long a session lasts: nearly no client starts another when one is over. Nothing else that
+    /// is signed with its keys lasts longer.
+    pub const LIFETIME: Duration = Duration::from_hours(24 * 30);
+
     /// Sessions signed with the first key; those signed with others are still good.
     pub fn new(keys: impl IntoIterator<Item = SessionKey>) -> Self {
-        let keys = keys.into_iter().collect();
+        let keys = ArcSwap::from_pointee(keys.into_iter().collect());
         let weigh = |_: &Nonce, state: &SessionState| {
             let uris: usize = state.subscriptions.iter().map(|uri| STATE + uri.len()).sum();
             u32::try_from(STATE + uris).unwrap_or(u32::MAX)
         };
         let states = Cache::builder().max_capacity(MAX_STATES).weigher(weigh).build();
-        Self { keys, states, changing: Default::default(), keeper: None }
+        Self { keys, states, changing: Default::default(), keeper: None, relaying: None }
     }
 
     /// Has states kept elsewhere too.
@@ -144,7 +121,24 @@ impl Sessions {
         self
     }
 
-    /// A state that another server, or this one before its restart, kept.
+    /// Has what clients send about calls of other servers brought there.
+    #[must_use]
+    pub fn relayed_by(mut self, relay: Arc<dyn Relay>) -> Self {
+        self.relaying = Some(Relaying::new(relay));
+        self
+    }
+
+    pub(super) fn relaying(&self) -> Option<&Relaying> {
+        self.relaying.as_ref()
+    }
+
+    /// Other keys from now on: the first signs, and what was signed with any of them is good.
+    pub fn set_keys(&self, keys: impl IntoIterator<Item = SessionKey>) {
+        self.keys.store(Arc::new(keys.into_iter().collect()));
+    }
+
+    /// A state that another server, or this one before its restart, kept. Where there is a
+    /// [`Mcp`](super::Mcp) with these sessions, it is to be told instead.
     pub fn learn(&self, change: SessionChange) {
         // What has ended stays so, in whatever order it is heard.
         self.states.entry(change.nonce).and_upsert_with(|known| {
@@ -164,7 +158,7 @@ impl Sessions {
     ) -> Option<String> {
         let mut nonce = Nonce::default();
         getrandom::fill(&mut nonce).ok()?;
-        let ends_at = seconds(now + LIFETIME);
+        let ends_at = seconds(now + Self::LIFETIME);
         let user = user_of(caller);
         let session = Session { revision, capabilities, user, nonce, ends_at };
         self.seal(&session.write())
@@ -180,7 +174,8 @@ impl Sessions {
     /// Content that comes back as it was, as a text for a client to carry. What is sealed begins with
     /// a byte that tells what it is. None without a key.
     pub(crate) fn seal(&self, content: &[u8]) -> Option<String> {
-        let signature = self.keys.first()?.0.clone().chain_update(content).finalize().into_bytes();
+        let keys = self.keys.load();
+        let signature = keys.first()?.0.clone().chain_update(content).finalize().into_bytes();
         Some(URL_SAFE_NO_PAD.encode([content, &signature].concat()))
     }
 
@@ -191,7 +186,7 @@ impl Sessions {
         let is_signed = |key: &SessionKey| {
             key.0.clone().chain_update(&content).verify_slice(&signature).is_ok()
         };
-        self.keys.iter().any(is_signed).then_some(content)
+        self.keys.load().iter().any(is_signed).then_some(content)
     }
 
     /// What a session became.
@@ -199,34 +194,44 @@ impl Sessions {
         self.states.get(&session.nonce).unwrap_or_default()
     }
 
-    /// Changes what a session is.
+    /// Changes what a session is. Comes back with what it is then.
     pub(crate) async fn change(
         &self,
         session: &Session,
-        change: impl FnOnce(&mut SessionState),
-    ) -> Result<(), NotKept> {
+        edit: SessionEdit,
+    ) -> Result<SessionState, NotKept> {
         let [lane, ..] = session.nonce;
         let lane = self.changing.get(usize::from(lane) % LANES);
         let _one = match lane {
             Some(lane) => Some(lane.lock().await),
             None => None,
         };
-        let mut state = self.state(session);
-        change(&mut state);
-        let change = SessionChange { nonce: session.nonce, state, ends_at: session.ends_at };
-        if let Some(keeper) = &self.keeper {
-            keeper.keep(change.clone()).await.map_err(NotKept)?;
-        }
-        self.learn(change);
-        Ok(())
+        let Session { nonce, ends_at, .. } = *session;
+        let state = match &self.keeper {
+            // Another server may have changed it, and this one not have heard of it yet.
+            Some(keeper) => keeper.keep(nonce, edit, ends_at).await.map_err(NotKept)?,
+            None => {
+                let mut state = self.state(session);
+                edit.apply(&mut state);
+                state
+            }
+        };
+        self.learn(SessionChange { nonce, state: state.clone(), ends_at });
+        Ok(state)
     }
 }
 
 /// A text that nobody can guess; none without randomness.
 pub(super) fn random_id() -> Option<String> {
-    let mut id = [0; 18];
+    let mut id = [0; RANDOM_ID];
     getrandom::fill(&mut id).ok()?;
     Some(URL_SAFE_NO_PAD.encode(id))
+}
+
+/// Whether a text could be one of those, of this server or another.
+pub(super) fn is_random_id(text: &str) -> bool {
+    let mut id = [0; RANDOM_ID];
+    text.len() == RANDOM_ID_TEXT && URL_SAFE_NO_PAD.decode_slice(text, &mut id).is_ok()
 }
 
 pub(super) fn user_of(caller: &Caller) -> Option<i64> {
@@ -273,6 +278,8 @@ impl Session {
 mod tests {
     use super::*;
     use crate::access::{Grants, User};
+    use crate::log_level::LogLevel;
+    use crate::upstream::BoxFuture;
     use proptest::prelude::*;
 
     fn caller(id: i64) -> Caller {
@@ -307,32 +314,42 @@ mod tests {
         assert!(sessions.find(&id, &caller(8), now).is_none());
         assert!(sessions.find(&id, &Caller::anonymous(), now).is_none());
         assert!(self::sessions(2).find(&id, &caller(7), now).is_none());
-        assert!(sessions.find(&id, &caller(7), now + LIFETIME + LIFETIME).is_none());
+        assert!(
+            sessions.find(&id, &caller(7), now + Sessions::LIFETIME + Sessions::LIFETIME).is_none()
+        );
         let anonymous = opened(&sessions, &Caller::anonymous());
         assert!(sessions.find(&anonymous, &Caller::anonymous(), now).is_some());
         assert!(sessions.find(&anonymous, &caller(0), now).is_none(), "nobody is not user 0");
     }
 
+    /// What servers share, with every change in order.
+    #[derive(Debug, Default)]
+    struct Shared(std::sync::Mutex<Vec<SessionChange>>);
+
+    impl KeepSessions for Shared {
+        fn keep(
+            &self,
+            nonce: Nonce,
+            edit: SessionEdit,
+            ends_at: u64,
+        ) -> BoxFuture<'_, Result<SessionState, Box<dyn std::error::Error + Send + Sync>>> {
+            let mut kept = self.0.lock().unwrap();
+            let mut state = kept.last().map(|last| last.state.clone()).unwrap_or_default();
+            edit.apply(&mut state);
+            kept.push(SessionChange { nonce, state: state.clone(), ends_at });
+            Box::pin(async { Ok(state) })
+        }
+    }
+
     #[tokio::test]
     async fn d34_what_changes_is_kept_by_nonce_and_learned_by_others() {
-        #[derive(Debug, Default)]
-        struct Shared(std::sync::Mutex<Vec<SessionChange>>);
-        impl KeepSessions for Shared {
-            fn keep(
-                &self,
-                change: SessionChange,
-            ) -> BoxFuture<'_, Result<(), Box<dyn std::error::Error + Send + Sync>>> {
-                self.0.lock().unwrap().push(change);
-                Box::pin(async { Ok(()) })
-            }
-        }
         let now = SystemTime::now();
         let shared = Arc::new(Shared::default());
         let (one, other) = (sessions(1).kept_by(Arc::clone(&shared) as _), sessions(1));
         let id = opened(&one, &caller(7));
         let session = one.find(&id, &caller(7), now).unwrap();
-        one.change(&session, |state| state.log_level = Some(LogLevel::Error)).await.unwrap();
-        one.change(&session, |state| state.ended = true).await.unwrap();
+        one.change(&session, SessionEdit::LogLevel(LogLevel::Error)).await.unwrap();
+        one.change(&session, SessionEdit::End).await.unwrap();
         assert!(one.find(&id, &caller(7), now).is_none());
         assert!(other.find(&id, &caller(7), now).is_some(), "not told yet");
         for change in shared.0.lock().unwrap().iter() {
@@ -349,6 +366,45 @@ mod tests {
         let late = SessionState { log_level: Some(LogLevel::Debug), ..SessionState::default() };
         other.learn(SessionChange { nonce: session.nonce, state: late, ends_at: session.ends_at });
         assert!(other.find(&id, &caller(7), now).is_none());
+    }
+
+    #[tokio::test]
+    async fn d34_a_server_that_has_not_heard_of_a_change_does_not_undo_it() {
+        let shared = Arc::new(Shared::default());
+        let one = sessions(1).kept_by(Arc::clone(&shared) as _);
+        let other = sessions(1).kept_by(Arc::clone(&shared) as _);
+        let id = opened(&one, &caller(7));
+        let session = one.find(&id, &caller(7), SystemTime::now()).unwrap();
+        one.change(&session, SessionEdit::LogLevel(LogLevel::Error)).await.unwrap();
+        let state = other.change(&session, SessionEdit::Subscribe("a:b".to_owned())).await.unwrap();
+        assert_eq!(state.log_level, Some(LogLevel::Error));
+        assert_eq!(other.state(&session), state);
+    }
+
+    #[test]
+    fn d34_keys_are_replaced_while_sessions_are_open() {
+        let key = |secret| SessionKey::new(&[secret; 32]);
+        let (one, other) = (sessions(1), sessions(1));
+        let is_known = |sessions: &Sessions, id: &str| {
+            sessions.find(id, &caller(7), SystemTime::now()).is_some()
+        };
+        let old = opened(&one, &caller(7));
+        // The second key is announced, and signs nothing yet.
+        other.set_keys([key(1), key(2)]);
+        one.set_keys([key(2), key(1)]);
+        let new = opened(&one, &caller(7));
+        assert!(is_known(&one, &old) && is_known(&other, &old));
+        assert!(is_known(&other, &new), "known before it was used");
+        other.set_keys([key(2)]);
+        assert!(is_known(&other, &new) && !is_known(&other, &old));
+    }
+
+    #[test]
+    fn ids_of_questions_are_told_from_others() {
+        assert!(is_random_id(&random_id().unwrap()));
+        for other in ["", "7", "question-1", &"!".repeat(24), &"a".repeat(25), &"a".repeat(48)] {
+            assert!(!is_random_id(other), "{other}");
+        }
     }
 
     proptest! {

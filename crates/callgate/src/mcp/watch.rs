@@ -11,13 +11,13 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, Interval};
 
 use super::connection::Connection;
-use super::legacy::MAX_SUBSCRIPTIONS;
 use super::message::{OutMessage, ResultWriter, ServerInfo};
 use super::news::News;
 use super::reject::Reject;
 use super::requested::Requested;
 use super::running::{Entered, every};
 use super::session::{Session, user_of};
+use super::session_state::MAX_SUBSCRIPTIONS;
 use super::session_streams::StreamPlace;
 use super::tasks::Task;
 use super::{Mcp, Terms};

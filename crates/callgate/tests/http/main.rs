@@ -110,6 +110,15 @@ impl App {
 
     /// With more of the protocol than tools.
     fn offering(local: Local, options: HttpOptions, offer: impl FnOnce(Mcp) -> Mcp) -> Self {
+        Self::with_sessions(local, options, Sessions::new([SessionKey::new(&[7; 32])]), offer)
+    }
+
+    fn with_sessions(
+        local: Local,
+        options: HttpOptions,
+        sessions: Sessions,
+        offer: impl FnOnce(Mcp) -> Mcp,
+    ) -> Self {
         let user = |id, name: &str, grants: &[(&str, Mask)]| {
             let user = User { id, name: name.to_owned(), role: None };
             Caller::user(user, grants.iter().copied().collect::<Grants>())
@@ -125,7 +134,6 @@ impl App {
         let readiness = Readiness::default();
         let guest = Arc::new(AtomicBool::new(true));
         let authenticate = Arc::new(ByName { callers, guest: Arc::clone(&guest) });
-        let sessions = Sessions::new([SessionKey::new(&[7; 32])]);
         let mcp = Arc::new(offer(Mcp::new(Arc::clone(&gateway), sessions)));
         let service = service(Arc::clone(&mcp), authenticate, readiness.clone(), options);
         Self { service, readiness, gateway, mcp, guest }

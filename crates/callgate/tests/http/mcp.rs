@@ -4,6 +4,7 @@ mod asking;
 mod calls;
 mod lists;
 mod offers;
+mod relay;
 mod replay;
 mod sessions;
 mod streams;

@@ -11,8 +11,8 @@ use crate::rows::{
     RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, UpstreamRow, UserRow,
 };
 use crate::store::{
-    DatabaseError, DatabaseErrorKind, Edit, Holder, Import, Load, NewToken, Result, Store,
-    StoreError,
+    ChangeSession, DatabaseError, DatabaseErrorKind, Edit, Holder, Import, Load, NewKey, NewToken,
+    Result, Store, StoreError,
 };
 
 /// How the database does.
@@ -142,7 +142,23 @@ unused! {
         async fn touch_tokens(&self, _: &[(i64, i64)]) -> Result<()> {
             self.ask(What::Other, |_| ()).await
         }
-        async fn keep_session(&self, _: &SessionRow) -> Result<()> {
+        async fn change_session(
+            &self,
+            _: &str,
+            _: i64,
+            change: &ChangeSession<'_>,
+        ) -> Result<SessionRow> {
+            let mut row = SessionRow::default();
+            change(&mut row);
+            self.ask(What::Other, |_| row).await
+        }
+        async fn forget_messages(&self, _: i64) -> Result<()> {
+            self.ask(What::Other, |_| ()).await
+        }
+        async fn add_key(&self, _: &NewKey) -> Result<bool> {
+            self.ask(What::Other, |_| false).await
+        }
+        async fn post_message(&self, _: &str, _: &str) -> Result<()> {
             self.ask(What::Other, |_| ()).await
         }
         async fn forget_sessions(&self, _: i64, _: i64) -> Result<()> {
@@ -169,11 +185,7 @@ unused! {
     fn remove_upstream(name: &str, keep_credentials: bool) -> u64;
     fn set_setting(name: &str, value: &str) -> ();
     fn insert_absent_settings(settings: &[(&str, &str)]) -> ();
-    fn add_first_key(purpose: &str, secret: &str) -> ();
-    fn add_key(purpose: &str, secret: &str, active_from: i64) -> ();
     fn remove_keys_before(purpose: &str, id: i64) -> ();
-    fn post_message(session: &str, message: &str) -> ();
-    fn forget_messages(before: i64) -> ();
     fn set_meta(name: &str, value: &str) -> ();
 }
 

@@ -3,8 +3,8 @@
 use callgate::{Caller, Mask, Secret, User};
 use callgate_registry::{
     Edit as _, Holder, Import, ImportAccess, ImportChange, ImportGrant, ImportRow, Load as _,
-    MethodRow, NewToken, Revisions, RoleRow, SectionRow, SessionRow, StoreError, Token, TypeRow,
-    UpstreamRow, UserCredentials, UserRow, access,
+    MethodRow, NewKey, NewToken, RoleRow, SectionRow, StoreError, Token, TypeRow, UpstreamRow,
+    UserCredentials, UserRow, access,
 };
 
 use crate::databases::Registry;
@@ -195,7 +195,7 @@ pub(crate) async fn d13_every_change_raises_its_revision_and_the_use_of_a_token_
     assert_eq!(raised("meta").await.1, none);
     store.revoke_token(id).await.unwrap();
     assert_eq!(raised("revoke").await.1, tokens);
-    store.add_first_key("session", "aa").await.unwrap();
+    store.add_key(&NewKey::first().unwrap()).await.unwrap();
     assert_eq!(raised("key").await.1, keys);
     store.set_credential(ada, "shop", &Secret::new("x").unwrap()).await.unwrap();
     assert_eq!(raised("credential").await.1, access);
@@ -236,48 +236,6 @@ pub(crate) async fn names_and_sections_are_written_once(registry: Registry) {
     store.ensure_sections(&["s".to_owned(), "t".to_owned()]).await.unwrap();
     let sections = store.sections().await.unwrap();
     assert_eq!((sections.len(), sections[0].caption.as_str()), (2, "Mine"));
-}
-
-pub(crate) async fn the_first_key_stays_the_first(registry: Registry) {
-    let store = &registry.store;
-    assert!(store.keys("session").await.unwrap().is_empty());
-    for (purpose, secret) in [("session", "aa"), ("session", "bb"), ("other", "cc")] {
-        store.add_first_key(purpose, secret).await.unwrap();
-    }
-    let keys = store.keys("session").await.unwrap();
-    assert_eq!(keys.iter().map(|key| key.secret.as_str()).collect::<Vec<_>>(), ["aa"]);
-}
-
-pub(crate) async fn d34_sessions_are_read_in_the_order_of_their_changes(registry: Registry) {
-    let store = &registry.store;
-    let row = |nonce: &str, ended, ends_at| SessionRow {
-        nonce: nonce.to_owned(),
-        number: 0,
-        ended,
-        log_level: Some("error".to_owned()),
-        subscriptions: Some(r#"["a:b"]"#.to_owned()),
-        ends_at,
-    };
-    let before = store.revisions().await.unwrap();
-    for change in [row("a", false, 10), row("b", true, 20), row("a", true, 10), row("a", false, 10)]
-    {
-        store.keep_session(&change).await.unwrap();
-    }
-    let after = store.revisions().await.unwrap();
-    assert_eq!(after.sessions, before.sessions + 4);
-    assert_eq!(Revisions { sessions: before.sessions, ..after }, before, "no reload");
-    let rows = store.sessions_after(0).await.unwrap();
-    let seen: Vec<(&str, bool)> = rows.iter().map(|row| (row.nonce.as_str(), row.ended)).collect();
-    assert_eq!(seen, [("b", true), ("a", true)], "what has ended stays so");
-    let (older, newer) = rows.split_first().unwrap();
-    assert_eq!(store.sessions_after(older.number).await.unwrap(), newer);
-    store.forget_sessions(10, 10).await.unwrap();
-    assert_eq!(store.sessions_after(0).await.unwrap(), std::slice::from_ref(older), "a is over");
-    store.keep_session(&row("c", true, 20)).await.unwrap();
-    store.forget_sessions(10, 1).await.unwrap();
-    let left = store.sessions_after(0).await.unwrap();
-    assert_eq!(left.iter().map(|row| row.nonce.as_str()).collect::<Vec<_>>(), ["c"], "the newest");
-    assert!(left.iter().all(|row| newer.iter().all(|old| row.number > old.number)), "new numbers");
 }
 
 fn note(id: &str, written: &str) -> ImportRow {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use callgate::Mask;
 use callgate_registry::{
-    Edit as _, Holder, Import, ImportChange, ImportRow, Load as _, MethodRow, NewToken, SessionRow,
-    StoreError,
+    Edit as _, Holder, Import, ImportChange, ImportRow, Load as _, MethodRow, NewKey, NewToken,
+    SessionRow, StoreError,
 };
 
 use crate::databases::Registry;
@@ -44,7 +44,7 @@ pub(crate) async fn writers_take_turns_and_nothing_is_lost(registry: Registry) {
             store.add_method(&row, &[("shared".to_owned(), Mask::Read)]).await.unwrap();
             store.add_token(&token(id, writer * ROUNDS + round)).await.unwrap();
             store.set_setting("mcp_server_name", &name).await.unwrap();
-            store.add_first_key("session", &name).await.unwrap();
+            store.add_key(&NewKey::first().unwrap()).await.unwrap();
         }
     })
     .await;
@@ -103,15 +103,9 @@ pub(crate) async fn messages_and_sessions_have_each_a_number_of_their_own(regist
         for round in 0..ROUNDS {
             let session = format!("{writer:02x}");
             registry.store.post_message(&session, &format!("{{\"n\":{round}}}")).await.unwrap();
-            let row = SessionRow {
-                nonce: format!("{round:02x}"),
-                number: 0,
-                ended: writer == 0,
-                log_level: None,
-                subscriptions: None,
-                ends_at: 1_000 + writer,
-            };
-            registry.store.keep_session(&row).await.unwrap();
+            let (nonce, change) =
+                (format!("{round:02x}"), |row: &mut SessionRow| row.ended = writer == 0);
+            registry.store.change_session(&nonce, 1_000 + writer, &change).await.unwrap();
         }
     })
     .await;
@@ -166,13 +160,21 @@ pub(crate) async fn tokens_are_found_by_their_digests(registry: Registry) {
 
 pub(crate) async fn keys_come_into_force_later_and_old_ones_go(registry: Registry) {
     let store = &registry.store;
-    for (secret, from) in [("aa", 0), ("bb", 1_000), ("cc", 4_102_444_801)] {
-        store.add_key("session", secret, from).await.unwrap();
+    let add = async |purpose: &str, secret: &str, signs_in| {
+        let (purpose, secret) = (purpose.to_owned(), secret.to_owned());
+        let key = NewKey { purpose, secret, signs_in, min_age: Some(0) };
+        assert!(store.add_key(&key).await.unwrap());
+    };
+    for (secret, signs_in) in [("aa", 5), ("bb", 10), ("cc", 4_102_444_801)] {
+        add("session", secret, signs_in).await;
     }
-    store.add_key("other", "dd", 5).await.unwrap();
+    add("other", "dd", 5).await;
     let keys = store.keys("session").await.unwrap();
-    let seen: Vec<_> = keys.iter().map(|key| (key.secret.as_str(), key.active_from)).collect();
-    assert_eq!(seen, [("cc", 4_102_444_801), ("bb", 1_000), ("aa", 0)], "the newest first");
+    let seen: Vec<_> = keys.iter().map(|key| key.secret.as_str()).collect();
+    assert_eq!(seen, ["cc", "bb", "aa"], "the newest first");
+    let waits: Vec<_> = keys.iter().map(|key| key.active_from - key.created_at).collect();
+    assert_eq!(waits[..2], [4_102_444_801, 10]);
+    assert_eq!(keys[2].active_from, 0, "the first one signs at once");
     assert!(!format!("{keys:?}").contains("bb"), "they are secrets");
     store.remove_keys_before("session", keys[0].id).await.unwrap();
     assert_eq!(store.keys("session").await.unwrap(), keys[..1]);

@@ -3,7 +3,7 @@
 use callgate::{Mask, Secret};
 use callgate_registry::{
     DatabaseErrorKind, Edit as _, Holder, Import, ImportChange, ImportRow, Load as _, MethodRow,
-    NewToken, SessionRow, StoreError, TypeRow, UpstreamRow,
+    NewToken, StoreError, TypeRow, UpstreamRow,
 };
 
 use crate::databases::Registry;
@@ -188,15 +188,7 @@ pub(crate) async fn times_are_kept_to_the_second_in_whatever_zone(registry: Regi
             assert!(at.abs_diff(i64::try_from(now.as_secs()).unwrap()) < 3_600, "{at}");
         }
     }
-    let session = SessionRow {
-        nonce: "ab".to_owned(),
-        number: 0,
-        ended: false,
-        log_level: None,
-        subscriptions: None,
-        ends_at: i64::MAX,
-    };
-    store.keep_session(&session).await.unwrap();
+    store.change_session("ab", i64::MAX, &|_| ()).await.unwrap();
     let kept = store.sessions_after(0).await.unwrap().remove(0);
     assert!(kept.ends_at > LATE, "as late as the database can");
     assert_eq!((kept.log_level, kept.subscriptions, kept.ended), (None, None, false));

@@ -32,6 +32,11 @@ async fn twice(context: Context, _: Value) -> Result<Content, Error> {
 
 /// Which counts how often each method began.
 fn asking() -> (App, Arc<AtomicU32>) {
+    let (local, began) = methods();
+    (App::with(local, HttpOptions::default()), began)
+}
+
+pub(super) fn methods() -> (Local, Arc<AtomicU32>) {
     let mut local = Local::default();
     let began = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&began);
@@ -74,10 +79,10 @@ fn asking() -> (App, Arc<AtomicU32>) {
         context.client.progress(f64::NAN, None, Some("nowhere"));
         Ok(Content::text(context.client.can(Capability::Sampling).to_string()))
     });
-    (App::with(local, HttpOptions::default()), began)
+    (local, began)
 }
 
-fn accept(name: &str) -> Value {
+pub(super) fn accept(name: &str) -> Value {
     json!({"action": "accept", "content": {"name": name}})
 }
 
@@ -194,7 +199,7 @@ async fn a_modern_client_must_declare_what_it_is_asked_for() {
 }
 
 /// A client's answer to what it was asked.
-fn answer(question: &Value, result: Value) -> Value {
+pub(super) fn answer(question: &Value, result: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": question["id"], "result": result})
 }
 

@@ -1,0 +1,67 @@
+//! What clients send about calls that run on other gateways: left in the registry, and found there.
+
+use std::sync::Arc;
+
+use callgate::BoxFuture;
+use callgate::mcp::{Nonce, Relay};
+
+use crate::contact::Read;
+use crate::hex::{from_hex, to_hex};
+use crate::replicas::Shared;
+use crate::store::{Result, Store};
+
+/// How many seconds a message stays. Who has not read it by then was away, and its calls wait for
+/// another.
+const KEPT: i64 = 60;
+
+/// Leaves messages in the registry.
+#[derive(Debug)]
+pub struct StoredRelay(pub Arc<dyn Store>);
+
+impl Relay for StoredRelay {
+    fn post(
+        &self,
+        session: Nonce,
+        message: String,
+    ) -> BoxFuture<'_, std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>> {
+        Box::pin(async move { Ok(self.0.post_message(&to_hex(&session), &message).await?) })
+    }
+}
+
+/// Finds what was left, by this gateway too: what that left concerns none of its own calls.
+#[derive(Debug, Default)]
+pub(crate) struct MessageFollower {
+    seen: i64,
+}
+
+impl MessageFollower {
+    /// Begins behind the message with this number: older ones are about calls that are not here.
+    pub(crate) fn begin(&mut self, newest: i64) {
+        self.seen = newest;
+    }
+
+    /// Reads what is new, up to the message with this number at least.
+    pub(crate) async fn follow(&mut self, shared: &Shared<'_>, newest: i64) -> Result<()> {
+        if newest < self.seen {
+            // An older state of the database was restored.
+            self.begin(newest);
+        }
+        while self.seen < newest {
+            shared.contact.count(Read::Messages);
+            let rows = shared.store.messages_after(self.seen).await?;
+            for row in &rows {
+                if let Some(session) = from_hex(&row.session) {
+                    shared.mcp.deliver(session, &row.message);
+                }
+            }
+            // Where the last ones are forgotten, there is nothing to read of them.
+            self.seen = rows.last().map_or(newest, |last| last.number);
+        }
+        Ok(())
+    }
+
+    /// Forgets what everybody had the time to read.
+    pub(crate) async fn tidy(&self, store: &dyn Store, now: i64) -> Result<()> {
+        store.forget_messages(now - KEPT).await
+    }
+}

@@ -1,0 +1,70 @@
+//! What the gateways of one registry tell each other through it: what became of sessions, what clients
+//! sent about each other's calls, and the keys that they sign with.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use callgate::mcp::Mcp;
+
+use crate::contact::Contact;
+use crate::keys::KeyFollower;
+use crate::relay::MessageFollower;
+use crate::rows::Revisions;
+use crate::sessions::SessionFollower;
+use crate::store::{Result, Store};
+
+/// Where it is told, and whom.
+#[derive(Debug)]
+pub(crate) struct Shared<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) mcp: &'a Mcp,
+    pub(crate) contact: &'a Contact,
+}
+
+/// The other gateways, as far as this one has heard of them.
+#[derive(Debug)]
+pub(crate) struct Replicas {
+    sessions: SessionFollower,
+    messages: MessageFollower,
+    keys: KeyFollower,
+}
+
+impl Replicas {
+    pub(crate) fn new(max_key_age: Option<Duration>) -> Self {
+        Self {
+            sessions: SessionFollower::default(),
+            messages: MessageFollower::default(),
+            keys: KeyFollower::new(max_key_age),
+        }
+    }
+
+    /// Called once, before anything is served: messages of before are about calls that are not here.
+    pub(crate) fn begin(&mut self, now: &Revisions) {
+        self.messages.begin(now.messages);
+    }
+
+    /// What comes back may be another state, under the same numbers.
+    pub(crate) fn doubt(&mut self) {
+        self.keys.doubt();
+    }
+
+    /// Reads what is new. Where nothing is, that costs no query.
+    pub(crate) async fn follow(&mut self, shared: &Shared<'_>, now: &Revisions) -> Result<()> {
+        self.keys.follow(shared, now.keys, unix_time()).await?;
+        self.sessions.follow(shared, now.sessions).await?;
+        self.messages.follow(shared, now.messages).await
+    }
+
+    /// Forgets what nobody needs, and sees to the age of keys.
+    pub(crate) async fn tidy(&self, store: &dyn Store) -> Result<()> {
+        let now = unix_time();
+        self.sessions.tidy(store, now).await?;
+        self.messages.tidy(store, now).await?;
+        self.keys.tidy(store, now).await
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix_time() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,121 @@
+//! What gateways share: keys, sessions, messages.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use callgate_registry::{Edit as _, Load as _, NewKey, SessionRow};
+
+use crate::databases::Registry;
+
+pub(crate) async fn the_first_key_stays_the_first_until_it_is_old(registry: Registry) {
+    let store = &registry.store;
+    assert!(store.keys("session").await.unwrap().is_empty());
+    let added = async |purpose: &str, secret: &str, min_age| {
+        let (purpose, secret) = (purpose.to_owned(), secret.to_owned());
+        store.add_key(&NewKey { purpose, secret, signs_in: 10, min_age }).await.unwrap()
+    };
+    assert!(added("session", "aa", None).await);
+    assert!(!added("session", "bb", None).await);
+    assert!(added("other", "cc", None).await);
+    let keys = store.keys("session").await.unwrap();
+    assert_eq!(keys.iter().map(|key| key.secret.as_str()).collect::<Vec<_>>(), ["aa"]);
+    assert!(keys.iter().all(|key| key.active_from <= key.created_at), "it signs at once");
+    // Another follows when the newest is old enough.
+    assert!(!added("session", "bb", Some(3600)).await);
+    let before = store.revisions().await.unwrap();
+    assert!(added("session", "bb", Some(0)).await);
+    assert_ne!(store.revisions().await.unwrap().keys, before.keys);
+    let keys = store.keys("session").await.unwrap();
+    let [newer, older] = keys.as_slice() else { panic!("{keys:?}") };
+    assert_eq!((newer.secret.as_str(), older.secret.as_str()), ("bb", "aa"));
+    assert_eq!(newer.active_from, newer.created_at + 10);
+    store.remove_keys_before("session", newer.id).await.unwrap();
+    assert_eq!(store.keys("session").await.unwrap(), std::slice::from_ref(newer));
+    assert_eq!(store.keys("other").await.unwrap().len(), 1);
+}
+
+pub(crate) async fn of_several_gateways_that_find_the_key_old_one_adds_one(registry: Registry) {
+    let store = &registry.store;
+    let key = |number| NewKey {
+        purpose: "session".to_owned(),
+        secret: format!("{number:02}"),
+        signs_in: 10,
+        min_age: Some(3600),
+    };
+    let (one, other, third) = (key(1), key(2), key(3));
+    let (one, other, third) =
+        tokio::join!(store.add_key(&one), store.add_key(&other), store.add_key(&third));
+    let added = [one, other, third].into_iter().filter(|added| *added.as_ref().unwrap()).count();
+    assert_eq!((added, store.keys("session").await.unwrap().len()), (1, 1));
+}
+
+pub(crate) async fn d34_sessions_are_read_in_the_order_of_their_changes(registry: Registry) {
+    let store = &registry.store;
+    let change = async |nonce: &str, is_end: bool, ends_at| {
+        let change = |row: &mut SessionRow| {
+            row.ended = is_end;
+            row.subscriptions = Some(r#"["a:b"]"#.to_owned());
+        };
+        store.change_session(nonce, ends_at, &change).await.unwrap()
+    };
+    let before = store.revisions().await.unwrap();
+    for (nonce, is_end, ends_at) in [("a", false, 10), ("b", true, 20), ("a", true, 10)] {
+        change(nonce, is_end, ends_at).await;
+    }
+    let now = change("a", false, 10).await;
+    assert_eq!((now.nonce.as_str(), now.ended, now.ends_at), ("a", true, 10));
+    let after = store.revisions().await.unwrap();
+    assert_eq!((after.catalog, after.access), (before.catalog, before.access), "no reload");
+    assert_eq!(after.sessions, now.number);
+    let rows = store.sessions_after(0).await.unwrap();
+    let seen: Vec<(&str, bool)> = rows.iter().map(|row| (row.nonce.as_str(), row.ended)).collect();
+    assert_eq!(seen, [("b", true), ("a", true)], "what has ended stays so");
+    let (older, newer) = rows.split_first().unwrap();
+    assert_eq!(store.sessions_after(older.number).await.unwrap(), newer);
+    store.forget_sessions(10, 10).await.unwrap();
+    assert_eq!(store.sessions_after(0).await.unwrap(), std::slice::from_ref(older), "a is over");
+    change("c", true, 20).await;
+    store.forget_sessions(10, 1).await.unwrap();
+    let left = store.sessions_after(0).await.unwrap();
+    assert_eq!(left.iter().map(|row| row.nonce.as_str()).collect::<Vec<_>>(), ["c"], "the newest");
+    assert!(left.iter().all(|row| newer.iter().all(|old| row.number > old.number)), "new numbers");
+}
+
+pub(crate) async fn changes_of_one_session_by_several_gateways_are_all_kept(registry: Registry) {
+    let store = &registry.store;
+    let level = |row: &mut SessionRow| row.log_level = Some("error".to_owned());
+    let subscribe = |row: &mut SessionRow| row.subscriptions = Some(r#"["a:b"]"#.to_owned());
+    let end = |row: &mut SessionRow| row.ended = true;
+    let (one, other, third) = tokio::join!(
+        store.change_session("a", 10, &level),
+        store.change_session("a", 10, &subscribe),
+        store.change_session("a", 10, &end),
+    );
+    assert!(one.is_ok() && other.is_ok() && third.is_ok());
+    let rows = store.sessions_after(0).await.unwrap();
+    let [row] = rows.as_slice() else { panic!("{rows:?}") };
+    let level = row.log_level.as_deref();
+    assert_eq!((level, row.subscriptions.is_some(), row.ended), (Some("error"), true, true));
+}
+
+pub(crate) async fn messages_are_read_in_order_and_forgotten(registry: Registry) {
+    let store = &registry.store;
+    let before = store.revisions().await.unwrap();
+    let long = format!("{{\"ł\":\"{}\"}}", "🚀".repeat(50_000));
+    for (session, message) in [("aa", "1"), ("bb", &long), ("aa", "3")] {
+        store.post_message(session, message).await.unwrap();
+    }
+    let after = store.revisions().await.unwrap();
+    assert_eq!((after.catalog, after.access), (before.catalog, before.access), "no reload");
+    let rows = store.messages_after(before.messages).await.unwrap();
+    let read: Vec<_> =
+        rows.iter().map(|row| (row.session.as_str(), row.message.as_str())).collect();
+    assert_eq!(read, [("aa", "1"), ("bb", &long), ("aa", "3")]);
+    assert_eq!(rows.last().map(|row| row.number), Some(after.messages));
+    assert!(store.messages_after(after.messages).await.unwrap().is_empty());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let now = i64::try_from(now).unwrap();
+    store.forget_messages(now - 3600).await.unwrap();
+    assert_eq!(store.messages_after(0).await.unwrap().len(), 3, "they are young");
+    store.forget_messages(now + 3600).await.unwrap();
+    assert!(store.messages_after(0).await.unwrap().is_empty());
+}

@@ -1,0 +1,328 @@
+//! Three gateways on one registry, and clients that come to a different one with each request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use axum::body::Body;
+use axum::http::Request;
+use callgate::ask::Elicit;
+use callgate::local::Error;
+use callgate::{Callgate, Content, Context, Local, LogLevel, Mask, Method, Safety};
+use callgate_registry::{
+    Edit as _, Following, Holder, Load as _, NewKey, NewToken, Registry, SESSION_KEYS, Token,
+    signing_key,
+};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use crate::databases::Kind;
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
+    "protocolVersion":"2025-06-18","capabilities":{"elicitation":{}},
+    "clientInfo":{"name":"test","version":"1"}}}"#;
+
+fn method(id: &str) -> Method {
+    Method::new(id.parse().unwrap()).description(format!("Does {id}.")).safety(Safety::ReadOnly)
+}
+
+fn methods(cancelled: &Arc<AtomicUsize>) -> Local {
+    struct OnDrop(Arc<AtomicUsize>);
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let mut local = Local::default();
+    local.content_method(method("greet"), async |context: Context, _: Value| {
+        let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+        let said = context.client.ask("name", Elicit::form("Who are you?", schema)).await?;
+        Ok(Content::text(format!("Hello, {}!", said.content["name"])))
+    });
+    local.content_method(method("log"), async |context: Context, _: Value| {
+        context.client.log(LogLevel::Debug, "test", "heard");
+        Ok(Content::text("logged"))
+    });
+    let cancelled = Arc::clone(cancelled);
+    local.method(method("wait"), move |_, _: Value| {
+        let guard = OnDrop(Arc::clone(&cancelled));
+        async move {
+            std::future::pending::<()>().await;
+            drop(guard);
+            Ok::<_, Error>(())
+        }
+    });
+    local.method(method("secret").requires("secrets", Mask::Read), async |_, _: Value| {
+        Ok::<_, Error>(7)
+    });
+    local
+}
+
+/// Gateways, each with connections of its own to the same registry, and a user with a token.
+struct Fleet {
+    registry: crate::databases::Registry,
+    gateways: Vec<(Callgate, Following)>,
+    token: Token,
+    user: i64,
+    turn: AtomicUsize,
+    cancelled: Arc<AtomicUsize>,
+}
+
+impl Fleet {
+    async fn of(count: usize) -> Self {
+        let registry = Kind::Sqlite.registry().await;
+        let user = registry.store.add_user("ada", None).await.unwrap();
+        let token = Token::generate().unwrap();
+        let new = NewToken {
+            id_user: user,
+            name: "test".to_owned(),
+            digest: token.stored_digest(),
+            expires_at: None,
+        };
+        registry.store.add_token(&new).await.unwrap();
+        let (turn, cancelled) = (AtomicUsize::new(0), Arc::default());
+        let mut fleet = Self { registry, gateways: Vec::new(), token, user, turn, cancelled };
+        for _ in 0..count {
+            fleet.start().await;
+        }
+        fleet
+    }
+
+    async fn start(&mut self) {
+        let registry = Registry::new(Arc::new(self.registry.place.open(None).await.unwrap()));
+        let gateway = Callgate::builder()
+            .local(methods(&self.cancelled))
+            .authenticate(registry.authenticator())
+            .sessions(registry.sessions().await.unwrap())
+            .build()
+            .unwrap();
+        let following = registry.follow(&gateway).await.unwrap();
+        self.gateways.push((gateway, following));
+    }
+
+    /// Whose turn it is.
+    fn next(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::SeqCst) % self.gateways.len()
+    }
+
+    /// Sends to one of them.
+    async fn send(&self, at: usize, verb: &str, session: Option<&str>, body: String) -> Reply {
+        let mut request = Request::builder()
+            .method(verb)
+            .uri("/mcp")
+            .header("authorization", format!("Bearer {}", self.token.expose()))
+            .header("accept", "text/event-stream, application/json");
+        if let Some(session) = session {
+            request = request.header("mcp-session-id", session);
+        }
+        let router = self.gateways.get(at).unwrap().0.router();
+        let response = router.oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
+        let session = response.headers().get("mcp-session-id");
+        let session = session.map(|id| id.to_str().unwrap().to_owned());
+        let status = response.status().as_u16();
+        Reply { status, session, body: response.into_body(), text: String::new() }
+    }
+
+    async fn initialize(&self, at: usize) -> String {
+        self.send(at, "POST", None, INITIALIZE.to_owned()).await.session.unwrap()
+    }
+
+    /// Begins a call; its stream is there, so it runs.
+    async fn call(&self, at: usize, session: &str, name: &str) -> Reply {
+        let reply =
+            self.send(at, "POST", Some(session), request("tools/call", &json!({"name": name})));
+        let reply = reply.await;
+        assert_eq!(reply.status, 200);
+        reply
+    }
+
+    async fn status(&self, at: usize, session: &str) -> u16 {
+        self.send(at, "POST", Some(session), request("ping", &json!({}))).await.status
+    }
+}
+
+fn request(method: &str, params: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
+}
+
+fn answer(question: &Value, name: &str) -> String {
+    let result = json!({"action": "accept", "content": {"name": name}});
+    json!({"jsonrpc": "2.0", "id": question["id"], "result": result}).to_string()
+}
+
+fn cancellation() -> String {
+    let params = json!({"requestId": 1});
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string()
+}
+
+/// A reply, whose stream is read piece by piece.
+struct Reply {
+    status: u16,
+    session: Option<String>,
+    body: Body,
+    text: String,
+}
+
+impl Reply {
+    /// The next message; `None` at the end.
+    async fn next(&mut self) -> Option<Value> {
+        tokio::time::timeout(PATIENCE, self.message()).await.unwrap()
+    }
+
+    async fn message(&mut self) -> Option<Value> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.text = rest;
+                match event.strip_prefix("event: message\ndata: ") {
+                    Some(data) => return Some(serde_json::from_str(data).unwrap()),
+                    None => continue,
+                }
+            }
+            let frame = self.body.frame().await?.unwrap().into_data().unwrap();
+            self.text.push_str(std::str::from_utf8(&frame).unwrap());
+        }
+    }
+}
+
+/// Asks again and again until it is so.
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so().await {
+        assert!(started.elapsed() < PATIENCE, "never: {what}");
+        tokio::task::yield_now().await;
+    }
+}
+
+fn unix_time() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    i64::try_from(now.as_secs()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_finds_its_call_whichever_gateways_have_them() {
+    let fleet = Fleet::of(3).await;
+    for name in ["Ada", "Grace", "Łukasz 🚀"] {
+        let session = fleet.initialize(fleet.next()).await;
+        let mut call = fleet.call(fleet.next(), &session, "greet").await;
+        let question = call.next().await.unwrap();
+        assert_eq!(question["method"], "elicitation/create");
+        let sent = fleet.send(fleet.next(), "POST", Some(&session), answer(&question, name)).await;
+        assert_eq!(sent.status, 202);
+        let result = call.next().await.unwrap();
+        assert_eq!(result["result"]["content"][0]["text"], format!("Hello, \"{name}\"!"));
+        // Another one begins the next round.
+        fleet.next();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d30_a_cancellation_finds_its_call_and_no_other() {
+    let fleet = Fleet::of(2).await;
+    let (mine, other) = (fleet.initialize(0).await, fleet.initialize(0).await);
+    let mut cancelled = fleet.call(1, &mine, "wait").await;
+    let mut greets = fleet.call(1, &other, "greet").await;
+    let question = greets.next().await.unwrap();
+    assert_eq!(fleet.send(0, "POST", Some(&mine), cancellation()).await.status, 202);
+    assert!(cancelled.next().await.is_none(), "nothing is sent");
+    assert_eq!(fleet.cancelled.load(Ordering::SeqCst), 1);
+    fleet.send(0, "POST", Some(&other), answer(&question, "Ada")).await;
+    assert!(greets.next().await.unwrap()["result"].is_object(), "the other one goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d34_a_session_that_is_ended_at_one_gateway_is_over_at_all() {
+    let mut fleet = Fleet::of(2).await;
+    let session = fleet.initialize(1).await;
+    let mut call = fleet.call(1, &session, "wait").await;
+    let mut listens = fleet.send(1, "GET", Some(&session), String::new()).await;
+    assert_eq!(fleet.send(0, "DELETE", Some(&session), String::new()).await.status, 204);
+    assert!(call.next().await.is_none());
+    assert!(listens.next().await.is_none());
+    assert_eq!(fleet.status(1, &session).await, 404);
+    fleet.start().await;
+    assert_eq!(fleet.status(2, &session).await, 404, "also at one that starts later");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_client_sets_at_one_gateway_counts_at_the_others() {
+    let fleet = Fleet::of(2).await;
+    let session = fleet.initialize(0).await;
+    let set = request("logging/setLevel", &json!({"level": "debug"}));
+    assert_eq!(fleet.send(0, "POST", Some(&session), set).await.status, 200);
+    until("the level counts", async || {
+        let first = fleet.call(1, &session, "log").await.next().await.unwrap();
+        first["method"] == "notifications/message"
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d13_clients_hear_of_changes_whichever_gateway_they_listen_at() {
+    let fleet = Fleet::of(2).await;
+    let session = fleet.initialize(0).await;
+    let mut listeners = Vec::new();
+    for at in [0, 1] {
+        listeners.push(fleet.send(at, "GET", Some(&session), String::new()).await);
+    }
+    let store = &fleet.registry.store;
+    store.grant(Holder::User(fleet.user), "secrets", Mask::Read).await.unwrap();
+    for listener in &mut listeners {
+        let told = listener.next().await.unwrap();
+        assert_eq!(told["method"], "notifications/tools/list_changed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_begins_with_the_messages_of_now_and_none_stays() {
+    let mut fleet = Fleet::of(1).await;
+    let session = fleet.initialize(0).await;
+    fleet.send(0, "POST", Some(&session), cancellation()).await;
+    let store = &fleet.registry.store;
+    assert_eq!(store.messages_after(0).await.unwrap().len(), 1);
+    fleet.start().await;
+    let mut call = fleet.call(1, &session, "greet").await;
+    let question = call.next().await.unwrap();
+    fleet.send(0, "POST", Some(&session), answer(&question, "Ada")).await;
+    assert!(call.next().await.unwrap()["result"].is_object(), "not cancelled by what was before");
+    let store = &fleet.registry.store;
+    store.forget_messages(unix_time() - 60).await.unwrap();
+    assert_eq!(store.messages_after(0).await.unwrap().len(), 2, "they are young");
+    store.forget_messages(unix_time() + 60).await.unwrap();
+    assert!(store.messages_after(0).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d34_no_session_is_lost_while_keys_are_replaced() {
+    let fleet = Fleet::of(3).await;
+    let store = &fleet.registry.store;
+    let before = fleet.initialize(0).await;
+    let old = store.keys(SESSION_KEYS).await.unwrap();
+    let key = NewKey { signs_in: 3, ..NewKey::announced(Duration::ZERO).unwrap() };
+    assert!(store.add_key(&key).await.unwrap());
+    let keys = store.keys(SESSION_KEYS).await.unwrap();
+    assert_eq!(signing_key(&keys, unix_time()).map(|key| key.id), old.first().map(|key| key.id));
+    let (mut is_over, mut rounds) = (false, 0);
+    // Some more when the new one signs.
+    while !is_over || rounds % 100 != 0 {
+        is_over =
+            signing_key(&keys, unix_time() - 1).map(|key| key.id) == keys.first().map(|key| key.id);
+        rounds += 1;
+        let session = fleet.initialize(fleet.next()).await;
+        for _ in 0..2 {
+            assert_eq!(fleet.status(fleet.next(), &session).await, 200, "round {rounds}");
+        }
+        assert_eq!(fleet.status(fleet.next(), &before).await, 200, "round {rounds}");
+        tokio::task::yield_now().await;
+    }
+    // What the new key signs is good without the old one, which ends what that signed.
+    let after = fleet.initialize(0).await;
+    store.remove_keys_before(SESSION_KEYS, keys.first().unwrap().id).await.unwrap();
+    for at in 0..3 {
+        until("the old key is gone", async || fleet.status(at, &before).await == 404).await;
+        assert_eq!(fleet.status(at, &after).await, 200);
+    }
+}
