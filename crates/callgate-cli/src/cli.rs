@@ -112,6 +112,9 @@ pub(crate) enum Command {
     /// Create, list and revoke tokens
     #[command(subcommand)]
     Token(Token),
+    /// List and replace the keys that sessions are signed with
+    #[command(subcommand)]
+    Keys(Keys),
     /// Set, list and remove what users are known by at upstreams
     #[command(subcommand)]
     Credential(Credential),
@@ -359,6 +362,25 @@ pub(crate) enum Token {
     Revoke {
         /// Its number, from `token list`
         id: i64,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Keys {
+    /// List the keys, without their secrets
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Have a new key sign
+    ///
+    /// It signs in ten seconds, when every gateway knows it, and what older keys signed stays good.
+    /// `serve` does so by itself from time to time (`key_rotation_days`).
+    Rotate {
+        /// At once, and end what older keys signed, since one has leaked: clients have to initialize again
+        #[arg(long)]
+        now: bool,
     },
 }
 

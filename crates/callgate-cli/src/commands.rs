@@ -6,6 +6,7 @@ pub(crate) mod credential;
 pub(crate) mod export;
 pub(crate) mod grant;
 pub(crate) mod import;
+pub(crate) mod keys;
 pub(crate) mod lint;
 pub(crate) mod method;
 pub(crate) mod migrate;

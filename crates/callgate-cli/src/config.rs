@@ -109,6 +109,11 @@ pub(crate) const KEYS: &[Key] = &[
         meaning: "how many tokens that were seen are kept in memory; others are looked up in the registry when they come",
     },
     Key {
+        name: "key_rotation_days",
+        default: "30",
+        meaning: "how old the key becomes that sessions are signed with, before a new one takes its place; 0 is for ever",
+    },
+    Key {
         name: "metrics",
         default: "false",
         meaning: "show counters on `/metrics`, in the text form of Prometheus",
@@ -205,6 +210,8 @@ pub(crate) struct Config {
     pub(crate) call_timeout: Duration,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) tokens: TokenOptions,
+    /// `None` is for ever.
+    pub(crate) max_key_age: Option<Duration>,
     pub(crate) metrics: bool,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
@@ -283,6 +290,10 @@ impl Config {
             tokens: TokenOptions {
                 grace: values.get("token_grace_seconds").seconds()?,
                 max_kept: values.get("max_kept_tokens").number(1..=1 << 30)? as u64,
+            },
+            max_key_age: match values.get("key_rotation_days").number(0..=36_500)? {
+                0 => None,
+                days => Some(Duration::from_hours(24 * days as u64)),
             },
             metrics: values.get("metrics").flag()?,
             log: values.get("log").text.to_owned(),

@@ -52,6 +52,7 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
                 Command::Method(method) => commands::method::run(&config, method, printer).await,
                 Command::User(user) => commands::user::run(&config, user, printer).await,
                 Command::Token(token) => commands::token::run(&config, token, printer).await,
+                Command::Keys(keys) => commands::keys::run(&config, keys, printer).await,
                 Command::Upstream(upstream) => {
                     commands::upstream::run(&config, upstream, printer).await
                 }

@@ -88,7 +88,10 @@ async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<(Registry, Lo
 
 /// A registry to serve from, also with the upstreams that are its rows.
 pub(super) fn registry_of(config: &Config, store: Arc<dyn Store>) -> Registry {
-    let registry = Registry::new(store).exposure(config.exposure).tokens(config.tokens);
+    let registry = Registry::new(store)
+        .exposure(config.exposure)
+        .tokens(config.tokens)
+        .max_key_age(config.max_key_age);
     let maker = maker(config, &registry);
     registry.upstreams_by(Arc::new(maker))
 }

@@ -15,6 +15,7 @@ mod fake;
 mod front;
 mod guide;
 mod import;
+mod keys;
 mod lint;
 mod mcp;
 mod npm;

@@ -7,23 +7,29 @@ use serde_json::{Value, json};
 
 use super::support::{Place, Reply, Server};
 
-const DATABASE: &str = "sqlite:callgate-demo.db";
-const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+pub(super) const DATABASE: &str = "sqlite:callgate-demo.db";
+pub(super) const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-fn initialize(server: &Server, token: &str) -> String {
+pub(super) fn initialize(server: &Server, token: &str) -> String {
     let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {}});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
     let reply = server.request("POST /mcp", token, &body.to_string());
     reply.header("mcp-session-id").unwrap().to_owned()
 }
 
-fn in_session(server: &Server, method: &str, session: &str, token: &str, body: &str) -> Reply {
+pub(super) fn in_session(
+    server: &Server,
+    method: &str,
+    session: &str,
+    token: &str,
+    body: &str,
+) -> Reply {
     let header = format!("Mcp-Session-Id: {session}\r\n");
     server.request_with(&format!("{method} /mcp"), &header, token, body)
 }
 
 /// A token that a new start of the demo does not revoke.
-fn lasting_token(place: &Place) -> String {
+pub(super) fn lasting_token(place: &Place) -> String {
     place.ok(&["token", "create", "reader", "--database", DATABASE]).trim().to_owned()
 }
 
@@ -49,6 +55,35 @@ fn users_7_9_d34_a_session_outlives_its_server_and_is_good_on_a_second_one() {
     drop(one);
     let again = place.serve(&["--demo"]);
     assert_eq!(in_session(&again, "POST", &session, &token, PING).status, 404, "and stays so");
+}
+
+#[test]
+fn d30_a_call_is_cancelled_through_another_server() {
+    let place = Place::new();
+    let (one, other) = (place.serve(&["--demo"]), place.serve(&["--demo"]));
+    let token = lasting_token(&place);
+    let session = initialize(&one, &token);
+    let params = json!({"name": "report_yearly", "arguments": {"seconds": 25}});
+    let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+    let call = call.to_string();
+    let mut stream = other.connect();
+    write!(
+        stream,
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nConnection: close\r\n\
+         Authorization: Bearer {token}\r\nMcp-Session-Id: {session}\r\nContent-Length: {}\r\n\r\n{call}",
+        call.len()
+    )
+    .unwrap();
+    let mut stream = BufReader::new(stream);
+    let mut text = String::new();
+    stream.read_line(&mut text).unwrap();
+    assert!(text.contains("200"), "it streams, so the call is under way: {text}");
+    let params = json!({"requestId": 7});
+    let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+    let reply = in_session(&one, "POST", &session, &token, &note.to_string());
+    assert_eq!(reply.status, 202, "{}", reply.body);
+    stream.read_to_string(&mut text).unwrap();
+    assert!(!text.contains("visits"), "{text}");
 }
 
 #[test]

@@ -1,0 +1,54 @@
+//! The keys that sessions are signed with, looked at and replaced with `callgate keys`.
+
+use serde_json::Value;
+
+use super::mcp::{DATABASE, PING, in_session, initialize, lasting_token};
+use super::support::Place;
+
+/// Number and state of each key.
+fn keys(place: &Place) -> Vec<(i64, String)> {
+    let lines = place.ok(&["keys", "list", "--json", "--database", DATABASE]);
+    let key = |line: &str| {
+        let key: Value = serde_json::from_str(line).unwrap();
+        (key["id"].as_i64().unwrap(), key["state"].as_str().unwrap().to_owned())
+    };
+    lines.lines().map(key).collect()
+}
+
+#[test]
+fn d34_a_new_key_is_announced_and_sessions_stay_good() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let token = lasting_token(&place);
+    let session = initialize(&server, &token);
+    assert_eq!(keys(&place), [(1, "signs".to_owned())]);
+    let rotated = place.run(&["keys", "rotate", "--database", DATABASE]);
+    assert!(rotated.talk().contains("key 2 signs from"), "{}", rotated.talk());
+    assert_eq!(keys(&place), [(2, "announced".to_owned()), (1, "signs".to_owned())]);
+    server.until("it signs", |_| {
+        assert_eq!(in_session(&server, "POST", &session, &token, PING).status, 200);
+        let new = initialize(&server, &token);
+        assert_eq!(in_session(&server, "POST", &new, &token, PING).status, 200);
+        keys(&place) == [(2, "signs".to_owned()), (1, "recognised".to_owned())]
+    });
+}
+
+#[test]
+fn d34_a_key_that_leaked_is_replaced_at_once() {
+    let place = Place::new();
+    let server = place.serve(&["--demo"]);
+    let token = lasting_token(&place);
+    let session = initialize(&server, &token);
+    let rotated = place.run(&["keys", "rotate", "--now", "--database", DATABASE]);
+    insta::assert_snapshot!(rotated.talk());
+    server.until("what it signed is over", |server| {
+        in_session(server, "POST", &session, &token, PING).status == 404
+    });
+    let new = initialize(&server, &token);
+    assert_eq!(in_session(&server, "POST", &new, &token, PING).status, 200);
+    let listed = place.ok(&["keys", "list", "--database", DATABASE]);
+    assert!(listed.contains("signs") && listed.lines().count() == 2, "{listed}");
+    let is_hexadecimal =
+        |word: &str| word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    assert!(!listed.split_whitespace().any(is_hexadecimal), "{listed}");
+}
