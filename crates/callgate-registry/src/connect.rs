@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use callgate::Secret;
 use url::Url;
 
 use crate::sql::{Database, Dialect};
@@ -53,6 +54,23 @@ impl DatabaseUrl {
             Place::File(_) => Dialect::Sqlite,
             Place::Server(dialect, _) => *dialect,
         }
+    }
+
+    /// Whether the password is in it.
+    pub fn has_password(&self) -> bool {
+        matches!(&self.0, Place::Server(_, url) if url.password().is_some())
+    }
+
+    /// With a password, unless it has one; a file has none.
+    #[must_use]
+    pub fn with_password(mut self, password: &Secret) -> Self {
+        if let Place::Server(_, url) = &mut self.0
+            && url.password().is_none()
+        {
+            // It has a host, so it can have one.
+            let _ = url.set_password(Some(password.expose()));
+        }
+        self
     }
 
     /// The file, where it is one.

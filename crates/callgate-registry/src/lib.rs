@@ -48,7 +48,7 @@ pub use rows::{
 };
 pub use sessions::StoredSessions;
 pub use sql::Dialect;
-pub use sql_store::SqlStore;
+pub use sql_store::{Copied, CopiedTable, Copy, CopyError, SqlStore, copy};
 pub use sqlite::{FestiPrefix, FestiRows, read_festi};
 pub use store::{
     ChangeSession, DatabaseError, DatabaseErrorKind, Edit, Holder, Import, ImportAccess,

@@ -11,6 +11,8 @@ use crate::tables::TableNames;
 
 /// The registry's note of what its tables are called.
 const TABLES: &str = "tables";
+/// The registry's note of a copy into it that is not finished.
+pub(crate) const COPY: &str = "copy";
 
 /// One step.
 #[derive(Debug, Clone, Copy)]
@@ -79,9 +81,11 @@ impl Dialect {
 /// A step as it would be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingMigration {
+    /// Its number.
+    pub version: i64,
     /// What it is called.
     pub name: &'static str,
-    /// Its SQL, with the tables' names.
+    /// Its SQL, with the tables' names and with the note that it was applied.
     pub sql: String,
 }
 
@@ -160,31 +164,40 @@ pub(crate) async fn pending(
         Err(error) => return Err(error),
     };
     let missing = dialect.migrations().iter().filter(|one| one.version > found.version);
-    let expand =
-        |one: &Migration| PendingMigration { name: one.name, sql: found.tables.expand(one.sql) };
-    Ok(missing.map(expand).collect())
+    Ok(missing.map(|one| step(dialect, one, &found.tables, found.is_begun)).collect())
 }
 
 /// All of a registry as one script, for the database's own tools; what it makes is what the program
 /// would have made.
 pub fn install_script(dialect: Dialect, tables: &TableNames) -> String {
+    let steps = dialect.migrations().iter().map(|one| step(dialect, one, tables, false).sql);
+    steps.collect::<Vec<_>>().join(dialect.between_batches())
+}
+
+/// A step with what is noted about it.
+fn step(
+    dialect: Dialect,
+    one: &Migration,
+    tables: &TableNames,
+    is_begun: bool,
+) -> PendingMigration {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
-    let mut parts = vec![dialect.migrations_table().to_owned()];
-    for one in dialect.migrations() {
-        parts.push(tables.expand(one.sql));
+    let Migration { version, name, sql } = *one;
+    let mut parts = Vec::new();
+    if version == 1 && !is_begun {
+        parts.push(dialect.migrations_table().to_owned());
     }
-    let noted = [quoted(TABLES), quoted(&written(tables))].join(", ");
-    parts.push(format!("INSERT INTO callgate_meta (name, value) VALUES ({noted});"));
-    for one in dialect.migrations() {
-        let (version, name) = (one.version, quoted(one.name));
-        let sql = format!(
-            "INSERT INTO callgate_migrations (version, name, applied_at) VALUES ({version}, {name}, {{now}});"
-        );
-        parts.push(dialect.expand(&sql));
+    parts.push(tables.expand(sql).trim_end().to_owned());
+    if version == 1 {
+        let noted = [quoted(TABLES), quoted(&written(tables))].join(", ");
+        parts.push(format!("INSERT INTO callgate_meta (name, value) VALUES ({noted});"));
     }
-    let mut script = parts.join(dialect.between_batches());
-    script.push('\n');
-    script
+    let note = "INSERT INTO callgate_migrations (version, name, applied_at) VALUES";
+    let note = format!("{note} ({version}, {}, {{now}});", quoted(name));
+    parts.push(dialect.expand(&note));
+    let mut sql = parts.join(dialect.between_batches());
+    sql.push('\n');
+    PendingMigration { version, name, sql }
 }
 
 async fn find(
@@ -220,11 +233,24 @@ async fn applied_version(transaction: &mut dyn Transaction) -> Result<i64> {
     rows.into_iter().next().map_or(Ok(0), |mut row| row.int())
 }
 
+const NOTED: &str = "SELECT value FROM callgate_meta WHERE name = ?";
+
 async fn noted_tables(transaction: &mut dyn Transaction) -> Result<Option<TableNames>> {
-    let sql = "SELECT value FROM callgate_meta WHERE name = ?";
-    let rows = transaction.rows(sql, &[TABLES.into()]).await?;
+    let rows = transaction.rows(NOTED, &[TABLES.into()]).await?;
     let noted = rows.into_iter().next().map(|mut row| row.text());
     Ok(noted.and_then(|noted| serde_json::from_str(&noted).ok()))
+}
+
+/// Half of a registry is not to be used: it has some grants and not those that deny.
+pub(crate) async fn refuse_half_copied(database: &dyn Database) -> Result<()> {
+    #[derive(serde::Deserialize)]
+    struct Noted {
+        from: String,
+    }
+    let rows = database.rows(NOTED, &[COPY.into()]).await?;
+    let Some(mut row) = rows.into_iter().next() else { return Ok(()) };
+    let noted = serde_json::from_str(&row.text());
+    Err(StoreError::HalfCopied(noted.map_or_else(|_| String::new(), |noted: Noted| noted.from)))
 }
 
 async fn refuse_foreign_tables(

@@ -34,7 +34,7 @@ pub(crate) enum Value<'a> {
 }
 
 /// The last second that each database has: that of the year 9999.
-const LAST_SECOND: i64 = 253_402_300_799;
+pub(crate) const LAST_SECOND: i64 = 253_402_300_799;
 
 impl Value<'_> {
     /// A time that each database can hold.

@@ -4,6 +4,8 @@
 //! statements are templates; `dialect.rs` says what is in them.
 
 mod access;
+mod contents;
+mod copy;
 mod edit;
 mod import;
 mod load;
@@ -17,6 +19,8 @@ use crate::sql::{Database, Dialect, Purpose, Row, Value};
 use crate::store::{Result, Store};
 use crate::tables::TableNames;
 use work::Work;
+
+pub use copy::{Copied, CopiedTable, Copy, CopyError, copy};
 
 /// So many values are in a list of a statement at most.
 const MAX_LISTED: usize = 500;
@@ -41,6 +45,7 @@ impl SqlStore {
         let database = connect(url, options, Wanted::There).await?;
         let shown = url.path().map_or_else(|| url.to_string(), |path| path.display().to_string());
         let tables = migrate::tables_of(&*database, &shown, tables).await?;
+        migrate::refuse_half_copied(&*database).await?;
         Ok(Self { database, tables })
     }
 
@@ -53,6 +58,7 @@ impl SqlStore {
     ) -> Result<(Self, Vec<&'static str>)> {
         let (tables, applied) = migrate::migrate(url, options, tables).await?;
         let database = connect(url, options, Wanted::There).await?;
+        migrate::refuse_half_copied(&*database).await?;
         Ok((Self { database, tables }, applied))
     }
 

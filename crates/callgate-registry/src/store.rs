@@ -74,6 +74,9 @@ pub enum StoreError {
         /// So many would do.
         most: usize,
     },
+    /// Somebody began to copy a registry into this one.
+    #[error("a copy into this registry is not finished: from `{0}`")]
+    HalfCopied(String),
     /// Something with that name is there already.
     #[error("{what} `{name}` is there already")]
     Exists {

@@ -3,6 +3,7 @@
 //! A test is a function of a registry, or of a kind of database where it needs more than one or none
 //! yet; the lists below make one of it for each kind.
 
+mod copy;
 mod gateways;
 mod migrations;
 mod operations;
@@ -31,7 +32,9 @@ macro_rules! tests {
 macro_rules! contract {
     ($($module:ident: $kind:expr),* $(,)?) => {$(
         mod $module {
-            use super::{gateways, migrations, operations, plain_sql, scale, several, values};
+            use super::{
+                copy, gateways, migrations, operations, plain_sql, scale, several, values,
+            };
             use crate::databases::Kind;
 
             const KIND: Kind = $kind;
@@ -82,6 +85,12 @@ macro_rules! contract {
                 b63_the_seeds_inserts_work_as_written,
                 b40_settings_are_changed_in_the_database,
                 d13_plain_sql_on_every_table_raises_a_revision,
+            }
+            tests! { copy: kind
+                a_registry_survives_the_way_there_and_back,
+                what_is_numbered_goes_on_behind_what_was_copied,
+                a_registry_with_other_content_is_not_written_to,
+                half_of_a_copy_is_not_used_and_the_next_one_finishes_it,
             }
             tests! { migrations: kind
                 migrations_are_applied_once_also_by_four_at_the_same_time,

@@ -119,6 +119,17 @@ async fn sqlite(url: &DatabaseUrl, sql: &str) {
     connection.close().await.unwrap();
 }
 
+/// What the first column of each row has, by SQLite's own account.
+pub(crate) async fn sqlite_texts(url: &DatabaseUrl, sql: &str) -> Vec<String> {
+    use sqlx::Connection as _;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(url.path().unwrap());
+    let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
+    let sql = sqlx::AssertSqlSafe(sql.to_owned());
+    let texts = sqlx::query_scalar(sql).fetch_all(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    texts
+}
+
 /// A registry, and where it is.
 pub(crate) struct Registry {
     pub(crate) store: SqlStore,

@@ -1,0 +1,306 @@
+//! A registry, copied into another database.
+//!
+//! The source is read as of one moment, first to see whether the target can keep all of it, then page by
+//! page; each page is written together with a note of how far the copy has come. With the note there,
+//! nobody serves from the target, and a copy that was interrupted goes on behind the last page. In the end
+//! the target is read back, and the note goes when everything is equal.
+
+mod note;
+mod page;
+mod sum;
+
+use thiserror::Error;
+
+use self::note::Note;
+use self::page::Page;
+use self::sum::{Sum, survey};
+use super::contents::{TABLES, Table};
+use super::{SqlStore, Work};
+use crate::connect::{DatabaseOptions, DatabaseUrl, Wanted, connect};
+use crate::migrate;
+use crate::rows::Revisions;
+use crate::sql::Purpose;
+use crate::store::{Load as _, StoreError};
+use crate::tables::TableNames;
+
+/// What is to be copied.
+#[derive(Debug, Clone, Copy)]
+pub struct Copy<'a> {
+    /// The source, which stays as it is.
+    pub from: &'a DatabaseUrl,
+    /// The target: empty, or where an earlier copy was interrupted.
+    pub to: &'a DatabaseUrl,
+    /// How both are used.
+    pub options: &'a DatabaseOptions,
+    /// What the tables of a new target are called; as in the source, if nothing is said.
+    pub tables: Option<&'a TableNames>,
+}
+
+/// How it went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// Each table.
+    pub tables: Vec<CopiedTable>,
+    /// Whether the target had all of it before.
+    pub was_there: bool,
+    /// Whether the source changed meanwhile. The copy is as of its beginning, and not finished.
+    pub moved: bool,
+}
+
+impl Copied {
+    /// Whether the target has what the source has, and may be served from.
+    pub fn is_finished(&self) -> bool {
+        !self.moved && self.tables.iter().all(|table| table.is_equal)
+    }
+}
+
+/// A table of the source and of the target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopiedTable {
+    /// Its name in the target.
+    pub name: String,
+    /// The source's rows.
+    pub rows: u64,
+    /// Whether the target has the same.
+    pub is_equal: bool,
+}
+
+/// Why a registry could not be copied.
+#[derive(Debug, Error)]
+pub enum CopyError {
+    /// The source said no.
+    #[error("cannot read `{0}`")]
+    From(String, #[source] StoreError),
+    /// The target said no.
+    #[error("cannot write to `{0}`")]
+    To(String, #[source] StoreError),
+    /// The target cannot keep a value. Nothing was written.
+    #[error("the target cannot keep `{column}` of {row} in `{table}`: it {why}")]
+    Unfit {
+        /// The table in the source.
+        table: String,
+        /// What the row is known by.
+        row: String,
+        /// The column.
+        column: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// The target has something else.
+    #[error(
+        "`{to}` has a registry of its own: {rows} rows in `{table}`, and not those of the source"
+    )]
+    Occupied {
+        /// The target.
+        to: String,
+        /// A table that differs.
+        table: String,
+        /// Its rows.
+        rows: u64,
+    },
+    /// Two copies into one target.
+    #[error("another copy into `{0}` has begun")]
+    Overtaken(String),
+}
+
+/// Copies a registry. `tell` hears of each table as it is begun.
+pub async fn copy(
+    copy: Copy<'_>,
+    tell: &mut (dyn FnMut(&str) + Send),
+) -> Result<Copied, CopyError> {
+    let from_error = |error| CopyError::From(copy.from.to_string(), error);
+    let to_error = |error| CopyError::To(copy.to.to_string(), error);
+    // A statement may take its time here: nobody waits for it.
+    let patient =
+        DatabaseOptions { statement_timeout: copy.options.load_timeout, ..copy.options.clone() };
+    let from = SqlStore::open(copy.from, &patient, None).await.map_err(from_error)?;
+    let before = from.revisions().await.map_err(from_error)?;
+    let mut moment = from.begin(Purpose::Read).await.map_err(from_error)?;
+    let sums =
+        survey(&mut moment, copy.to.dialect()).await.map_err(|failure| failure.told(copy.from))?;
+    let to = target(&copy, &patient, &from.tables).await.map_err(to_error)?;
+    let begun = note::read(&to).await.map_err(to_error)?;
+    if begun.is_none() {
+        let found = sum_up(&to).await.map_err(to_error)?;
+        if found == sums {
+            return Ok(Copied { was_there: true, ..compared(&to, &sums, &found) });
+        }
+        refuse_content(&copy, &to, &found)?;
+    }
+    let mut copying = Copying { copy: &copy, to: &to, note: Note::new(copy.from, &sums) };
+    copying.begin(begun).await?;
+    copying.write(&mut moment, tell).await?;
+    drop(moment);
+    copying.move_counters().await.map_err(to_error)?;
+    let found = sum_up(&to).await.map_err(to_error)?;
+    let now = from.revisions().await.map_err(from_error)?;
+    let copied = Copied { moved: !is_same(&before, &now), ..compared(&to, &sums, &found) };
+    if copied.is_finished() {
+        copying.end().await?;
+    }
+    Ok(copied)
+}
+
+/// The target, made or brought up to date.
+async fn target(
+    copy: &Copy<'_>,
+    options: &DatabaseOptions,
+    names: &TableNames,
+) -> Result<SqlStore, StoreError> {
+    // One that is there knows what its tables are called.
+    let is_new = match connect(copy.to, options, Wanted::There).await {
+        Ok(database) => {
+            let found = migrate::tables_of(&*database, "", copy.tables).await;
+            matches!(found, Err(StoreError::Missing(_)))
+        }
+        Err(StoreError::Missing(_)) => true,
+        Err(error) => return Err(error),
+    };
+    let names = copy.tables.or(is_new.then_some(names));
+    let (tables, _) = migrate::migrate(copy.to, options, names).await?;
+    Ok(SqlStore { database: connect(copy.to, options, Wanted::There).await?, tables })
+}
+
+/// Everything that a registry has.
+async fn sum_up(store: &SqlStore) -> Result<Vec<Sum>, StoreError> {
+    let mut moment = store.begin(Purpose::Read).await?;
+    let mut sums = Vec::new();
+    for table in TABLES {
+        sums.push(sum::of_table(&mut moment, table).await?);
+    }
+    Ok(sums)
+}
+
+fn compared(to: &SqlStore, sums: &[Sum], found: &[Sum]) -> Copied {
+    let tables = TABLES.iter().zip(sums.iter().zip(found)).map(|(table, (wanted, found))| {
+        let name = to.tables.expand(table.name);
+        CopiedTable { name, rows: wanted.rows, is_equal: wanted == found }
+    });
+    Copied { tables: tables.collect(), was_there: false, moved: false }
+}
+
+fn refuse_content(copy: &Copy<'_>, to: &SqlStore, found: &[Sum]) -> Result<(), CopyError> {
+    let occupied = TABLES.iter().zip(found).find(|(_, sum)| sum.rows > 0);
+    occupied.map_or(Ok(()), |(table, sum)| {
+        let (to, table) = (copy.to.to_string(), to.tables.expand(table.name));
+        Err(CopyError::Occupied { to, table, rows: sum.rows })
+    })
+}
+
+/// By what changes on purpose. Sessions come and go while a gateway runs.
+fn is_same(before: &Revisions, now: &Revisions) -> bool {
+    let of = |revisions: &Revisions| Revisions { sessions: 0, messages: 0, ..*revisions };
+    of(before) == of(now)
+}
+
+/// A copy under way.
+struct Copying<'a> {
+    copy: &'a Copy<'a>,
+    to: &'a SqlStore,
+    note: Note,
+}
+
+impl Copying<'_> {
+    fn to_error(&self, error: StoreError) -> CopyError {
+        CopyError::To(self.copy.to.to_string(), error)
+    }
+
+    /// Notes that it begins, behind what an earlier one wrote if that was of the same rows.
+    async fn begin(&mut self, begun: Option<Note>) -> Result<(), CopyError> {
+        let going_on = begun.as_ref().is_some_and(|begun| self.note.goes_on(begun));
+        let mut work = self.to.begin(Purpose::Write).await.map_err(|error| self.to_error(error))?;
+        let prepare = async {
+            if note::in_work(&mut work).await? != begun {
+                return Ok(false);
+            }
+            if !going_on {
+                for table in TABLES {
+                    page::clear(&mut work, table).await?;
+                }
+            }
+            self.note.write(&mut work).await?;
+            work.commit().await?;
+            Ok(true)
+        };
+        self.held(prepare.await)
+    }
+
+    async fn write(
+        &mut self,
+        moment: &mut Work<'_>,
+        tell: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<(), CopyError> {
+        let mut after = self.note.after().map_err(|error| self.to_error(error))?;
+        let done = TABLES.iter().position(|table| self.note.is_at(table)).unwrap_or(0);
+        for table in TABLES.iter().skip(done) {
+            tell(&self.to.tables.expand(table.name));
+            loop {
+                let page = Page::read(moment, table, after.as_deref()).await;
+                let page =
+                    page.map_err(|error| CopyError::From(self.copy.from.to_string(), error))?;
+                after = page.last();
+                let Some(last) = &after else { break };
+                self.note.move_to(table, last);
+                let written = self.write_page(&page).await;
+                self.held(written)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a page and the note, unless another copy has begun meanwhile.
+    async fn write_page(&mut self, page: &Page) -> Result<bool, StoreError> {
+        let mut work = self.to.begin(Purpose::Write).await?;
+        if !self.note.is_ours(note::in_work(&mut work).await?.as_ref()) {
+            return Ok(false);
+        }
+        page.write(&mut work).await?;
+        self.note.write(&mut work).await?;
+        work.commit().await?;
+        Ok(true)
+    }
+
+    /// Moves what gives numbers behind the highest one.
+    async fn move_counters(&self) -> Result<(), StoreError> {
+        let mut work = self.to.begin(Purpose::Write).await?;
+        for table in TABLES.iter().filter(|table| table.is_numbered()) {
+            if let Some(template) = self.to.dialect().after_given_ids(table.name) {
+                work.run(&template, &[]).await?;
+            }
+        }
+        let highest = "SELECT MAX(number) FROM callgate_sessions";
+        let highest = work.row(highest, &[]).await?.map_or(Ok(0), |mut row| row.int())?;
+        let raise = "UPDATE callgate_revisions SET value = ? WHERE name = 'sessions' AND value < ?";
+        work.run(raise, &[highest.into(), highest.into()]).await?;
+        work.commit().await
+    }
+
+    async fn end(&self) -> Result<(), CopyError> {
+        let remove = async {
+            let mut work = self.to.begin(Purpose::Write).await?;
+            let is_ours = self.note.is_ours(note::in_work(&mut work).await?.as_ref());
+            if is_ours {
+                note::remove(&mut work).await?;
+                work.commit().await?;
+            }
+            Ok(is_ours)
+        };
+        self.held(remove.await)
+    }
+
+    fn held(&self, done: Result<bool, StoreError>) -> Result<(), CopyError> {
+        match done {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(CopyError::Overtaken(self.copy.to.to_string())),
+            Err(error) => Err(self.to_error(error)),
+        }
+    }
+}
+
+/// What a row is known by, for people.
+fn row_shown(table: &Table, page: &Page, row: usize) -> String {
+    let keys = table.keys().iter().zip(page.keys(row));
+    keys.map(|(column, cell)| format!("{} {}", column.name, page::shown(&cell)))
+        .collect::<Vec<_>>()
+        .join(", ")
+}

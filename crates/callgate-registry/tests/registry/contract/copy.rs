@@ -1,0 +1,149 @@
+//! A registry that is copied into a database of each kind, and back.
+
+use callgate_registry::{
+    Copied, Copy, CopyError, DatabaseOptions, DatabaseUrl, Load as _, StoreError, copy,
+};
+
+use crate::databases::{Kind, Place};
+
+/// Rows of every table, in SQLite: with characters of four bytes, null beside empty, texts that look like
+/// numbers, JSON with its spaces and its repeated members, and times at both ends.
+const ROWS: &str = r#"
+    INSERT INTO sections (id, caption, ident, mask) VALUES (3, '', 's', 2), (7, '𝄞 caption', 'S', 6);
+    INSERT INTO section_actions (id, id_section, plugin, method, mask, comment)
+        VALUES (5, 3, 'Plug', 'do', 4, NULL), (6, 7, 'plug', 'do', 2, '');
+    INSERT INTO sections_user_permission (id, id_section, id_user, value) VALUES (2, 3, 123, 6);
+    INSERT INTO sections_user_types_permission (id, id_section, id_user_type, value)
+        VALUES (4, 3, 9, 0), (8, 3, 9, 2);
+    INSERT INTO settings (id, caption, name, value) VALUES (1, NULL, 'a', NULL), (2, '', 'b', '');
+    INSERT INTO users_types (id, caption) VALUES (9, 'rôle 😀'), (10, 'ROLE');
+    INSERT INTO users (id, login, id_type) VALUES (11, 'ada', 9), (12, 'ADA', NULL);
+    INSERT INTO rpc_methods (id, plugin, method, rpc_method, params, description, title, annotations,
+            exposed, upstream, input_schema, params_by)
+        VALUES (21, NULL, '', 'a.b', '[ "int $id" ,  "😀 $x = 1.50" ]', char(10) || 'two lines' || char(13),
+            ' 007 ', '{"b":1, "a":2, "b":3}', 1, 'up', '{"type" : "object"}', 'position'),
+            (22, '', NULL, 'a.b', NULL, '', NULL, NULL, 0, NULL, NULL, NULL),
+            (40, '', NULL, '𝄞', NULL, 'it''s "so" \n', NULL, NULL, NULL, NULL, NULL, 'name');
+    INSERT INTO callgate_types (name, fields, schema)
+        VALUES ('T', '[]', NULL), ('t', NULL, '{"é": "é", "\u00e9": 1e400}');
+    INSERT INTO callgate_upstreams (name, config) VALUES ('up', '{"url":  "http://127.0.0.1:1/"}');
+    INSERT INTO callgate_credentials (id_user, upstream, secret, set_at)
+        VALUES (11, 'up', 's3cret', 0), (11, 'vp', ' ', 1), (12, 'up', '', 253402300799);
+    INSERT INTO callgate_imports (upstream, rpc_method, source, written)
+        VALUES ('up', 'a', 'x', '{"a" : null}'), ('up', 'b', '', '{}'), ('uq', 'a', 'x', '[1,  2]');
+    INSERT INTO callgate_keys (id, purpose, secret, created_at, active_from)
+        VALUES (1, 'session', '00ff', 1700000000, 0), (3, 'session', 'aa', 1700000001, 1700000300);
+    INSERT INTO callgate_sessions (nonce, number, ended, log_level, subscriptions, ends_at)
+        VALUES ('n1', 41, 0, NULL, '["a",  "b"]', 1900000000), ('n2', 42, 1, 'info', NULL, 1900000000);
+    INSERT INTO callgate_meta (name, value) VALUES ('demo', '');
+    INSERT INTO callgate_messages (number, session, message, posted_at) VALUES (1, 'n1', '{}', 1);
+"#;
+
+/// More tokens than fit into a page.
+const TOKENS: &str = "
+    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1100)
+    INSERT INTO callgate_tokens (id, id_user, name, digest, created_at, expires_at, last_used_at)
+    SELECT n * 2, 11, 'token ' || n, printf('%064x', n), 1700000000 + n,
+        CASE WHEN n % 2 THEN NULL ELSE 1800000000 + n END, CASE WHEN n % 3 THEN NULL ELSE n END
+    FROM numbers;
+";
+
+pub(crate) async fn copied(from: &DatabaseUrl, to: &DatabaseUrl) -> Result<Copied, CopyError> {
+    let options = DatabaseOptions::default();
+    copy(Copy { from, to, options: &options, tables: None }, &mut |_| ()).await
+}
+
+/// A registry in SQLite with something in every table.
+async fn source() -> Place {
+    let source = Kind::Sqlite.registry().await.place;
+    source.sql(ROWS).await;
+    source.sql(TOKENS).await;
+    source
+}
+
+/// What a registry in SQLite has, by SQLite's own account.
+async fn dump(place: &Place) -> Vec<String> {
+    let mut all = Vec::new();
+    for (table, columns) in [
+        ("sections", "id, caption, ident, mask"),
+        ("section_actions", "id, id_section, plugin, method, mask, comment"),
+        ("sections_user_permission", "id, id_section, id_user, value"),
+        ("sections_user_types_permission", "id, id_section, id_user_type, value"),
+        ("settings", "id, caption, name, value"),
+        ("users_types", "id, caption"),
+        ("users", "id, login, id_type"),
+        (
+            "rpc_methods",
+            "id, plugin, method, rpc_method, params, params_types, description, sections, return_type, \
+             title, safety, annotations, exposed, upstream, tool_name, input_schema, output_schema, \
+             defaults, params_by",
+        ),
+        ("callgate_types", "name, fields, schema"),
+        ("callgate_upstreams", "name, config"),
+        ("callgate_credentials", "id_user, upstream, secret, set_at"),
+        ("callgate_imports", "upstream, rpc_method, source, written"),
+        ("callgate_keys", "id, purpose, secret, created_at, active_from"),
+        ("callgate_tokens", "id, id_user, name, digest, created_at, expires_at, last_used_at"),
+        ("callgate_sessions", "nonce, number, ended, log_level, subscriptions, ends_at"),
+        ("callgate_meta", "name, value"),
+    ] {
+        let quoted = columns.split(", ").map(|name| format!("quote(\"{name}\")"));
+        let quoted = quoted.collect::<Vec<_>>().join(" || ',' || ");
+        let sql = format!("SELECT {quoted} FROM {table} ORDER BY 1");
+        let rows = crate::databases::sqlite_texts(&place.url, &sql).await;
+        all.extend(rows.into_iter().map(|row| format!("{table}: {row}")));
+    }
+    all
+}
+
+pub(crate) async fn a_registry_survives_the_way_there_and_back(kind: Kind) {
+    let (from, there, back) = (source().await, kind.place().await, Kind::Sqlite.place().await);
+    let first = copied(&from.url, &there.url).await.unwrap();
+    assert!(first.is_finished() && !first.was_there, "{first:?}");
+    assert!(first.tables.iter().all(|table| table.rows > 0), "{first:?}");
+    let second = copied(&there.url, &back.url).await.unwrap();
+    assert_eq!(second, first);
+    assert_eq!(dump(&back).await, dump(&from).await);
+    // A second time there is nothing to do.
+    let again = copied(&from.url, &there.url).await.unwrap();
+    assert!(again.is_finished() && again.was_there);
+}
+
+pub(crate) async fn what_is_numbered_goes_on_behind_what_was_copied(kind: Kind) {
+    use callgate_registry::Edit as _;
+    let (from, there) = (source().await, kind.place().await);
+    copied(&from.url, &there.url).await.unwrap();
+    let store = there.open(None).await.unwrap();
+    store.add_user("new", None).await.unwrap();
+    assert!(store.user("new").await.unwrap().id > 12);
+    assert!(store.revisions().await.unwrap().sessions >= 42);
+}
+
+pub(crate) async fn a_registry_with_other_content_is_not_written_to(kind: Kind) {
+    let (from, there) = (source().await, kind.registry().await.place);
+    there.sql("INSERT INTO users (login) VALUES ('somebody')").await;
+    let error = copied(&from.url, &there.url).await.unwrap_err();
+    assert!(
+        matches!(&error, CopyError::Occupied { table, rows: 1, .. } if table == "users"),
+        "{error}"
+    );
+    assert_eq!(there.open(None).await.unwrap().users().await.unwrap().len(), 1);
+}
+
+pub(crate) async fn half_of_a_copy_is_not_used_and_the_next_one_finishes_it(kind: Kind) {
+    let (from, there) = (source().await, kind.place().await);
+    copied(&from.url, &there.url).await.unwrap();
+    // As if it had been interrupted behind 500 tokens, by a program that had read other rows.
+    there.sql("DELETE FROM callgate_tokens WHERE id > 1000").await;
+    there.sql("DELETE FROM users").await;
+    let note =
+        r#"{"from":"sqlite:old.db","sum":"","run":"1","table":"callgate_tokens","after":[1000]}"#;
+    there.sql(&format!("INSERT INTO callgate_meta (name, value) VALUES ('copy', '{note}')")).await;
+    for opened in [there.open(None).await.err(), there.migrate(None).await.err()] {
+        assert!(matches!(opened, Some(StoreError::HalfCopied(from)) if from == "sqlite:old.db"));
+    }
+    assert!(matches!(copied(&there.url, &from.url).await, Err(CopyError::From(..))));
+    let copied = copied(&from.url, &there.url).await.unwrap();
+    assert!(copied.is_finished() && !copied.was_there, "{copied:?}");
+    assert_eq!(there.open(None).await.unwrap().users().await.unwrap().len(), 2);
+}
