@@ -4,6 +4,7 @@ mod bridge;
 mod call;
 mod import;
 mod lint;
+mod registry;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ pub(crate) use bridge::{Bridge, Protocol};
 pub(crate) use call::Call;
 pub(crate) use import::{Import, ImportCommand, ImportOptions};
 pub(crate) use lint::Lint;
+pub(crate) use registry::{CopyRegistry, RegistryCommand};
 
 /// Turns the JSON-RPC methods that an application already has into MCP tools, and lets each caller
 /// use only the ones that they may.
@@ -44,11 +46,25 @@ impl Cli {
         }
         cli
     }
+
+    /// The URLs of databases that it has, what each is called, and the option that names a file for its
+    /// password.
+    pub(crate) fn urls(&self) -> Vec<(&str, &'static str, Option<&'static str>)> {
+        let database = self.global.database.as_deref();
+        let mut urls: Vec<_> =
+            database.map(|url| (url, "`--database`", None)).into_iter().collect();
+        if let Command::Registry(RegistryCommand::Copy(copy)) = &self.command {
+            urls.push((&copy.from, "the URL of the source", Some("--from-password-file")));
+            urls.push((&copy.to, "the URL of the target", Some("--to-password-file")));
+        }
+        urls
+    }
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// The registry, `sqlite:PATH`; by default `sqlite:callgate.db`
+    /// The registry, `sqlite:PATH`, `postgres://…`, `mysql://…` or `mssql://…`; by default
+    /// `sqlite:callgate.db`
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) database: Option<String>,
     /// The configuration file; by default `callgate.toml`, if it is there
@@ -127,7 +143,17 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Settings(Settings),
     /// Make the registry, or bring it up to date
-    Migrate,
+    Migrate(Migrate),
+    /// Look after the registry as a whole
+    #[command(subcommand)]
+    Registry(RegistryCommand),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Migrate {
+    /// Print the SQL that would be run, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]

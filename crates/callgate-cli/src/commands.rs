@@ -2,6 +2,7 @@
 
 pub(crate) mod bridge;
 pub(crate) mod call;
+pub(crate) mod copy;
 pub(crate) mod credential;
 pub(crate) mod export;
 pub(crate) mod grant;

@@ -4,6 +4,7 @@
 //! that names the nearest one that is. The tables of upstreams are in the file, or rows of the
 //! registry; those of imports are in the file only.
 
+mod database;
 mod imports;
 mod upstreams;
 
@@ -15,11 +16,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use callgate::Secret;
-use callgate_registry::{DatabaseUrl, Exposure, TableNames, TokenOptions};
+use callgate_registry::{DatabaseOptions, DatabaseUrl, Exposure, TableNames, TokenOptions};
 
 use crate::cli::{Cli, Command};
 use crate::errors::hinted;
 
+pub(crate) use database::{exposed_password, password_in_file};
 pub(crate) use imports::{Imports, Policy, Repeated};
 pub(crate) use upstreams::{
     Maker, Upstreams, check_row, keys_of_row, row_shown, secret_in_file, secret_in_variable,
@@ -40,7 +42,32 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "database",
         default: "",
-        meaning: "the registry, `sqlite:PATH`; by default `sqlite:callgate.db`, with `--demo` `sqlite:callgate-demo.db`",
+        meaning: "the registry, `sqlite:PATH`, `postgres://…`, `mysql://…` or `mssql://…`, also as `url` of a table; by default `sqlite:callgate.db`, with `--demo` `sqlite:callgate-demo.db`",
+    },
+    Key {
+        name: "database.password_file",
+        default: "",
+        meaning: "a file with the password of the database's user; or give it in `CALLGATE_DATABASE_PASSWORD`",
+    },
+    Key {
+        name: "database.max_connections",
+        default: "8",
+        meaning: "how many connections to the database are open at once",
+    },
+    Key {
+        name: "database.connect_timeout_seconds",
+        default: "5",
+        meaning: "how long to wait for a connection to the database",
+    },
+    Key {
+        name: "database.statement_timeout_seconds",
+        default: "10",
+        meaning: "how long a statement may take",
+    },
+    Key {
+        name: "database.load_timeout_seconds",
+        default: "120",
+        meaning: "how long a statement may take that reads everything, or makes or changes tables",
     },
     Key {
         name: "preset",
@@ -135,7 +162,10 @@ pub(crate) const KEYS: &[Key] = &[
 ];
 
 /// Variables that begin like ours and are no keys.
-const OTHER_VARIABLES: [&str; 2] = ["CALLGATE_CONFIG", TOKEN_VARIABLE];
+const OTHER_VARIABLES: [&str; 3] = ["CALLGATE_CONFIG", PASSWORD_VARIABLE, TOKEN_VARIABLE];
+
+/// The password of the database's user.
+const PASSWORD_VARIABLE: &str = "CALLGATE_DATABASE_PASSWORD";
 
 /// Who the client is, over stdio and for the bridge.
 pub(crate) const TOKEN_VARIABLE: &str = "CALLGATE_TOKEN";
@@ -197,6 +227,7 @@ pub(crate) enum LogFormat {
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) database: DatabaseUrl,
+    pub(crate) database_options: DatabaseOptions,
     pub(crate) preset: Option<Preset>,
     pub(crate) require_auth: bool,
     pub(crate) allow_anonymous: bool,
@@ -247,8 +278,12 @@ impl Config {
         values.read_environment(&environment)?;
         values.read_flags(cli);
         let demo = matches!(&cli.command, Command::Serve(serve) if serve.demo);
-        let token = environment.iter().find(|(name, _)| name == TOKEN_VARIABLE);
-        let token = token.and_then(|(_, token)| Secret::new(token));
+        let secret = |variable| {
+            let found = environment.iter().find(|(name, _)| name == variable);
+            found.and_then(|(_, secret)| Secret::new(secret))
+        };
+        let token = secret(TOKEN_VARIABLE);
+        values.password = secret(PASSWORD_VARIABLE);
         let config = Self::resolve(&values, demo)?;
         Ok(Self { token, upstreams: values.upstreams, imports: values.imports, ..config })
     }
@@ -260,14 +295,10 @@ impl Config {
             "drupal" => Some(Preset::Drupal),
             _ => return Err(values.get("preset").wrong("`festi` or `drupal`")),
         };
-        let database = match values.get("database").text {
-            "" if demo => DatabaseUrl::sqlite(DEMO_FILE),
-            "" => DatabaseUrl::sqlite("callgate.db"),
-            url => url.parse()?,
-        };
         Ok(Self {
             listen: values.get("listen").address()?,
-            database,
+            database: database::url(values, demo)?,
+            database_options: database::options(values)?,
             require_auth: values.get("require_auth").flag()? || preset == Some(Preset::Festi),
             allow_anonymous: values.get("allow_anonymous").flag()?,
             allowed_hosts: values.get("allowed_hosts").list(),
@@ -333,6 +364,8 @@ struct Values {
     by_key: BTreeMap<&'static str, (String, String)>,
     upstreams: Upstreams,
     imports: Imports,
+    /// `CALLGATE_DATABASE_PASSWORD`
+    password: Option<Secret>,
 }
 
 impl Values {
@@ -347,7 +380,10 @@ impl Values {
 
     fn read_table(&mut self, above: &str, table: &toml::Table, source: &str) -> anyhow::Result<()> {
         for (name, value) in table {
-            let name = format!("{above}{name}");
+            let name = match format!("{above}{name}") {
+                name if name == "database.url" => "database".to_owned(),
+                name => name,
+            };
             if name == "upstreams" {
                 self.upstreams = Upstreams::read(value, source)?;
                 continue;

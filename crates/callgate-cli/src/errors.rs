@@ -1,6 +1,6 @@
 //! What to do about errors that have a remedy.
 
-use callgate_registry::StoreError;
+use callgate_registry::{CopyError, StoreError};
 
 /// An error with a remedy of its own.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +21,9 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
         if let Some(hinted) = cause.downcast_ref::<Hinted>() {
             return Some(hinted.hint.clone());
         }
+        if let Some(error) = cause.downcast_ref::<CopyError>() {
+            return copy_hint(error).map(ToOwned::to_owned);
+        }
         let error = cause.downcast_ref::<StoreError>()?;
         let hint = match error {
             StoreError::Database(_) => error.advice()?,
@@ -30,8 +33,12 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
                  `tables.users_types`, `tables.rpc_methods` in the configuration"
             }
             StoreError::Missing(_) => {
-                "make one with `callgate migrate`, or name another with `--database sqlite:PATH`"
+                "make one with `callgate migrate`, or name another with `--database URL`"
             }
+            StoreError::HalfCopied(_) => {
+                "run the same `callgate registry copy` again; it goes on where it stopped"
+            }
+            StoreError::NotBuilt { .. } => "build it with that feature: `cargo build --features …`",
             StoreError::Newer { .. } => "use the newer program that changed it",
             StoreError::Older { .. } => "bring it up to date with `callgate migrate`",
             StoreError::Moved => "try again when the others are done",
@@ -56,4 +63,16 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
         };
         Some(hint.to_owned())
     })
+}
+
+fn copy_hint(error: &CopyError) -> Option<&'static str> {
+    match error {
+        // The cause says more.
+        CopyError::From(..) | CopyError::To(..) => None,
+        CopyError::Unfit { .. } => {
+            Some("nothing was written; change the row in the source, and copy again")
+        }
+        CopyError::Occupied { .. } => Some("name an empty database as the target"),
+        CopyError::Overtaken(_) => Some("let the other one finish, or run this again to take over"),
+    }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use callgate_registry::StoreError;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, RegistryCommand};
 use crate::config::Config;
 use crate::printer::Printer;
 
@@ -42,6 +42,9 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
         return commands::bridge::run(bridge, printer);
     }
     let config = Arc::new(Config::load(&cli)?);
+    if let Some(warning) = config::exposed_password(&cli) {
+        printer.talk(warning);
+    }
     let database = config.database.to_string();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ran = runtime
@@ -71,7 +74,12 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
                 Command::Export(export) => commands::export::run(&config, &export, printer).await,
                 Command::Call(call) => commands::call::run(&config, &call, printer).await,
                 Command::Lint(lint) => commands::lint::run(&config, &lint, printer).await,
-                Command::Migrate => commands::migrate::run(&config, printer).await,
+                Command::Migrate(migrate) => {
+                    commands::migrate::run(&config, &migrate, printer).await
+                }
+                Command::Registry(RegistryCommand::Copy(copy)) => {
+                    commands::copy::run(&config, &copy, printer).await
+                }
             }
         })
         .map_err(|error| match error.downcast_ref() {

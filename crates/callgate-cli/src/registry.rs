@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate_registry::{DatabaseOptions, SqlStore, Store, StoreError};
+use callgate_registry::{SqlStore, Store, StoreError};
 
 use crate::config::{Config, DEMO_FILE};
 use crate::errors::hinted;
@@ -12,8 +12,7 @@ use crate::errors::hinted;
 /// A registry that must be there.
 pub(crate) async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     let url = &config.database;
-    let options = DatabaseOptions::default();
-    let opened = SqlStore::open(url, &options, config.tables.as_ref()).await;
+    let opened = SqlStore::open(url, &config.database_options, config.tables.as_ref()).await;
     if let Err(StoreError::Missing(place)) = &opened
         && Path::new(DEMO_FILE).exists()
     {
@@ -31,8 +30,8 @@ pub(crate) async fn migrate(
     config: &Config,
 ) -> anyhow::Result<(Arc<dyn Store>, Vec<&'static str>)> {
     let url = &config.database;
-    let options = DatabaseOptions::default();
-    let (store, applied) = SqlStore::migrate(url, &options, config.tables.as_ref())
+    let options = &config.database_options;
+    let (store, applied) = SqlStore::migrate(url, options, config.tables.as_ref())
         .await
         .with_context(|| format!("cannot prepare the registry `{url}`"))?;
     if let Some(preset) = config.preset {

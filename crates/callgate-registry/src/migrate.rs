@@ -183,7 +183,7 @@ fn step(
 ) -> PendingMigration {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     let Migration { version, name, sql } = *one;
-    let mut parts = Vec::new();
+    let mut parts = vec![format!("-- {version}: {name}")];
     if version == 1 && !is_begun {
         parts.push(dialect.migrations_table().to_owned());
     }

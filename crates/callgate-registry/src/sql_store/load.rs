@@ -4,6 +4,7 @@ use async_trait::async_trait;
 
 use super::read::{self, METHOD_COLUMNS};
 use super::{MAX_LISTED, SqlStore, Work};
+use crate::migrate;
 use crate::rows::{
     AccessRows, CatalogRows, CredentialRow, ImportRow, KeyRow, MessageRow, MethodRow, Revisions,
     RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, UpstreamRow, UserRow,
@@ -137,6 +138,7 @@ impl Load for SqlStore {
     }
 
     async fn catalog_rows(&self) -> Result<CatalogRows> {
+        migrate::refuse_half_copied(&*self.database).await?;
         for _ in 0..MAX_READS {
             let mut moment = self.begin(Purpose::Read).await?;
             let rows = moment.catalog_rows().await?;
@@ -148,6 +150,7 @@ impl Load for SqlStore {
     }
 
     async fn access_rows(&self) -> Result<AccessRows> {
+        migrate::refuse_half_copied(&*self.database).await?;
         for _ in 0..MAX_READS {
             let mut moment = self.begin(Purpose::Read).await?;
             let rows = moment.access_rows().await?;
