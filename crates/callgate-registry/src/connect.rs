@@ -176,8 +176,14 @@ pub(crate) async fn connect(
 ) -> Result<Box<dyn Database>> {
     match &url.0 {
         Place::File(path) => sqlite::connect(path, options, wanted).await,
-        // The drivers of servers stand here, each behind its feature.
-        Place::Server(dialect, _) => Err(not_built(*dialect)),
+        Place::Server(dialect, url) => match dialect {
+            // The drivers of servers stand here, each behind its feature.
+            #[cfg(feature = "postgres")]
+            Dialect::Postgres => crate::postgres::connect(url, options).await,
+            #[cfg(feature = "mysql")]
+            Dialect::MySql => crate::mysql::connect(url, options).await,
+            dialect => Err(not_built(*dialect)),
+        },
     }
 }
 

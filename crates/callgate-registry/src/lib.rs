@@ -18,6 +18,12 @@ mod follow;
 mod hex;
 mod keys;
 mod migrate;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod pooled;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod relay;
 mod replicas;
 mod rows;

@@ -57,9 +57,17 @@ const SQLITE: &[Migration] = &[
 ];
 
 /// The steps for PostgreSQL.
-const POSTGRES: &[Migration] = &[];
+const POSTGRES: &[Migration] = &[Migration {
+    version: 1,
+    name: "registry",
+    sql: include_str!("../migrations/postgres/0001_registry.sql"),
+}];
 /// The steps for MySQL and MariaDB.
-const MYSQL: &[Migration] = &[];
+const MYSQL: &[Migration] = &[Migration {
+    version: 1,
+    name: "registry",
+    sql: include_str!("../migrations/mysql/0001_registry.sql"),
+}];
 /// The steps for SQL Server.
 const SQL_SERVER: &[Migration] = &[];
 

@@ -24,7 +24,53 @@ fn kind(said: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
     if said.try_downcast_ref::<SqliteError>().is_some() {
         return sqlite_kind(said);
     }
+    #[cfg(feature = "postgres")]
+    if let Some(said) = said.try_downcast_ref::<sqlx::postgres::PgDatabaseError>() {
+        return postgres_kind(said.code());
+    }
+    #[cfg(feature = "mysql")]
+    if let Some(said) = said.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
+        return mysql_kind(said.number());
+    }
     DatabaseErrorKind::Other
+}
+
+/// By the SQLSTATE.
+#[cfg(feature = "postgres")]
+fn postgres_kind(code: &str) -> DatabaseErrorKind {
+    match code {
+        // Not serializable, deadlock, no lock in time.
+        "40001" | "40P01" | "55P03" => DatabaseErrorKind::Busy,
+        // Too many connections, shutting down or starting up, no answer in time, idle for too long.
+        "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "57014" | "25P03" => {
+            DatabaseErrorKind::Away
+        }
+        "28000" | "28P01" | "42501" => DatabaseErrorKind::Refused,
+        "25006" => DatabaseErrorKind::ReadOnly,
+        "53100" => DatabaseErrorKind::Full,
+        "XX001" | "XX002" => DatabaseErrorKind::Damaged,
+        // The connection itself.
+        code if code.starts_with("08") => DatabaseErrorKind::Away,
+        _ => DatabaseErrorKind::Other,
+    }
+}
+
+/// By the number, which MySQL and MariaDB share but for the newest.
+#[cfg(feature = "mysql")]
+fn mysql_kind(number: u16) -> DatabaseErrorKind {
+    match number {
+        // Another changed it, no lock in time, deadlock.
+        1020 | 1205 | 1213 => DatabaseErrorKind::Busy,
+        // Too many connections, shutting down, killed, the network, no answer in time, idle for too long.
+        1040 | 1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1184 | 1203 | 1317 | 1927 | 1969 | 3024
+        | 4031 => DatabaseErrorKind::Away,
+        // This user, or what they may do.
+        1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1370 | 1410 | 1698 => DatabaseErrorKind::Refused,
+        1290 | 1792 | 1836 => DatabaseErrorKind::ReadOnly,
+        1021 | 1114 => DatabaseErrorKind::Full,
+        1194 | 1034 | 126 | 127 => DatabaseErrorKind::Damaged,
+        _ => DatabaseErrorKind::Other,
+    }
 }
 
 /// By SQLite's primary code, which is the low byte.

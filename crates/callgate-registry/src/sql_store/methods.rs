@@ -189,7 +189,7 @@ impl Work<'_> {
         let (plugin, method) = row.permission_key();
         let template = "SELECT id, {int id_section}, {text plugin}, {text method}
                         FROM {section_actions}
-                        WHERE lower(plugin) = lower(?) AND lower(method) = lower(?)";
+                        WHERE {folded plugin} = {folded ?} AND {folded method} = {folded ?}";
         let mut found = Vec::new();
         for mut action in self.rows(template, &[plugin.into(), method.into()]).await? {
             let numbers = (action.int()?, action.int()?);

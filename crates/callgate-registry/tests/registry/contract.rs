@@ -106,4 +106,6 @@ macro_rules! contract {
 
 contract! {
     on_sqlite: Kind::Sqlite,
+    on_postgres: Kind::Postgres,
+    on_mariadb: Kind::MariaDb,
 }

@@ -1,12 +1,17 @@
 //! A registry of its own for each test, in each kind of database.
 
+use std::path::Path;
+
 use callgate_registry::{DatabaseOptions, DatabaseUrl, Dialect, SqlStore, TableNames};
+use callgate_throwaway::{MariaDb, Postgres, Server};
 use tempfile::TempDir;
 
 /// A kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Sqlite,
+    Postgres,
+    MariaDb,
 }
 
 /// How large a registry is at most in the tests, so that they take seconds.
@@ -20,7 +25,14 @@ pub(crate) struct Scale {
 /// An empty database, gone at the end.
 pub(crate) struct Place {
     pub(crate) url: DatabaseUrl,
-    _kept: TempDir,
+    home: Home,
+}
+
+/// What holds a database.
+enum Home {
+    Directory(#[expect(dead_code, reason = "it is gone with it")] TempDir),
+    /// With the name that it has there.
+    Server(&'static Server, String),
 }
 
 impl Kind {
@@ -31,8 +43,19 @@ impl Kind {
             Self::Sqlite => {
                 let directory = tempfile::tempdir().unwrap();
                 let url = DatabaseUrl::sqlite(directory.path().join("registry.db"));
-                Place { url, _kept: directory }
+                Place { url, home: Home::Directory(directory) }
             }
+            Self::Postgres | Self::MariaDb => self.server().into(),
+        }
+    }
+
+    /// The server of all tests.
+    pub(crate) fn server(self) -> &'static Server {
+        let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        match self {
+            Self::Sqlite => panic!("SQLite has no server"),
+            Self::Postgres => Postgres::shared(tmp),
+            Self::MariaDb => MariaDb::shared(tmp),
         }
     }
 
@@ -44,6 +67,14 @@ impl Kind {
         let place = self.place().await;
         let (store, _) = place.migrate(tables.as_ref()).await.unwrap();
         Registry { store, place }
+    }
+}
+
+/// A database that has nothing yet.
+impl From<&'static Server> for Place {
+    fn from(server: &'static Server) -> Self {
+        let database = server.database();
+        Self { url: database.url.parse().unwrap(), home: Home::Server(server, database.name) }
     }
 }
 
@@ -64,9 +95,9 @@ impl Place {
 
     /// Runs plain SQL on a connection of its own, as another program would.
     pub(crate) async fn sql(&self, sql: &str) {
-        match self.url.dialect() {
-            Dialect::Sqlite => sqlite(&self.url, sql).await,
-            other => panic!("no door to {other:?}"),
+        match &self.home {
+            Home::Directory(_) => sqlite(&self.url, sql).await,
+            Home::Server(server, name) => drop(server.sql(name, sql)),
         }
     }
 
