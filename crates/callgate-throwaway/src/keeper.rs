@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const SCRIPT: &str = r#"
+# Sent to all of a group where somebody was stopped, when whoever started it ends.
+trap '' HUP
 directory=$1 signal=$2
 shift 2
 cd "$directory"
@@ -28,6 +30,7 @@ while read -r _; do start "$@"; done
 # One that has just been started may not listen to it yet.
 until [ -e ended ]; do
     kill -s "$signal" "$(cat pid)"
+    kill -s CONT "$(cat pid)"
     sleep 0.02
 done
 cd /
@@ -64,8 +67,24 @@ impl Keeper {
 
     /// Sends the server a signal.
     pub(crate) fn signal(&self, name: &str) {
+        let _ = Command::new("kill").args(["-s", name, &self.id()]).status();
+    }
+
+    /// Sends the server and the processes that it started a signal.
+    pub(crate) fn signal_all(&self, name: &str) {
+        self.signal(name);
+        let id = self.id();
+        let children = format!("/proc/{id}/task/{id}/children");
+        let children = fs::read_to_string(children).unwrap_or_default();
+        if !children.trim().is_empty() {
+            let children = children.split_whitespace();
+            let _ = Command::new("kill").args(["-s", name]).args(children).status();
+        }
+    }
+
+    fn id(&self) -> String {
         let id = until(|| fs::read_to_string(self.directory.join("pid")).ok());
-        let _ = Command::new("kill").args(["-s", name, id.trim()]).status();
+        id.trim().to_owned()
     }
 
     pub(crate) fn has_ended(&self) -> bool {

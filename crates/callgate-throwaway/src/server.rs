@@ -135,9 +135,14 @@ impl Server {
         until(|| keeper.has_ended().then_some(()));
     }
 
-    /// Sends it a signal, such as `STOP`.
-    pub fn signal(&self, name: &str) {
-        self.keeper().signal(name);
+    /// Has it do nothing, as if the network were cut.
+    pub fn stop(&self) {
+        self.keeper().signal_all("STOP");
+    }
+
+    /// Has it go on after that.
+    pub fn go_on(&self) {
+        self.keeper().signal_all("CONT");
     }
 
     /// Starts it again where it was, with what it had.

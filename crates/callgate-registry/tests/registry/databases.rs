@@ -93,17 +93,36 @@ impl Place {
         SqlStore::migrate(&self.url, &DatabaseOptions::default(), tables).await
     }
 
-    /// Runs plain SQL on a connection of its own, as another program would.
-    pub(crate) async fn sql(&self, sql: &str) {
+    /// Runs plain SQL on a connection of its own, as another program would. Comes back with what that
+    /// printed.
+    pub(crate) async fn sql(&self, sql: &str) -> String {
+        self.try_sql(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// Runs plain SQL that may be refused.
+    pub(crate) async fn try_sql(&self, sql: &str) -> Result<String, String> {
         match &self.home {
-            Home::Directory(_) => sqlite(&self.url, sql).await,
-            Home::Server(server, name) => drop(server.sql(name, sql)),
+            Home::Directory(_) => sqlite(&self.url, sql).await.map(|()| String::new()),
+            Home::Server(server, name) => {
+                let (server, name, sql) = (*server, name.clone(), sql.to_owned());
+                let run = move || server.try_sql(&name, &sql);
+                tokio::task::spawn_blocking(run).await.unwrap()
+            }
         }
+    }
+
+    /// Runs plain SQL meanwhile.
+    pub(crate) fn in_background(&self, sql: &str) -> std::thread::JoinHandle<()> {
+        let Home::Server(server, name) = &self.home else { panic!("SQLite has no server") };
+        let (server, name, sql) = (*server, name.clone(), sql.to_owned());
+        std::thread::spawn(move || drop(server.sql(&name, &sql)))
     }
 
     pub(crate) fn scale(&self) -> Scale {
         match self.url.dialect() {
             Dialect::SqlServer => Scale { methods: 2_000, users: 1_000, tokens: 5_000 },
+            // Its triggers are run for each row.
+            Dialect::MySql => Scale { methods: 100_000, users: 10_000, tokens: 100_000 },
             _ => Scale { methods: 100_000, users: 10_000, tokens: 1_000_000 },
         }
     }
@@ -141,13 +160,14 @@ impl Place {
     }
 }
 
-async fn sqlite(url: &DatabaseUrl, sql: &str) {
+async fn sqlite(url: &DatabaseUrl, sql: &str) -> Result<(), String> {
     use sqlx::{Connection as _, Executor as _};
     let path = url.path().unwrap();
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path).create_if_missing(true);
     let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
-    connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned()))).await.unwrap();
+    let done = connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned()))).await;
     connection.close().await.unwrap();
+    done.map(drop).map_err(|error| error.to_string())
 }
 
 /// What the first column of each row has, by SQLite's own account.

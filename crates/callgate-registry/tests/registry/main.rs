@@ -4,4 +4,5 @@
 mod contract;
 mod databases;
 mod replicas;
+mod servers;
 mod sqlite;

@@ -1,0 +1,235 @@
+//! What is the servers' own: they can be away, refuse, be in each other's way, and tell of changes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use callgate::Mask;
+use callgate_registry::{
+    DatabaseErrorKind, DatabaseOptions, Edit as _, Load as _, MethodRow, SqlStore, StoreError,
+};
+use callgate_throwaway::{MariaDb, Postgres, Server};
+
+use crate::databases::{Kind, Place};
+
+/// Longer than anything takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// So that a test need not wait long for an answer that does not come.
+fn impatient() -> DatabaseOptions {
+    DatabaseOptions {
+        connect_timeout: Duration::from_secs(1),
+        statement_timeout: Duration::from_secs(2),
+        ..DatabaseOptions::default()
+    }
+}
+
+async fn migrated(place: &Place) -> SqlStore {
+    place.migrate(None).await.unwrap();
+    SqlStore::open(&place.url, &impatient(), None).await.unwrap()
+}
+
+fn kind(error: &StoreError) -> Option<DatabaseErrorKind> {
+    match error {
+        StoreError::Database(error) => Some(error.kind),
+        _ => None,
+    }
+}
+
+/// Waits for a notice.
+async fn told(store: &SqlStore) {
+    tokio::time::timeout(PATIENCE, store.changed()).await.unwrap();
+}
+
+#[tokio::test]
+async fn d13_postgres_tells_of_each_kind_of_change_also_after_its_connection_was_lost() {
+    let registry = Kind::Postgres.registry().await;
+    let (store, place) = (&registry.store, &registry.place);
+    told(store).await;
+    place.sql("INSERT INTO settings (name, value) VALUES ('a', 'b')").await;
+    told(store).await;
+    store.post_message("aa", "{}").await.unwrap();
+    told(store).await;
+    let listeners = "SELECT pid FROM pg_stat_activity \
+                     WHERE datname = current_database() AND query LIKE 'LISTEN%'";
+    let listener = place.sql(listeners).await;
+    assert_eq!(listener.lines().count(), 1);
+    place.sql(&format!("SELECT pg_terminate_backend({listener})")).await;
+    // What may have been missed counts as a change.
+    told(store).await;
+    let mut other = listener.clone();
+    while other == listener || other.is_empty() {
+        other = place.sql(listeners).await;
+    }
+    place.sql("UPDATE settings SET value = 'c'").await;
+    told(store).await;
+}
+
+#[tokio::test]
+async fn a_notice_that_comes_while_nobody_waits_is_kept_and_many_are_one() {
+    let registry = Kind::Postgres.registry().await;
+    let (store, place) = (&registry.store, &registry.place);
+    told(store).await;
+    let burst = "UPDATE callgate_revisions SET value = value + 1 WHERE name = 'keys';".repeat(50);
+    place.sql(&burst).await;
+    told(store).await;
+}
+
+/// Ends every connection of ours to a database.
+async fn cut(kind: Kind, place: &Place) {
+    if kind == Kind::Postgres {
+        let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND application_name = 'callgate'";
+        place.sql(cut).await;
+        return;
+    }
+    let ours = "SELECT id FROM information_schema.processlist \
+                WHERE db = DATABASE() AND id <> CONNECTION_ID()";
+    for id in place.sql(ours).await.lines() {
+        // It may be gone by itself.
+        let _ = place.try_sql(&format!("KILL {id}")).await;
+    }
+}
+
+async fn cut_in_the_middle(kind: Kind) {
+    let place = kind.place().await;
+    let store = Arc::new(migrated(&place).await);
+    store.add_section("s", "S", Mask::Execute).await.unwrap();
+    let writers: Vec<_> = (0..8)
+        .map(|writer| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                let mut written = Vec::new();
+                for number in 0..20 {
+                    let id = format!("m{writer}.{number}");
+                    let row = MethodRow { rpc_method: id.clone(), ..MethodRow::default() };
+                    match store.add_method(&row, &[("s".to_owned(), Mask::Read)]).await {
+                        Ok(()) => written.push(id),
+                        Err(error) => assert_eq!(self::kind(&error), Some(DatabaseErrorKind::Away)),
+                    }
+                }
+                written
+            })
+        })
+        .collect();
+    while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
+        cut(kind, &place).await;
+        tokio::task::yield_now().await;
+    }
+    let rows = store.catalog_rows().await.unwrap();
+    let methods: Vec<&str> = rows.methods.iter().map(|row| row.rpc_method.as_str()).collect();
+    let protected: Vec<&str> = rows.actions.iter().map(|row| row.method.as_str()).collect();
+    assert_eq!(methods, protected, "all of a transaction or nothing");
+    for writer in writers {
+        for id in writer.await.unwrap() {
+            assert!(methods.contains(&id.as_str()), "{id} was written");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_transactions_that_postgres_cuts_off_nothing_stays() {
+    cut_in_the_middle(Kind::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_transactions_that_mariadb_cuts_off_nothing_stays() {
+    cut_in_the_middle(Kind::MariaDb).await;
+}
+
+/// Asks until there is an answer.
+async fn answers(store: &SqlStore) {
+    let asking = async { while store.revisions().await.is_err() {} };
+    tokio::time::timeout(PATIENCE, asking).await.unwrap();
+}
+
+async fn away_and_back(server: &'static Server) {
+    let place = Place::from(server);
+    let store = migrated(&place).await;
+    let section = |name: &'static str| store.add_section(name, "S", Mask::Read);
+    server.stop();
+    for error in [store.revisions().await.map(drop), section("a").await] {
+        assert_eq!(kind(&error.unwrap_err()), Some(DatabaseErrorKind::Away));
+    }
+    server.go_on();
+    answers(&store).await;
+    section("b").await.unwrap();
+    server.kill();
+    assert_eq!(kind(&store.revisions().await.unwrap_err()), Some(DatabaseErrorKind::Away));
+    assert_eq!(kind(&section("c").await.unwrap_err()), Some(DatabaseErrorKind::Away));
+    server.start_again();
+    answers(&store).await;
+    section("d").await.unwrap();
+    let names: Vec<String> =
+        store.sections().await.unwrap().into_iter().map(|row| row.ident).collect();
+    assert!(names.ends_with(&["b".to_owned(), "d".to_owned()]), "{names:?}");
+}
+
+fn own(server: Server) -> &'static Server {
+    Box::leak(Box::new(server))
+}
+
+#[tokio::test]
+async fn postgres_is_given_up_when_it_does_not_answer_and_found_again() {
+    away_and_back(own(Postgres::start(Path::new(env!("CARGO_TARGET_TMPDIR"))))).await;
+}
+
+#[tokio::test]
+async fn mariadb_is_given_up_when_it_does_not_answer_and_found_again() {
+    away_and_back(own(MariaDb::start(Path::new(env!("CARGO_TARGET_TMPDIR"))))).await;
+}
+
+async fn somebody_in_the_way(kind: Kind, sleep: &str) {
+    let place = kind.place().await;
+    let store = migrated(&place).await;
+    let hold = format!("BEGIN; SELECT * FROM callgate_revisions FOR UPDATE; {sleep}; COMMIT;");
+    let holding = place.in_background(&hold);
+    let mut number = 0;
+    let error = loop {
+        number += 1;
+        if let Err(error) = store.add_section(&format!("s{number}"), "S", Mask::Read).await {
+            break error;
+        }
+    };
+    assert_eq!(self::kind(&error), Some(DatabaseErrorKind::Busy), "{error}");
+    store.revisions().await.unwrap();
+    holding.join().unwrap();
+    store.add_section("after", "S", Mask::Read).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_waits_too_long_for_another_writer_of_postgres_is_told() {
+    somebody_in_the_way(Kind::Postgres, "SELECT pg_sleep(6)").await;
+}
+
+#[tokio::test]
+async fn who_waits_too_long_for_another_writer_of_mariadb_is_told() {
+    somebody_in_the_way(Kind::MariaDb, "SELECT SLEEP(6)").await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_without_the_password() {
+    let mut told = Vec::new();
+    for (kind, tls) in [(Kind::Postgres, "sslmode=require"), (Kind::MariaDb, "ssl-mode=REQUIRED")] {
+        let server = kind.server();
+        let database = server.database();
+        let url = &database.url;
+        let wrong = [
+            url.replace("s3cret", "an0ther"),
+            url.replace(&database.name, "elsewhere"),
+            url.replace(&server.address().port().to_string(), "1"),
+            format!("{url}?{tls}"),
+            format!("{url}?password=s3cret"),
+        ];
+        for url in wrong {
+            let opened = SqlStore::open(&url.parse().unwrap(), &impatient(), None).await;
+            let error = opened.unwrap_err();
+            let words = format!("{error} {error:?}");
+            assert!(!words.contains("s3cret") && !words.contains("an0ther"), "{words}");
+            told.push((error.to_string(), self::kind(&error)));
+        }
+        let store = SqlStore::migrate(&url.parse().unwrap(), &impatient(), None).await.unwrap().0;
+        assert!(!format!("{store:?}").contains("s3cret"));
+    }
+    insta::assert_debug_snapshot!(told);
+}
