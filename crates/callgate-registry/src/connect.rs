@@ -182,6 +182,8 @@ pub(crate) async fn connect(
             Dialect::Postgres => crate::postgres::connect(url, options).await,
             #[cfg(feature = "mysql")]
             Dialect::MySql => crate::mysql::connect(url, options).await,
+            #[cfg(feature = "mssql")]
+            Dialect::SqlServer => crate::mssql::connect(url, options).await,
             dialect => Err(not_built(*dialect)),
         },
     }

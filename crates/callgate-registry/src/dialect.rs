@@ -9,7 +9,6 @@
 //! | `{seconds c}`, `{seconds now}` | a column of times, or the time, in seconds since 1970 |
 //! | `{at}` | a [`Value::Time`] |
 //! | `{now}` | the time by the database's clock |
-//! | `{count}` | how many rows there are |
 //! | `{name c}` | a column whose name is a word of SQL |
 //! | `{folded c}`, `{folded ?}` | a column of actions, or a value, in lower case |
 //! | `{limit n}` | behind `ORDER BY`: the first so many rows |
@@ -143,10 +142,9 @@ impl Dialect {
         match mark.split_once(' ') {
             None if mark == "now" => Some(self.now().to_owned()),
             None if mark == "at" => Some(self.at().to_owned()),
-            None if mark == "count" => Some(self.count().to_owned()),
             Some(("text", column)) => Some(self.text(column)),
             Some(("int", column)) => Some(self.int(column)),
-            Some(("seconds", "now")) => Some(self.seconds(self.now())),
+            Some(("seconds", "now")) => Some(self.seconds_now()),
             Some(("seconds", column)) => Some(self.seconds(column)),
             Some(("name", word)) => Some(self.name(word)),
             Some(("folded", text)) => Some(self.folded(text)),
@@ -179,11 +177,26 @@ impl Dialect {
             Self::MySql => {
                 format!("TIMESTAMPDIFF(SECOND, TIMESTAMP'1970-01-01 00:00:00', {column})")
             }
-            Self::SqlServer => format!("DATEDIFF_BIG(SECOND, '1970-01-01T00:00:00', {column})"),
+            // By days, since there are more seconds than fit; nothing is no time, also to servers that
+            // only speak this dialect.
+            Self::SqlServer => format!(
+                "CAST(CASE WHEN {column} IS NOT NULL \
+                 THEN CAST(DATEDIFF(DAY, '1970-01-01', {column}) AS BIGINT) * 86400 \
+                 + DATEDIFF(SECOND, CAST({column} AS DATE), {column}) END AS BIGINT)"
+            ),
         }
     }
 
-    /// A column of actions, or a value, in lower case as far as the database goes; there is an index on it.
+    fn seconds_now(self) -> String {
+        match self {
+            // Asked for once: it may be midnight.
+            Self::SqlServer => format!("DATEDIFF_BIG(SECOND, '1970-01-01', {})", self.now()),
+            _ => self.seconds(self.now()),
+        }
+    }
+
+    /// A column of actions, or a value, in lower case as far as the database goes; there is an index on it,
+    /// but not in SQLite and SQL Server.
     fn folded(self, text: &str) -> String {
         match self {
             // As the columns are. Else the same letter may become two.
@@ -195,10 +208,11 @@ impl Dialect {
 
     fn at(self) -> &'static str {
         match self {
-            // SQL Server's driver has a time to bind.
-            Self::Sqlite | Self::SqlServer => "?",
+            Self::Sqlite => "?",
             Self::Postgres => "to_timestamp(?)",
             Self::MySql => "TIMESTAMP'1970-01-01 00:00:00' + INTERVAL ? SECOND",
+            // Its driver writes the time out.
+            Self::SqlServer => "CAST(? AS DATETIME2)",
         }
     }
 
@@ -210,10 +224,6 @@ impl Dialect {
             Self::MySql => "UTC_TIMESTAMP()",
             Self::SqlServer => "SYSUTCDATETIME()",
         }
-    }
-
-    fn count(self) -> &'static str {
-        if self == Self::SqlServer { "CAST(COUNT(*) AS BIGINT)" } else { "COUNT(*)" }
     }
 
     fn name(self, word: &str) -> String {
@@ -310,7 +320,7 @@ impl Dialect {
             }
             Self::SqlServer => {
                 "CREATE TABLE callgate_migrations (
-    version BIGINT NOT NULL PRIMARY KEY, name NVARCHAR(255) NOT NULL, applied_at DATETIME2(0) NOT NULL
+    version BIGINT NOT NULL PRIMARY KEY, name NVARCHAR(255) NOT NULL, applied_at DATETIME2 NOT NULL
 );"
             }
         }
@@ -331,7 +341,7 @@ mod tests {
 
     #[test]
     fn each_dialect_writes_templates_its_way() {
-        let template = "SELECT {int id}, {text title}, {name schema}, {seconds ends_at}, {count} \
+        let template = "SELECT {int id}, {text title}, {name schema}, {seconds ends_at} \
                         FROM {rpc_methods} WHERE at < {at} AND begun < {now} AND {folded plugin} = {folded ?} \
                         ORDER BY id {limit 7}";
         let written = ALL.map(|dialect| dialect.expand(template));

@@ -18,6 +18,8 @@ mod follow;
 mod hex;
 mod keys;
 mod migrate;
+#[cfg(feature = "mssql")]
+mod mssql;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(any(feature = "mysql", feature = "postgres"))]

@@ -14,6 +14,9 @@ const TABLES: &str = "tables";
 /// The registry's note of a copy into it that is not finished.
 pub(crate) const COPY: &str = "copy";
 
+/// So often is it tried, where others do the same at that moment.
+const MAX_TRIES: usize = 5;
+
 /// One step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Migration {
@@ -69,7 +72,11 @@ const MYSQL: &[Migration] = &[Migration {
     sql: include_str!("../migrations/mysql/0001_registry.sql"),
 }];
 /// The steps for SQL Server.
-const SQL_SERVER: &[Migration] = &[];
+const SQL_SERVER: &[Migration] = &[Migration {
+    version: 1,
+    name: "registry",
+    sql: include_str!("../migrations/mssql/0001_registry.sql"),
+}];
 
 impl Dialect {
     fn migrations(self) -> &'static [Migration] {
@@ -129,6 +136,21 @@ pub(crate) async fn tables_of(
 /// Brings a registry up to date, making it first if it is not there. Comes back with the names of its
 /// tables and of the migrations that were applied.
 pub(crate) async fn migrate(
+    url: &DatabaseUrl,
+    options: &DatabaseOptions,
+    tables: Option<&TableNames>,
+) -> Result<(TableNames, Vec<&'static str>)> {
+    for _ in 1..MAX_TRIES {
+        match try_migrate(url, options, tables).await {
+            // Of two who make the first table there, one waits for the other and is then refused.
+            Err(error) if error.is_busy() && url.dialect() == Dialect::SqlServer => {}
+            done => return done,
+        }
+    }
+    try_migrate(url, options, tables).await
+}
+
+async fn try_migrate(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     tables: Option<&TableNames>,

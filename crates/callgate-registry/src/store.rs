@@ -41,6 +41,14 @@ pub enum StoreError {
         /// What brings it.
         feature: &'static str,
     },
+    /// A parameter of a URL is none, or has a value that it cannot have. Not shown: it may be a secret.
+    #[error("the parameter `{option}` of the database's URL is not right; expected {expected}")]
+    UrlOption {
+        /// Its name.
+        option: String,
+        /// What would do.
+        expected: &'static str,
+    },
     /// There is no registry there yet.
     #[error("there is no registry at `{0}`")]
     Missing(String),
@@ -140,6 +148,8 @@ pub enum DatabaseErrorKind {
     Away,
     /// The database does not let this user in, or not do this.
     Refused,
+    /// The connection would not be safe: nothing encrypts it, or nobody vouches for who is there.
+    Untrusted,
     /// The file, or the database, can only be read.
     ReadOnly,
     /// The file cannot be opened.
@@ -169,6 +179,9 @@ impl DatabaseErrorKind {
             }
             Self::Away => "look whether it runs and can be reached from here",
             Self::Refused => "look at the user, the password and what that user may do there",
+            Self::Untrusted => {
+                "say in the URL how the connection is encrypted and whom to trust; see docs/databases.md"
+            }
             Self::Taken | Self::Other => return None,
         })
     }

@@ -350,6 +350,8 @@ impl Width {
 
     fn most(self, dialect: Dialect) -> Option<usize> {
         match (self, dialect) {
+            // Letters may take two places there.
+            (Self::Name, Dialect::SqlServer) => Some(420),
             (Self::Name, _) | (Self::Caption, Dialect::MySql) => Some(255),
             (Self::Nonce, _) => Some(64),
             (Self::Word, Dialect::MySql) => Some(20),

@@ -261,7 +261,7 @@ impl Work<'_> {
     /// Removes rows, and comes back with how many there were; they are given as a table and a condition.
     /// Counted first, since not each database says how many it removed.
     async fn delete_counted(&mut self, rows: &str, values: &[Value<'_>]) -> Result<u64> {
-        let count = format!("SELECT {{count}} FROM {rows}");
+        let count = format!("SELECT COUNT(*) FROM {rows}");
         let number = self.row(&count, values).await?.map_or(Ok(0), |mut row| row.int())?;
         if number > 0 {
             self.run(&format!("DELETE FROM {rows}"), values).await?;

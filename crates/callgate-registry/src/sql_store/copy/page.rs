@@ -105,7 +105,7 @@ pub(super) async fn odd_keys(
     for column in table.keys() {
         let kind = if column.kind == Kind::Int { "integer" } else { "text" };
         let template = format!(
-            "SELECT {{count}} FROM {} WHERE typeof({{name {}}}) <> '{kind}'",
+            "SELECT COUNT(*) FROM {} WHERE typeof({{name {}}}) <> '{kind}'",
             table.name, column.name
         );
         let count = moment.row(&template, &[]).await?.map_or(Ok(0), |mut row| row.int())?;
