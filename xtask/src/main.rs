@@ -59,6 +59,11 @@ const TEST: &[Step] = &[
         variables: &[],
     },
     Step {
+        what: "what the tests start is built",
+        arguments: &["run", "--package", "callgate-throwaway", "--bin", "build-tools"],
+        variables: &[],
+    },
+    Step {
         what: "the tests and the examples in the documentation pass",
         arguments: &["test", "--workspace", "--all-features", "--no-fail-fast"],
         // A snapshot that differs is a failure, never a new file.

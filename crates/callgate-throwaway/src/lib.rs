@@ -11,8 +11,10 @@ mod keeper;
 mod mariadb;
 mod postgres;
 mod server;
+mod stand_in;
 
 pub use debian::debian;
 pub use mariadb::MariaDb;
 pub use postgres::Postgres;
 pub use server::{Server, TestDatabase};
+pub use stand_in::StandIn;

@@ -21,7 +21,7 @@ pub(crate) const ENCODED_PASSWORD: &str = "s3cret%3A%2F%40%25";
 /// Nobody's number, for servers that refuse to be root.
 const NOBODY: u32 = 65534;
 /// So many ports are tried, should somebody take one before the server does.
-const PORTS: usize = 5;
+pub(crate) const PORTS: usize = 5;
 
 /// A server while it runs.
 pub struct Server {
@@ -239,7 +239,7 @@ pub(crate) fn setting(name: &str, value: impl AsRef<OsStr>) -> std::ffi::OsStrin
 }
 
 /// An address where nobody listens now.
-fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a port");
     listener.local_addr().expect("it has an address")
 }

@@ -15,22 +15,29 @@ mod values;
 pub(crate) use plain_sql::catalog;
 
 macro_rules! tests {
-    ($module:ident: registry $($name:ident),* $(,)?) => {$(
+    ($module:ident: $of:ident $($name:ident),* $(,)?) => {$(
         #[tokio::test]
         async fn $name() {
-            $module::$name(KIND.registry().await).await;
+            tests! { @ $module::$name, $of }
         }
     )*};
-    ($module:ident: kind $($name:ident),* $(,)?) => {$(
+    (#[$ignored:meta] $module:ident: $of:ident $($name:ident),* $(,)?) => {$(
+        #[$ignored]
         #[tokio::test]
         async fn $name() {
-            $module::$name(KIND).await;
+            tests! { @ $module::$name, $of }
         }
     )*};
+    (@ $test:path, registry) => { $test(KIND.registry().await).await };
+    (@ $test:path, kind) => { $test(KIND).await };
 }
+
 /// A module of tests for one kind of database.
 macro_rules! contract {
-    ($($module:ident: $kind:expr),* $(,)?) => {$(
+    ($(
+        $module:ident: $kind:expr
+            $(, at_once: #[$alone:meta])? $(, numbers: #[$uncounted:meta])?
+    );* $(;)?) => {$(
         mod $module {
             use super::{
                 copy, gateways, migrations, operations, plain_sql, scale, several, values,
@@ -62,10 +69,22 @@ macro_rules! contract {
                 times_are_kept_to_the_second_in_whatever_zone,
                 what_must_be_there_once_is_refused_twice,
             }
-            tests! { several: registry
+            tests! { $(#[$alone])? several: registry
                 writers_take_turns_and_nothing_is_lost,
                 an_import_from_what_is_no_longer_so_is_refused_each_time,
                 messages_and_sessions_have_each_a_number_of_their_own,
+            }
+            tests! { $(#[$alone])? gateways: registry
+                of_several_gateways_that_find_the_key_old_one_adds_one,
+                changes_of_one_session_by_several_gateways_are_all_kept,
+            }
+            tests! { $(#[$uncounted])? copy: kind
+                what_is_numbered_goes_on_behind_what_was_copied,
+            }
+            tests! { $(#[$alone])? migrations: kind
+                migrations_are_applied_once_also_by_four_at_the_same_time,
+            }
+            tests! { several: registry
                 of_much_a_part_is_read_at_a_time,
                 tokens_are_found_by_their_digests,
                 keys_come_into_force_later_and_old_ones_go,
@@ -76,9 +95,7 @@ macro_rules! contract {
             }
             tests! { gateways: registry
                 the_first_key_stays_the_first_until_it_is_old,
-                of_several_gateways_that_find_the_key_old_one_adds_one,
                 d34_sessions_are_read_in_the_order_of_their_changes,
-                changes_of_one_session_by_several_gateways_are_all_kept,
                 messages_are_read_in_order_and_forgotten,
             }
             tests! { plain_sql: kind
@@ -88,12 +105,10 @@ macro_rules! contract {
             }
             tests! { copy: kind
                 a_registry_survives_the_way_there_and_back,
-                what_is_numbered_goes_on_behind_what_was_copied,
                 a_registry_with_other_content_is_not_written_to,
                 half_of_a_copy_is_not_used_and_the_next_one_finishes_it,
             }
             tests! { migrations: kind
-                migrations_are_applied_once_also_by_four_at_the_same_time,
                 a_registry_knows_the_names_of_its_tables,
                 a_missing_and_a_newer_registry_are_told_apart,
                 a_database_with_tables_of_its_own_is_refused,
@@ -105,7 +120,11 @@ macro_rules! contract {
 }
 
 contract! {
-    on_sqlite: Kind::Sqlite,
-    on_postgres: Kind::Postgres,
-    on_mariadb: Kind::MariaDb,
+    on_sqlite: Kind::Sqlite;
+    on_postgres: Kind::Postgres;
+    on_mariadb: Kind::MariaDb;
+    // Its stand-in, that is. What else that cannot do is in `Place::scale` and in `stand_in.rs`.
+    on_sql_server: Kind::SqlServer,
+        at_once: #[ignore = "its transactions put a copy of the database back: of two at once, one is lost"],
+        numbers: #[ignore = "it does not count on behind a number that was given"];
 }

@@ -3,6 +3,9 @@
 
 mod contract;
 mod databases;
+mod encrypting;
 mod replicas;
 mod servers;
+mod sql_server;
 mod sqlite;
+mod stand_in;

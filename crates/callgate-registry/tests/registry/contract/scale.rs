@@ -17,7 +17,8 @@ async fn insert(registry: &Registry, into: &str, count: usize, row: impl Fn(usiz
 }
 
 pub(crate) async fn a_large_catalog_is_read_whole(registry: Registry) {
-    let count = registry.place.scale().methods;
+    let scale = registry.place.scale();
+    let count = scale.methods;
     insert(&registry, "rpc_methods (rpc_method, params, description)", count, |number| {
         format!("('m.{number}', '[\"int $id\"]', 'Looks up the thing with the number {number}.')")
     })
@@ -28,22 +29,26 @@ pub(crate) async fn a_large_catalog_is_read_whole(registry: Registry) {
     let last = rows.methods.last().unwrap();
     assert_eq!(last.rpc_method, format!("m.{}", count - 1));
     assert_eq!(last.params.as_deref(), Some(r#"["int $id"]"#));
-    let named: Vec<(i64, String)> =
-        rows.methods.iter().take(2_300).map(|row| (row.id, format!("t{}", row.id))).collect();
+    let some = rows.methods.iter().take(scale.listed);
+    let named: Vec<(i64, String)> = some.map(|row| (row.id, format!("t{}", row.id))).collect();
     registry.store.remember_tool_names(&named).await.unwrap();
     let rows = registry.store.catalog_rows().await.unwrap();
     let is_named = |row: &&callgate_registry::MethodRow| {
         row.tool_name.as_ref().is_some_and(|name| *name == format!("t{}", row.id))
     };
-    assert_eq!(rows.methods.iter().filter(is_named).count(), named.len().min(count));
+    assert_eq!(rows.methods.iter().filter(is_named).count(), named.len());
 }
 
 /// In one statement: the numbers are made by joining digits, in order. A digest is the number itself.
 async fn insert_tokens(registry: &Registry, count: usize, id_user: i64) {
     let digits: Vec<String> = (0..10).map(|digit| format!("SELECT {digit} AS d")).collect();
     let digits = digits.join(" UNION ALL ");
-    let tables: Vec<String> = (0..6).rev().map(|place| format!("({digits}) d{place}")).collect();
-    let number = "d0.d + 10 * d1.d + 100 * d2.d + 1000 * d3.d + 10000 * d4.d + 100000 * d5.d";
+    let places = (count - 1).ilog10() + 1;
+    let tables: Vec<String> =
+        (0..places).rev().map(|place| format!("({digits}) d{place}")).collect();
+    let number: Vec<String> =
+        (0..places).map(|place| format!("{} * d{place}.d", 10_i64.pow(place))).collect();
+    let number = number.join(" + ");
     registry
         .place
         .sql(&format!(
@@ -69,13 +74,14 @@ pub(crate) async fn many_users_are_read_and_many_tokens_are_not(registry: Regist
     assert_eq!(access.users.len(), scale.users);
     assert!(access.users.iter().all(|user| user.role.as_deref() == Some("everybody")));
     insert_tokens(&registry, scale.tokens, access.users[0].id).await;
+    let step = scale.tokens / scale.listed;
     let digests: Vec<String> =
-        (0..1_000).map(|number| format!("{:064}", number * (scale.tokens / 1_000))).collect();
+        (0..scale.listed).map(|number| format!("{:064}", number * step)).collect();
     let found = registry.store.tokens_with(&digests).await.unwrap();
-    assert_eq!(found.len(), 1_000);
+    assert_eq!(found.len(), scale.listed);
     let unknown = [format!("{:064}", scale.tokens)];
     assert_eq!(registry.store.tokens_with(&unknown).await.unwrap(), []);
     assert_eq!(registry.store.revoke_tokens_named("none").await.unwrap(), 0);
     registry.store.revoke_token(found[0].id).await.unwrap();
-    assert_eq!(registry.store.tokens_with(&digests).await.unwrap().len(), 999);
+    assert_eq!(registry.store.tokens_with(&digests).await.unwrap().len(), scale.listed - 1);
 }

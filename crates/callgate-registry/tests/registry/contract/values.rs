@@ -23,6 +23,7 @@ async fn read_back(registry: &Registry, row: &MethodRow) -> MethodRow {
 
 pub(crate) async fn each_column_of_a_method_keeps_its_text(registry: Registry) {
     let text = |name: &str| Some(format!("{name} {AWKWARD}"));
+    let letters = registry.place.scale().letters;
     let full = MethodRow {
         id: 0,
         plugin: text("plugin"),
@@ -31,7 +32,7 @@ pub(crate) async fn each_column_of_a_method_keeps_its_text(registry: Registry) {
         // As it was written: neither the order nor the spaces are the database's to change.
         params: Some(r#"[ "int $b" ,  {"name" : "a", "default": 1.0}]"#.to_owned()),
         params_types: Some(r#"["?T\\U"]"#.to_owned()),
-        description: Some("🦀".repeat(16 * 1024)),
+        description: Some("🦀".repeat(letters)),
         sections: text("sections"),
         return_type: text("return_type"),
         title: text("title"),
@@ -40,7 +41,7 @@ pub(crate) async fn each_column_of_a_method_keeps_its_text(registry: Registry) {
         exposed: Some("0".to_owned()),
         upstream: Some("php".to_owned()),
         tool_name: Some("id".to_owned()),
-        input_schema: Some(format!(r#"{{"description": "{}"}}"#, "é".repeat(100_000))),
+        input_schema: Some(format!(r#"{{"description": "{}"}}"#, "é".repeat(letters))),
         output_schema: Some("true".to_owned()),
         defaults: Some("{}".to_owned()),
         params_by: Some("position".to_owned()),
@@ -119,8 +120,9 @@ pub(crate) async fn actions_of_a_method_in_another_case_go_with_it_and_those_of_
 
 pub(crate) async fn names_have_up_to_255_letters(registry: Registry) {
     let store = &registry.store;
-    let name = "é漢🦀".repeat(85);
-    assert_eq!(name.chars().count(), 255);
+    let scale = registry.place.scale();
+    let name = "é漢🦀".repeat(scale.name / 3);
+    assert_eq!(name.chars().count(), scale.name);
     let row = MethodRow {
         plugin: Some(name.clone()),
         method: Some(name.clone()),
@@ -139,7 +141,7 @@ pub(crate) async fn names_have_up_to_255_letters(registry: Registry) {
     assert_eq!(secret.expose(), Secret::new(AWKWARD.trim_end()).unwrap().expose());
     store.set_setting(&name, AWKWARD).await.unwrap();
     assert_eq!(store.settings().await.unwrap()[0].value, AWKWARD);
-    let config = format!(r#"{{"url": "http://localhost/{}"}}"#, "a".repeat(70_000));
+    let config = format!(r#"{{"url": "http://localhost/{}"}}"#, "a".repeat(scale.letters));
     let upstream = UpstreamRow { name: name.clone(), config };
     store.set_upstream(&upstream).await.unwrap();
     assert_eq!(store.upstreams().await.unwrap(), [upstream]);
@@ -147,7 +149,7 @@ pub(crate) async fn names_have_up_to_255_letters(registry: Registry) {
         upstream: name.clone(),
         rpc_method: name.clone(),
         source: AWKWARD.to_owned(),
-        written: format!(r#"{{"description": "{}"}}"#, "🦀".repeat(20_000)),
+        written: format!(r#"{{"description": "{}"}}"#, "🦀".repeat(scale.letters)),
     };
     let class = TypeRow {
         name: name.clone(),

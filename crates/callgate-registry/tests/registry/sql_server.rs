@@ -1,0 +1,129 @@
+//! What is SQL Server's own: how it is reached, and what is said when it cannot be.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use callgate_registry::{
+    DatabaseErrorKind, DatabaseOptions, Edit as _, Load as _, SqlStore, StoreError,
+};
+use callgate_throwaway::StandIn;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
+
+use crate::databases::Kind;
+use crate::encrypting;
+
+const TMP: &str = env!("CARGO_TARGET_TMPDIR");
+
+fn impatient() -> DatabaseOptions {
+    DatabaseOptions {
+        connect_timeout: Duration::from_millis(500),
+        statement_timeout: Duration::from_millis(500),
+        ..DatabaseOptions::default()
+    }
+}
+
+/// What is said when a registry is made there.
+async fn refusal(url: &str, options: &DatabaseOptions) -> (DatabaseErrorKind, String) {
+    let error = SqlStore::migrate(&url.parse().unwrap(), options, None).await.unwrap_err();
+    let (shown, advice) = (error.to_string(), error.advice());
+    assert!(!format!("{error:?} {shown}").contains("s3cret"), "{error:?}");
+    assert!(advice.is_some(), "{error:?}");
+    match error {
+        StoreError::Database(error) => (error.kind, shown),
+        error => panic!("{error:?}"),
+    }
+}
+
+fn url(address: SocketAddr, options: &str) -> String {
+    format!("mssql://sa:s3cret%3A%2F%40%25+@{address}/master{options}")
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_refused_without_showing_it() {
+    let server = StandIn::start(Path::new(TMP));
+    let url = format!("mssql://sa:another-s3cret@{}/master?encrypt=off", server.address());
+    let (kind, text) = refusal(&url, &DatabaseOptions::default()).await;
+    assert_eq!(kind, DatabaseErrorKind::Refused, "{text}");
+    assert!(text.contains("Login failed"), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_encrypt_gets_no_password_unless_the_url_says_so() {
+    let server = StandIn::start(Path::new(TMP));
+    for options in ["", "?encrypt=required", "?trust_certificate=true"] {
+        let url = url(server.address(), options);
+        let (kind, text) = refusal(&url, &DatabaseOptions::default()).await;
+        assert_eq!(kind, DatabaseErrorKind::Untrusted, "{options}");
+        let said = "the server does not encrypt, and the connection must be encrypted";
+        assert_eq!(text, format!("cannot log in at `{}`: {said}", server.address()));
+    }
+}
+
+#[tokio::test]
+async fn an_encrypted_server_is_trusted_by_its_certificate() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let certificate = directory.path().join("certificate.pem");
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    let server = StandIn::start(Path::new(TMP));
+    let door = encrypting::door(server.address(), &made);
+    let (kind, text) = refusal(&url(door, ""), &DatabaseOptions::default()).await;
+    assert_eq!(kind, DatabaseErrorKind::Untrusted);
+    let text = text.replace(&door.to_string(), "HOST");
+    insta::assert_snapshot!(text);
+    let ca = format!("?ca={}", certificate.display());
+    for options in [ca.as_str(), "?trust_certificate=true"] {
+        let url = url(door, options).parse().unwrap();
+        let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
+        store.revisions().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_or_says_nothing_is_away() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let hangs_up = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read_u8().await;
+        }
+    });
+    let (kind, text) = refusal(&url(address, ""), &DatabaseOptions::default()).await;
+    assert_eq!(kind, DatabaseErrorKind::Away, "{text}");
+    hangs_up.abort();
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap();
+    let (kind, text) = refusal(&url(address, ""), &impatient()).await;
+    assert_eq!(kind, DatabaseErrorKind::Away);
+    assert_eq!(text, format!("cannot log in at `{address}`: no answer in time"));
+    drop(silent);
+    let (kind, text) = refusal(&url(address, ""), &DatabaseOptions::default()).await;
+    assert_eq!(kind, DatabaseErrorKind::Away);
+    assert!(text.starts_with(&format!("cannot connect to `{address}`: ")), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_that_stops_answering_holds_nobody_up_and_is_found_again() {
+    let registry = Kind::SqlServer.registry().await;
+    let url = &registry.place.url;
+    let store = SqlStore::open(url, &impatient(), None).await.unwrap();
+    assert!(!format!("{store:?} {url:?}").contains("s3cret"));
+    let server = registry.place.stand_in();
+    server.signal("STOP");
+    // It may take it a moment.
+    let read = loop {
+        if let Err(error) = store.revisions().await {
+            break error;
+        }
+    };
+    let written = store.add_section("s", "S", callgate::Mask::Read).await.unwrap_err();
+    for error in [read, written] {
+        let StoreError::Database(error) = error else { panic!("{error:?}") };
+        assert_eq!(error.kind, DatabaseErrorKind::Away, "{error:?}");
+    }
+    server.signal("CONT");
+    store.add_section("t", "T", callgate::Mask::Read).await.unwrap();
+    assert!(store.sections().await.unwrap().iter().any(|section| section.ident == "t"));
+}
