@@ -21,6 +21,11 @@ pub trait Authenticate: Send + Sync + std::fmt::Debug {
         &'a self,
         request: &'a Parts,
     ) -> BoxFuture<'a, Result<Caller, AuthenticateError>>;
+
+    /// The token that a request has, for upstreams that are told it; as a bearer, unless said otherwise.
+    fn token<'a>(&self, request: &'a Parts) -> Result<Option<&'a str>, AuthenticateError> {
+        bearer_token(&request.headers)
+    }
 }
 
 /// One that others have too.
@@ -30,6 +35,10 @@ impl<T: Authenticate> Authenticate for Arc<T> {
         request: &'a Parts,
     ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
         T::authenticate(self, request)
+    }
+
+    fn token<'a>(&self, request: &'a Parts) -> Result<Option<&'a str>, AuthenticateError> {
+        T::token(self, request)
     }
 }
 
@@ -109,7 +118,7 @@ pub(super) async fn caller(shared: &Shared, parts: &Parts) -> Result<Caller, Ref
         Some(caller) => caller.clone(),
         None => match shared.authenticate.authenticate(parts).await {
             Ok(caller) => {
-                let token = bearer_token(&parts.headers).ok().flatten();
+                let token = shared.authenticate.token(parts).ok().flatten();
                 shared.gateway.with_token(caller, token)
             }
             Err(error) => return Err(Refused::Credential(error)),
