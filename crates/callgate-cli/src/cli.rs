@@ -73,14 +73,25 @@ pub(crate) struct Global {
     /// Defaults for a kind of application: festi or drupal
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) preset: Option<String>,
+    /// The database of a Festi application, to be served as it is and only read; with `--preset festi`
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) attach: Option<String>,
+    /// A manifest that says more of the methods of an attached database
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) overlay: Option<PathBuf>,
 }
 
 impl Global {
     /// One of them that was given.
     fn given(&self) -> Option<&'static str> {
-        let database = self.database.as_ref().map(|_| "--database");
-        let config = self.config.as_ref().map(|_| "--config");
-        database.or(config).or_else(|| self.preset.as_ref().map(|_| "--preset"))
+        let given = [
+            ("--database", self.database.is_some()),
+            ("--config", self.config.is_some()),
+            ("--preset", self.preset.is_some()),
+            ("--attach", self.attach.is_some()),
+            ("--overlay", self.overlay.is_some()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 }
 
@@ -198,10 +209,10 @@ pub(crate) struct Try {
 }
 
 /// The options of all commands, where they would do nothing: out of the help, and refused when given.
-fn without_registry() -> [Arg; 3] {
+fn without_registry() -> [Arg; 5] {
     let hidden = |name: &'static str| Arg::new(name).long(name).hide(true);
-    let path = clap::value_parser!(PathBuf);
-    [hidden("database"), hidden("config").value_parser(path), hidden("preset")]
+    let path = |name: &'static str| hidden(name).value_parser(clap::value_parser!(PathBuf));
+    [hidden("database"), path("config"), hidden("preset"), hidden("attach"), path("overlay")]
 }
 
 #[derive(Debug, Subcommand)]

@@ -4,6 +4,7 @@
 //! that names the nearest one that is. The tables of upstreams are in the file, or rows of the
 //! registry; those of imports are in the file only.
 
+mod attach;
 mod database;
 mod imports;
 mod upstreams;
@@ -21,6 +22,7 @@ use callgate_registry::{DatabaseOptions, DatabaseUrl, Exposure, TableNames, Toke
 use crate::cli::{Cli, Command};
 use crate::errors::hinted;
 
+pub(crate) use attach::Attach;
 pub(crate) use database::{exposed_password, password_in_file};
 pub(crate) use imports::{Imports, Policy, Repeated};
 pub(crate) use upstreams::{
@@ -159,6 +161,32 @@ pub(crate) const KEYS: &[Key] = &[
     Key { name: "tables.rpc_methods", default: "rpc_methods", meaning: "the table of methods" },
     Key { name: "tables.users", default: "users", meaning: "the table of users" },
     Key { name: "tables.users_types", default: "users_types", meaning: "the table of roles" },
+    Key {
+        name: "attach.database",
+        default: "",
+        meaning: "the database of a Festi application, to be served as it is and only read; [festi.md](../festi.md) explains it",
+    },
+    Key {
+        name: "attach.overlay",
+        default: "",
+        meaning: "a manifest that says more of its methods",
+    },
+    Key { name: "attach.upstream", default: "default", meaning: "what runs its methods" },
+    Key {
+        name: "attach.output_schemas",
+        default: "false",
+        meaning: "promise what `return_type` says that results are; they are checked then",
+    },
+    Key {
+        name: "attach.access_seconds",
+        default: "1",
+        meaning: "how often its permissions, users, tokens and settings are looked at",
+    },
+    Key {
+        name: "attach.methods_seconds",
+        default: "5",
+        meaning: "how often its methods are looked at",
+    },
 ];
 
 /// Variables that begin like ours and are no keys.
@@ -250,6 +278,8 @@ pub(crate) struct Config {
     pub(crate) token: Option<Secret>,
     /// `None` where nothing was said of them: then a registry that is there knows.
     pub(crate) tables: Option<TableNames>,
+    /// A Festi database that is served as it is.
+    pub(crate) attach: Option<Attach>,
     /// What runs methods elsewhere.
     pub(crate) upstreams: Upstreams,
     /// What is imported again and again.
@@ -295,6 +325,8 @@ impl Config {
             "drupal" => Some(Preset::Drupal),
             _ => return Err(values.get("preset").wrong("`festi` or `drupal`")),
         };
+        let tables = tables(values, preset)?;
+        let attach = Attach::resolve(values, preset, tables.as_ref())?;
         Ok(Self {
             listen: values.get("listen").address()?,
             database: database::url(values, demo)?,
@@ -334,7 +366,8 @@ impl Config {
                 _ => return Err(values.get("log_format").wrong("`human` or `json`")),
             },
             token: None,
-            tables: tables(values, preset)?,
+            tables: if attach.is_some() { Some(attach::own_tables()?) } else { tables },
+            attach,
             upstreams: Upstreams::default(),
             imports: Imports::default(),
             preset,
@@ -430,11 +463,19 @@ impl Values {
     fn read_flags(&mut self, cli: &Cli) {
         let mut flag = |name: &'static str, value: Option<String>| {
             if let Some(value) = value {
-                self.by_key.insert(name, (value, format!("in --{}", name.replace('_', "-"))));
+                let shown = match name {
+                    "attach.database" => "attach".to_owned(),
+                    "attach.overlay" => "overlay".to_owned(),
+                    name => name.replace('_', "-"),
+                };
+                self.by_key.insert(name, (value, format!("in --{shown}")));
             }
         };
         flag("database", cli.global.database.clone());
         flag("preset", cli.global.preset.clone());
+        flag("attach.database", cli.global.attach.clone());
+        let overlay = cli.global.overlay.as_ref().map(|path| path.display().to_string());
+        flag("attach.overlay", overlay);
         if let Command::Try(given) = &cli.command {
             // Any port that is free.
             flag("listen", Some(given.listen.clone().unwrap_or("127.0.0.1:0".to_owned())));

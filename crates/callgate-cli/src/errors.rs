@@ -25,6 +25,13 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
             return copy_hint(error).map(ToOwned::to_owned);
         }
         let error = cause.downcast_ref::<StoreError>()?;
+        let error = match error {
+            StoreError::Attached(error) => error,
+            error => error,
+        };
+        if let Some(hint) = of_festi(error) {
+            return Some(hint);
+        }
         let hint = match error {
             StoreError::Database(_) => error.advice()?,
             StoreError::Replaced(_) => "restart the server to read the file that is there now",
@@ -75,4 +82,23 @@ fn copy_hint(error: &CopyError) -> Option<&'static str> {
         CopyError::Occupied { .. } => Some("name an empty database as the target"),
         CopyError::Overtaken(_) => Some("let the other one finish, or run this again to take over"),
     }
+}
+
+/// What to do about an error that has to do with an attached Festi database.
+fn of_festi(error: &StoreError) -> Option<String> {
+    Some(match error {
+        StoreError::Festis { instead, .. } => instead.clone(),
+        StoreError::Lacking { prefix: Some(prefix), .. } => {
+            format!("it has `{prefix}section_actions`: set `tables.prefix` to `{prefix}`")
+        }
+        StoreError::Lacking { prefix: None, .. } => {
+            "name the database that Festi's Rpc plugin writes to, let this user read all of its \
+             tables that docs/festi.md names, and set `tables.*` where they are called otherwise"
+                .to_owned()
+        }
+        StoreError::OwnUsers => {
+            "name another registry with `--database`, one without users".to_owned()
+        }
+        _ => return None,
+    })
 }

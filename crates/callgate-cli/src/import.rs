@@ -201,12 +201,6 @@ pub(crate) async fn guessed<'a>(
     Ok(rows.into_iter().filter(is_guess).collect())
 }
 
-/// Whether a method is one of MCP itself: Festi registers those beside the application's own.
-pub(crate) fn is_of_mcp(id: &str) -> bool {
-    const PREFIXES: [&str; 5] = ["tools/", "resources/", "prompts/", "notifications/", "logging/"];
-    id == "initialize" || id == "ping" || PREFIXES.iter().any(|prefix| id.starts_with(prefix))
-}
-
 /// A file as text.
 pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
     let shown = file.display();

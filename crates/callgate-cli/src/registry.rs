@@ -4,15 +4,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate_registry::{SqlStore, Store, StoreError};
+use callgate_registry::{AttachedStore, SqlStore, Store, StoreError};
 
 use crate::config::{Config, DEMO_FILE};
 use crate::errors::hinted;
 
-/// A registry that must be there.
+/// So many entries of an overlay are named in the log.
+const MAX_NAMED: usize = 20;
+
+/// A registry that must be there, with the Festi database that is attached to it, if one is.
 pub(crate) async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+    attached(config, open_own(config).await?).await
+}
+
+/// A registry that must be there, by itself.
+pub(crate) async fn open_own(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     let url = &config.database;
-    let opened = SqlStore::open(url, &config.database_options, config.tables.as_ref()).await;
+    // Beside a Festi database the names are not configured: they are as they were made.
+    let tables = config.tables.as_ref().filter(|_| config.attach.is_none());
+    let opened = SqlStore::open(url, &config.database_options, tables).await;
     if let Err(StoreError::Missing(place)) = &opened
         && Path::new(DEMO_FILE).exists()
     {
@@ -31,13 +41,33 @@ pub(crate) async fn migrate(
 ) -> anyhow::Result<(Arc<dyn Store>, Vec<&'static str>)> {
     let url = &config.database;
     let options = &config.database_options;
-    let (store, applied) = SqlStore::migrate(url, options, config.tables.as_ref())
-        .await
-        .with_context(|| format!("cannot prepare the registry `{url}`"))?;
+    let mut migrated = SqlStore::migrate(url, options, config.tables.as_ref()).await;
+    if config.attach.is_some() && matches!(migrated, Err(StoreError::OtherTables)) {
+        migrated = SqlStore::migrate(url, options, None).await;
+    }
+    let (store, applied) =
+        migrated.with_context(|| format!("cannot prepare the registry `{url}`"))?;
     if let Some(preset) = config.preset {
         callgate_registry::Edit::insert_absent_settings(&store, preset.settings()).await?;
     }
     Ok((Arc::new(store), applied))
+}
+
+/// The registry with the Festi database that is attached to it, if one is.
+pub(crate) async fn attached(
+    config: &Config,
+    own: Arc<dyn Store>,
+) -> anyhow::Result<Arc<dyn Store>> {
+    let Some(attach) = &config.attach else { return Ok(own) };
+    let database = (&attach.database, &config.database_options);
+    let options = attach.options()?;
+    let store = AttachedStore::attach(own, database, &attach.tables, options, attach.every)
+        .await
+        .with_context(|| format!("cannot attach `{}`", attach.database))?;
+    for id in store.unused_overlays().await?.iter().take(MAX_NAMED) {
+        tracing::warn!("the overlay says something of `{id}`, which Festi does not have");
+    }
+    Ok(Arc::new(store))
 }
 
 /// The registry's file, where other users of this machine can read it.

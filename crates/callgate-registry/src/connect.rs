@@ -166,6 +166,10 @@ pub(crate) enum Wanted {
     There,
     /// A file is made if it is not there; a server has its database.
     Made,
+    /// It is somebody else's, and is only read.
+    OnlyRead,
+    /// So too, and not for long: what is written meanwhile need not be seen.
+    ReadOnce,
 }
 
 /// Connects with the driver of the URL.

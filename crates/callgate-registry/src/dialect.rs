@@ -226,7 +226,7 @@ impl Dialect {
         }
     }
 
-    fn name(self, word: &str) -> String {
+    pub(crate) fn name(self, word: &str) -> String {
         match self {
             Self::Sqlite | Self::Postgres => format!("\"{word}\""),
             Self::MySql => format!("`{word}`"),

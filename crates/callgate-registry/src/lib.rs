@@ -7,6 +7,7 @@
 
 mod access;
 mod assemble;
+mod attached;
 mod authenticate;
 mod connect;
 mod contact;
@@ -14,6 +15,7 @@ mod credentials;
 mod definition;
 mod dialect;
 mod durable;
+mod festi;
 mod follow;
 mod hex;
 mod keys;
@@ -42,9 +44,11 @@ mod upstreams;
 
 pub use access::access;
 pub use assemble::{Assembled, Assembly, Exposure, Inspection, assemble, check, inspect, settings};
+pub use attached::{AttachOptions, AttachedStore, FestiAuthenticator, LookEvery, Overlay};
 pub use authenticate::{TokenAuthenticator, TokenOptions};
 pub use connect::{DatabaseOptions, DatabaseUrl};
 pub use credentials::UserCredentials;
+pub use festi::{FestiRows, is_of_mcp, read_festi};
 pub use follow::{Following, Registry};
 pub use keys::{SESSION_KEYS, session_keys, signing_key};
 pub use migrate::{PendingMigration, install_script};
@@ -57,7 +61,6 @@ pub use rows::{
 pub use sessions::StoredSessions;
 pub use sql::Dialect;
 pub use sql_store::{Copied, CopiedTable, Copy, CopyError, SqlStore, copy};
-pub use sqlite::{FestiPrefix, FestiRows, read_festi};
 pub use store::{
     ChangeSession, DatabaseError, DatabaseErrorKind, Edit, Holder, Import, ImportAccess,
     ImportChange, ImportGrant, Load, NewKey, NewToken, Result, Store, StoreError,

@@ -1,7 +1,6 @@
 //! SQLite as a database of the registry: a file.
 
-mod festi;
-
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,8 +13,6 @@ use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Row as _, Sqlite, SqliteConnection, TypeInfo as _,
     ValueRef as _,
 };
-
-pub use festi::{FestiPrefix, FestiRows, read_festi};
 
 use crate::connect::{DatabaseOptions, Wanted};
 use crate::sql::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
@@ -46,6 +43,8 @@ pub(crate) async fn connect(
     let connect = SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(wanted == Wanted::Made)
+        .read_only(matches!(wanted, Wanted::OnlyRead | Wanted::ReadOnce))
+        .immutable(wanted == Wanted::ReadOnce && rests_with_a_log(path))
         .busy_timeout(options.statement_timeout)
         .synchronous(SqliteSynchronous::Normal)
         .disable_statement_logging();
@@ -55,6 +54,16 @@ pub(crate) async fn connect(
         .connect_with(connect)
         .await?;
     Ok(Box::new(SqliteFile { pool, path: path.to_owned(), file: file_id(path) }))
+}
+
+/// Whether a database has a write-ahead log and nobody has it open. SQLite would then make the log's files
+/// anew, and leave them there; without them nothing can be written meanwhile that it would have to see.
+fn rests_with_a_log(path: &Path) -> bool {
+    let mut header = [0; 20];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    read.is_ok() && header.ends_with(&[2, 2]) && !Path::new(&log).exists()
 }
 
 #[async_trait]

@@ -85,6 +85,33 @@ pub enum StoreError {
     /// Somebody began to copy a registry into this one.
     #[error("a copy into this registry is not finished: from `{0}`")]
     HalfCopied(String),
+    /// An attached Festi database lacks what must be there for its methods to be served.
+    #[error("the database has no {what}, or this user may not read it")]
+    Lacking {
+        /// What it is.
+        what: String,
+        /// What its tables seem to have before their names.
+        prefix: Option<String>,
+    },
+    /// The registry beside a Festi database has users of its own.
+    #[error(
+        "the registry has users of its own, whose tokens and grants would pass to Festi's users of \
+         the same numbers"
+    )]
+    OwnUsers,
+    /// An attached Festi database has it, and is only read.
+    #[error("{what} in Festi's table `{table}`, which is only read")]
+    Festis {
+        /// What is there.
+        what: String,
+        /// The table.
+        table: String,
+        /// What to do instead.
+        instead: String,
+    },
+    /// The attached Festi database, and not the registry, could not do something.
+    #[error("the attached Festi database: {0}")]
+    Attached(Box<StoreError>),
     /// Something with that name is there already.
     #[error("{what} `{name}` is there already")]
     Exists {
@@ -107,6 +134,7 @@ impl StoreError {
     fn kind(&self) -> Option<DatabaseErrorKind> {
         match self {
             Self::Database(error) => Some(error.kind),
+            Self::Attached(error) => error.kind(),
             _ => None,
         }
     }

@@ -7,10 +7,10 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Noted")]
 pub struct TableNames {
-    prefix: String,
-    rpc_methods: String,
-    users: String,
-    users_types: String,
+    pub(crate) prefix: String,
+    pub(crate) rpc_methods: String,
+    pub(crate) users: String,
+    pub(crate) users_types: String,
 }
 
 /// The names as the registry noted them, before they are checked again.

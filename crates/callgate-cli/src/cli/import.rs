@@ -92,7 +92,7 @@ pub(crate) enum Import {
     /// Methods come with the sections and masks that their actions say; sections, roles and what roles
     /// may do are taken where the registry does not have them.
     Festi {
-        /// `sqlite:PATH`
+        /// `mysql://…`, `postgres://…`, `mssql://…` or `sqlite:PATH`
         #[arg(value_name = "DATABASE-URL")]
         database_url: String,
         #[command(flatten)]

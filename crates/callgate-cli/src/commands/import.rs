@@ -43,7 +43,7 @@ pub(crate) async fn run(
             "is it the right one? `callgate method remove` removes methods",
         ));
     }
-    let store = registry::open(config).await?;
+    let store = registry::open_own(config).await?;
     let options = settled(import.options());
     let seen = import::import(&store, &mut source, &options, printer).await?;
     match import.options().watch {
@@ -101,7 +101,7 @@ async fn ask(
     target: Option<Target>,
     given: &ServiceOptions,
 ) -> anyhow::Result<Service> {
-    let rows = registry::open(config).await?.upstreams().await?;
+    let rows = registry::open_own(config).await?.upstreams().await?;
     Service::new(Configured { config, rows: &rows }, upstream, target, given)
 }
 

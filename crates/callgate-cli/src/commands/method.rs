@@ -72,6 +72,10 @@ pub(crate) async fn run(
                     "removed what the registry said of `{id}`; the program that defines it still \
                      serves it"
                 ));
+            } else if !store.methods_with_id(&id).await?.is_empty() {
+                printer.talk(format_args!(
+                    "removed what the registry said of `{id}`; Festi still has it"
+                ));
             } else {
                 let all = if rows > 1 { format!(", {rows} rows") } else { String::new() };
                 printer.talk(format_args!("removed method `{id}`{all}"));

@@ -9,7 +9,7 @@ use callgate::http::{self, AuthenticateError, HttpOptions, ServerLimits};
 use callgate::mcp::{Identify, Unidentified};
 use callgate::stdio::{self, StdioError, StdioOptions};
 use callgate::{BoxFuture, Builder, Caller, Callgate, Gateway, Local, Secret};
-use callgate_registry::{Registry, Store, Token, TokenAuthenticator};
+use callgate_registry::{FestiAuthenticator, Registry, Store, Token, TokenAuthenticator};
 use serde_json::json;
 use tokio::io::BufReader;
 use tokio::net::TcpListener;
@@ -36,7 +36,7 @@ pub(crate) async fn run(
     let listener = TcpListener::bind(config.listen)
         .await
         .with_context(|| format!("cannot listen on {}", config.listen))?;
-    let (registry, local) = prepare(config, serve).await?;
+    let Prepared { registry, own, local } = prepare(config, serve).await?;
     let tokens = if serve.demo { demo::new_tokens(&**registry.store()).await? } else { Vec::new() };
     let limits = ServerLimits {
         max_connections: config.max_connections,
@@ -46,8 +46,7 @@ pub(crate) async fn run(
     let builder = if config.allow_anonymous { builder.allow_anonymous() } else { builder };
     let gateway = builder.http_options(http_options(config)).build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
-    let store = Arc::clone(registry.store());
-    let drift = tokio::spawn(drift::follow(Arc::clone(config), store));
+    let drift = tokio::spawn(drift::follow(Arc::clone(config), own));
     let stopping = http::told_to_stop();
     announce(config, serve, &listener, gateway.gateway(), &tokens, printer)?;
     drop(tokens);
@@ -73,17 +72,26 @@ pub(super) fn http_options(config: &Config) -> HttpOptions {
     }
 }
 
-/// The registry, ready to be served from, and the functions that this program has itself.
-async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<(Registry, Local)> {
-    let (store, applied) = registry::migrate(config).await?;
+/// What is served from.
+struct Prepared {
+    registry: Registry,
+    /// The registry without what is attached to it.
+    own: Arc<dyn Store>,
+    /// The functions that this program has itself.
+    local: Local,
+}
+
+async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<Prepared> {
+    let (own, applied) = registry::migrate(config).await?;
     if applied.contains(&"registry") {
         tracing::info!(database = %config.database, "made a new registry");
     }
     let local = if serve.demo { demo::application()? } else { Local::default() };
     if serve.demo {
-        demo::prepare(&*store, &local, &config.database.to_string()).await?;
+        demo::prepare(&*own, &local, &config.database.to_string()).await?;
     }
-    Ok((registry_of(config, store), local))
+    let store = registry::attached(config, Arc::clone(&own)).await?;
+    Ok(Prepared { registry: registry_of(config, store), own, local })
 }
 
 /// A registry to serve from, also with the upstreams that are its rows.
@@ -109,10 +117,13 @@ pub(super) async fn builder(
 ) -> anyhow::Result<Builder> {
     let mut builder = Callgate::builder()
         .local(local)
-        .authenticate(registry.authenticator())
         .sessions(registry.sessions().await?)
         .call_timeout(config.call_timeout)
         .max_in_flight_bytes(config.max_in_flight_bytes);
+    builder = match &config.attach {
+        Some(_) => builder.authenticate(FestiAuthenticator::new(registry.authenticator())),
+        None => builder.authenticate(registry.authenticator()),
+    };
     for (name, upstream) in config.upstreams.build(&maker(config, registry))? {
         builder = builder.upstream(name, upstream);
     }
@@ -121,7 +132,7 @@ pub(super) async fn builder(
 
 /// `callgate serve --stdio`: one client, on standard input and output. Nothing else is printed there.
 async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
-    let (registry, local) = prepare(config, serve).await?;
+    let Prepared { registry, local, .. } = prepare(config, serve).await?;
     let gateway = builder(config, &registry, local).await?.build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
     let who = StdioCaller {
@@ -220,6 +231,7 @@ fn announce(
             "url": url,
             "mcp": format!("{url}/mcp"),
             "database": config.database.to_string(),
+            "attached": config.attach.as_ref().map(|attach| attach.database.to_string()),
             "require_auth": config.require_auth,
             "tools": catalog.len(),
             "quarantined": catalog.quarantined().len(),
@@ -230,7 +242,11 @@ fn announce(
     }
     printer.data(format_args!("Callgate {} listens on {url}", env!("CARGO_PKG_VERSION")));
     let plural = if catalog.len() == 1 { "" } else { "s" };
-    printer.data(format_args!("{} tool{plural} from {}", catalog.len(), config.database));
+    let attached = match &config.attach {
+        Some(attach) => format!(" and Festi's {}, which is only read", attach.database),
+        None => String::new(),
+    };
+    printer.data(format_args!("{} tool{plural} from {}{attached}", catalog.len(), config.database));
     printer.data(format_args!("MCP is at {url}/mcp"));
     if let [(_, token), ..] = tokens {
         printer.data("\nTokens, new on each start:");

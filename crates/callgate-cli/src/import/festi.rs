@@ -1,24 +1,25 @@
 //! Methods from the database of a Festi application: `rpc_methods`, and who may do what.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
 
 use callgate::{Mask, Safety};
 use callgate_registry::{
-    DatabaseUrl, FestiPrefix, FestiRows, GrantRow, Holder, ImportGrant, MethodRow, action_key,
-    read_festi,
+    DatabaseOptions, DatabaseUrl, FestiRows, GrantRow, Holder, ImportGrant, MethodRow, TableNames,
+    action_key, is_of_mcp, read_festi,
 };
 use clap::Args;
 
 use super::access::AccessProposal;
-use super::{Needed, Proposal, Refusal, Source, is_of_mcp, safety};
+use super::{Needed, Proposal, Refusal, Source, safety};
 use crate::errors::hinted;
 
 /// How to read a database.
 #[derive(Debug, Args)]
 pub(crate) struct Reading {
     /// What its tables of sections and permissions have before their names
-    #[arg(long, default_value = "festi_")]
-    prefix: FestiPrefix,
+    #[arg(long, default_value = "festi_", value_parser = TableNames::with_prefix)]
+    prefix: TableNames,
     /// Also take its users, and what they have beside their role
     #[arg(long)]
     users: bool,
@@ -29,19 +30,13 @@ pub(crate) struct Reading {
 
 /// Reads a database.
 pub(crate) async fn read(url: &str, upstream: &str, reading: &Reading) -> anyhow::Result<Source> {
-    let shown = DatabaseUrl::shown(url);
-    let parsed: Option<DatabaseUrl> = url.parse().ok();
-    let Some(path) = parsed.as_ref().and_then(DatabaseUrl::path) else {
-        return Err(hinted(
-            format!("`{shown}` cannot be read: only SQLite can, as `sqlite:PATH`"),
-            "copy `rpc_methods` and the tables of permissions into an SQLite file, or import the \
-             source with `callgate import php`",
-        ));
-    };
-    let rows = read_festi(path, &reading.prefix).await.map_err(|error| {
+    let url: DatabaseUrl = url.parse()?;
+    let shown = url.to_string();
+    let rows = read_festi(&url, &DatabaseOptions::default(), &reading.prefix).await;
+    let rows = rows.map_err(|error| {
         hinted(
             format!("cannot read the Festi database `{shown}`: {error}"),
-            "look whether it is the SQLite file of a Festi application, and may be read",
+            "look whether it is the database of a Festi application, and may be read",
         )
     })?;
     if rows.missing.iter().any(|table| table == "rpc_methods") {
@@ -57,7 +52,10 @@ pub(crate) async fn read(url: &str, upstream: &str, reading: &Reading) -> anyhow
             format!("say so: `--prefix '{prefix}'`"),
         ));
     }
-    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let name = match url.path().and_then(Path::file_name) {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => shown,
+    };
     let mut source = source(&rows, upstream, reading);
     source.name = format!("Festi database `{name}`");
     Ok(source)

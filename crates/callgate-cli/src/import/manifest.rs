@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use callgate::{Mask, ParamStyle, Safety};
-use callgate_registry::{DEFAULT_UPSTREAM, MethodRow, TypeRow};
+use callgate_registry::{DEFAULT_UPSTREAM, MethodRow, Overlay, TypeRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Needed, Proposal, Source};
+use crate::errors::hinted;
 
 /// Methods, and the classes that their types name.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -190,13 +191,37 @@ struct ClassField {
     optional: Option<bool>,
 }
 
+fn parse(text: &str) -> anyhow::Result<Manifest> {
+    if text.trim_start().starts_with('{') {
+        serde_json::from_str(text).context("the manifest is wrong")
+    } else {
+        toml::from_str(text).context("the manifest is wrong")
+    }
+}
+
+/// Reads a manifest as what is said of methods that a database has: only what it says, and no guesses.
+pub(crate) fn overlay(text: &str) -> anyhow::Result<Overlay> {
+    let manifest = parse(text)?;
+    let mut overlay = Overlay::default();
+    for mut method in manifest.methods {
+        if method.sections.is_some() || method.plugin.is_some() || method.method.is_some() {
+            return Err(hinted(
+                format!("method `{}`: an overlay does not say who may call it", method.id),
+                "leave `sections`, `plugin` and `method` out: the database's own tables say it",
+            ));
+        }
+        let upstream = method.upstream.take().or_else(|| manifest.upstream.clone());
+        let proposal = proposal(method, DEFAULT_UPSTREAM);
+        let safety = proposal.row.safety.filter(|_| !proposal.safety_is_guess);
+        overlay.methods.push(MethodRow { safety, upstream, ..proposal.row });
+    }
+    overlay.types = manifest.types.into_iter().map(type_row).collect();
+    Ok(overlay)
+}
+
 /// Reads a manifest. `upstream` is for methods of which it says none.
 pub(crate) fn read(text: &str, upstream: Option<&str>) -> anyhow::Result<Source> {
-    let manifest: Manifest = if text.trim_start().starts_with('{') {
-        serde_json::from_str(text).context("the manifest is wrong")?
-    } else {
-        toml::from_str(text).context("the manifest is wrong")?
-    };
+    let manifest = parse(text)?;
     let usual = upstream.or(manifest.upstream.as_deref()).unwrap_or(DEFAULT_UPSTREAM);
     let mut source = Source {
         name: match &manifest.name {

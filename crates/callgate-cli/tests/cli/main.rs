@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may stop")]
 
 mod admin;
+mod attach;
 mod away;
 mod bridge;
 mod call;

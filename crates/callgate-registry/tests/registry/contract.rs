@@ -4,6 +4,7 @@
 //! yet; the lists below make one of it for each kind.
 
 mod copy;
+mod festi;
 mod gateways;
 mod migrations;
 mod operations;
@@ -40,7 +41,7 @@ macro_rules! contract {
     );* $(;)?) => {$(
         mod $module {
             use super::{
-                copy, gateways, migrations, operations, plain_sql, scale, several, values,
+                copy, festi, gateways, migrations, operations, plain_sql, scale, several, values,
             };
             use crate::databases::Kind;
 
@@ -107,6 +108,11 @@ macro_rules! contract {
                 a_registry_survives_the_way_there_and_back,
                 a_registry_with_other_content_is_not_written_to,
                 half_of_a_copy_is_not_used_and_the_next_one_finishes_it,
+            }
+            tests! { festi: kind
+                b63_the_seeds_inserts_change_what_an_attached_database_says,
+                d13_what_changes_in_an_attached_database_raises_a_revision,
+                a_festi_database_is_read_for_an_import,
             }
             tests! { migrations: kind
                 a_registry_knows_the_names_of_its_tables,

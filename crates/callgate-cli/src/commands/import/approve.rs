@@ -15,7 +15,7 @@ pub(super) async fn pending(
     json: bool,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let store = registry::open(config).await?;
+    let store = registry::open_own(config).await?;
     let mut is_idle = true;
     for (name, _) in config.imports.iter() {
         let Some(change) = Pending(&store).get(name).await? else { continue };
@@ -41,7 +41,7 @@ pub(super) async fn approve(
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     let repeated = config.imports.get(name)?;
-    let store = registry::open(config).await?;
+    let store = registry::open_own(config).await?;
     let pending = Pending(&store);
     let Some(shown) = pending.get(name).await? else {
         return Err(hinted(

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use callgate::Safety;
-use callgate_registry::MethodRow;
+use callgate_registry::{MethodRow, is_of_mcp};
 use serde_json::{Map, Value};
 
 use super::attributes::marker;
@@ -12,7 +12,7 @@ use super::docblock::{Docblock, Typed};
 use super::evaluate::Context;
 use super::model::{Class, Kind, Method};
 use super::reader::{IsGuess, Place, Reader};
-use crate::import::{Needed, Proposal, Refusal, is_of_mcp};
+use crate::import::{Needed, Proposal, Refusal};
 
 /// Traits may use others, so deep.
 const MAX_TRAITS: usize = 16;

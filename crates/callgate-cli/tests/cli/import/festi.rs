@@ -188,7 +188,7 @@ fn what_cannot_be_read_is_told_with_what_to_do() {
         .write("text.db", "this is no database, whatever its name says; it is only text in a file");
     let mut told = String::new();
     for arguments in [
-        &["mysql://root:s3cret@localhost/festi"][..],
+        &["oracle://root:s3cret@localhost/festi"][..],
         &["sqlite:nowhere.db"],
         &["sqlite:empty.db"],
         &["sqlite:text.db"],

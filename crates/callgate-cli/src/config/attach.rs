@@ -1,0 +1,94 @@
+//! A Festi database that is served as it is: `--attach`, and `[attach]` in the file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use callgate::LOCAL;
+use callgate_registry::{AttachOptions, DatabaseUrl, LookEvery, Overlay, TableNames};
+
+use super::{Preset, Values};
+use crate::errors::hinted;
+use crate::import;
+
+/// A Festi database, and how it is taken.
+#[derive(Debug)]
+pub(crate) struct Attach {
+    pub(crate) database: DatabaseUrl,
+    /// What its tables are called.
+    pub(crate) tables: TableNames,
+    pub(crate) every: LookEvery,
+    overlay: Option<PathBuf>,
+    upstream: String,
+    output_schemas: bool,
+}
+
+impl Attach {
+    pub(super) fn resolve(
+        values: &Values,
+        preset: Option<Preset>,
+        tables: Option<&TableNames>,
+    ) -> anyhow::Result<Option<Self>> {
+        let database = values.get("attach.database");
+        if database.text.is_empty() {
+            return match values.get("attach.overlay").text {
+                "" => Ok(None),
+                _ => Err(hinted(
+                    "an overlay says more of the methods of an attached database, and none is attached",
+                    "name one with `--attach URL`, or `callgate import manifest` writes it to the registry",
+                )),
+            };
+        }
+        let (Some(Preset::Festi), Some(tables)) = (preset, tables) else {
+            return Err(hinted(
+                "only the database of a Festi application can be attached",
+                "say that it is one: `--preset festi`",
+            ));
+        };
+        let upstream = values.get("attach.upstream");
+        if upstream.text.is_empty() || upstream.text == LOCAL {
+            return Err(upstream.wrong("the name of an upstream, such as `default`"));
+        }
+        let seconds = |name| -> anyhow::Result<Duration> {
+            Ok(Duration::from_secs(values.get(name).number(1..=3600)? as u64))
+        };
+        let overlay = values.get("attach.overlay").text;
+        Ok(Some(Self {
+            // The text may hold a password, and is not shown.
+            database: database
+                .text
+                .parse()
+                .with_context(|| format!("`attach` {}", database.source))?,
+            tables: tables.clone(),
+            every: LookEvery {
+                access: seconds("attach.access_seconds")?,
+                methods: seconds("attach.methods_seconds")?,
+            },
+            overlay: (!overlay.is_empty()).then(|| PathBuf::from(overlay)),
+            upstream: upstream.text.to_owned(),
+            output_schemas: values.get("attach.output_schemas").flag()?,
+        }))
+    }
+
+    /// How its methods are taken, with what the overlay says of them now.
+    pub(crate) fn options(&self) -> anyhow::Result<AttachOptions> {
+        let overlay = match &self.overlay {
+            None => Overlay::default(),
+            Some(file) => import::manifest::overlay(&import::read(file)?)
+                .with_context(|| format!("`{}`", file.display()))?,
+        };
+        Ok(AttachOptions {
+            upstream: self.upstream.clone(),
+            output_schemas: self.output_schemas,
+            overlay,
+        })
+    }
+}
+
+/// What the tables of a registry beside are called: it may be in the same database.
+pub(super) fn own_tables() -> anyhow::Result<TableNames> {
+    Ok(TableNames::with_prefix("callgate_")?
+        .rpc_methods("callgate_rpc_methods")?
+        .users("callgate_users")?
+        .users_types("callgate_users_types")?)
+}

@@ -1,0 +1,278 @@
+//! A Festi database that is served as it is.
+
+use serde_json::json;
+
+use super::fake::Fake;
+use super::support::{Place, Server};
+
+const FESTI: &str = "festi.db";
+
+/// The tables as Festi's own scripts make them, and a small application in them.
+const APPLICATION: &str = concat!(
+    include_str!("../../../callgate-registry/tests/festi/sqlite.sql"),
+    include_str!("../../../callgate-registry/tests/festi/application.sql"),
+    "INSERT INTO users_types VALUES (1, 'admin'), (2, 'reader');
+     INSERT INTO users VALUES (7, 1, 'root', 's3cret', 'token-of-root'),
+         (123, 2, 'ada', 's3cret', 'token-of-ada'), (124, 2, 'bob', 's3cret', ''), (125, 2, 'eve', 's3cret', NULL);"
+);
+
+/// What the seed says to run, as it is written there.
+const SECTION: &str = include_str!("../../../callgate-registry/tests/festi/section.sql");
+const ACTION: &str = include_str!("../../../callgate-registry/tests/festi/action.sql");
+const ROLE_GRANT: &str = include_str!("../../../callgate-registry/tests/festi/role_grant.sql");
+const USER_GRANT: &str = include_str!("../../../callgate-registry/tests/festi/user_grant.sql");
+
+const ATTACHED: [&str; 4] = ["--preset", "festi", "--attach", "sqlite:festi.db"];
+
+fn application() -> Place {
+    let place = Place::new();
+    place.sql(FESTI, APPLICATION);
+    place.ok(&[&["migrate"], &ATTACHED[..]].concat());
+    place
+}
+
+fn served(place: &Place, more: &[&str]) -> Server {
+    place.serve(&[&ATTACHED, more].concat())
+}
+
+fn sees(server: &Server, token: &str, tool: &str) -> bool {
+    server.tools(token).contains(&tool.to_owned())
+}
+
+fn status(server: &Server, token: &str) -> u16 {
+    server.get(token, "/mcp/tools/list").status
+}
+
+fn ok(place: &Place, arguments: &[&str]) -> String {
+    place.ok(&[arguments, &ATTACHED].concat())
+}
+
+fn refused(place: &Place, arguments: &[&str]) -> String {
+    let (code, talk) = place.run(&[arguments, &ATTACHED].concat()).failure();
+    assert_eq!(code, 1, "{talk}");
+    talk
+}
+
+#[test]
+fn b60_b61_b63_d13_the_seeds_inserts_as_written_change_what_a_caller_sees() {
+    let place = application();
+    let server = served(&place, &[]);
+    let (root, ada) = ("token-of-root", "token-of-ada");
+    // The row names a section that is not there, which closes it.
+    assert_eq!(server.tools(root), ["getProjects", "getUserInfo"]);
+    for (sql, seen_by_root, seen_by_ada) in [
+        (SECTION, false, false),
+        (ACTION, false, false),
+        (ROLE_GRANT, true, false),
+        (USER_GRANT, true, true),
+    ] {
+        place.sql(FESTI, sql);
+        server
+            .until("the insert counts", |server| sees(server, root, "deleteUser") == seen_by_root);
+        server.until("the insert counts", |server| sees(server, ada, "deleteUser") == seen_by_ada);
+    }
+    place.sql(FESTI, "UPDATE festi_sections_user_permission SET value = 0");
+    server.until("a user's 0 denies", |server| !sees(server, ada, "deleteUser"));
+    place.sql(
+        FESTI,
+        "INSERT INTO rpc_methods (plugin, method, rpc_method, params)
+         VALUES ('Log', 'get', 'getLog', '[\"int[] $ids\"]')",
+    );
+    server.until("the method is listed", |server| sees(server, ada, "getLog"));
+    place.sql(FESTI, "DELETE FROM rpc_methods WHERE rpc_method = 'getLog'");
+    server.until("the method is gone", |server| !sees(server, ada, "getLog"));
+}
+
+#[test]
+fn d13_a_festi_token_is_good_in_either_header_and_dead_once_it_is_another() {
+    let place = application();
+    let server = served(&place, &[]);
+    assert_eq!([status(&server, "token-of-ada"), status(&server, "token-of-eve")], [200, 401]);
+    assert_eq!(status(&server, ""), 401, "the preset needs a token");
+    let with = |header: &str| {
+        server.request_with("GET /mcp/tools/list", &format!("{header}\r\n"), "", "").status
+    };
+    assert_eq!(with("X-Authorization: token-of-ada"), 200);
+    assert_eq!([with("X-Authorization: nobodys"), with("X-Authorization: ")], [401, 401]);
+    assert_eq!(server.get("", "/mcp/tools/list?token=token-of-ada").status, 401);
+    place.sql(FESTI, "UPDATE users SET access_token = 'another' WHERE login = 'ada'");
+    server.until("the new token counts", |server| status(server, "another") == 200);
+    assert_eq!(status(&server, "token-of-ada"), 401);
+    place.sql(FESTI, "UPDATE users SET access_token = 'another' WHERE login = 'eve'");
+    server.until("what two have is nobody's", |server| status(server, "another") == 401);
+}
+
+#[test]
+fn our_own_tokens_speak_for_festis_users_and_calls_take_the_callers_own_token_along() {
+    let place = application();
+    let festi = Fake::service(|method, params| Some(json!([method, params])));
+    place.write(
+        "callgate.toml",
+        &format!(
+            "[upstreams.default]\nurl = \"{}\"\npass_caller = {{ token = \"X-Authorization\" }}\n",
+            festi.url("/rpc/")
+        ),
+    );
+    let own = ok(&place, &["token", "create", "ada"]);
+    assert!(ok(&place, &["token", "list"]).contains("ada"));
+    let server = served(&place, &[]);
+    assert_eq!(server.tools(own.trim()), ["getProjects", "getUserInfo"]);
+    let with = "X-Authorization: token-of-ada\r\n";
+    let body = json!({"name": "getUserInfo", "arguments": {"idUser": 5}}).to_string();
+    let reply = server.request_with("POST /mcp/tools/invoke", with, "", &body);
+    assert_eq!(
+        reply.json()["result"],
+        json!(["getUserInfo", {"idUser": 5, "includeDetails": false}])
+    );
+    assert_eq!(server.invoke("token-of-root", "getProjects", &json!({})).status, 200);
+    let tokens = ["token-of-ada", "token-of-root"];
+    for (asked, token) in festi.asked().iter().zip(tokens) {
+        assert!(asked.head.contains(&format!("x-authorization: {token}")), "{}", asked.head);
+    }
+    assert_eq!(festi.asked().len(), 2);
+}
+
+#[test]
+fn b40_d14_festis_settings_count_and_ours_where_it_has_none() {
+    let place = application();
+    let all = ok(&place, &["settings", "get"]);
+    assert!(all.contains("site") && all.contains("FESTI_MCP") && !all.contains("mail"), "{all}");
+    ok(&place, &["settings", "set", "mcp_tools_prefix", "SITE"]);
+    insta::assert_snapshot!(refused(&place, &["settings", "set", "mcp_server_name", "mine"]));
+    let server = served(&place, &[]);
+    let name = || {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}}});
+        let more =
+            "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
+        let reply = server.request_with("POST /mcp", more, "token-of-ada", &body.to_string());
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        reply.body
+    };
+    assert!(name().contains("\"site\""));
+    place.sql(FESTI, "UPDATE festi_settings SET value = 'renamed' WHERE name = 'mcp_server_name'");
+    server.until("the setting counts", |_| name().contains("\"renamed\""));
+}
+
+#[test]
+fn d17_an_overlay_says_what_festi_does_not_and_our_rows_say_it_before_the_file() {
+    let place = application();
+    place.write(
+        "overlay.toml",
+        r#"
+        [[methods]]
+        id = "getUserInfo"
+        title = "Of the file"
+        description = "Of the file."
+        safety = "read_only"
+        [[methods]]
+        id = "gone"
+        safety = "read_only"
+        [types.User]
+        fields = [{ name = "id", type = "int" }]
+        "#,
+    );
+    let overlay = ["--overlay", "overlay.toml"];
+    let run = |arguments: &[&str]| ok(&place, &[arguments, &overlay].concat());
+    run(&["method", "edit", "getUserInfo", "--title", "Of ours", "--tool-name", "user_info"]);
+    let shown = run(&["method", "show", "getUserInfo", "--caller", "ada"]);
+    insta::assert_snapshot!(shown);
+    assert!(!run(&["method", "list"]).contains("gone"));
+    run(&["method", "edit", "getUserInfo", "--hidden"]);
+    assert!(!run(&["lint", "--json"]).contains("user_info"));
+    let removed = place.run(&[&["method", "remove", "getUserInfo"], &ATTACHED[..]].concat());
+    assert_eq!(
+        removed.talk(),
+        "removed what the registry said of `getUserInfo`; Festi still has it\n"
+    );
+    assert!(ok(&place, &["method", "show", "getUserInfo"]).contains("Looks up a user."));
+    // Festi changes what nobody else says.
+    place.sql(FESTI, "UPDATE rpc_methods SET description = 'Finds.' WHERE method = 'getUserInfo'");
+    assert!(ok(&place, &["method", "show", "getUserInfo"]).contains("Finds."));
+}
+
+#[test]
+fn methods_of_our_own_stand_beside_and_are_protected_by_sections_of_either() {
+    let place = application();
+    place.sql(FESTI, SECTION);
+    place.sql(FESTI, ROLE_GRANT);
+    let add = |id: &str, section: &str| ok(&place, &["method", "add", id, "--section", section]);
+    ok(&place, &["section", "add", "reports"]);
+    add("report.users", "user_management:execute");
+    add("report.sales", "reports:read");
+    ok(&place, &["grant", "--user", "ada", "reports", "read"]);
+    let server = served(&place, &[]);
+    assert_eq!(server.tools("token-of-root"), ["getProjects", "getUserInfo", "report.users"]);
+    assert_eq!(server.tools("token-of-ada"), ["getProjects", "getUserInfo", "report.sales"]);
+}
+
+#[test]
+fn what_is_festis_is_refused_with_the_table_that_says_it() {
+    let place = application();
+    place.sql(FESTI, SECTION);
+    let said: Vec<String> = [
+        &["user", "add", "carol"][..],
+        &["grant", "--user", "ada", "user_management", "read"],
+        &["grant", "--role", "admin", "user_management", "read"],
+        &["section", "add", "user_management"],
+        &["method", "add", "deleteUser"],
+        &["method", "edit", "deleteUser", "--section", "user_management:read"],
+        &["method", "remove", "deleteUser"],
+    ]
+    .iter()
+    .map(|arguments| refused(&place, arguments))
+    .collect();
+    insta::assert_snapshot!(said.join(""));
+}
+
+#[test]
+fn what_cannot_be_attached_is_told_with_what_to_do() {
+    let place = application();
+    place.sql("other.db", "CREATE TABLE rpc_methods (id INTEGER, rpc_method TEXT)");
+    place.sql("prefixed.db", APPLICATION);
+    place.sql("prefixed.db", "ALTER TABLE festi_section_actions RENAME TO my_section_actions");
+    place.ok(&["migrate", "--database", "sqlite:users.db"]);
+    place.ok(&["user", "add", "carol", "--database", "sqlite:users.db"]);
+    let told: Vec<String> = [
+        &["method", "list", "--preset", "festi", "--attach", "sqlite:none.db"][..],
+        &["method", "list", "--preset", "festi", "--attach", "sqlite:other.db"],
+        &["method", "list", "--preset", "festi", "--attach", "sqlite:prefixed.db"],
+        &["method", "list", "--preset", "festi", "--attach", "oracle://ada:s3cret@host/site"],
+        &["method", "list", "--attach", "sqlite:festi.db"],
+        &["method", "list", "--overlay", "overlay.toml"],
+        &[&["method", "list", "--database", "sqlite:users.db"], &ATTACHED[..]].concat(),
+    ]
+    .iter()
+    .map(|arguments| {
+        let (code, talk) = place.run(arguments).failure();
+        assert_eq!(code, 1, "{talk}");
+        talk
+    })
+    .collect();
+    assert!(!told.join("").contains("s3cret"));
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn nothing_is_written_to_festis_database_and_no_secret_is_told() {
+    let place = application();
+    // A name that is not simply the id: it is remembered, beside.
+    place.sql(
+        FESTI,
+        "INSERT INTO rpc_methods (plugin, method, rpc_method) VALUES ('A', 'b', 'a.b c')",
+    );
+    let before = std::fs::read(place.path(FESTI)).unwrap();
+    let server = served(&place, &[]);
+    assert!(sees(&server, "token-of-ada", "a.b c"));
+    server.signal("-TERM");
+    let (code, log) = server.ended();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(!log.contains("s3cret") && !log.contains("token-of"), "{log}");
+    for command in [&["lint"][..], &["export"], &["method", "list"], &["user", "list"]] {
+        let ran = place.run(&[command, &ATTACHED].concat());
+        let told = format!("{}{}", ran.data(), ran.talk());
+        assert!(!told.contains("s3cret") && !told.contains("token-of"), "{told}");
+    }
+    assert_eq!(std::fs::read(place.path(FESTI)).unwrap(), before);
+}

@@ -1,0 +1,46 @@
+//! Tokens where Festi's clients put them.
+
+use std::sync::Arc;
+
+use callgate::BoxFuture;
+use callgate::access::Caller;
+use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
+
+use crate::authenticate::TokenAuthenticator;
+
+/// What Festi's clients send their token in, alone.
+const HEADER: &str = "x-authorization";
+
+/// Knows callers by a token in `Authorization: Bearer` and, where that is not there, in
+/// `X-Authorization`, as Festi's clients send it. Not in the URL: those are logged everywhere.
+#[derive(Debug, Clone)]
+pub struct FestiAuthenticator(Arc<TokenAuthenticator>);
+
+impl FestiAuthenticator {
+    /// Callers are those of the tokens that this one knows.
+    pub fn new(tokens: Arc<TokenAuthenticator>) -> Self {
+        Self(tokens)
+    }
+}
+
+impl Authenticate for FestiAuthenticator {
+    fn authenticate<'a>(
+        &'a self,
+        request: &'a Parts,
+    ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
+        Box::pin(async move { self.0.caller_of(self.token(request)?).await })
+    }
+
+    fn token<'a>(&self, request: &'a Parts) -> Result<Option<&'a str>, AuthenticateError> {
+        if let Some(token) = bearer_token(&request.headers)? {
+            return Ok(Some(token));
+        }
+        let mut values = request.headers.get_all(HEADER).iter();
+        let Some(value) = values.next() else { return Ok(None) };
+        let token = value.to_str().map_err(|_| AuthenticateError::Malformed)?.trim();
+        if values.next().is_some() || token.is_empty() {
+            return Err(AuthenticateError::Malformed);
+        }
+        Ok(Some(token))
+    }
+}

@@ -1,0 +1,98 @@
+//! What stands for all that a table says, so that a change of it is noticed.
+//!
+//! Festi's tables have no triggers, and a Festi database is only read. So the database makes a number
+//! of each row's content, and the numbers are added up. Not with XOR, nor with a CRC: two rows that
+//! exchange what they say, such as two masks, would leave such a sum as it was.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use super::layout::{Layout, Place, Table};
+use super::read::{as_text, condition};
+use crate::sql::{Cell, Dialect, Row};
+
+/// The fingerprints of some tables.
+pub(crate) type Fingerprints = HashMap<Table, u64>;
+
+/// One statement for these tables; its rows are a table's number and something to be added up. `None`
+/// where none of them is there.
+pub(super) fn statement(tables: &[Table], layout: &Layout, dialect: Dialect) -> Option<String> {
+    let parts = Table::ALL.iter().enumerate().filter(|(_, table)| tables.contains(table));
+    let parts = parts.filter_map(|(index, table)| {
+        let place = layout.place(*table)?;
+        let content = content(place, dialect)?;
+        let from = format!("FROM {}{}", place.table, condition(*table, place));
+        Some(format!("SELECT {index}, {content} {from}"))
+    });
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| parts.join(" UNION ALL "))
+}
+
+/// A row's content, or a number that stands for it, or for those of all rows together.
+fn content(place: &Place, dialect: Dialect) -> Option<String> {
+    let columns: Vec<String> =
+        place.columns.iter().flatten().map(|column| as_text(column, dialect)).collect();
+    if columns.is_empty() {
+        return None;
+    }
+    let listed = columns.join(", ");
+    Some(match dialect {
+        // It has no such function, and is in this process anyway.
+        Dialect::Sqlite => {
+            let quoted: Vec<String> = columns.iter().map(|it| format!("quote({it})")).collect();
+            quoted.join(" || ',' || ")
+        }
+        Dialect::Postgres => format!(
+            "COUNT(*) || ':' || COALESCE(SUM(hashtextextended(CAST(ROW({listed}) AS TEXT), 0)), 0)"
+        ),
+        Dialect::MySql => {
+            let quoted: Vec<String> = columns.iter().map(|it| format!("QUOTE({it})")).collect();
+            let digest = format!("MD5(CONCAT_WS(',', {}))", quoted.join(", "));
+            let number = format!("CAST(CONV(SUBSTRING({digest}, 1, 15), 16, 10) AS UNSIGNED)");
+            format!("CONCAT(COUNT(*), ':', COALESCE(SUM({number}), 0))")
+        }
+        Dialect::SqlServer => {
+            // The length keeps null from empty, and one column's end from the next one's begin.
+            let sized = columns.iter().map(|it| format!("DATALENGTH({it}), ':', {it}, ','"));
+            let sized = sized.collect::<Vec<_>>().join(", ");
+            format!("CAST(CAST(HASHBYTES('SHA2_256', CONCAT({sized})) AS BINARY(7)) AS BIGINT)")
+        }
+    })
+}
+
+/// What the rows of that statement come to. A table that is not there has a fingerprint too.
+pub(super) fn sum(tables: &[Table], rows: Vec<Row>) -> Fingerprints {
+    let mut sums: Fingerprints = tables.iter().map(|table| (*table, 0)).collect();
+    for mut row in rows {
+        let index = row.int().ok().and_then(|index| usize::try_from(index).ok());
+        let table = index.and_then(|index| Table::ALL.get(index));
+        let Some(sum) = table.and_then(|table| sums.get_mut(table)) else { continue };
+        let mut hasher = DefaultHasher::new();
+        match row.cell() {
+            Cell::Null => {}
+            Cell::Int(number) => number.hash(&mut hasher),
+            Cell::Text(text) | Cell::Broken(text) => text.hash(&mut hasher),
+        }
+        *sum = sum.wrapping_add(hasher.finish());
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(contents: &[&str]) -> Vec<Row> {
+        let cells = |text: &&str| vec![Cell::Int(1), Cell::Text((*text).to_owned())];
+        contents.iter().map(|text| Row::new(cells(text))).collect()
+    }
+
+    #[test]
+    fn rows_in_another_order_are_the_same_and_rows_that_exchange_values_are_not() {
+        let of = |contents: &[&str]| sum(&[Table::Sections], rows(contents));
+        assert_eq!(of(&["'1','a'", "'2','b'"]), of(&["'2','b'", "'1','a'"]));
+        assert_ne!(of(&["'1','a'", "'2','b'"]), of(&["'1','b'", "'2','a'"]));
+        assert_ne!(of(&["'1','a'"]), of(&["'1','a'", "'1','a'", "'1','a'"]));
+        assert_eq!(of(&[]), HashMap::from([(Table::Sections, 0)]));
+    }
+}

@@ -1,0 +1,286 @@
+//! Where a Festi database has what: which of its tables are there, and which columns they have.
+
+use crate::sql::{Dialect, Row};
+use crate::store::{Result, StoreError};
+use crate::tables::TableNames;
+
+/// What is read of a Festi database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Table {
+    Methods,
+    Sections,
+    Actions,
+    Roles,
+    Users,
+    /// The users again, with what they are known by.
+    Tokens,
+    RoleGrants,
+    UserGrants,
+    Settings,
+}
+
+/// A column that is looked for, under each of these names; the first that is there counts.
+type Choices = &'static [&'static str];
+
+impl Table {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Methods,
+        Self::Sections,
+        Self::Actions,
+        Self::Roles,
+        Self::Users,
+        Self::Tokens,
+        Self::RoleGrants,
+        Self::UserGrants,
+        Self::Settings,
+    ];
+
+    /// Its columns, in the order in which they are read.
+    pub(super) fn columns(self) -> &'static [Choices] {
+        match self {
+            Self::Methods => &[
+                &["id"],
+                &["rpc_method", "method"],
+                &["plugin"],
+                &["method"],
+                &["params"],
+                &["params_types"],
+                &["description"],
+                &["sections"],
+                &["return_type"],
+                &["title"],
+                &["safety"],
+                &["annotations"],
+                &["exposed"],
+                &["upstream"],
+                &["tool_name"],
+                &["input_schema"],
+                &["output_schema"],
+                &["defaults"],
+                &["params_by"],
+            ],
+            Self::Sections => &[&["id"], &["caption"], &["ident"], &["mask"]],
+            Self::Actions => &[&["id_section"], &["plugin"], &["method"], &["mask"]],
+            Self::Roles => &[&["id"], &["caption", "name", "ident"]],
+            Self::Users => &[&["id"], &["login", "email", "username", "name"], &["id_type"]],
+            Self::Tokens => &[&["id"], &["access_token"]],
+            Self::RoleGrants => &[&["id_section"], &["id_user_type"], &["value"]],
+            Self::UserGrants => &[&["id_section"], &["id_user"], &["value"]],
+            Self::Settings => &[&["name"], &["value"]],
+        }
+    }
+
+    /// So many of its columns, from the first, must be there: without them rows would say less than is
+    /// meant, and what is protected would be open.
+    fn needed_columns(self) -> usize {
+        match self {
+            Self::Methods | Self::Users => 2,
+            Self::Sections | Self::RoleGrants | Self::UserGrants => 3,
+            Self::Actions => 4,
+            Self::Roles | Self::Tokens | Self::Settings => 0,
+        }
+    }
+
+    /// What it may be called, the likeliest first.
+    fn names(self, tables: &TableNames) -> Vec<String> {
+        let prefixed = |name: &str| format!("{}{name}", tables.prefix);
+        let both = |name: &str| vec![name.to_owned(), prefixed(name)];
+        match self {
+            Self::Methods => both(&tables.rpc_methods),
+            Self::Users | Self::Tokens => both(&tables.users),
+            // SQL Server's scripts have the second name.
+            Self::Roles => [both(&tables.users_types), both("user_types")].concat(),
+            Self::Sections => vec![prefixed("sections")],
+            Self::Actions => vec![prefixed(ACTIONS)],
+            Self::RoleGrants => vec![prefixed("sections_user_types_permission")],
+            Self::UserGrants => vec![prefixed("sections_user_permission")],
+            Self::Settings => vec![prefixed("settings")],
+        }
+    }
+}
+
+/// The table of actions without what stands before its name.
+const ACTIONS: &str = "section_actions";
+
+/// A table that is there. Names are as they stand in SQL, in quotation marks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Without quotation marks.
+    pub(super) name: String,
+    pub(super) table: String,
+    /// For each of [`Table::columns`], what it is called there.
+    pub(super) columns: Vec<Option<String>>,
+}
+
+/// Which tables are there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Layout {
+    places: Vec<(Table, Place)>,
+    /// Where the actions are not there, what a table of actions has before its name.
+    pub(crate) other_prefix: Option<String>,
+}
+
+impl Layout {
+    /// The statement whose rows are the tables' columns: table, column.
+    pub(super) fn statement(dialect: Dialect, tables: &TableNames) -> String {
+        let names = Table::ALL.iter().flat_map(|table| table.names(tables));
+        let names: Vec<String> =
+            names.map(|name| format!("'{}'", name.to_ascii_lowercase())).collect();
+        let (table, column, from) = match dialect {
+            Dialect::Sqlite => (
+                "t.name",
+                "c.name",
+                "sqlite_master t, pragma_table_info(t.name) c WHERE t.type IN ('table', 'view')",
+            ),
+            // Not the information schema: it leaves out what this user may not read, and a table of
+            // actions that is left out protects nothing.
+            Dialect::Postgres => (
+                "CAST(t.relname AS TEXT)",
+                "CAST(c.attname AS TEXT)",
+                "pg_catalog.pg_class t JOIN pg_catalog.pg_attribute c ON c.attrelid = t.oid
+                 WHERE pg_catalog.pg_table_is_visible(t.oid) AND t.relkind IN ('r', 'p', 'v', 'm', 'f')
+                 AND c.attnum > 0 AND NOT c.attisdropped",
+            ),
+            Dialect::MySql => (
+                "CAST(t.TABLE_NAME AS CHAR)",
+                "CAST(t.COLUMN_NAME AS CHAR)",
+                "information_schema.COLUMNS t WHERE t.TABLE_SCHEMA = DATABASE()",
+            ),
+            Dialect::SqlServer => (
+                "t.TABLE_NAME",
+                "t.COLUMN_NAME",
+                "INFORMATION_SCHEMA.COLUMNS t WHERE t.TABLE_SCHEMA = SCHEMA_NAME()",
+            ),
+        };
+        format!(
+            "SELECT {table}, {column} FROM {from}
+             AND (LOWER({table}) IN ({}) OR LOWER({table}) LIKE '%{ACTIONS}')",
+            names.join(", ")
+        )
+    }
+
+    /// What the rows of that statement mean.
+    pub(super) fn of(rows: Vec<Row>, dialect: Dialect, tables: &TableNames) -> Self {
+        let found: Vec<(String, String)> =
+            rows.into_iter().map(|mut row| (row.text(), row.text())).collect();
+        let mut layout = Self::default();
+        for table in Table::ALL {
+            let mut names = table.names(tables).into_iter();
+            let place = names.find_map(|name| place(table, &name, &found, dialect));
+            layout.places.extend(place.map(|place| (table, place)));
+        }
+        if layout.place(Table::Actions).is_none() {
+            let mut others: Vec<&str> =
+                found.iter().filter_map(|(table, _)| table.strip_suffix(ACTIONS)).collect();
+            others.sort_unstable();
+            layout.other_prefix = others.first().map(|prefix| (*prefix).to_owned());
+        }
+        layout
+    }
+
+    pub(crate) fn place(&self, table: Table) -> Option<&Place> {
+        self.places.iter().find(|(known, _)| *known == table).map(|(_, place)| place)
+    }
+
+    /// What those of these tables would be called that are not there.
+    pub(super) fn missing(&self, of: &[Table], tables: &TableNames) -> Vec<String> {
+        let missing = of.iter().filter(|table| self.place(**table).is_none());
+        missing.map(|table| self.name(*table, tables)).collect()
+    }
+
+    /// Whether there is all that must be there for its methods to be served.
+    pub(crate) fn check(&self, tables: &TableNames) -> Result<()> {
+        for table in Table::ALL.into_iter().filter(|table| table.needed_columns() > 0) {
+            let Some(place) = self.place(table) else {
+                let name = table.names(tables).into_iter().next().unwrap_or_default();
+                let prefix = self.other_prefix.clone().filter(|_| name.ends_with(ACTIONS));
+                return Err(StoreError::Lacking { what: format!("table `{name}`"), prefix });
+            };
+            let needed = place.columns.iter().zip(table.columns()).take(table.needed_columns());
+            for (column, choices) in needed {
+                if column.is_none() {
+                    let choices = choices.join("` or `");
+                    let what = format!("column `{choices}` in `{}`", place.name);
+                    return Err(StoreError::Lacking { what, prefix: None });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether users have tokens there.
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.place(Table::Tokens).is_some_and(|place| place.columns.iter().all(Option::is_some))
+    }
+
+    /// What a table is called there, or would be.
+    pub(crate) fn name(&self, table: Table, tables: &TableNames) -> String {
+        match self.place(table) {
+            Some(place) => place.name.clone(),
+            None => table.names(tables).into_iter().next().unwrap_or_default(),
+        }
+    }
+}
+
+fn place(table: Table, name: &str, found: &[(String, String)], dialect: Dialect) -> Option<Place> {
+    // As it is spelt there, where two differ in case only.
+    let of_name = |exact: bool| {
+        found.iter().find(
+            |(known, _)| {
+                if exact { known == name } else { known.eq_ignore_ascii_case(name) }
+            },
+        )
+    };
+    let (name, _) = of_name(true).or_else(|| of_name(false))?;
+    let known = || found.iter().filter(|(table, _)| table == name).map(|(_, column)| column);
+    let column = |choices: &Choices| {
+        let named = |choice: &&str| known().find(|column| column.eq_ignore_ascii_case(choice));
+        choices.iter().find_map(named).map(|column| dialect.name(column))
+    };
+    // Both are, but for case, names of ours or checked ones: nothing in them ends a quotation.
+    Some(Place {
+        name: name.clone(),
+        table: dialect.name(name),
+        columns: table.columns().iter().map(column).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::Cell;
+
+    fn layout(found: &[(&str, &str)], prefix: &str) -> Layout {
+        let cell = |text: &str| Cell::Text(text.to_owned());
+        let rows = found.iter().map(|(table, column)| Row::new(vec![cell(table), cell(column)]));
+        let tables = TableNames::with_prefix(prefix).unwrap();
+        Layout::of(rows.collect(), Dialect::SqlServer, &tables)
+    }
+
+    #[test]
+    fn d11_roles_are_in_either_table_and_columns_are_found_in_any_case() {
+        let found = [("user_types", "ID"), ("user_types", "Caption"), ("users", "email")];
+        let layout = layout(&found, "festi_");
+        let roles = layout.place(Table::Roles).unwrap();
+        assert_eq!(roles.table, "[user_types]");
+        assert_eq!(roles.columns, [Some("[ID]".to_owned()), Some("[Caption]".to_owned())]);
+        let users = layout.place(Table::Users).unwrap();
+        assert_eq!(users.columns, [None, Some("[email]".to_owned()), None]);
+        assert!(!layout.has_tokens());
+    }
+
+    #[test]
+    fn what_must_be_there_is_named_with_the_prefix_that_would_find_it() {
+        let tables = TableNames::with_prefix("festi_").unwrap();
+        let mut found = vec![("rpc_methods", "rpc_method"), ("rpc_methods", "id")];
+        let said = |found: &[(&str, &str)]| {
+            layout(found, "festi_").check(&tables).map_err(|error| error.to_string())
+        };
+        assert!(said(&[]).unwrap_err().contains("table `rpc_methods`"));
+        found.extend([("festi_sections", "id"), ("festi_sections", "caption")]);
+        assert!(said(&found).unwrap_err().contains("column `ident` in `festi_sections`"));
+        found.extend([("festi_sections", "ident"), ("my_section_actions", "id")]);
+        assert!(said(&found).unwrap_err().contains("table `festi_section_actions`"));
+        assert_eq!(layout(&found, "festi_").other_prefix.as_deref(), Some("my_"));
+    }
+}

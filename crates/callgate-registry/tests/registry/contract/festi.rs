@@ -1,0 +1,161 @@
+//! A Festi application's database, in the tables that its own scripts make.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use callgate_registry::{
+    AttachOptions, AttachedStore, DatabaseOptions, DatabaseUrl, Dialect, Load as _, LookEvery,
+    Overlay, SqlStore, TableNames, access, read_festi,
+};
+use tempfile::TempDir;
+
+use super::catalog;
+use crate::databases::{Kind, Place};
+
+const APPLICATION: &str = include_str!("../../festi/application.sql");
+/// What the seed says to run, as it is written there.
+const SECTION: &str = include_str!("../../festi/section.sql");
+const ACTION: &str = include_str!("../../festi/action.sql");
+const ROLE_GRANT: &str = include_str!("../../festi/role_grant.sql");
+const USER_GRANT: &str = include_str!("../../festi/user_grant.sql");
+
+const USERS: &str = "INSERT INTO users (id, id_type, login, password, access_token)
+    VALUES (7, 1, 'root', 's3cret', 'of root'), (123, 2, 'ada', 's3cret', 'of ada')";
+
+async fn application(kind: Kind) -> Place {
+    let place = kind.place().await;
+    let (tables, roles) = match place.url.dialect() {
+        Dialect::Sqlite => (include_str!("../../festi/sqlite.sql"), "users_types"),
+        Dialect::Postgres => (include_str!("../../festi/pgsql.sql"), "users_types"),
+        Dialect::MySql => (include_str!("../../festi/mysql.sql"), "users_types"),
+        Dialect::SqlServer => (include_str!("../../festi/mssql.sql"), "user_types"),
+    };
+    place.sql(tables).await;
+    place.sql(APPLICATION).await;
+    place.sql(&format!("INSERT INTO {roles} (caption) VALUES ('admin'), ('reader')")).await;
+    place
+        .sql(&match place.url.dialect() {
+            Dialect::SqlServer => {
+                format!("SET IDENTITY_INSERT users ON; {USERS}; SET IDENTITY_INSERT users OFF")
+            }
+            _ => USERS.to_owned(),
+        })
+        .await;
+    place
+}
+
+fn tables() -> TableNames {
+    TableNames::with_prefix("festi_").unwrap()
+}
+
+/// With a registry beside, in a file. Each question is a look.
+async fn attached(place: &Place) -> (TempDir, AttachedStore) {
+    let (directory, options) = (tempfile::tempdir().unwrap(), DatabaseOptions::default());
+    let beside = DatabaseUrl::sqlite(directory.path().join("own.db"));
+    let (own, _) = SqlStore::migrate(&beside, &options, None).await.unwrap();
+    let taken = AttachOptions {
+        upstream: "default".to_owned(),
+        output_schemas: false,
+        overlay: Overlay::default(),
+    };
+    let every = LookEvery { access: Duration::ZERO, methods: Duration::ZERO };
+    let store =
+        AttachedStore::attach(Arc::new(own), (&place.url, &options), &tables(), taken, every)
+            .await
+            .unwrap();
+    (directory, store)
+}
+
+/// Whether a user may call a method.
+async fn may(store: &AttachedStore, login: &str, id: &str) -> bool {
+    let catalog = catalog(&store.catalog_rows().await.unwrap());
+    let access = access(&store.access_rows().await.unwrap());
+    let requirement = catalog.requirement(catalog.by_id(id).unwrap());
+    requirement.allows(&access.caller_named(login).unwrap().grants)
+}
+
+pub(super) async fn b63_the_seeds_inserts_change_what_an_attached_database_says(kind: Kind) {
+    let place = application(kind).await;
+    let (_kept, store) = attached(&place).await;
+    assert!(may(&store, "ada", "getUserInfo").await);
+    for (sql, root, ada) in [
+        ("", false, false),
+        (SECTION, false, false),
+        (ACTION, false, false),
+        (ROLE_GRANT, true, false),
+        (USER_GRANT, true, true),
+        ("UPDATE festi_sections_user_permission SET value = 0", true, false),
+    ] {
+        if !sql.is_empty() {
+            place.sql(sql).await;
+        }
+        let found =
+            (may(&store, "root", "deleteUser").await, may(&store, "ada", "deleteUser").await);
+        assert_eq!(found, (root, ada), "after {sql}");
+    }
+    let settings = store.settings().await.unwrap();
+    assert!(settings.iter().any(|row| row.name == "mcp_server_name" && row.value == "site"));
+    assert!(settings.iter().all(|row| row.name.starts_with("mcp_")), "no others are read");
+}
+
+pub(super) async fn d13_what_changes_in_an_attached_database_raises_a_revision(kind: Kind) {
+    let place = application(kind).await;
+    place.sql(SECTION).await;
+    place.sql(ACTION).await;
+    let (_kept, store) = attached(&place).await;
+    store.access_rows().await.unwrap();
+    store.catalog_rows().await.unwrap();
+    let mut before = store.revisions().await.unwrap();
+    assert_eq!(store.revisions().await.unwrap(), before);
+    for (sql, catalog, access, tokens) in [
+        (
+            "UPDATE rpc_methods SET description = NULL WHERE rpc_method = 'deleteUser'",
+            true,
+            false,
+            false,
+        ),
+        (
+            "UPDATE rpc_methods SET description = '' WHERE rpc_method = 'deleteUser'",
+            true,
+            false,
+            false,
+        ),
+        ("UPDATE festi_section_actions SET mask = '4'", true, false, false),
+        ("UPDATE festi_sections SET ident = 'users'", true, true, false),
+        (ROLE_GRANT_BY_NUMBER, false, true, false),
+        ("UPDATE users SET id_type = 1 WHERE id = 123", false, true, false),
+        ("UPDATE users SET access_token = 'x' WHERE id = 7", false, false, true),
+        ("UPDATE users SET access_token = '' WHERE id = 7", false, false, true),
+        ("UPDATE users SET access_token = NULL WHERE id = 7", false, false, true),
+        ("UPDATE users SET password = 'x'", false, false, false),
+        ("UPDATE festi_settings SET value = 'x' WHERE name = 'mail_password'", false, false, false),
+        ("UPDATE festi_settings SET value = 'x' WHERE name = 'mcp_server_name'", true, true, false),
+        ("DELETE FROM rpc_methods WHERE rpc_method = 'tools/list'", true, false, false),
+    ] {
+        place.sql(sql).await;
+        let now = store.revisions().await.unwrap();
+        let raised =
+            (now.catalog > before.catalog, now.access > before.access, now.tokens > before.tokens);
+        assert_eq!(raised, (catalog, access, tokens), "after {sql}");
+        before = now;
+    }
+}
+
+const ROLE_GRANT_BY_NUMBER: &str =
+    "INSERT INTO festi_sections_user_types_permission (id_section, id_user_type, value)
+     VALUES (1, 2, 2)";
+
+pub(super) async fn a_festi_database_is_read_for_an_import(kind: Kind) {
+    let place = application(kind).await;
+    place.sql(SECTION).await;
+    place.sql(ACTION).await;
+    let rows = read_festi(&place.url, &DatabaseOptions::default(), &tables()).await.unwrap();
+    let methods: Vec<&str> = rows.methods.iter().map(|row| row.rpc_method.as_str()).collect();
+    assert_eq!(methods, ["getUserInfo", "deleteUser", "getProjects", "tools/list"]);
+    let actions: Vec<&str> = rows.actions.iter().map(|row| row.mask.as_str()).collect();
+    let sections: Vec<&str> = rows.sections.iter().map(|row| row.mask.as_str()).collect();
+    assert_eq!((actions, sections), (vec!["6"], vec!["6"]));
+    let roles: Vec<&str> = rows.roles.iter().map(|row| row.caption.as_str()).collect();
+    assert_eq!((roles, rows.users.len()), (vec!["admin", "reader"], 2));
+    assert!(rows.missing.is_empty() && rows.other_prefix.is_none());
+}
