@@ -46,6 +46,7 @@ fn postgres_kind(code: &str) -> DatabaseErrorKind {
             DatabaseErrorKind::Away
         }
         "28000" | "28P01" | "42501" => DatabaseErrorKind::Refused,
+        "3D000" => DatabaseErrorKind::Absent,
         "25006" => DatabaseErrorKind::ReadOnly,
         "53100" => DatabaseErrorKind::Full,
         "XX001" | "XX002" => DatabaseErrorKind::Damaged,
@@ -62,10 +63,22 @@ fn mysql_kind(number: u16) -> DatabaseErrorKind {
         // Another changed it, no lock in time, deadlock.
         1020 | 1205 | 1213 => DatabaseErrorKind::Busy,
         // Too many connections, shutting down, killed, the network, no answer in time, idle for too long.
-        1040 | 1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1184 | 1203 | 1317 | 1927 | 1969 | 3024
+        1040
+        | 1053
+        | 1077
+        | 1079
+        | 1152
+        | 1158..=1161
+        | 1184
+        | 1203
+        | 1317
+        | 1927
+        | 1969
+        | 3024
         | 4031 => DatabaseErrorKind::Away,
         // This user, or what they may do.
         1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1370 | 1410 | 1698 => DatabaseErrorKind::Refused,
+        1049 => DatabaseErrorKind::Absent,
         1290 | 1792 | 1836 => DatabaseErrorKind::ReadOnly,
         1021 | 1114 => DatabaseErrorKind::Full,
         1194 | 1034 | 126 | 127 => DatabaseErrorKind::Damaged,

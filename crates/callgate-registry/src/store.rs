@@ -178,6 +178,8 @@ pub enum DatabaseErrorKind {
     Refused,
     /// The connection would not be safe: nothing encrypts it, or nobody vouches for who is there.
     Untrusted,
+    /// The server has no such database.
+    Absent,
     /// The file, or the database, can only be read.
     ReadOnly,
     /// The file cannot be opened.
@@ -206,6 +208,7 @@ impl DatabaseErrorKind {
                 "the file is something else; name another with `--database sqlite:PATH`"
             }
             Self::Away => "look whether it runs and can be reached from here",
+            Self::Absent => "make the database first, or name another; docs/databases.md says how",
             Self::Refused => "look at the user, the password and what that user may do there",
             Self::Untrusted => {
                 "say in the URL how the connection is encrypted and whom to trust; see docs/databases.md"

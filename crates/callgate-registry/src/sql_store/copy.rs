@@ -87,9 +87,7 @@ pub enum CopyError {
         why: String,
     },
     /// The target has something else.
-    #[error(
-        "`{to}` has a registry of its own: {rows} rows in `{table}`, and not those of the source"
-    )]
+    #[error("`{to}` has a registry that is not the source's: `{table}` has {rows} rows")]
     Occupied {
         /// The target.
         to: String,
@@ -125,7 +123,7 @@ pub async fn copy(
         if found == sums {
             return Ok(Copied { was_there: true, ..compared(&to, &sums, &found) });
         }
-        refuse_content(&copy, &to, &found)?;
+        refuse_content(&copy, &to, &sums, &found)?;
     }
     let mut copying = Copying { copy: &copy, to: &to, note: Note::new(copy.from, &sums) };
     copying.begin(begun).await?;
@@ -179,11 +177,19 @@ fn compared(to: &SqlStore, sums: &[Sum], found: &[Sum]) -> Copied {
     Copied { tables: tables.collect(), was_there: false, moved: false }
 }
 
-fn refuse_content(copy: &Copy<'_>, to: &SqlStore, found: &[Sum]) -> Result<(), CopyError> {
-    let occupied = TABLES.iter().zip(found).find(|(_, sum)| sum.rows > 0);
-    occupied.map_or(Ok(()), |(table, sum)| {
+/// Names a table that differs, if there is one.
+fn refuse_content(
+    copy: &Copy<'_>,
+    to: &SqlStore,
+    sums: &[Sum],
+    found: &[Sum],
+) -> Result<(), CopyError> {
+    let tables = TABLES.iter().zip(sums.iter().zip(found));
+    let occupied = tables.filter(|(_, (_, found))| found.rows > 0);
+    let told = occupied.min_by_key(|(_, (wanted, found))| wanted == found);
+    told.map_or(Ok(()), |(table, (_, found))| {
         let (to, table) = (copy.to.to_string(), to.tables.expand(table.name));
-        Err(CopyError::Occupied { to, table, rows: sum.rows })
+        Err(CopyError::Occupied { to, table, rows: found.rows })
     })
 }
 

@@ -108,6 +108,8 @@ macro_rules! contract {
                 a_registry_survives_the_way_there_and_back,
                 a_registry_with_other_content_is_not_written_to,
                 half_of_a_copy_is_not_used_and_the_next_one_finishes_it,
+                a_source_that_changes_meanwhile_is_copied_anew,
+                what_a_database_cannot_keep_is_told_before_anything_is_written,
             }
             tests! { festi: kind
                 b63_the_seeds_inserts_change_what_an_attached_database_says,
@@ -120,6 +122,7 @@ macro_rules! contract {
                 a_database_with_tables_of_its_own_is_refused,
                 what_would_be_applied_is_told_and_not_done,
                 the_install_script_makes_a_registry,
+                b67_the_install_file_and_migrating_make_the_same,
             }
         }
     )*};

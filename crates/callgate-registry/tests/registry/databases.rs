@@ -224,15 +224,26 @@ async fn sqlite(url: &DatabaseUrl, sql: &str) -> Result<(), String> {
     done.map(drop).map_err(|error| error.to_string())
 }
 
+impl Place {
+    /// What the database answers to a question.
+    pub(crate) async fn told(&self, sql: &str) -> String {
+        match &self.home {
+            Home::Directory(_) => sqlite_texts(&self.url, sql).await.join("\n"),
+            Home::StandIn(server) => stand_in::told(server, sql).await,
+            Home::Server(server, name) => server.sql(name, sql),
+        }
+    }
+}
+
 /// What the first column of each row has, by SQLite's own account.
 pub(crate) async fn sqlite_texts(url: &DatabaseUrl, sql: &str) -> Vec<String> {
-    use sqlx::Connection as _;
+    use sqlx::{Connection as _, Row as _};
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(url.path().unwrap());
     let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
     let sql = sqlx::AssertSqlSafe(sql.to_owned());
-    let texts = sqlx::query_scalar(sql).fetch_all(&mut connection).await.unwrap();
+    let rows = sqlx::query(sql).fetch_all(&mut connection).await.unwrap();
     connection.close().await.unwrap();
-    texts
+    rows.iter().map(|row| row.get_unchecked::<String, _>(0)).collect()
 }
 
 /// A registry, and where it is.

@@ -4,6 +4,7 @@
 mod contract;
 mod databases;
 mod encrypting;
+mod install;
 mod replicas;
 mod servers;
 mod sql_server;

@@ -23,6 +23,17 @@ pub(crate) async fn try_sql(server: &StandIn, sql: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// What it answers to a question, row by row.
+pub(crate) async fn told(server: &StandIn, sql: &str) -> String {
+    let mut config = Config::new();
+    config.authentication(AuthMethod::sql_server(StandIn::USER, StandIn::PASSWORD));
+    config.encryption(EncryptionLevel::NotSupported);
+    let stream = TcpStream::connect(server.address()).await.unwrap();
+    let mut client = Box::pin(Client::connect(config, stream.compat_write())).await.unwrap();
+    let rows = client.simple_query(sql).await.unwrap().into_first_result().await.unwrap();
+    rows.iter().map(|row| format!("{row:?}\n")).collect()
+}
+
 /// The triggers of a registry, made anew: to a statement that changed no row the stand-in gives no
 /// `inserted` and no `deleted`, and says so as an error. That is caught; nothing else is different.
 pub(crate) fn triggers(tables: &TableNames) -> String {

@@ -152,3 +152,54 @@ pub(crate) async fn half_of_a_copy_is_not_used_and_the_next_one_finishes_it(kind
     assert!(copied.is_finished() && !copied.was_there, "{copied:?}");
     assert_eq!(there.open(None).await.unwrap().users().await.unwrap().len(), 2);
 }
+
+pub(crate) async fn a_source_that_changes_meanwhile_is_copied_anew(kind: Kind) {
+    let (from, there) = (source().await, kind.place().await);
+    let change = |table: &str| {
+        if table == "callgate_types" {
+            let change = from.sql("INSERT INTO users (login) VALUES ('late')");
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            std::thread::scope(|scope| {
+                scope.spawn(|| runtime.unwrap().block_on(change)).join().unwrap();
+            });
+        }
+    };
+    let options = DatabaseOptions::default();
+    let what = Copy { from: &from.url, to: &there.url, options: &options, tables: None };
+    let first = copy(what, &mut { change }).await.unwrap();
+    assert!(first.moved && !first.is_finished(), "{first:?}");
+    assert!(first.tables.iter().all(|table| table.is_equal), "as of one moment: {first:?}");
+    assert!(matches!(there.open(None).await, Err(StoreError::HalfCopied(_))));
+    assert!(copied(&from.url, &there.url).await.unwrap().is_finished());
+    assert_eq!(there.open(None).await.unwrap().users().await.unwrap().len(), 3);
+}
+
+pub(crate) async fn what_a_database_cannot_keep_is_told_before_anything_is_written(kind: Kind) {
+    let long = "x".repeat(256);
+    for (sql, table, column) in [
+        (format!("UPDATE users SET login = '{long}' WHERE id = 12"), "users", "login"),
+        ("UPDATE rpc_methods SET params = '[1' WHERE id = 22".to_owned(), "rpc_methods", "params"),
+        ("UPDATE rpc_methods SET exposed = 7 WHERE id = 22".to_owned(), "rpc_methods", "exposed"),
+        ("UPDATE sections SET mask = 'lots'".to_owned(), "sections", "mask"),
+        ("UPDATE callgate_tokens SET expires_at = -1".to_owned(), "callgate_tokens", "expires_at"),
+        (
+            "UPDATE callgate_tokens SET digest = 'a' WHERE id = 2".to_owned(),
+            "callgate_tokens",
+            "digest",
+        ),
+    ] {
+        let (from, there) = (source().await, kind.place().await);
+        from.sql(&sql).await;
+        let copied = copied(&from.url, &there.url).await;
+        if kind == Kind::Sqlite {
+            assert!(copied.unwrap().is_finished(), "it keeps anything: {sql}");
+            continue;
+        }
+        let error = copied.unwrap_err();
+        assert!(
+            matches!(&error, CopyError::Unfit { table: t, column: c, .. } if t == table && *c == column),
+            "{sql}: {error}"
+        );
+        assert!(matches!(there.open(None).await, Err(StoreError::Missing(_))));
+    }
+}

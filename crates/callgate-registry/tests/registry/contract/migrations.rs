@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use callgate::Mask;
 use callgate_registry::{
-    DatabaseOptions, Edit as _, Load as _, SqlStore, StoreError, TableNames, install_script,
+    DatabaseOptions, Dialect, Edit as _, Load as _, SqlStore, StoreError, TableNames,
+    install_script,
 };
 
 use crate::databases::Kind;
@@ -83,4 +84,66 @@ pub(crate) async fn the_install_script_makes_a_registry(kind: Kind) {
     assert_eq!(applied, Vec::<&str>::new());
     store.add_section("s", "S", Mask::Read).await.unwrap();
     assert_eq!(place.open(Some(&names)).await.unwrap().sections().await.unwrap().len(), 1);
+}
+
+pub(crate) async fn b67_the_install_file_and_migrating_make_the_same(kind: Kind) {
+    let installed = kind.place().await;
+    let dialect = installed.url.dialect();
+    installed.sql(&std::fs::read_to_string(crate::install::path(dialect)).unwrap()).await;
+    let (_, applied) = installed.migrate(None).await.unwrap();
+    assert_eq!(applied, Vec::<&str>::new(), "it is taken for a registry that is up to date");
+    let migrated = kind.registry().await.place;
+    let queries = schema(dialect).iter().chain(NOTES);
+    for query in queries {
+        let (installed, migrated) = (installed.told(query).await, migrated.told(query).await);
+        assert_eq!(installed, migrated, "{query}");
+        assert!(!migrated.is_empty(), "{query}");
+    }
+}
+
+/// What a registry says of itself.
+const NOTES: &[&str] = &[
+    "SELECT name FROM callgate_migrations ORDER BY version",
+    "SELECT value FROM callgate_meta ORDER BY name",
+    "SELECT value FROM callgate_revisions ORDER BY name",
+];
+
+/// What a database knows of its tables: columns, types, null or not, defaults, indexes, constraints,
+/// triggers.
+fn schema(dialect: Dialect) -> &'static [&'static str] {
+    match dialect {
+        Dialect::Sqlite => {
+            &["SELECT type || ' ' || name || ' ' || tbl_name || ' ' || COALESCE(sql, '')
+               FROM sqlite_master ORDER BY name"]
+        }
+        Dialect::Postgres => &[
+            "SELECT table_name, column_name, data_type, character_maximum_length, datetime_precision,
+                 is_nullable, column_default, is_identity, collation_name
+             FROM information_schema.columns WHERE table_schema = current_schema()
+             ORDER BY table_name, column_name",
+            "SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema() ORDER BY indexname",
+            "SELECT conrelid::regclass, conname, pg_get_constraintdef(oid) FROM pg_constraint
+             WHERE connamespace = current_schema()::regnamespace ORDER BY conname",
+            "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1",
+            "SELECT proname, prosrc, proconfig FROM pg_proc
+             WHERE pronamespace = current_schema()::regnamespace ORDER BY proname",
+        ],
+        Dialect::MySql => &[
+            "SELECT table_name, column_name, column_type, is_nullable, column_default, extra,
+                 collation_name
+             FROM information_schema.columns WHERE table_schema = DATABASE()
+             ORDER BY table_name, column_name",
+            "SELECT table_name, index_name, seq_in_index, column_name, non_unique
+             FROM information_schema.statistics WHERE table_schema = DATABASE()
+             ORDER BY table_name, index_name, seq_in_index",
+            "SELECT constraint_name, check_clause FROM information_schema.check_constraints
+             WHERE constraint_schema = DATABASE() ORDER BY constraint_name, check_clause",
+            "SELECT trigger_name, event_object_table, event_manipulation, action_statement
+             FROM information_schema.triggers WHERE trigger_schema = DATABASE() ORDER BY trigger_name",
+        ],
+        Dialect::SqlServer => &[
+            "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, IS_NULLABLE FROM INFORMATION_SCHEMA.COLUMNS
+             ORDER BY TABLE_NAME, COLUMN_NAME",
+        ],
+    }
 }

@@ -1,0 +1,45 @@
+//! The files that install a registry are what the migrations make.
+
+use std::path::PathBuf;
+
+use callgate_registry::{Dialect, TableNames, install_script};
+
+/// Where the file for a dialect is.
+pub(crate) fn path(dialect: Dialect) -> PathBuf {
+    let name = match dialect {
+        Dialect::Sqlite => "install.sqlite.sql",
+        Dialect::Postgres => "install.pgsql.sql",
+        Dialect::MySql => "install.mysql.sql",
+        Dialect::SqlServer => "install.mssql.sql",
+    };
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../install").join(name)
+}
+
+fn text(dialect: Dialect) -> String {
+    let what = match dialect {
+        Dialect::Sqlite => "SQLite",
+        Dialect::Postgres => "PostgreSQL",
+        Dialect::MySql => "MySQL and MariaDB",
+        Dialect::SqlServer => "SQL Server",
+    };
+    format!(
+        "-- Callgate's registry for {what}, as `callgate migrate` makes it in an empty database.\n\
+         -- Made from crates/callgate-registry/migrations; do not edit, but run\n\
+         --     INSTA_UPDATE=always cargo test -p callgate-registry install_files\n\
+         -- With other names of tables: callgate migrate --dry-run --preset festi --database URL\n\n{}",
+        install_script(dialect, &TableNames::default())
+    )
+}
+
+#[test]
+fn b67_the_install_files_are_what_the_migrations_make() {
+    for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::MySql, Dialect::SqlServer] {
+        let (path, text) = (path(dialect), text(dialect));
+        if std::env::var_os("INSTA_UPDATE").is_some_and(|update| update == "always") {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        let path = path.display();
+        assert!(committed == text, "{path} is old; run the test with INSTA_UPDATE=always");
+    }
+}
