@@ -27,7 +27,7 @@ pub(crate) async fn run(
         let equal = if table.is_equal { "equal" } else { "different" };
         vec![table.name.clone(), table.rows.to_string(), equal.to_owned()]
     });
-    printer.table(&["table", "rows", "content"], &rows.collect::<Vec<_>>());
+    printer.table(&["TABLE", "ROWS", "CONTENT"], &rows.collect::<Vec<_>>());
     tell(&copied, &from, &to, printer)
 }
 

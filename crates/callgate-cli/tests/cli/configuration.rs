@@ -128,3 +128,45 @@ fn d15_and_other_settings_are_refused_by_the_program_when_they_are_wrong() {
     assert_eq!(place.ok(&["settings", "get", "mcp_tools_prefix"]), "\n");
     assert_eq!(json!(place.run(&["settings", "get", "mcp_nothing"]).failure().0), 1);
 }
+
+#[test]
+fn a_database_is_a_text_or_a_table() {
+    let place = Place::new();
+    let database = "[database]\nurl = \"sqlite:table.db\"\nmax_connections = 2\n\
+                    statement_timeout_seconds = 3\nload_timeout_seconds = 4\n";
+    place.write("callgate.toml", database);
+    place.ok(&["migrate"]);
+    assert!(place.path("table.db").exists());
+    let mut failures = Vec::new();
+    for text in [
+        "[database]\nmax_connections = 0",
+        "[database]\nconnect_timeout_seconds = 0",
+        "[database]\npasswd = \"x\"",
+        "[database]\nurl = \"postgres://ada@127.0.0.1:1/db\"\npassword_file = \"none\"",
+    ] {
+        place.write("callgate.toml", text);
+        failures.push(place.run(&["migrate"]).failure());
+    }
+    insta::assert_debug_snapshot!(failures);
+}
+
+#[test]
+fn a_password_in_the_command_line_is_warned_of_and_not_shown() {
+    let place = Place::new();
+    let with = "mysql://ada:hunter2@127.0.0.1:1/db";
+    let mut told = Vec::new();
+    for arguments in [
+        &["migrate", "--database", with][..],
+        &["registry", "copy", with, "sqlite:to.db"],
+        &["registry", "copy", "sqlite:from.db", with],
+    ] {
+        let (_, talk) = place.run(arguments).failure();
+        assert!(!talk.contains("hunter2"), "{talk}");
+        told.push(talk.lines().next().unwrap().to_owned());
+    }
+    insta::assert_debug_snapshot!(told);
+    let mut command = place.command(&["migrate", "--database", "mysql://ada@127.0.0.1:1/db"]);
+    let output = command.env("CALLGATE_DATABASE_PASSWORD", "hunter2").output().unwrap();
+    let talk = String::from_utf8(output.stderr).unwrap();
+    assert!(!talk.contains("warning") && !talk.contains("hunter2"), "{talk}");
+}

@@ -1,0 +1,90 @@
+//! `callgate registry copy`, and what `callgate migrate --dry-run` would do.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use super::support::Place;
+
+/// More tokens than are copied in a moment.
+pub(crate) const TOKENS: &str = "
+    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20000)
+    INSERT INTO callgate_tokens (id_user, name, digest, created_at)
+    SELECT 1, 'token ' || n, printf('%064x', n), 1700000000 FROM numbers;";
+
+/// A registry `from.db` with a little of everything.
+pub(crate) fn source() -> Place {
+    let place = Place::new();
+    let ok = |arguments: &[&str]| {
+        place.ok(&[arguments, &["--database", "sqlite:from.db"]].concat());
+    };
+    ok(&["migrate"]);
+    ok(&["section", "add", "content", "--caption", "Content 😀"]);
+    ok(&["user", "add", "ada", "--role", "editors"]);
+    ok(&["grant", "content", "write", "--role", "editors"]);
+    ok(&["method", "add", "article.get", "--param", "int $id", "--section", "content:read"]);
+    place
+}
+
+#[test]
+fn a_registry_is_copied_and_compared() {
+    let place = source();
+    let copy = ["registry", "copy", "sqlite:from.db", "sqlite:to.db"];
+    let ran = place.run(&copy);
+    insta::assert_snapshot!(format!("{}----\n{}", ran.data(), ran.talk()));
+    let export = |name: &str| place.ok(&["export", "--database", name]);
+    assert_eq!(export("sqlite:to.db"), export("sqlite:from.db"));
+    assert!(place.run(&copy).talk().ends_with("sqlite:to.db had all of it\n"));
+    place.ok(&["user", "add", "bob", "--database", "sqlite:to.db"]);
+    let refused = [
+        place.run(&copy).failure(),
+        place.run(&["registry", "copy", "sqlite:none.db", "sqlite:new.db"]).failure(),
+    ];
+    insta::assert_debug_snapshot!(refused);
+    assert!(!place.path("new.db").exists(), "nothing is made where there is nothing to copy");
+}
+
+#[test]
+fn a_copy_that_was_killed_is_not_served_from_and_goes_on() {
+    let place = source();
+    place.sql("from.db", TOKENS);
+    let copy = ["registry", "copy", "sqlite:from.db", "sqlite:to.db"];
+    let mut command = place.command(&copy);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let told = BufReader::new(child.stderr.take().unwrap()).lines();
+    let reached = told.map_while(Result::ok).any(|line| line == "copying callgate_tokens");
+    // By SIGKILL.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(reached);
+    let half = ["--database", "sqlite:to.db"];
+    let served = place.run(&[&["serve", "--listen", "127.0.0.1:0"], &half[..]].concat());
+    let used = place.run(&[&["user", "list"], &half[..]].concat());
+    insta::assert_debug_snapshot!([served.failure(), used.failure()]);
+    let again = place.run(&copy);
+    assert!(again.0.status.success(), "{}", again.talk());
+    assert!(!again.talk().contains("copying users"), "{}", again.talk());
+    assert!(
+        again.data().contains("callgate_tokens                 20000  equal"),
+        "{}",
+        again.data()
+    );
+    place.ok(&[&["user", "list"], &half[..]].concat());
+}
+
+#[test]
+fn what_migrating_would_do_is_printed_and_not_done() {
+    let place = Place::new();
+    let ran = place.run(&["migrate", "--dry-run", "--preset", "festi"]);
+    assert!(ran.0.status.success());
+    assert!(!place.path("callgate.db").exists());
+    insta::assert_snapshot!(ran.talk());
+    let script = ran.data();
+    assert!(script.contains("CREATE TABLE festi_sections ("), "{script}");
+    // It is all that there is to do.
+    place.sql("callgate.db", script.leak());
+    let nothing = place.run(&["migrate", "--dry-run"]);
+    assert_eq!(nothing.data(), "");
+    assert_eq!(nothing.talk(), "sqlite:callgate.db is up to date: nothing to do\n");
+    assert_eq!(place.run(&["migrate"]).talk(), "sqlite:callgate.db is up to date\n");
+    assert_eq!(place.ok(&["section", "list"]), "ID  IDENT  CAPTION\n");
+}

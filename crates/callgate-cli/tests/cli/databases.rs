@@ -1,0 +1,132 @@
+//! The program on real servers of databases.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use callgate_throwaway::{MariaDb, Postgres, Server as Database};
+
+use super::support::{Place, Ran, Server};
+
+/// Each server, and what gives a user the rights to serve and no more.
+fn databases() -> [(&'static Database, &'static str); 2] {
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let postgres = "CREATE ROLE {user} LOGIN PASSWORD 'hunter2';
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {user};
+        GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA public TO {user};";
+    let mysql = "CREATE USER {user}@'127.0.0.1' IDENTIFIED BY 'hunter2';
+        GRANT SELECT, INSERT, UPDATE, DELETE ON {database}.* TO {user}@'127.0.0.1';";
+    [(Postgres::shared(tmp), postgres), (MariaDb::shared(tmp), mysql)]
+}
+
+/// A URL for another user, without a password.
+fn url_of(url: &str, user: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap();
+    format!("{scheme}://{user}@{}", rest.rsplit_once('@').unwrap().1)
+}
+
+fn run(mut command: Command, password: &str) -> Ran {
+    Ran(command.env("CALLGATE_DATABASE_PASSWORD", password).output().unwrap())
+}
+
+#[test]
+fn two_servers_that_start_at_once_make_one_registry() {
+    let place = Place::new();
+    for (database, _) in databases() {
+        let url = database.database().url;
+        let start = || {
+            let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+            command.env("CALLGATE_DATABASE", &url);
+            Server::start(command)
+        };
+        let servers = std::thread::scope(|scope| {
+            let both = [scope.spawn(start), scope.spawn(start)];
+            both.map(|one| one.join().unwrap())
+        });
+        for server in servers {
+            assert_eq!(server.get("", "/readyz").status, 200);
+        }
+    }
+}
+
+#[test]
+fn a_user_who_may_not_change_tables_serves_a_registry_that_is_there() {
+    for (database, grants) in databases() {
+        let place = Place::new();
+        let (there, empty) = (database.database(), database.database());
+        place.ok(&["migrate", "--database", &there.url]);
+        let user = format!("app_{}", there.name);
+        let grants = grants.replace("{user}", &user).replace("{database}", &there.name);
+        database.sql(&there.name, &grants);
+        let url = url_of(&there.url, &user);
+        let ran = |arguments: &[&str]| {
+            let ran = run(place.command(&[arguments, &["--database", &url]].concat()), "hunter2");
+            assert!(ran.0.status.success(), "{arguments:?}: {}", ran.talk());
+            ran
+        };
+        assert!(ran(&["migrate"]).talk().ends_with("is up to date\n"));
+        ran(&["user", "add", "ada", "--role", "editors"]);
+        ran(&["token", "create", "ada"]);
+        let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+        command.env("CALLGATE_DATABASE", &url).env("CALLGATE_DATABASE_PASSWORD", "hunter2");
+        assert_eq!(Server::start(command).get("", "/readyz").status, 200);
+        // What is not there it cannot make.
+        let url = url_of(&empty.url, &user);
+        let (code, talk) =
+            run(place.command(&["migrate", "--database", &url]), "hunter2").failure();
+        assert_eq!(code, 1);
+        assert!(talk.contains(&format!("cannot prepare the registry `{url}`")), "{talk}");
+        assert!(talk.contains("hint: look at the user"), "{talk}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_database_is_told_with_what_to_do() {
+    for (database, _) in databases() {
+        let place = Place::new();
+        let url = url_of(&database.database().url, "callgate");
+        let absent = format!("{}/absent", url.rsplit_once('/').unwrap().0);
+        let (head, port) = url.rsplit_once(':').unwrap();
+        let closed = format!("{head}:1/{}", port.split_once('/').unwrap().1);
+        for (url, password, hint) in [
+            (&closed, "s3cret:/@%", "hint: look whether it runs"),
+            (&url, "hunter2", "hint: look at the user, the password"),
+            (&absent, "s3cret:/@%", "hint: make the database first"),
+        ] {
+            let (code, talk) =
+                run(place.command(&["migrate", "--database", url]), password).failure();
+            assert_eq!(code, 1);
+            assert!(talk.contains(url) && talk.contains(hint), "{talk}");
+            assert!(!talk.contains(password), "{talk}");
+        }
+    }
+}
+
+#[test]
+fn a_registry_goes_round_all_databases_also_with_a_kill_in_the_middle() {
+    let place = super::copy::source();
+    place.sql("from.db", super::copy::TOKENS);
+    place.write("password", "s3cret:/@%\n");
+    let [postgres, mysql] =
+        databases().map(|(database, _)| url_of(&database.database().url, "callgate"));
+    let way = ["sqlite:from.db", &postgres, &mysql, "sqlite:back.db"];
+    for step in way.windows(2) {
+        let files = ["--from-password-file", "password", "--to-password-file", "password"];
+        let copy = [&["registry", "copy", step[0], step[1]], &files[..]].concat();
+        let mut command = place.command(&copy);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let told = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(told.map_while(Result::ok).any(|line| line == "copying callgate_tokens"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let used = run(place.command(&["user", "list", "--database", step[1]]), "s3cret:/@%");
+        assert!(used.failure().1.contains("is not finished"), "{}", used.talk());
+        let again = place.run(&copy);
+        assert!(again.0.status.success(), "{}", again.talk());
+        assert!(!again.talk().contains("copying users"), "{}", again.talk());
+    }
+    let compared = place.run(&["registry", "copy", "sqlite:from.db", "sqlite:back.db"]);
+    assert!(compared.talk().ends_with("sqlite:back.db had all of it\n"), "{}", compared.talk());
+    let export = |name: &str| place.ok(&["export", "--database", name]);
+    assert_eq!(export("sqlite:back.db"), export("sqlite:from.db"));
+}
