@@ -33,7 +33,7 @@ impl KeepSessions for StoredSessions {
             let change = move |row: &mut SessionRow| {
                 let mut state = state(row);
                 edit.apply(&mut state);
-                write(state, row);
+                write(&state, row);
             };
             Ok(state(&self.0.change_session(&nonce, ends_at, &change).await?))
         })
@@ -86,7 +86,7 @@ fn state(row: &SessionRow) -> SessionState {
     SessionState { ended: row.ended, log_level, subscriptions }
 }
 
-fn write(state: SessionState, row: &mut SessionRow) {
+fn write(state: &SessionState, row: &mut SessionRow) {
     row.ended = state.ended;
     row.log_level = state.log_level.map(|level| level.to_string());
     row.subscriptions = written(&state.subscriptions);
