@@ -8,6 +8,7 @@ use std::time::Duration;
 use callgate::Secret;
 use url::Url;
 
+use crate::counted::Counted;
 use crate::sql::{Database, Dialect};
 use crate::sqlite;
 use crate::store::{Result, StoreError};
@@ -172,8 +173,16 @@ pub(crate) enum Wanted {
     ReadOnce,
 }
 
-/// Connects with the driver of the URL.
+/// Connects with the driver of the URL, and counts what the database is sent.
 pub(crate) async fn connect(
+    url: &DatabaseUrl,
+    options: &DatabaseOptions,
+    wanted: Wanted,
+) -> Result<Box<dyn Database>> {
+    Ok(Box::new(Counted::new(connected(url, options, wanted).await?)))
+}
+
+async fn connected(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     wanted: Wanted,

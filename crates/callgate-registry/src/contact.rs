@@ -4,13 +4,14 @@
 //! good is taken for it until a bounded time after the last look that succeeded began: that far, and no
 //! further, can a token that was revoked elsewhere be honoured by a gateway that cannot hear of it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use callgate::http::{RegistryAway, RegistryHealth, WatchRegistry};
 use tokio::time::Instant;
 
-use crate::store::{DatabaseError, DatabaseErrorKind, Result, StoreError};
+use crate::store::{DatabaseError, DatabaseErrorKind, Result, Store, StoreError};
 
 /// Tokens are honoured for this long in any case: a look, and the next one.
 pub(crate) const AT_LEAST: Duration = Duration::from_secs(1);
@@ -118,8 +119,23 @@ impl WatchRegistry for Contact {
             contact_age,
             away: self.is_away().then_some(away),
             failures: self.failures.load(Ordering::Relaxed),
+            statements: 0,
             reads: Read::ALL.iter().map(|(_, name)| *name).zip(counts).collect(),
         })
+    }
+}
+
+/// The same, with what the database was sent.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) contact: Arc<Contact>,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+impl WatchRegistry for Watched {
+    fn health(&self) -> Option<RegistryHealth> {
+        let health = self.contact.health()?;
+        Some(RegistryHealth { statements: self.store.statements(), ..health })
     }
 }
 

@@ -11,6 +11,7 @@ mod attached;
 mod authenticate;
 mod connect;
 mod contact;
+mod counted;
 mod credentials;
 mod definition;
 mod dialect;

@@ -380,6 +380,10 @@ pub trait Load: Send + Sync {
     async fn changed(&self) {
         std::future::pending::<()>().await;
     }
+    /// How many statements the database was sent so far; 0 where nobody counts.
+    fn statements(&self) -> u64 {
+        0
+    }
 }
 
 /// What writes. Each operation is one transaction.

@@ -32,6 +32,7 @@ impl CatalogSource {
         self.contact.count(Read::Catalog);
         let rows = self.store.catalog_rows().await?;
         is_read.store(true, Ordering::SeqCst);
+        let read = started.elapsed();
         let revision = rows.revision;
         let source = self.clone();
         // Away from the threads that serve: a large catalog takes a second.
@@ -53,6 +54,7 @@ impl CatalogSource {
         tracing::info!(
             tools = catalog.len(),
             quarantined = catalog.quarantined().len(),
+            ?read,
             took = ?started.elapsed(),
             "catalog loaded"
         );

@@ -17,7 +17,7 @@ use super::{Registry, flush_uses};
 use crate::access::access;
 use crate::assemble::settings;
 use crate::authenticate::TokenAuthenticator;
-use crate::contact::{Contact, Read, within};
+use crate::contact::{Contact, Read, Watched, within};
 use crate::credentials::UserCredentials;
 use crate::replicas::{Replicas, Shared};
 use crate::rows::Revisions;
@@ -117,7 +117,9 @@ impl Follower {
         self.replicas.begin(&now);
         self.load_changes(now).await?;
         self.contact().made(began);
-        self.readiness.set_registry(Arc::clone(self.authenticator.contact()) as _);
+        let contact = Arc::clone(self.authenticator.contact());
+        let store = Arc::clone(&self.source.store);
+        self.readiness.set_registry(Arc::new(Watched { contact, store }));
         self.readiness.set_ready();
         Ok(())
     }

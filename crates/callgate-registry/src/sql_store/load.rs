@@ -241,4 +241,8 @@ impl Load for SqlStore {
     async fn changed(&self) {
         self.database.changed().await;
     }
+
+    fn statements(&self) -> u64 {
+        self.database.statements()
+    }
 }

@@ -36,6 +36,8 @@ pub struct RegistryHealth {
     pub away: Option<RegistryAway>,
     /// How many looks failed.
     pub failures: u64,
+    /// How many statements its database was sent.
+    pub statements: u64,
     /// How often it was asked for what.
     pub reads: Vec<(&'static str, u64)>,
 }

@@ -78,6 +78,12 @@ impl Page {
         self.sample("", registry.contact_age.as_secs_f64());
         self.family("callgate_registry_failures_total", "counter", "Looks at it that failed.");
         self.sample("", registry.failures);
+        self.family(
+            "callgate_registry_statements_total",
+            "counter",
+            "Statements that it was sent.",
+        );
+        self.sample("", registry.statements);
         self.family("callgate_registry_reads_total", "counter", "What was asked of it, by what.");
         for (what, count) in &registry.reads {
             self.sample(&format!("{{what=\"{what}\"}}"), count);

@@ -37,6 +37,7 @@ impl WatchRegistry for Away {
             contact_age: Duration::from_millis(12_900),
             away: Some(RegistryAway { tokens_honoured_for: self.0 }),
             failures: 3,
+            statements: 11,
             reads: vec![("revisions", 7), ("tokens", 2)],
         })
     }
@@ -73,6 +74,7 @@ async fn readyz_says_how_long_the_registry_is_away_and_is_503_when_tokens_are_re
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
     callgate_registry_contact_age_seconds 12.9
     callgate_registry_failures_total 3
+    callgate_registry_statements_total 11
     callgate_registry_reads_total{what="revisions"} 7
     callgate_registry_reads_total{what="tokens"} 2
     "#);
