@@ -103,6 +103,21 @@ const BENCH: &[Step] = &[
         ],
         variables: &[],
     },
+    Step {
+        what: "faults under load, start-up and what calls cost the database, to docs/reliability.md",
+        arguments: &[
+            "test",
+            "--package",
+            "callgate-cli",
+            "--test",
+            "cli",
+            "--",
+            "--ignored",
+            "--nocapture",
+            "the_figures_of_the_page_on_reliability",
+        ],
+        variables: &[],
+    },
     report!("the bridge beside mcp-remote", "docs/benchmarks-bridge.md", "bench-bridge"),
     Step {
         what: "a call through #[method], beside the function itself",
@@ -143,13 +158,17 @@ fn main() -> ExitCode {
         Some("test") => TEST,
         Some("bench") => BENCH,
         _ => {
-            say("usage: cargo xtask test | bench");
+            say("usage: cargo xtask test | bench [WORD]");
             return ExitCode::from(2);
         }
     };
+    // With a word, the first step, which builds, and those that have it in what they say.
+    let word = std::env::args().nth(2).unwrap_or_default();
     let mut counts = Counts::default();
-    for step in steps {
-        run(step, &mut counts);
+    for (number, step) in steps.iter().enumerate() {
+        if number == 0 || step.what.contains(&word) {
+            run(step, &mut counts);
+        }
     }
     if std::ptr::eq(steps, TEST) {
         check_behaviours(&mut counts);

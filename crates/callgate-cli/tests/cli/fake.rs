@@ -84,7 +84,9 @@ fn serve(mut stream: TcpStream, all: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked)
         let head = head.to_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-        reader.read_exact(&mut body).unwrap();
+        if reader.read_exact(&mut body).is_err() {
+            return;
+        }
         let asked = Asked { line, head, body: serde_json::from_slice(&body).unwrap_or_default() };
         all.lock().unwrap().push(asked.clone());
         let (status, reply) = answer(&asked);

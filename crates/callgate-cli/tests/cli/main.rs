@@ -15,6 +15,7 @@ mod databases;
 mod demo;
 mod drift;
 mod fake;
+mod faults;
 mod front;
 mod guide;
 mod import;

@@ -64,7 +64,7 @@ impl Place {
     }
 
     /// Plain SQL on a file here, as another program would run it.
-    pub(crate) fn sql(&self, file: &str, sql: &'static str) {
+    pub(crate) fn sql(&self, file: &str, sql: &str) {
         use sqlx::{Connection as _, Executor as _};
         let options = sqlx::sqlite::SqliteConnectOptions::new()
             .filename(self.path(file))
@@ -73,7 +73,7 @@ impl Place {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
-            connection.execute(sqlx::raw_sql(sql)).await.unwrap();
+            connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned()))).await.unwrap();
             connection.close().await.unwrap();
         });
     }

@@ -89,7 +89,7 @@ impl Running {
     }
 
     /// What it printed.
-    fn said(&mut self) -> String {
+    pub(crate) fn said(&mut self) -> String {
         let Some((_, log)) = &mut self.process else { return String::new() };
         let mut said = Vec::new();
         log.rewind().unwrap();

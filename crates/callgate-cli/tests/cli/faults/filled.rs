@@ -1,0 +1,155 @@
+//! A registry with tools and callers, and an upstream that answers with the key of each call and logs it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::client::{OTHER, OWN};
+use super::load::Account;
+use super::record::Who;
+use crate::fake::Fake;
+use crate::real::servers::Running;
+use crate::support::Place;
+
+/// What nobody may call.
+pub(crate) const SECRET_METHOD: &str = "work.secret";
+
+/// Which build of the program runs, and how hard it is driven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// The one that is tested.
+    Tested,
+    /// The one that is measured; `cargo xtask bench` makes it.
+    Release,
+}
+
+impl Program {
+    pub(crate) fn path(self) -> PathBuf {
+        let tested = PathBuf::from(env!("CARGO_BIN_EXE_callgate"));
+        match self {
+            Self::Tested => tested,
+            Self::Release => {
+                let target = tested.ancestors().nth(2).unwrap();
+                let release = target.join("release/callgate");
+                assert!(release.exists(), "run `cargo build --release -p callgate-cli` first");
+                release
+            }
+        }
+    }
+
+    /// How long a client waits between two calls.
+    pub(crate) fn pace(self) -> Duration {
+        match self {
+            Self::Tested => Duration::from_millis(250),
+            Self::Release => Duration::from_millis(20),
+        }
+    }
+}
+
+/// A registry, and the directory that the program runs in.
+pub(crate) struct Filled {
+    pub(crate) place: Place,
+    pub(crate) program: Program,
+    /// The way to the registry for commands, past all faults.
+    url: String,
+    executed: Arc<Mutex<Vec<(String, String)>>>,
+    tokens: [String; 3],
+}
+
+impl Filled {
+    /// Fills the database at this URL.
+    pub(crate) fn new(program: Program, url: &str) -> Self {
+        let executed = Arc::new(Mutex::new(Vec::new()));
+        let place = Place::new();
+        let upstream = upstream(Arc::clone(&executed)).url("/");
+        place.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{upstream}\"\n"));
+        let url = url.to_owned();
+        let mut filled = Self { place, program, url, executed, tokens: Default::default() };
+        filled.fill();
+        filled
+    }
+
+    fn fill(&mut self) {
+        self.run(&["migrate"]);
+        for (method, section) in
+            [("work.do", "work"), ("work.other", "other"), (SECRET_METHOD, "secret")]
+        {
+            self.run(&["section", "add", section]);
+            let need = format!("{section}:read");
+            self.run(&["method", "add", method, "--section", &need, "--param", "string $key"]);
+        }
+        let users = [("steady", "work"), ("doomed", "work"), ("demoted", "other")];
+        self.tokens = users.map(|(user, section)| {
+            self.run(&["user", "add", user]);
+            self.run(&["grant", "--user", user, section, "read"]);
+            self.run(&["token", "create", user, "--name", user]).trim().to_owned()
+        });
+    }
+
+    /// The program, in this directory.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.program.path());
+        command.args(arguments).current_dir(self.place.path(""));
+        command.env("CALLGATE_DATABASE", &self.url);
+        command
+    }
+
+    /// Runs what must succeed; what it prints.
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
+        let talk = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {talk}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// A gateway that knows the registry by this URL. Tokens count for `grace` after it last saw it.
+    pub(crate) fn serve(&self, url: &str, grace: Duration) -> Running {
+        let (program, directory) = (self.program.path(), self.place.path(""));
+        let (url, grace) = (url.to_owned(), grace.as_secs().to_string());
+        Running::start(move |port| {
+            let mut command = Command::new(&program);
+            command.args(["serve", "--json", "--listen", &format!("127.0.0.1:{port}")]);
+            command.args(["--token-grace-seconds", &grace]);
+            command.env("CALLGATE_DATABASE", &url).env("CALLGATE_METRICS", "true");
+            // A line for each call that is denied would be most of it.
+            command.env("CALLGATE_LOG", "warn,callgate_registry=info").current_dir(&directory);
+            command
+        })
+    }
+
+    pub(crate) fn account(&self, who: Who) -> Account {
+        let [steady, doomed, demoted] = &self.tokens;
+        match who {
+            Who::Steady => Account { token: steady.clone(), tool: OWN },
+            Who::Doomed => Account { token: doomed.clone(), tool: OWN },
+            Who::Demoted => Account { token: demoted.clone(), tool: OTHER },
+        }
+    }
+
+    /// Revokes the token of the doomed, and withdraws the grant of the demoted. When that began.
+    pub(crate) fn withdraw(&self) -> Instant {
+        let tokens = self.run(&["token", "list", "--json"]);
+        let mut tokens = tokens.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let doomed = tokens.find(|token| token["name"] == "doomed").unwrap();
+        let begin = Instant::now();
+        self.run(&["token", "revoke", &doomed["id"].to_string()]);
+        self.run(&["grant", "--user", "demoted", "other", "none"]);
+        begin
+    }
+
+    /// What the upstream ran so far: method and key.
+    pub(crate) fn executed(&self) -> Vec<(String, String)> {
+        self.executed.lock().unwrap().clone()
+    }
+}
+
+fn upstream(executed: Arc<Mutex<Vec<(String, String)>>>) -> Fake {
+    Fake::service(move |method, params| {
+        let key = params["key"].as_str()?;
+        executed.lock().unwrap().push((method.to_owned(), key.to_owned()));
+        Some(json!({"key": key}))
+    })
+}
