@@ -26,6 +26,7 @@ mod npm;
 mod real;
 mod registry_upstreams;
 mod reload;
+mod replicas;
 mod server;
 mod support;
 mod try_service;

@@ -27,7 +27,7 @@ impl Everything {
 
     /// Ours; port 0 is any.
     pub(crate) fn ours(port: u16) -> Self {
-        let mut command = Command::new(example());
+        let mut command = Command::new(example("everything"));
         command.args(["--listen", &format!("127.0.0.1:{port}")]);
         let (process, line) = started(command, |line| line.starts_with("everything: "));
         let url = line.trim_start_matches("everything: ").to_owned();
@@ -38,7 +38,7 @@ impl Everything {
 impl Everything {
     /// Makes ours, which takes time that a bridge may not wait.
     pub(crate) fn build_ours() {
-        example();
+        example("everything");
     }
 }
 
@@ -53,24 +53,25 @@ fn started(mut command: Command, is_it: impl Fn(&str) -> bool) -> (Killed, Strin
     (process, line)
 }
 
-/// The example, beside this test; made with the features of the whole workspace, so that nothing else
+/// An example, beside this test; made with the features of the whole workspace, so that nothing else
 /// is built again.
-fn example() -> PathBuf {
-    static EXAMPLE: OnceLock<PathBuf> = OnceLock::new();
+pub(crate) fn example(name: &str) -> PathBuf {
+    static EXAMPLES: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
         let test = std::env::current_exe().unwrap();
         let profile = test.ancestors().nth(2).unwrap();
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--quiet", "--workspace", "--all-features", "--bin", "everything"]);
+        cargo.args(["build", "--quiet", "--workspace", "--all-features"]);
+        cargo.args(["--bin", "everything", "--bin", "replicas"]);
         cargo.arg("--target-dir").arg(profile.parent().unwrap());
         cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
         if profile.ends_with("release") {
             cargo.arg("--release");
         }
-        assert!(cargo.status().unwrap().success(), "the example cannot be built");
-        profile.join(format!("everything{}", std::env::consts::EXE_SUFFIX))
+        assert!(cargo.status().unwrap().success(), "the examples cannot be built");
+        profile.to_owned()
     };
-    EXAMPLE.get_or_init(build).clone()
+    EXAMPLES.get_or_init(build).join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }
 
 /// A port below those that the system gives away, so that nobody takes it between two starts.

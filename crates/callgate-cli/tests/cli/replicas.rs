@@ -1,0 +1,82 @@
+//! `examples/replicas`: it runs, and nothing sticks to a gateway.
+
+use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::clients::everything::example;
+use super::faults::client::{Client, Era};
+
+/// A tool of the demo.
+const CALLED: &str = "cache_rebuild";
+
+/// The example while it runs. It is told to stop, so that what it started ends too.
+struct Replicas {
+    child: Child,
+    address: SocketAddr,
+    token: String,
+}
+
+impl Drop for Replicas {
+    fn drop(&mut self) {
+        let id = self.child.id().to_string();
+        let _ = Command::new("kill").args(["-TERM", &id]).status();
+        let _ = self.child.wait();
+    }
+}
+
+impl Replicas {
+    fn start() -> Self {
+        let mut command = Command::new(example("replicas"));
+        command.args(["--listen", "127.0.0.1:0", "--callgate", env!("CARGO_BIN_EXE_callgate")]);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut replicas =
+            Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), token: String::new() };
+        let mut lines = lines.map_while(Result::ok);
+        let mut said = Vec::new();
+        while replicas.token.is_empty() {
+            let line = lines.next().unwrap_or_else(|| panic!("it did not start: {said:?}"));
+            if let Some(url) = line.strip_prefix("replicas: all of them at http://") {
+                replicas.address = url.trim_end_matches("/mcp").parse().unwrap();
+            }
+            if let Some(token) = line.strip_prefix("replicas: a token for admin: ") {
+                replicas.token = token.to_owned();
+            }
+            said.push(line);
+        }
+        // So that it is never held up by what it says.
+        std::thread::spawn(move || lines.for_each(drop));
+        replicas
+    }
+}
+
+/// What came back of a request, and who answered.
+fn ask(client: &mut Client, method: &str, params: Value) -> (Value, String) {
+    let answer = client.ask(0, method, params).unwrap();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let served_by = answer.header("x-served-by").unwrap().to_owned();
+    (serde_json::from_str(&answer.body).unwrap(), served_by)
+}
+
+#[test]
+fn users_9_clients_of_each_era_are_served_by_all_gateways_behind_nginx() {
+    let replicas = Replicas::start();
+    for era in [Era::Legacy, Era::Modern] {
+        let mut client = Client::new(era, &replicas.token, CALLED, &[replicas.address], 0);
+        let mut served_by = HashSet::new();
+        for _ in 0..50 {
+            let (tools, by) = ask(&mut client, "tools/list", json!({}));
+            assert_eq!(tools["result"]["tools"].as_array().map(Vec::len), Some(8), "{tools}");
+            served_by.insert(by);
+            let params = json!({"name": CALLED, "arguments": {}});
+            let (called, by) = ask(&mut client, "tools/call", params);
+            assert_eq!(called["result"]["content"][0]["text"], "true", "{called}");
+            served_by.insert(by);
+        }
+        assert_eq!(served_by.len(), 3, "{era:?}: {served_by:?}");
+    }
+}

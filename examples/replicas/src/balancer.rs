@@ -1,0 +1,102 @@
+//! nginx, which gives requests to the gateways in turn.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use callgate_throwaway::debian;
+use tempfile::TempDir;
+
+/// What is worth copying; the names in it stand for addresses.
+const CONFIGURATION: &str = include_str!("balancer.conf");
+/// How long it may take to listen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// nginx while it runs; gone at the end.
+#[derive(Debug)]
+pub(crate) struct Balancer {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    directory: TempDir,
+}
+
+impl Drop for Balancer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Balancer {
+    /// Starts it, and waits until it listens. `tmp` is where packages of Debian are unpacked, should the
+    /// system have no nginx.
+    pub(crate) fn start(
+        tmp: &Path,
+        listen: SocketAddr,
+        gateways: &[SocketAddr],
+    ) -> anyhow::Result<Self> {
+        // It could not say which port it took.
+        let address = TcpListener::bind(listen)
+            .and_then(|listener| listener.local_addr())
+            .with_context(|| format!("cannot listen on {listen}"))?;
+        let directory = tempfile::tempdir()?;
+        let file = directory.path().join("nginx.conf");
+        std::fs::write(&file, configuration(directory.path(), address, gateways))?;
+        let log = std::fs::File::create(directory.path().join("error.log"))?;
+        let mut command = debian(tmp, "nginx", "nginx");
+        command.arg("-p").arg(directory.path()).arg("-c").arg(&file);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let child = command.spawn().context("cannot start nginx")?;
+        let mut balancer = Self { child, address, directory: directory };
+        balancer.wait()?;
+        Ok(balancer)
+    }
+
+    fn wait(&mut self) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        while TcpStream::connect(self.address).is_err() {
+            let is_over = self.child.try_wait()?.is_some() || begun.elapsed() > PATIENCE;
+            let log = self.directory.path().join("error.log");
+            ensure!(!is_over, "nginx: {}", std::fs::read_to_string(log).unwrap_or_default());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+/// The balancer's, in a frame that needs nothing of the system's.
+fn configuration(directory: &Path, address: SocketAddr, gateways: &[SocketAddr]) -> String {
+    let mut balancer = CONFIGURATION.replace("balancer:80", &address.to_string());
+    for (number, gateway) in (1..).zip(gateways) {
+        balancer = balancer.replace(&format!("gateway-{number}:8080"), &gateway.to_string());
+    }
+    let directory = directory.display();
+    format!(
+        "daemon off;\n\
+         master_process off;\n\
+         pid {directory}/pid;\n\
+         error_log stderr warn;\n\
+         events {{ worker_connections 1024; }}\n\
+         http {{\n\
+         access_log off;\n\
+         client_body_temp_path {directory}/body;\n\
+         proxy_temp_path {directory}/proxy;\n\
+         fastcgi_temp_path {directory}/fastcgi;\n\
+         uwsgi_temp_path {directory}/uwsgi;\n\
+         scgi_temp_path {directory}/scgi;\n\
+         {balancer}\n\
+         }}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_shows_the_configuration_that_runs() {
+        assert!(include_str!("../README.md").contains(CONFIGURATION));
+    }
+}

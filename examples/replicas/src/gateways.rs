@@ -1,0 +1,84 @@
+//! The program `callgate`, several times on one registry.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+
+/// Gateways while they run; gone at the end.
+#[derive(Debug)]
+pub(crate) struct Gateways {
+    program: PathBuf,
+    database: String,
+    running: Vec<(Child, SocketAddr)>,
+}
+
+impl Drop for Gateways {
+    fn drop(&mut self) {
+        for (child, _) in &mut self.running {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Gateways {
+    /// Starts so many, each on any free port. They have the tools of the demo.
+    pub(crate) fn start(program: PathBuf, database: String, count: usize) -> anyhow::Result<Self> {
+        let mut gateways = Self { program, database, running: Vec::new() };
+        for number in 1..=count {
+            eprintln!("replicas: starting gateway {number}");
+            gateways.start_one()?;
+        }
+        Ok(gateways)
+    }
+
+    fn start_one(&mut self) -> anyhow::Result<()> {
+        let mut command = self.command(&["serve", "--demo", "--json", "--listen", "127.0.0.1:0"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| {
+            let program = self.program.display();
+            format!("cannot start `{program}`; `cargo build -p callgate-cli` makes it")
+        })?;
+        let output = child.stdout.take().context("it has no output")?;
+        // Kept from here on, so that it ends with the others.
+        self.running.push((child, SocketAddr::from(([127, 0, 0, 1], 0))));
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        let start: Value = serde_json::from_str(&line).context("the gateway did not start")?;
+        let address = start.get("address").and_then(Value::as_str).context("it has no address")?;
+        if let Some((_, known)) = self.running.last_mut() {
+            *known = address.parse()?;
+        }
+        Ok(())
+    }
+
+    /// The registry is told in the environment: a list of processes shows what stands behind a program.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).env("CALLGATE_DATABASE", &self.database);
+        command.env("CALLGATE_LOG", "warn").stdin(Stdio::null());
+        // No configuration of whoever runs this.
+        command.current_dir(Path::new("/"));
+        command
+    }
+
+    /// A token that lasts; those of the demo end when the next one starts.
+    pub(crate) fn token(&self, user: &str) -> anyhow::Result<String> {
+        let output = self.command(&["token", "create", user, "--name", "replicas"]).output()?;
+        let talk = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "no token: {talk}");
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.running.iter().map(|(_, address)| *address).collect()
+    }
+
+    /// The numbers of the processes.
+    pub(crate) fn ids(&self) -> Vec<u32> {
+        self.running.iter().map(|(child, _)| child.id()).collect()
+    }
+}
