@@ -199,7 +199,7 @@ impl DatabaseErrorKind {
         Some(match self {
             Self::Busy => "another program is writing to it; try again when it is done",
             Self::ReadOnly => {
-                "the file or its directory may only be read; the registry needs to write"
+                "the file, its directory or the database may only be read; the registry needs to write"
             }
             Self::Damaged => "the file is damaged; restore a backup",
             Self::Full => "the disk is full",
