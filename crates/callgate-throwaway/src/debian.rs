@@ -8,8 +8,10 @@ use std::sync::Mutex;
 
 use tempfile::TempDir;
 
-/// A program of a package, such as `aria2c` of `aria2`, or `php` of `php-cli`; the system's own, if it
-/// has one. Packages that need each other are named with a space between. `tmp` is cargo's directory for tests' files, which packages are unpacked below.
+/// A program of a package, such as `aria2c` of `aria2`; the system's own, if it has one.
+///
+/// It may have a version behind its name, as `php` of `php-cli` has. Packages that need each other are named with
+/// a space between. `tmp` is cargo's directory for tests' files, which packages are unpacked below.
 pub fn debian(tmp: &Path, package: &'static str, program: &str) -> Command {
     if let Some(there) = on_path(program).or_else(|| binary(Path::new("/"), program)) {
         return Command::new(there);

@@ -4,7 +4,12 @@
 //! that are unpacked below the build's files ([`debian`]). Each is started once by a test program, with a
 //! database of its own for each test. They listen on loopback. What they hold survives
 //! `kill -9`, but not the machine: it is thrown away. Their clocks are set to places that are not at zero, so that nobody takes local time for UTC.
-#![expect(clippy::expect_used, clippy::panic, reason = "for tests, which may stop")]
+#![expect(
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    clippy::panic,
+    reason = "for tests, which may stop"
+)]
 
 mod debian;
 mod keeper;

@@ -177,11 +177,11 @@ pub(crate) fn template(tmp: &Path, name: &str, make: impl Fn(&Path)) -> PathBuf 
         return template;
     }
     let scratch = fresh_directory();
-    let made = scratch.path().join("data");
-    make(&made);
+    let filled = scratch.path().join("data");
+    make(&filled);
     fs::create_dir_all(tmp.join("databases")).expect("can be made");
     let copy = TempDir::with_prefix_in("fresh", tmp.join("databases")).expect("can be made").keep();
-    run(Command::new("cp").arg("-a").arg(made).arg(copy.join("data")));
+    run(Command::new("cp").arg("-a").arg(filled).arg(copy.join("data")));
     // All of it or nothing; another may have been faster.
     let _ = fs::rename(copy.join("data"), &template);
     let _ = fs::remove_dir_all(copy);

@@ -1,5 +1,4 @@
 //! That they start, are what they say, and are gone.
-#![expect(clippy::unwrap_used, reason = "a test may stop")]
 #![expect(clippy::print_stdout, reason = "to be read by another test")]
 
 use std::io::{BufRead as _, BufReader};

@@ -13,7 +13,7 @@ use callgate_throwaway::{MariaDb, Postgres, Server};
 use crate::databases::{Kind, Place};
 
 /// Longer than anything takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// So that a test need not wait long for an answer that does not come.
 fn impatient() -> DatabaseOptions {
