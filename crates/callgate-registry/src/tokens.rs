@@ -71,7 +71,7 @@ pub(crate) struct Tokens {
 #[derive(Debug)]
 struct Wanted {
     digest: TokenDigest,
-    answer: oneshot::Sender<Option<Option<KnownToken>>>,
+    answer: oneshot::Sender<Result<Option<KnownToken>, NotLookedUp>>,
 }
 
 /// Why a token could not be looked up.
@@ -109,7 +109,7 @@ impl Tokens {
             mpsc::error::TrySendError::Closed(_) => NotLookedUp::Failed,
         })?;
         let answered = tokio::time::timeout(MAX_WAIT, answered).await;
-        answered.ok().and_then(std::result::Result::ok).flatten().ok_or(NotLookedUp::Failed)
+        answered.ok().and_then(std::result::Result::ok).unwrap_or(Err(NotLookedUp::Failed))
     }
 
     /// Looks up again all that is kept. Comes back with whether any is gone or changed.
@@ -202,6 +202,7 @@ impl LookUps {
             }
             for one in wanted {
                 let answer = found.as_ref().map(|found| found.get(&one.digest).cloned());
+                let answer = answer.ok_or(NotLookedUp::Failed);
                 // Who does not wait any more needs none.
                 let _ = one.answer.send(answer);
             }

@@ -194,32 +194,39 @@ impl Server {
         match mcp.handle(&exchange).await {
             Err(reject) if reject.is_unasked => {}
             Err(reject) => self.send(reject.message()).await,
-            Ok(Reply::Message(message)) => self.send(message).await,
             Ok(Reply::Opened { message, .. }) => {
                 self.send(message).await;
                 if !was_initialized {
                     self.listen(Listener::legacy(&mcp, &caller, who).over(&connection));
                 }
             }
+            Ok(reply) => self.reply(reply).await,
+        }
+        Ok(())
+    }
+
+    async fn reply(&mut self, reply: Reply) {
+        match reply {
+            Reply::Message(message) | Reply::Opened { message, .. } => self.send(message).await,
             // Lines are never lost, so nothing is kept.
-            Ok(Reply::Accepted | Reply::Replay(_)) => {}
-            Ok(Reply::Call { call, .. }) if self.calls.len() >= MAX_CALLS => {
+            Reply::Accepted | Reply::Replay(_) => {}
+            Reply::Call { call, .. } if self.calls.len() >= MAX_CALLS => {
                 let message = format!("no more than {MAX_CALLS} calls run at once");
                 self.refuse(call.id(), message).await;
             }
-            Ok(Reply::Call { call, .. }) => self.run(call.start()),
-            Ok(Reply::Listen(listener)) if self.listeners.len() >= MAX_LISTENERS => {
+            Reply::Call { call, .. } => self.run(call.start()),
+            Reply::Listen(listener) if self.listeners.len() >= MAX_LISTENERS => {
                 let message = format!("no more than {MAX_LISTENERS} subscriptions at once");
                 let reject = Reject::with_status(503, INTERNAL_ERROR, message);
                 self.send(listener.refused(reject).message()).await;
             }
-            Ok(Reply::Listen(listener)) => self.listen(*listener),
-            Ok(Reply::Batch(parts)) if self.calls.len() + parts.len() > MAX_CALLS => {
+            Reply::Listen(listener) => self.listen(*listener),
+            Reply::Batch(parts) if self.calls.len() + parts.len() > MAX_CALLS => {
                 let message = format!("no more than {MAX_CALLS} calls run at once");
                 let reject = Reject::with_status(503, INTERNAL_ERROR, message);
                 self.send(reject.message()).await;
             }
-            Ok(Reply::Batch(parts)) => {
+            Reply::Batch(parts) => {
                 let sender = self.sender.clone();
                 let mut runs = Vec::new();
                 let answer = answer_batch(parts, |run| runs.push(run));
@@ -233,7 +240,6 @@ impl Server {
                 });
             }
         }
-        Ok(())
     }
 
     async fn refuse(&self, id: &RawValue, message: String) {

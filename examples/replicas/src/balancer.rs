@@ -49,7 +49,7 @@ impl Balancer {
         command.arg("-p").arg(directory.path()).arg("-c").arg(&file);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = command.spawn().context("cannot start nginx")?;
-        let mut balancer = Self { child, address, directory: directory };
+        let mut balancer = Self { child, address, directory };
         balancer.wait()?;
         Ok(balancer)
     }

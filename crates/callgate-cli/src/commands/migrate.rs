@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use callgate_registry::SqlStore;
 
 use crate::cli::Migrate;
-use crate::config::Config;
+use crate::config::{Config, Preset};
 use crate::printer::Printer;
 use crate::registry;
 
@@ -39,7 +39,7 @@ async fn dry_run(config: &Config, printer: &mut Printer) -> anyhow::Result<()> {
         printer.talk(format_args!("{url}: would apply {} `{}`", one.version, one.name));
         printer.data(&one.sql);
     }
-    let settings = config.preset.map(|preset| preset.settings()).unwrap_or_default();
+    let settings = config.preset.map(Preset::settings).unwrap_or_default();
     for (key, value) in settings {
         printer.talk(format_args!("{url}: would set {key}={value} where it is absent"));
     }

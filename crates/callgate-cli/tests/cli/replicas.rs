@@ -44,7 +44,7 @@ impl Replicas {
                 replicas.address = url.trim_end_matches("/mcp").parse().unwrap();
             }
             if let Some(token) = line.strip_prefix("replicas: a token for admin: ") {
-                replicas.token = token.to_owned();
+                token.clone_into(&mut replicas.token);
             }
             said.push(line);
         }

@@ -1,6 +1,7 @@
 //! Values to the server, and rows from it.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use tiberius::{ColumnData, Query};
 
@@ -13,7 +14,7 @@ pub(super) fn numbered(sql: &str) -> String {
     let mut parts = sql.split('?');
     let mut numbered = parts.next().unwrap_or_default().to_owned();
     for (number, part) in (1..).zip(parts) {
-        numbered.push_str(&format!("@P{number}"));
+        let _ = write!(numbered, "@P{number}");
         numbered.push_str(part);
     }
     numbered

@@ -352,10 +352,11 @@ impl Width {
         match (self, dialect) {
             // Letters may take two places there.
             (Self::Name, Dialect::SqlServer) => Some(420),
-            (Self::Name, _) | (Self::Caption, Dialect::MySql) => Some(255),
+            (Self::Name, _)
+            | (Self::Caption, Dialect::MySql)
+            | (Self::Word, Dialect::SqlServer) => Some(255),
             (Self::Nonce, _) => Some(64),
             (Self::Word, Dialect::MySql) => Some(20),
-            (Self::Word, Dialect::SqlServer) => Some(255),
             (Self::Paragraph, Dialect::MySql) => Some(65_535),
             _ => None,
         }

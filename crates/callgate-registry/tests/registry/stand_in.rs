@@ -31,7 +31,7 @@ pub(crate) async fn told(server: &StandIn, sql: &str) -> String {
     let stream = TcpStream::connect(server.address()).await.unwrap();
     let mut client = Box::pin(Client::connect(config, stream.compat_write())).await.unwrap();
     let rows = client.simple_query(sql).await.unwrap().into_first_result().await.unwrap();
-    rows.iter().map(|row| format!("{row:?}\n")).collect()
+    rows.iter().flat_map(|row| [format!("{row:?}"), "\n".to_owned()]).collect()
 }
 
 /// The triggers of a registry, made anew: to a statement that changed no row the stand-in gives no

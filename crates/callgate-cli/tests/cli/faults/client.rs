@@ -138,11 +138,13 @@ impl Client {
              Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
         );
         if let Some(session) = &self.session {
-            headers += &format!("Mcp-Session-Id: {session}\r\n");
+            headers.extend(["Mcp-Session-Id: ", session, "\r\n"]);
         }
         if self.era == Era::Modern {
-            headers += &format!("Mcp-Method: {method}\r\n");
-            headers += &name.map_or_else(String::new, |name| format!("Mcp-Name: {name}\r\n"));
+            headers.extend(["Mcp-Method: ", method, "\r\n"]);
+            if let Some(name) = name {
+                headers.extend(["Mcp-Name: ", name, "\r\n"]);
+            }
         }
         headers
     }

@@ -88,7 +88,7 @@ impl Kept {
 /// something else meanwhile (it found the database too slow, and read everything again, or wrote down when
 /// tokens were last used), the calls are made once more.
 pub(crate) fn warm_calls(filled: &Filled, kept: &Kept, calls: usize) -> Counted {
-    let gateway = filled.serve(kept.url(), Duration::from_secs(60));
+    let gateway = filled.serve(kept.url(), Duration::from_mins(1));
     let Account { token, tool } = filled.account(Who::Steady);
     let era = |number| if number % 2 == 0 { Era::Legacy } else { Era::Modern };
     let new = |number| Client::new(era(number), &token, tool, &[gateway.address], 0);

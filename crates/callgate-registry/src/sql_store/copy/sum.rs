@@ -36,7 +36,7 @@ impl Sum {
 /// A hash of what all tables have.
 pub(super) fn of_all(sums: &[Sum]) -> [u8; 32] {
     let bytes = sums.iter().flat_map(Sum::bytes);
-    bytes.fold(Sha256::new(), |hash, part| hash.chain_update(part)).finalize().into()
+    bytes.fold(Sha256::new(), Sha256::chain_update).finalize().into()
 }
 
 /// Null is not empty, and no two columns can be taken for one.
@@ -171,7 +171,9 @@ mod tests {
         }
         let both = |order: [usize; 2]| {
             let mut sum = Sum::default();
-            order.iter().for_each(|row| sum.add(&rows[*row]));
+            for row in order {
+                sum.add(&rows[*row]);
+            }
             sum
         };
         assert_eq!(both([0, 3]), both([3, 0]));

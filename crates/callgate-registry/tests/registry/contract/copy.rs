@@ -154,7 +154,7 @@ pub(crate) async fn half_of_a_copy_is_not_used_and_the_next_one_finishes_it(kind
 }
 
 pub(crate) async fn a_source_that_changes_meanwhile_is_copied_anew(kind: Kind) {
-    let (from, there) = (source().await, kind.place().await);
+    let (from, there) = (source(kind).await, kind.place().await);
     let change = |table: &str| {
         if table == "callgate_types" {
             let change = from.sql("INSERT INTO users (login) VALUES ('late')");
@@ -188,7 +188,7 @@ pub(crate) async fn what_a_database_cannot_keep_is_told_before_anything_is_writt
             "digest",
         ),
     ] {
-        let (from, there) = (source().await, kind.place().await);
+        let (from, there) = (source(kind).await, kind.place().await);
         from.sql(&sql).await;
         let copied = copied(&from.url, &there.url).await;
         if kind == Kind::Sqlite {
