@@ -58,7 +58,8 @@ pub(crate) async fn connect(url: &Url, options: &DatabaseOptions) -> Result<Box<
             max_size: usize::try_from(options.max_connections).unwrap_or(1).max(1),
             timeouts: Timeouts {
                 wait: Some(options.connect_timeout),
-                create: Some(options.connect_timeout),
+                // It has a limit of its own.
+                create: None,
                 recycle: Some(options.connect_timeout),
             },
             // So that what is not needed is not used.
@@ -82,7 +83,7 @@ impl SqlServer {
         self.pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) => error,
             PoolError::Timeout(_) => {
-                let message = format!("no connection to `{}` could be had in time", self.shown);
+                let message = format!("no connection to `{}` was free in time", self.shown);
                 failure(message, DatabaseErrorKind::Away)
             }
             error => failure(error.to_string(), DatabaseErrorKind::Other),

@@ -106,8 +106,8 @@ impl Connections {
     pub(super) fn new(mut address: Address, options: &DatabaseOptions) -> Self {
         let config = &mut address.config;
         config.application_name("callgate");
-        config.handshake_timeout(Some(options.connect_timeout));
-        // Each statement has its own.
+        // All of it has one, and each statement its own.
+        config.handshake_timeout(None);
         config.command_timeout(None);
         // The server's words say more than a client that has waited for long enough.
         let for_locks = options.statement_timeout * 4 / 5;
@@ -121,9 +121,15 @@ impl Manager for Connections {
     type Error = StoreError;
 
     async fn create(&self) -> Result<Connection> {
-        let mut connection = Connection::open(&self.address).await?;
-        connection.batch(&self.settings, self.timeout).await?;
-        Ok(connection)
+        let made = async {
+            let mut connection = Connection::open(&self.address).await?;
+            connection.batch(&self.settings, self.timeout).await?;
+            Ok(connection)
+        };
+        timeout(self.timeout, Box::pin(made)).await.unwrap_or_else(|_| {
+            let message = format!("cannot log in at `{}`: no answer in time", self.address);
+            Err(failure(message, DatabaseErrorKind::Away))
+        })
     }
 
     async fn recycle(&self, used: &mut Connection, metrics: &Metrics) -> RecycleResult<StoreError> {

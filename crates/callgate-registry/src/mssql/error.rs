@@ -1,6 +1,6 @@
 //! What the server's errors mean here.
 
-use tiberius::error::{Error, IoErrorKind, TokenError};
+use tiberius::error::{Error, TokenError};
 
 use super::address::Address;
 use crate::store::{DatabaseError, DatabaseErrorKind, StoreError};
@@ -24,9 +24,6 @@ pub(super) fn of_login(error: Error, address: &Address) -> StoreError {
             (said.to_owned(), DatabaseErrorKind::Untrusted)
         }
         Error::Tls(said) => (certificate(&said), DatabaseErrorKind::Untrusted),
-        Error::Io { kind: IoErrorKind::TimedOut, .. } => {
-            ("no answer in time".to_owned(), DatabaseErrorKind::Away)
-        }
         Error::Io { message, .. } => (message, DatabaseErrorKind::Away),
         Error::Routing { host, port } => {
             (format!("the server sends us to `{host}:{port}`"), DatabaseErrorKind::Other)

@@ -1,7 +1,6 @@
 //! Values to the server, and rows from it.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use tiberius::{ColumnData, Query};
 
@@ -13,9 +12,8 @@ const SECONDS_PER_DAY: i64 = 86_400;
 pub(super) fn numbered(sql: &str) -> String {
     let mut parts = sql.split('?');
     let mut numbered = parts.next().unwrap_or_default().to_owned();
-    for (number, part) in (1..).zip(parts) {
-        let _ = write!(numbered, "@P{number}");
-        numbered.push_str(part);
+    for (number, part) in (1_usize..).zip(parts) {
+        numbered.extend(["@P", &number.to_string(), part]);
     }
     numbered
 }

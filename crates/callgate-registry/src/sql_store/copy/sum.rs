@@ -172,7 +172,7 @@ mod tests {
         let both = |order: [usize; 2]| {
             let mut sum = Sum::default();
             for row in order {
-                sum.add(&rows[*row]);
+                sum.add(&rows[row]);
             }
             sum
         };

@@ -154,7 +154,7 @@ pub(crate) async fn half_of_a_copy_is_not_used_and_the_next_one_finishes_it(kind
 }
 
 pub(crate) async fn a_source_that_changes_meanwhile_is_copied_anew(kind: Kind) {
-    let (from, there) = (source(kind).await, kind.place().await);
+    let (from, there) = (source(kind).await, kind.target().await);
     let change = |table: &str| {
         if table == "callgate_types" {
             let change = from.sql("INSERT INTO users (login) VALUES ('late')");
@@ -175,7 +175,8 @@ pub(crate) async fn a_source_that_changes_meanwhile_is_copied_anew(kind: Kind) {
 }
 
 pub(crate) async fn what_a_database_cannot_keep_is_told_before_anything_is_written(kind: Kind) {
-    let long = "x".repeat(256);
+    // More than each of them has room for.
+    let long = "x".repeat(421);
     for (sql, table, column) in [
         (format!("UPDATE users SET login = '{long}' WHERE id = 12"), "users", "login"),
         ("UPDATE rpc_methods SET params = '[1' WHERE id = 22".to_owned(), "rpc_methods", "params"),
