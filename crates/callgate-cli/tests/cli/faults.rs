@@ -22,7 +22,7 @@ use proxy::Wire;
 use scenario::Shown;
 
 /// So many calls show whether each of them asks something.
-const WARM_CALLS: usize = 4000;
+const WARM_CALLS: usize = 2000;
 
 /// One scenario at a time: each has the machine for itself.
 fn alone() -> MutexGuard<'static, ()> {
