@@ -70,7 +70,7 @@ fn users_9_clients_of_each_era_are_served_by_all_gateways_behind_nginx() {
         let mut served_by = HashSet::new();
         for _ in 0..50 {
             let (tools, by) = ask(&mut client, "tools/list", json!({}));
-            assert_eq!(tools["result"]["tools"].as_array().map(Vec::len), Some(8), "{tools}");
+            assert_eq!(tools["result"]["tools"].as_array().map(Vec::len), Some(9), "{tools}");
             served_by.insert(by);
             let params = json!({"name": CALLED, "arguments": {}});
             let (called, by) = ask(&mut client, "tools/call", params);
