@@ -218,47 +218,46 @@ CREATE TABLE IF NOT EXISTS callgate_revisions (
 INSERT IGNORE INTO callgate_revisions (name, value)
 VALUES ('access', 1), ('catalog', 1), ('keys', 1), ('messages', 0), ('sessions', 0), ('tokens', 1);
 
--- Whoever writes takes the first two in the same order, so that nobody waits for somebody who waits for
--- them; a counter that is not to be raised stays as it is. TRUNCATE has no triggers: it is not noticed.
+-- TRUNCATE has no triggers: it is not noticed.
 DROP TRIGGER IF EXISTS callgate_rpc_methods_i;
 CREATE TRIGGER callgate_rpc_methods_i AFTER INSERT ON rpc_methods FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'catalog') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
 DROP TRIGGER IF EXISTS callgate_rpc_methods_u;
 CREATE TRIGGER callgate_rpc_methods_u AFTER UPDATE ON rpc_methods FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'catalog') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
 DROP TRIGGER IF EXISTS callgate_rpc_methods_d;
 CREATE TRIGGER callgate_rpc_methods_d AFTER DELETE ON rpc_methods FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'catalog') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
 
 DROP TRIGGER IF EXISTS callgate_actions_i;
 CREATE TRIGGER callgate_actions_i AFTER INSERT ON section_actions FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'catalog') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
 DROP TRIGGER IF EXISTS callgate_actions_u;
 CREATE TRIGGER callgate_actions_u AFTER UPDATE ON section_actions FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'catalog') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
 DROP TRIGGER IF EXISTS callgate_actions_d;
 CREATE TRIGGER callgate_actions_d AFTER DELETE ON section_actions FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'catalog') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
 
 DROP TRIGGER IF EXISTS callgate_types_i;
 CREATE TRIGGER callgate_types_i AFTER INSERT ON callgate_types FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'catalog') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
 DROP TRIGGER IF EXISTS callgate_types_u;
 CREATE TRIGGER callgate_types_u AFTER UPDATE ON callgate_types FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'catalog') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
 DROP TRIGGER IF EXISTS callgate_types_d;
 CREATE TRIGGER callgate_types_d AFTER DELETE ON callgate_types FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'catalog') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
 
 DROP TRIGGER IF EXISTS callgate_upstreams_i;
 CREATE TRIGGER callgate_upstreams_i AFTER INSERT ON callgate_upstreams FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'catalog') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
 DROP TRIGGER IF EXISTS callgate_upstreams_u;
 CREATE TRIGGER callgate_upstreams_u AFTER UPDATE ON callgate_upstreams FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'catalog') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
 DROP TRIGGER IF EXISTS callgate_upstreams_d;
 CREATE TRIGGER callgate_upstreams_d AFTER DELETE ON callgate_upstreams FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'catalog') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
 
 -- Sections and settings are read into both snapshots.
 DROP TRIGGER IF EXISTS callgate_sections_i;
@@ -283,76 +282,76 @@ CREATE TRIGGER callgate_settings_d AFTER DELETE ON settings FOR EACH ROW
 
 DROP TRIGGER IF EXISTS callgate_user_grants_i;
 CREATE TRIGGER callgate_user_grants_i AFTER INSERT ON sections_user_permission FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
 DROP TRIGGER IF EXISTS callgate_user_grants_u;
 CREATE TRIGGER callgate_user_grants_u AFTER UPDATE ON sections_user_permission FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
 DROP TRIGGER IF EXISTS callgate_user_grants_d;
 CREATE TRIGGER callgate_user_grants_d AFTER DELETE ON sections_user_permission FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
 
 DROP TRIGGER IF EXISTS callgate_role_grants_i;
 CREATE TRIGGER callgate_role_grants_i AFTER INSERT ON sections_user_types_permission FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
 DROP TRIGGER IF EXISTS callgate_role_grants_u;
 CREATE TRIGGER callgate_role_grants_u AFTER UPDATE ON sections_user_types_permission FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
 DROP TRIGGER IF EXISTS callgate_role_grants_d;
 CREATE TRIGGER callgate_role_grants_d AFTER DELETE ON sections_user_types_permission FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
 
 DROP TRIGGER IF EXISTS callgate_users_types_i;
 CREATE TRIGGER callgate_users_types_i AFTER INSERT ON users_types FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
 DROP TRIGGER IF EXISTS callgate_users_types_u;
 CREATE TRIGGER callgate_users_types_u AFTER UPDATE ON users_types FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
 DROP TRIGGER IF EXISTS callgate_users_types_d;
 CREATE TRIGGER callgate_users_types_d AFTER DELETE ON users_types FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
 
 DROP TRIGGER IF EXISTS callgate_users_i;
 CREATE TRIGGER callgate_users_i AFTER INSERT ON users FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
 DROP TRIGGER IF EXISTS callgate_users_u;
 -- Not for what a host keeps of its users beside ours.
 CREATE TRIGGER callgate_users_u AFTER UPDATE ON users FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog')
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access'
     AND NOT (NEW.id <=> OLD.id AND NEW.login <=> OLD.login AND NEW.id_type <=> OLD.id_type);
 DROP TRIGGER IF EXISTS callgate_users_d;
 CREATE TRIGGER callgate_users_d AFTER DELETE ON users FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
 
 DROP TRIGGER IF EXISTS callgate_credentials_i;
 CREATE TRIGGER callgate_credentials_i AFTER INSERT ON callgate_credentials FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
 DROP TRIGGER IF EXISTS callgate_credentials_u;
 CREATE TRIGGER callgate_credentials_u AFTER UPDATE ON callgate_credentials FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
 DROP TRIGGER IF EXISTS callgate_credentials_d;
 CREATE TRIGGER callgate_credentials_d AFTER DELETE ON callgate_credentials FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'access') WHERE name IN ('access', 'catalog');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
 
 DROP TRIGGER IF EXISTS callgate_tokens_i;
 CREATE TRIGGER callgate_tokens_i AFTER INSERT ON callgate_tokens FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'tokens') WHERE name IN ('access', 'catalog', 'tokens');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'tokens';
 DROP TRIGGER IF EXISTS callgate_tokens_u;
 -- Not when only last_used_at changes.
 CREATE TRIGGER callgate_tokens_u AFTER UPDATE ON callgate_tokens FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'tokens') WHERE name IN ('access', 'catalog', 'tokens')
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'tokens'
     AND NOT (NEW.id <=> OLD.id AND NEW.id_user <=> OLD.id_user AND NEW.digest <=> OLD.digest AND NEW.expires_at <=> OLD.expires_at);
 DROP TRIGGER IF EXISTS callgate_tokens_d;
 CREATE TRIGGER callgate_tokens_d AFTER DELETE ON callgate_tokens FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'tokens') WHERE name IN ('access', 'catalog', 'tokens');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'tokens';
 
 DROP TRIGGER IF EXISTS callgate_keys_i;
 CREATE TRIGGER callgate_keys_i AFTER INSERT ON callgate_keys FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'keys') WHERE name IN ('access', 'catalog', 'keys');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'keys';
 DROP TRIGGER IF EXISTS callgate_keys_u;
 CREATE TRIGGER callgate_keys_u AFTER UPDATE ON callgate_keys FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'keys') WHERE name IN ('access', 'catalog', 'keys');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'keys';
 DROP TRIGGER IF EXISTS callgate_keys_d;
 CREATE TRIGGER callgate_keys_d AFTER DELETE ON callgate_keys FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + (name = 'keys') WHERE name IN ('access', 'catalog', 'keys');
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'keys';
 INSERT INTO callgate_meta (name, value) VALUES ('tables', '{"prefix":"","rpc_methods":"rpc_methods","users":"users","users_types":"users_types"}');
 INSERT INTO callgate_migrations (version, name, applied_at) VALUES (1, 'registry', UTC_TIMESTAMP());
