@@ -60,9 +60,8 @@ pub(crate) fn start(filled: &Filled, kept: &Kept) -> Start {
     child.kill().unwrap();
     child.wait().unwrap();
     let log = std::fs::read_to_string(log).unwrap();
-    let loaded = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut loaded = loaded.map(|line| line["fields"].clone());
-    let loaded = loaded.find(|fields| fields["message"] == "catalog loaded");
+    let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let loaded = lines.find(|line| line["message"] == "catalog loaded");
     let loaded = loaded.unwrap_or_else(|| panic!("it does not start: {log}"));
     let read = duration(loaded["read"].as_str().unwrap());
     Start { all, read, tools: loaded["tools"].as_u64().unwrap() }
