@@ -219,139 +219,169 @@ INSERT INTO callgate_revisions (name, value)
 VALUES (N'access', 1), (N'catalog', 1), (N'keys', 1), (N'messages', 0), (N'sessions', 0), (N'tokens', 1);
 GO
 
--- A trigger runs once for a statement, also for one that changed no row: that counts as nothing.
+-- A trigger runs once for a statement, also for one that changed no row: that counts as nothing. Whoever
+-- raises a counter takes the first two before it, in the order of their names as the program does, so that
+-- nobody waits for somebody who waits for them.
 
 CREATE TRIGGER callgate_rpc_methods_w ON {rpc_methods} AFTER INSERT, UPDATE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'catalog' AND EXISTS (SELECT 1 FROM inserted);
+IF EXISTS (SELECT 1 FROM inserted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 CREATE TRIGGER callgate_rpc_methods_d ON {rpc_methods} AFTER DELETE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'catalog' AND EXISTS (SELECT 1 FROM deleted);
+IF EXISTS (SELECT 1 FROM deleted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 
 CREATE TRIGGER callgate_actions_w ON {section_actions} AFTER INSERT, UPDATE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'catalog' AND EXISTS (SELECT 1 FROM inserted);
+IF EXISTS (SELECT 1 FROM inserted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 CREATE TRIGGER callgate_actions_d ON {section_actions} AFTER DELETE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'catalog' AND EXISTS (SELECT 1 FROM deleted);
+IF EXISTS (SELECT 1 FROM deleted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 
 CREATE TRIGGER callgate_types_w ON callgate_types AFTER INSERT, UPDATE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'catalog' AND EXISTS (SELECT 1 FROM inserted);
+IF EXISTS (SELECT 1 FROM inserted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 CREATE TRIGGER callgate_types_d ON callgate_types AFTER DELETE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'catalog' AND EXISTS (SELECT 1 FROM deleted);
+IF EXISTS (SELECT 1 FROM deleted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 
 CREATE TRIGGER callgate_upstreams_w ON callgate_upstreams AFTER INSERT, UPDATE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'catalog' AND EXISTS (SELECT 1 FROM inserted);
+IF EXISTS (SELECT 1 FROM inserted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 CREATE TRIGGER callgate_upstreams_d ON callgate_upstreams AFTER DELETE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'catalog' AND EXISTS (SELECT 1 FROM deleted);
+IF EXISTS (SELECT 1 FROM deleted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 
 -- Sections and settings are read into both snapshots.
 CREATE TRIGGER callgate_sections_w ON {sections} AFTER INSERT, UPDATE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name IN (N'access', N'catalog') AND EXISTS (SELECT 1 FROM inserted);
+IF EXISTS (SELECT 1 FROM inserted)
+    UPDATE callgate_revisions SET value = value + 1
+    WHERE name IN (N'access', N'catalog');
 GO
 CREATE TRIGGER callgate_sections_d ON {sections} AFTER DELETE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name IN (N'access', N'catalog') AND EXISTS (SELECT 1 FROM deleted);
+IF EXISTS (SELECT 1 FROM deleted)
+    UPDATE callgate_revisions SET value = value + 1
+    WHERE name IN (N'access', N'catalog');
 GO
 
 CREATE TRIGGER callgate_settings_w ON {settings} AFTER INSERT, UPDATE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name IN (N'access', N'catalog') AND EXISTS (SELECT 1 FROM inserted);
+IF EXISTS (SELECT 1 FROM inserted)
+    UPDATE callgate_revisions SET value = value + 1
+    WHERE name IN (N'access', N'catalog');
 GO
 CREATE TRIGGER callgate_settings_d ON {settings} AFTER DELETE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name IN (N'access', N'catalog') AND EXISTS (SELECT 1 FROM deleted);
+IF EXISTS (SELECT 1 FROM deleted)
+    UPDATE callgate_revisions SET value = value + 1
+    WHERE name IN (N'access', N'catalog');
 GO
 
 CREATE TRIGGER callgate_user_grants_w ON {sections_user_permission} AFTER INSERT, UPDATE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'access' AND EXISTS (SELECT 1 FROM inserted);
+IF EXISTS (SELECT 1 FROM inserted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 CREATE TRIGGER callgate_user_grants_d ON {sections_user_permission} AFTER DELETE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'access' AND EXISTS (SELECT 1 FROM deleted);
+IF EXISTS (SELECT 1 FROM deleted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 
 CREATE TRIGGER callgate_role_grants_w ON {sections_user_types_permission} AFTER INSERT, UPDATE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'access' AND EXISTS (SELECT 1 FROM inserted);
+IF EXISTS (SELECT 1 FROM inserted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 CREATE TRIGGER callgate_role_grants_d ON {sections_user_types_permission} AFTER DELETE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'access' AND EXISTS (SELECT 1 FROM deleted);
+IF EXISTS (SELECT 1 FROM deleted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 
 CREATE TRIGGER callgate_users_types_w ON {users_types} AFTER INSERT, UPDATE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'access' AND EXISTS (SELECT 1 FROM inserted);
+IF EXISTS (SELECT 1 FROM inserted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 CREATE TRIGGER callgate_users_types_d ON {users_types} AFTER DELETE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'access' AND EXISTS (SELECT 1 FROM deleted);
+IF EXISTS (SELECT 1 FROM deleted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 
 CREATE TRIGGER callgate_credentials_w ON callgate_credentials AFTER INSERT, UPDATE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'access' AND EXISTS (SELECT 1 FROM inserted);
+IF EXISTS (SELECT 1 FROM inserted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 CREATE TRIGGER callgate_credentials_d ON callgate_credentials AFTER DELETE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'access' AND EXISTS (SELECT 1 FROM deleted);
+IF EXISTS (SELECT 1 FROM deleted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 
 -- An application may keep more about its users: only what matters here counts.
 CREATE TRIGGER callgate_users_i ON {users} AFTER INSERT AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'access' AND EXISTS (SELECT 1 FROM inserted);
+IF EXISTS (SELECT 1 FROM inserted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 CREATE TRIGGER callgate_users_u ON {users} AFTER UPDATE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'access' AND EXISTS (
+IF EXISTS (
     SELECT id, login, id_type FROM inserted
     EXCEPT SELECT id, login, id_type FROM deleted
-);
+)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 CREATE TRIGGER callgate_users_d ON {users} AFTER DELETE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'access' AND EXISTS (SELECT 1 FROM deleted);
+IF EXISTS (SELECT 1 FROM deleted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog');
 GO
 
 CREATE TRIGGER callgate_keys_w ON callgate_keys AFTER INSERT, UPDATE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'keys' AND EXISTS (SELECT 1 FROM inserted);
+IF EXISTS (SELECT 1 FROM inserted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'keys' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog', N'keys');
 GO
 CREATE TRIGGER callgate_keys_d ON callgate_keys AFTER DELETE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'keys' AND EXISTS (SELECT 1 FROM deleted);
+IF EXISTS (SELECT 1 FROM deleted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'keys' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog', N'keys');
 GO
 
 -- Tokens have a counter of their own: they are looked up one by one, not read with the rest of the
 -- access. When they were last used counts as nothing.
 CREATE TRIGGER callgate_tokens_i ON callgate_tokens AFTER INSERT AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'tokens' AND EXISTS (SELECT 1 FROM inserted);
+IF EXISTS (SELECT 1 FROM inserted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'tokens' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog', N'tokens');
 GO
 CREATE TRIGGER callgate_tokens_u ON callgate_tokens AFTER UPDATE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'tokens' AND EXISTS (
+IF EXISTS (
     SELECT id, id_user, digest, expires_at FROM inserted
     EXCEPT SELECT id, id_user, digest, expires_at FROM deleted
-);
+)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'tokens' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog', N'tokens');
 GO
 CREATE TRIGGER callgate_tokens_d ON callgate_tokens AFTER DELETE AS
-UPDATE callgate_revisions SET value = value + 1
-WHERE name = N'tokens' AND EXISTS (SELECT 1 FROM deleted);
+IF EXISTS (SELECT 1 FROM deleted)
+    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'tokens' THEN 1 ELSE 0 END
+    WHERE name IN (N'access', N'catalog', N'tokens');
 GO
