@@ -91,10 +91,11 @@ fn serve(mut stream: TcpStream, all: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked)
         all.lock().unwrap().push(asked.clone());
         let (status, reply) = answer(&asked);
         let length = reply.len();
-        let _ = write!(
-            stream,
+        // In one piece: the system would hold back the second until the first is acknowledged.
+        let text = format!(
             "HTTP/1.1 {status} Some\r\nContent-Type: application/json\r\n\
              Content-Length: {length}\r\n\r\n{reply}"
         );
+        let _ = stream.write_all(text.as_bytes());
     }
 }

@@ -93,9 +93,11 @@ fn starts(text: &mut String) {
     for (name, kept) in Kept::all() {
         let filled = Filled::new(Program::Release, kept.url());
         start_up::add_methods(&filled, &kept, METHODS);
+        eprintln!("{name} has {METHODS} methods");
         let mut starts: Vec<_> = (0..STARTS).map(|_| start_up::start(&filled, &kept)).collect();
         starts.sort_by_key(|start| start.all);
         let start = starts[STARTS / 2];
+        eprintln!("{name}: {starts:?}");
         assert!(start.tools >= METHODS as u64, "{start:?}");
         let _ =
             writeln!(text, "| {name} | {} | {} |", shown_time(start.all), shown_time(start.read));
@@ -111,7 +113,8 @@ fn warm(text: &mut String) {
     for (name, kept) in Kept::all() {
         let filled = Filled::new(Program::Release, kept.url());
         let counted = warm_calls(&filled, &kept, CALLS);
-        assert_eq!(counted.statements, counted.looks, "{counted:?}");
+        eprintln!("{name}: {counted:?}");
+        assert_eq!(counted.statements, counted.looks);
         let seen = counted.seen.map_or_else(String::new, |seen| seen.to_string());
         let (calls, looks, statements) = (counted.calls, counted.looks, counted.statements);
         let _ = writeln!(text, "| {name} | {calls} | {looks} | {statements} | {seen} |");
