@@ -24,18 +24,24 @@ pub(crate) enum Built {
     Example(&'static str),
 }
 
-/// What is built, beside this test; made with the features of the whole workspace, so that nothing else
-/// is built again.
+/// What is built, beside this test. It is made with the features of the whole workspace, and beside all
+/// examples, so that what only tests depend on counts: else most of it would be built a second time.
 pub(crate) fn built(what: Built) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().nth(2).unwrap();
-    let (kind, name, directory) = match what {
-        Built::Program(name) => ("--bin", name, profile.to_owned()),
-        Built::Example(name) => ("--example", name, profile.join("examples")),
+    let (name, directory) = match what {
+        Built::Program(name) => (name, profile.to_owned()),
+        Built::Example(name) => (name, profile.join("examples")),
     };
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--workspace", "--all-features", kind, name, "--target-dir"]);
-    cargo.arg(profile.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
+    cargo.args(["build", "--quiet", "--workspace", "--all-features", "--examples"]);
+    if let Built::Program(name) = what {
+        cargo.args(["--bin", name]);
+    }
+    cargo
+        .arg("--target-dir")
+        .arg(profile.parent().unwrap())
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
     if profile.ends_with("release") {
         cargo.arg("--release");
     }

@@ -53,8 +53,8 @@ fn started(mut command: Command, is_it: impl Fn(&str) -> bool) -> (Killed, Strin
     (process, line)
 }
 
-/// An example, beside this test; made with the features of the whole workspace, so that nothing else
-/// is built again.
+/// An example, beside this test. It is made with the features of the whole workspace, and beside cargo's own
+/// examples, so that what only tests depend on counts: else most of it would be built a second time.
 pub(crate) fn example(name: &str) -> PathBuf {
     static EXAMPLES: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
@@ -62,7 +62,7 @@ pub(crate) fn example(name: &str) -> PathBuf {
         let profile = test.ancestors().nth(2).unwrap();
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["build", "--quiet", "--workspace", "--all-features"]);
-        cargo.args(["--bin", "everything", "--bin", "replicas"]);
+        cargo.args(["--bin", "everything", "--bin", "replicas", "--examples"]);
         cargo.arg("--target-dir").arg(profile.parent().unwrap());
         cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
         if profile.ends_with("release") {
