@@ -25,9 +25,17 @@ pub(super) struct CatalogSource {
     pub(super) contact: Arc<Contact>,
 }
 
+/// A catalog that is in force.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) revision: i64,
+    /// By row number, what is to be remembered.
+    new_names: Vec<(i64, String)>,
+}
+
 impl CatalogSource {
-    /// Reads the rows, makes a catalog of them and puts it in force. Comes back with its revision.
-    pub(super) async fn make(&self, is_read: &AtomicBool) -> Result<i64> {
+    /// Reads the rows, makes a catalog of them and puts it in force.
+    pub(super) async fn make(&self, is_read: &AtomicBool) -> Result<Made> {
         let started = Instant::now();
         self.contact.count(Read::Catalog);
         let rows = self.store.catalog_rows().await?;
@@ -59,12 +67,19 @@ impl CatalogSource {
             "catalog loaded"
         );
         self.gateway.set_catalog(Arc::new(catalog));
+        Ok(Made { revision, new_names })
+    }
+
+    /// Writes down the names that tools were given, so that they keep them. Comes back with the
+    /// catalog's revision.
+    pub(super) async fn remember(&self, made: Made) -> i64 {
+        let Made { revision, new_names } = made;
         if !new_names.is_empty()
             && let Err(error) = self.store.remember_tool_names(&new_names).await
         {
             tracing::warn!(error = described(error), "cannot remember the names of tools");
         }
-        Ok(revision)
+        revision
     }
 
     fn assemble(&self, rows: &CatalogRows) -> Assembled {

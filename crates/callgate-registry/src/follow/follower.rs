@@ -111,7 +111,8 @@ impl Follower {
 
     /// Reads everything; called once, before anything is served.
     pub(super) async fn load(&mut self) -> Result<()> {
-        self.seen.catalog = self.source.make(&AtomicBool::new(false)).await?;
+        let made = self.source.make(&AtomicBool::new(false)).await?;
+        self.seen.catalog = made.revision;
         let began = Instant::now();
         let now = self.source.store.revisions().await?;
         self.replicas.begin(&now);
@@ -121,6 +122,11 @@ impl Follower {
         let store = Arc::clone(&self.source.store);
         self.readiness.set_registry(Arc::new(Watched { contact, store }));
         self.readiness.set_ready();
+        // With many tools this takes longer than all of the above.
+        let source = self.source.clone();
+        let (revision, is_read) = (made.revision, Arc::new(AtomicBool::new(true)));
+        let task = tokio::spawn(async move { Ok(source.remember(made).await) });
+        self.making = Some(Making { revision, is_read, task });
         Ok(())
     }
 
@@ -259,7 +265,10 @@ impl Follower {
         if self.making.is_none() && revision != self.seen.catalog {
             let (source, is_read) = (self.source.clone(), Arc::new(AtomicBool::new(false)));
             let noted = Arc::clone(&is_read);
-            let task = tokio::spawn(async move { source.make(&noted).await });
+            let task = tokio::spawn(async move {
+                let made = source.make(&noted).await?;
+                Ok(source.remember(made).await)
+            });
             self.making = Some(Making { revision, is_read, task });
         }
     }
