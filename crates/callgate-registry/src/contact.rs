@@ -11,7 +11,7 @@ use std::time::Duration;
 use callgate::http::{RegistryAway, RegistryHealth, WatchRegistry};
 use tokio::time::Instant;
 
-use crate::store::{DatabaseError, DatabaseErrorKind, Result, Store, StoreError};
+use crate::store::{DatabaseErrorKind, Result, Store, StoreError};
 
 /// Tokens are honoured for this long in any case: a look, and the next one.
 pub(crate) const AT_LEAST: Duration = Duration::from_secs(1);
@@ -146,9 +146,9 @@ pub(crate) async fn within<T>(
 ) -> Result<T> {
     match tokio::time::timeout(limit, operation).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(StoreError::Database(DatabaseError {
-            message: format!("the database did not answer within {limit:?}"),
-            kind: DatabaseErrorKind::Away,
-        })),
+        Err(_) => Err(StoreError::database(
+            DatabaseErrorKind::Away,
+            format!("the database did not answer within {limit:?}"),
+        )),
     }
 }

@@ -13,7 +13,7 @@ use callgate::access::TokenDigest;
 use crate::connect::{self, DatabaseOptions, DatabaseUrl, Wanted};
 use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRow, UserRow};
 use crate::sql::{Database, Purpose, Transaction};
-use crate::store::{DatabaseError, DatabaseErrorKind, Result, StoreError};
+use crate::store::{DatabaseErrorKind, Result, StoreError};
 use crate::tables::TableNames;
 
 pub(crate) use fingerprint::Fingerprints;
@@ -141,8 +141,7 @@ impl Festi {
                 return Ok(read);
             }
         }
-        let message = "others write to it all the time".to_owned();
-        Err(StoreError::Database(DatabaseError { message, kind: DatabaseErrorKind::Busy }))
+        Err(StoreError::database(DatabaseErrorKind::Busy, "others write to it all the time"))
     }
 
     async fn read_in(&self, moment: &mut dyn Transaction, tables: &[Table]) -> Result<Read> {

@@ -19,10 +19,9 @@ use url::Url;
 
 use crate::connect::DatabaseOptions;
 use crate::sql::{Database, Dialect, Purpose, Row, Transaction, Value};
-use crate::store::{DatabaseErrorKind, Result};
+use crate::store::{DatabaseErrorKind, Result, StoreError};
 use address::Address;
 use connection::{Connection, Connections};
-use error::failure;
 
 const BEGIN: &str = "BEGIN TRANSACTION";
 
@@ -67,7 +66,7 @@ pub(crate) async fn connect(url: &Url, options: &DatabaseOptions) -> Result<Box<
         })
         .runtime(Runtime::Tokio1)
         .build()
-        .map_err(|error| failure(error.to_string(), DatabaseErrorKind::Other))?;
+        .map_err(|error| StoreError::database(DatabaseErrorKind::Other, error.to_string()))?;
     let server = SqlServer {
         pool,
         shown,
@@ -84,9 +83,9 @@ impl SqlServer {
             PoolError::Backend(error) => error,
             PoolError::Timeout(_) => {
                 let message = format!("no connection to `{}` was free in time", self.shown);
-                failure(message, DatabaseErrorKind::Away)
+                StoreError::database(DatabaseErrorKind::Away, message)
             }
-            error => failure(error.to_string(), DatabaseErrorKind::Other),
+            error => StoreError::database(DatabaseErrorKind::Other, error.to_string()),
         })
     }
 }
@@ -133,7 +132,7 @@ struct Open {
 
 impl Open {
     fn connection(&mut self) -> Result<&mut Connection> {
-        let ended = || failure("the transaction has ended".to_owned(), DatabaseErrorKind::Other);
+        let ended = || StoreError::database(DatabaseErrorKind::Other, "the transaction has ended");
         self.connection.as_deref_mut().ok_or_else(ended)
     }
 }

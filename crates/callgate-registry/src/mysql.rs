@@ -1,6 +1,7 @@
 //! MySQL and MariaDB as databases of the registry.
 
 use async_trait::async_trait;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlRow, MySqlValueRef};
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, MySql, MySqlConnection, Row as _,
@@ -11,7 +12,7 @@ use url::Url;
 use crate::connect::DatabaseOptions;
 use crate::pooled::{self, Frame, IDLE_IN_TRANSACTION, Pooled, Talk};
 use crate::sql::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
-use crate::store::{DatabaseError, DatabaseErrorKind, Result, StoreError};
+use crate::store::{DatabaseErrorKind, Result, StoreError};
 
 /// What a URL may say behind its question mark.
 const PARAMETERS: &[&str] =
@@ -123,9 +124,8 @@ impl MySqlServer {
         if rows.pop().map_or(Ok(0), |mut row| row.int())? == 1 {
             return Ok(());
         }
-        let message = "somebody else is making tables in the database".to_owned();
-        let kind = DatabaseErrorKind::Busy;
-        Err(StoreError::Database(DatabaseError { message, kind }))
+        let message = "somebody else is making tables in the database";
+        Err(StoreError::database(DatabaseErrorKind::Busy, message))
     }
 }
 
@@ -140,7 +140,7 @@ impl Talk for MySql {
         for value in values {
             query = bind(query, *value);
         }
-        query.fetch_all(connection).await?.iter().map(row).collect()
+        query.fetch(connection).map(|found| row(&found?)).try_collect().await
     }
 
     async fn run(connection: &mut MySqlConnection, sql: &str) -> Result<()> {
@@ -178,9 +178,7 @@ fn cell(row: &MySqlRow, index: usize) -> Result<Cell> {
         return Ok(Cell::Text(row.try_get_unchecked::<f64, _>(index)?.to_string()));
     }
     if matches!(kind, "TIMESTAMP" | "DATE" | "TIME" | "DATETIME" | "YEAR" | "BIT" | "GEOMETRY") {
-        let message = format!("the database gave a value of the type `{kind}`");
-        let kind = DatabaseErrorKind::Other;
-        return Err(StoreError::Database(DatabaseError { message, kind }));
+        return Err(StoreError::unread_type(kind));
     }
     // Text with a binary collation is said to be bytes.
     let bytes: &[u8] = row.try_get_unchecked(index)?;

@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::connect::DatabaseOptions;
 use crate::sql::{Purpose, Row, Transaction, Value};
-use crate::store::{DatabaseError, DatabaseErrorKind, Result, StoreError};
+use crate::store::{DatabaseErrorKind, Result, StoreError};
 
 /// How much later than the server this side gives up.
 const GRACE: Duration = Duration::from_secs(1);
@@ -234,11 +234,11 @@ pub(crate) fn check_parameters(url: &Url, known: &[&str]) -> Result<()> {
         "the database's URL has a parameter `{name}`; expected one of {}",
         known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     );
-    Err(StoreError::Database(DatabaseError { message, kind: DatabaseErrorKind::Other }))
+    Err(StoreError::database(DatabaseErrorKind::Other, message))
 }
 
 fn away(message: String) -> StoreError {
-    StoreError::Database(DatabaseError { message, kind: DatabaseErrorKind::Away })
+    StoreError::database(DatabaseErrorKind::Away, message)
 }
 
 fn is_away<T>(done: &Result<T>) -> bool {

@@ -3,6 +3,7 @@
 mod listener;
 
 use async_trait::async_trait;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use sqlx::encode::{Encode, IsNull};
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;
@@ -18,8 +19,8 @@ use url::Url;
 use self::listener::Listener;
 use crate::connect::DatabaseOptions;
 use crate::pooled::{self, Frame, IDLE_IN_TRANSACTION, Pooled, Talk};
-use crate::sql::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
-use crate::store::{DatabaseError, DatabaseErrorKind, Result, StoreError};
+use crate::sql::{Cell, Database, Dialect, Purpose, Row, Transaction, Value, numbered};
+use crate::store::{Result, StoreError};
 
 /// What a URL may say behind its question mark.
 const PARAMETERS: &[&str] =
@@ -105,29 +106,17 @@ impl Talk for Postgres {
         sql: &str,
         values: &[Value<'_>],
     ) -> Result<Vec<Row>> {
-        let mut query = sqlx::query::<Postgres>(AssertSqlSafe(numbered(sql)));
+        let mut query = sqlx::query::<Postgres>(AssertSqlSafe(numbered(sql, "$")));
         for value in values {
             query = bind(query, *value);
         }
-        query.fetch_all(connection).await?.iter().map(row).collect()
+        query.fetch(connection).map(|found| row(&found?)).try_collect().await
     }
 
     async fn run(connection: &mut PgConnection, sql: &str) -> Result<()> {
         sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection).await?;
         Ok(())
     }
-}
-
-/// With `$1`, `$2` and so on in place of question marks.
-fn numbered(sql: &str) -> String {
-    let mut parts = sql.split('?');
-    let mut numbered = parts.next().unwrap_or_default().to_owned();
-    for (number, part) in (1..).zip(parts) {
-        numbered.push('$');
-        numbered.push_str(&i32::to_string(&number));
-        numbered.push_str(part);
-    }
-    numbered
 }
 
 type Query<'q> = sqlx::query::Query<'q, Postgres, PgArguments>;
@@ -173,21 +162,6 @@ fn cell(row: &PgRow, index: usize) -> Result<Cell> {
         "INT8" | "INT4" | "INT2" => Cell::Int(row.try_get_unchecked(index)?),
         "BOOL" => Cell::Int(row.try_get_unchecked::<bool, _>(index)?.into()),
         "FLOAT8" => Cell::Text(row.try_get_unchecked::<f64, _>(index)?.to_string()),
-        other => {
-            let message = format!("the database gave a value of the type `{other}`");
-            let kind = DatabaseErrorKind::Other;
-            return Err(StoreError::Database(DatabaseError { message, kind }));
-        }
+        other => return Err(StoreError::unread_type(other)),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::numbered;
-
-    #[test]
-    fn values_are_numbered() {
-        assert_eq!(numbered("SELECT 1"), "SELECT 1");
-        assert_eq!(numbered("a = ? AND b IN (?, ?)"), "a = $1 AND b IN ($2, $3)");
-    }
 }

@@ -197,3 +197,25 @@ pub(crate) trait Transaction: Send {
 
     async fn commit(self: Box<Self>) -> Result<()>;
 }
+
+/// A statement for a database that numbers its values: with `$`, each `?` becomes `$1`, `$2` and so on.
+#[cfg(any(feature = "mssql", feature = "postgres"))]
+pub(crate) fn numbered(sql: &str, mark: &str) -> String {
+    let mut parts = sql.split('?');
+    let mut numbered = parts.next().unwrap_or_default().to_owned();
+    for (number, part) in (1_usize..).zip(parts) {
+        numbered.extend([mark, &number.to_string(), part]);
+    }
+    numbered
+}
+
+#[cfg(all(test, any(feature = "mssql", feature = "postgres")))]
+mod tests {
+    use super::numbered;
+
+    #[test]
+    fn values_are_numbered_in_order() {
+        assert_eq!(numbered("SELECT 1", "$"), "SELECT 1");
+        assert_eq!(numbered("a = ? AND b IN (?, ?)", "@P"), "a = @P1 AND b IN (@P2, @P3)");
+    }
+}

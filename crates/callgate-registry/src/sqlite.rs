@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use sqlx::sqlite::{
     SqliteArguments, SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteRow,
     SqliteSynchronous, SqliteValueRef,
@@ -22,6 +23,9 @@ use crate::store::{Result, StoreError};
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to pause where SQLite does not wait by itself.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
+/// So many rows wait at most between the thread that reads them and the one that takes them.
+const ROWS_AHEAD: usize = 1024;
 
 /// A file, with connections to it.
 #[derive(Debug)]
@@ -47,6 +51,7 @@ pub(crate) async fn connect(
         .immutable(wanted == Wanted::ReadOnce && rests_with_a_log(path))
         .busy_timeout(options.statement_timeout)
         .synchronous(SqliteSynchronous::Normal)
+        .row_buffer_size(ROWS_AHEAD)
         .disable_statement_logging();
     let pool = SqlitePoolOptions::new()
         .max_connections(options.max_connections)
@@ -130,7 +135,7 @@ async fn rows(
     for value in values {
         query = bind(query, *value);
     }
-    query.fetch_all(connection).await?.iter().map(row).collect()
+    query.fetch(connection).map(|found| row(&found?)).try_collect().await
 }
 
 type Query<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;

@@ -33,6 +33,12 @@ pub enum StoreError {
          `mysql://…` or `mssql://…`"
     )]
     Url(String),
+    /// A URL whose password seems to end too early, at a character that ends it.
+    #[error(
+        "`{0}` has an `@` behind its host; in a password `@`, `/`, `?`, `#` and `%` are written \
+         `%40`, `%2F`, `%3F`, `%23` and `%25`"
+    )]
+    Unencoded(String),
     /// A database that this program has no driver for.
     #[error("this program was built without {what} (cargo feature `{feature}`)")]
     NotBuilt {
@@ -131,6 +137,17 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    pub(crate) fn database(kind: DatabaseErrorKind, message: impl Into<String>) -> Self {
+        Self::Database(DatabaseError { message: message.into(), kind })
+    }
+
+    /// A value that nothing here asks for.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    pub(crate) fn unread_type(name: &str) -> Self {
+        let message = format!("the database gave a value of the type `{name}`");
+        Self::database(DatabaseErrorKind::Other, message)
+    }
+
     fn kind(&self) -> Option<DatabaseErrorKind> {
         match self {
             Self::Database(error) => Some(error.kind),

@@ -9,10 +9,10 @@ use tokio::time::timeout;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt as _};
 
 use super::address::Address;
-use super::error::{self, failure};
+use super::error;
 use super::values;
 use crate::connect::DatabaseOptions;
-use crate::sql::{Row, Value};
+use crate::sql::{Row, Value, numbered};
 use crate::store::{DatabaseErrorKind, Result, StoreError};
 
 /// A connection that nobody used for so long is asked whether it still is one.
@@ -43,7 +43,7 @@ impl Connection {
         let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
         let stream = stream.map_err(|error| {
             let message = format!("cannot connect to `{address}`: {error}");
-            failure(message, DatabaseErrorKind::Away)
+            StoreError::database(DatabaseErrorKind::Away, message)
         })?;
         // It is large, and callers are deep.
         let client = Box::pin(Client::connect(address.config.clone(), stream.compat_write())).await;
@@ -58,7 +58,7 @@ impl Connection {
         values: &[Value<'_>],
         limit: Duration,
     ) -> Result<Vec<Row>> {
-        let mut query = Query::new(values::numbered(sql));
+        let mut query = Query::new(numbered(sql, "@P"));
         for value in values {
             values::bind(&mut query, *value);
         }
@@ -74,7 +74,7 @@ impl Connection {
     async fn ask(&mut self, ask: Ask<'_>, limit: Duration) -> Result<Vec<Vec<tiberius::Row>>> {
         if self.is_broken {
             let message = "the connection was lost, or what it was used for failed before";
-            return Err(failure(message.to_owned(), DatabaseErrorKind::Away));
+            return Err(StoreError::database(DatabaseErrorKind::Away, message));
         }
         // Also where nobody waits for the answer any more.
         self.is_broken = true;
@@ -87,7 +87,7 @@ impl Connection {
         };
         let answer = timeout(limit, Box::pin(answer)).await.map_err(|_| {
             let message = format!("the database did not answer within {limit:?}");
-            failure(message, DatabaseErrorKind::Away)
+            StoreError::database(DatabaseErrorKind::Away, message)
         })?;
         let results = answer.map_err(error::of_statement)?;
         self.is_broken = false;
@@ -128,7 +128,7 @@ impl Manager for Connections {
         };
         timeout(self.timeout, Box::pin(made)).await.unwrap_or_else(|_| {
             let message = format!("cannot log in at `{}`: no answer in time", self.address);
-            Err(failure(message, DatabaseErrorKind::Away))
+            Err(StoreError::database(DatabaseErrorKind::Away, message))
         })
     }
 

@@ -3,11 +3,7 @@
 use tiberius::error::{Error, TokenError};
 
 use super::address::Address;
-use crate::store::{DatabaseError, DatabaseErrorKind, StoreError};
-
-pub(super) fn failure(message: String, kind: DatabaseErrorKind) -> StoreError {
-    StoreError::Database(DatabaseError { message, kind })
-}
+use crate::store::{DatabaseErrorKind, StoreError};
 
 /// While connecting: what the server says then is that it does not let us in.
 pub(super) fn of_login(error: Error, address: &Address) -> StoreError {
@@ -30,17 +26,17 @@ pub(super) fn of_login(error: Error, address: &Address) -> StoreError {
         }
         error => (error.to_string(), DatabaseErrorKind::Other),
     };
-    failure(format!("cannot log in at `{address}`: {said}"), kind)
+    StoreError::database(kind, format!("cannot log in at `{address}`: {said}"))
 }
 
 pub(super) fn of_statement(error: Error) -> StoreError {
     match error {
-        Error::Server(said) => failure(said.message().to_owned(), kind(&said)),
+        Error::Server(said) => StoreError::database(kind(&said), said.message().to_owned()),
         Error::Io { message, .. } => {
             let message = format!("the connection to the database was lost: {message}");
-            failure(message, DatabaseErrorKind::Away)
+            StoreError::database(DatabaseErrorKind::Away, message)
         }
-        error => failure(error.to_string(), DatabaseErrorKind::Other),
+        error => StoreError::database(DatabaseErrorKind::Other, error.to_string()),
     }
 }
 

@@ -8,16 +8,6 @@ use crate::sql::{Cell, Row, Value};
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// Each `?` as the server names its values: `@P1`, `@P2` and so on.
-pub(super) fn numbered(sql: &str) -> String {
-    let mut parts = sql.split('?');
-    let mut numbered = parts.next().unwrap_or_default().to_owned();
-    for (number, part) in (1_usize..).zip(parts) {
-        numbered.extend(["@P", &number.to_string(), part]);
-    }
-    numbered
-}
-
 /// The parts of a script between lines that say `GO`.
 pub(super) fn batches(script: &str) -> Vec<String> {
     let mut batches = vec![String::new()];
@@ -94,12 +84,6 @@ fn cell(data: ColumnData<'static>) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn values_are_numbered_in_order() {
-        assert_eq!(numbered("SELECT 1"), "SELECT 1");
-        assert_eq!(numbered("a = ? AND b IN (?, ?)"), "a = @P1 AND b IN (@P2, @P3)");
-    }
 
     #[test]
     fn a_script_is_divided_where_a_line_says_so() {

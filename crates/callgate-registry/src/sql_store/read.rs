@@ -7,7 +7,7 @@ use crate::rows::{
     RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow,
 };
 use crate::sql::{Cell, Dialect, Row};
-use crate::store::{DatabaseError, DatabaseErrorKind, Result, StoreError};
+use crate::store::{DatabaseErrorKind, Result, StoreError};
 
 /// The columns of a [`MethodRow`] behind its number, in the order that they are read.
 pub(super) const METHOD_COLUMNS: [&str; 18] = [
@@ -102,7 +102,7 @@ fn joined(cell: Cell) -> Result<MethodColumns> {
 fn listed(json: &str) -> Result<[Option<String>; METHOD_COLUMNS.len()]> {
     serde_json::from_str(json).map_err(|error| {
         let message = format!("a row of methods cannot be read: {error}");
-        StoreError::Database(DatabaseError { message, kind: DatabaseErrorKind::Other })
+        StoreError::database(DatabaseErrorKind::Other, message)
     })
 }
 

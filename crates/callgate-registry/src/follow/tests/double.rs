@@ -11,8 +11,8 @@ use crate::rows::{
     RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, UpstreamRow, UserRow,
 };
 use crate::store::{
-    ChangeSession, DatabaseError, DatabaseErrorKind, Edit, Holder, Import, Load, NewKey, NewToken,
-    Result, Store, StoreError,
+    ChangeSession, DatabaseErrorKind, Edit, Holder, Import, Load, NewKey, NewToken, Result, Store,
+    StoreError,
 };
 
 /// How the database does.
@@ -69,8 +69,7 @@ impl Double {
             (Mood::Silent, _) | (Mood::NoCatalog, What::Catalog) => std::future::pending().await,
             (Mood::Well | Mood::NoCatalog, _) | (Mood::OnlyCounters, What::Counters) => {}
             (Mood::Down | Mood::OnlyCounters, _) => {
-                let (message, kind) = ("connection refused".to_owned(), DatabaseErrorKind::Away);
-                return Err(StoreError::Database(DatabaseError { message, kind }));
+                return Err(StoreError::database(DatabaseErrorKind::Away, "connection refused"));
             }
         }
         Ok(self.set(|rows| read(rows)))
