@@ -22,8 +22,8 @@ use work::Work;
 
 pub use copy::{Copied, CopiedTable, Copy, CopyError, copy};
 
-/// So many values are in a list of a statement at most.
-const MAX_LISTED: usize = 500;
+/// So many rows are changed in one go, so that other writers need not wait for all of them.
+const MAX_CHANGED: usize = 500;
 
 /// A registry in a database.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use crate::token::digest_from_hex;
 
 /// Look-ups are no closer together than this.
 const PAUSE: Duration = Duration::from_millis(20);
-/// So many digests are in one query.
+/// So many callers' tokens are looked up at once.
 const MOST_AT_ONCE: usize = 500;
 /// So many callers may wait for a look-up.
 const MOST_WAITING: usize = 4096;
@@ -117,18 +117,19 @@ impl Tokens {
         *self.round.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         let kept: Vec<(TokenDigest, KnownToken)> =
             self.kept.iter().map(|(digest, known)| (*digest, known)).collect();
+        if kept.is_empty() {
+            return Ok(false);
+        }
+        contact.count(Read::Tokens);
+        let now = found(store, kept.iter().map(|(digest, _)| digest)).await?;
         let mut any = false;
-        for chunk in kept.chunks(MOST_AT_ONCE) {
-            contact.count(Read::Tokens);
-            let now = found(store, chunk.iter().map(|(digest, _)| digest)).await?;
-            for (digest, before) in chunk {
-                match now.get(digest) {
-                    Some(known) if known == before => continue,
-                    Some(known) => self.kept.insert(*digest, known.clone()),
-                    None => self.kept.invalidate(digest),
-                }
-                any = true;
+        for (digest, before) in &kept {
+            match now.get(digest) {
+                Some(known) if known == before => continue,
+                Some(known) => self.kept.insert(*digest, known.clone()),
+                None => self.kept.invalidate(digest),
             }
+            any = true;
         }
         Ok(any)
     }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use callgate::{Mask, Secret};
 
-use super::{MAX_LISTED, SqlStore, Work, read};
+use super::{MAX_CHANGED, SqlStore, Work, read};
 use crate::dialect::{Put, Upsert};
 use crate::rows::{MethodRow, SessionRow, UpstreamRow};
 use crate::sql::{Purpose, Value};
@@ -43,8 +43,7 @@ impl Edit for SqlStore {
     }
 
     async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<()> {
-        // In parts, so that other writers need not wait for all of them.
-        for part in names.chunks(MAX_LISTED) {
+        for part in names.chunks(MAX_CHANGED) {
             let mut work = self.begin(Purpose::Write).await?;
             work.name_tools(part).await?;
             work.commit().await?;
@@ -115,7 +114,7 @@ impl Edit for SqlStore {
         // In order: two that lock the same rows must not do so from both ends.
         let mut uses = uses.to_vec();
         uses.sort_unstable();
-        for part in uses.chunks(MAX_LISTED) {
+        for part in uses.chunks(MAX_CHANGED) {
             let mut work = self.begin(Purpose::Note).await?;
             for (id, at) in part {
                 let at = Value::time(*at);

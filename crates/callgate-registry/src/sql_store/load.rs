@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::read::{self, METHOD_COLUMNS};
-use super::{MAX_LISTED, SqlStore, Work};
+use super::{SqlStore, Work};
 use crate::migrate;
 use crate::rows::{
     AccessRows, CatalogRows, CredentialRow, ImportRow, KeyRow, MessageRow, MethodRow, Revisions,
@@ -201,7 +201,7 @@ impl Load for SqlStore {
 
     async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
         let mut found = Vec::new();
-        for part in digests.chunks(MAX_LISTED) {
+        for part in digests.chunks(self.dialect().most_listed()) {
             found.extend(self.some_tokens_with(part).await?);
         }
         Ok(found)

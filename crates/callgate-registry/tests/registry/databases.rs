@@ -37,7 +37,7 @@ const LARGE: Scale = Scale {
     tokens: 1_000_000,
     letters: 20_000,
     name: 255,
-    listed: 1_200,
+    listed: 12_000,
 };
 
 /// An empty database, gone at the end.
