@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use callgate::Secret;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
 use crate::counted::Counted;
@@ -40,12 +41,11 @@ impl DatabaseUrl {
     /// A text that may be a URL, without what may be secret in it: what stands before the last `@`, and
     /// parameters.
     pub fn shown(text: &str) -> String {
-        let (before, parameters) = text.split_once('?').unwrap_or((text, ""));
-        match (text.split_once("://"), before.rsplit_once('@')) {
-            (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),
-            // A question mark in the password looks like the beginning of parameters.
-            (Some((scheme, _)), None) if parameters.contains('@') => format!("{scheme}://…"),
-            _ => before.to_owned(),
+        let (before, host) = text.rsplit_once('@').unwrap_or(("", text));
+        let host = host.split(['?', '#']).next().unwrap_or_default();
+        match before.split_once("://") {
+            Some((scheme, _)) => format!("{scheme}://…@{host}"),
+            None => host.to_owned(),
         }
     }
 
@@ -68,8 +68,10 @@ impl DatabaseUrl {
         if let Place::Server(_, url) = &mut self.0
             && url.password().is_none()
         {
+            // The drivers decode all of it; by itself a URL would leave percent signs alone.
+            let encoded = utf8_percent_encode(password.expose(), NON_ALPHANUMERIC).to_string();
             // It has a host, so it can have one.
-            let _ = url.set_password(Some(password.expose()));
+            let _ = url.set_password(Some(&encoded));
         }
         self
     }
@@ -103,7 +105,14 @@ impl FromStr for DatabaseUrl {
             "mssql" | "sqlserver" => Dialect::SqlServer,
             _ => return Err(wrong()),
         };
-        if !url.has_host() || url.path().len() < 2 {
+        if [Some(url.path()), url.query(), url.fragment()]
+            .iter()
+            .flatten()
+            .any(|it| it.contains('@'))
+        {
+            return Err(StoreError::Unencoded(Self::shown(text)));
+        }
+        if !url.has_host() || url.path().len() < 2 || url.fragment().is_some() {
             return Err(wrong());
         }
         Ok(Self(Place::Server(dialect, Box::new(url))))
@@ -187,18 +196,29 @@ async fn connected(
     options: &DatabaseOptions,
     wanted: Wanted,
 ) -> Result<Box<dyn Database>> {
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    choose_cryptography();
     match &url.0 {
         Place::File(path) => sqlite::connect(path, options, wanted).await,
-        Place::Server(dialect, url) => match dialect {
-            // The drivers of servers stand here, each behind its feature.
-            #[cfg(feature = "postgres")]
-            Dialect::Postgres => crate::postgres::connect(url, options).await,
-            #[cfg(feature = "mysql")]
-            Dialect::MySql => crate::mysql::connect(url, options).await,
-            #[cfg(feature = "mssql")]
-            Dialect::SqlServer => crate::mssql::connect(url, options).await,
-            dialect => Err(not_built(*dialect)),
-        },
+        // The drivers of servers stand here, each behind its feature.
+        #[cfg(feature = "postgres")]
+        Place::Server(Dialect::Postgres, url) => crate::postgres::connect(url, options).await,
+        #[cfg(feature = "mysql")]
+        Place::Server(Dialect::MySql, url) => crate::mysql::connect(url, options).await,
+        #[cfg(feature = "mssql")]
+        Place::Server(Dialect::SqlServer, url) => crate::mssql::connect(url, options).await,
+        Place::Server(dialect, _) => Err(not_built(*dialect)),
+    }
+}
+
+/// Where a certificate is to be checked, but not the host, sqlx asks for what the whole process uses, and
+/// panics if several are built in and none was chosen. What the program has chosen stays.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+fn choose_cryptography() {
+    use rustls::crypto::{CryptoProvider, ring};
+    if CryptoProvider::get_default().is_none() {
+        // Another may have been faster.
+        let _ = ring::default_provider().install_default();
     }
 }
 
@@ -235,6 +255,17 @@ mod tests {
     }
 
     #[test]
+    fn a_password_given_apart_is_the_one_that_the_drivers_read() {
+        let url: DatabaseUrl = "postgres://u@h/d".parse().unwrap();
+        let given = "a%41b%ff:/@? #é";
+        let Place::Server(_, url) = url.with_password(&Secret::new(given).unwrap()).0 else {
+            panic!()
+        };
+        let read = percent_encoding::percent_decode_str(url.password().unwrap());
+        assert_eq!(read.decode_utf8().unwrap(), given);
+    }
+
+    #[test]
     fn what_is_no_database_is_refused_without_its_password() {
         let texts = [
             "registry.db",
@@ -245,6 +276,10 @@ mod tests {
             "mysql://ada:secret@/d",
             "mssql://h:port/d?password=secret",
             "mssql://sa:sec?ret@h/d",
+            "postgres://u:p@sec?ret@h/d",
+            "postgres://u:123/sec@h/d",
+            "postgres://u:1/2?sec@h/d",
+            "postgres://u:1/2#sec@h/d",
         ];
         let errors = texts.map(|text| text.parse::<DatabaseUrl>().unwrap_err().to_string());
         assert!(errors.iter().all(|error| !error.contains("sec")));

@@ -11,9 +11,14 @@ impl From<sqlx::Error> for StoreError {
                 (said.message().to_owned(), DatabaseErrorKind::Taken)
             }
             sqlx::Error::Database(said) => (said.message().to_owned(), kind(&**said)),
+            // A certificate that nobody vouches for is told so.
+            sqlx::Error::Io(io) if io.kind() == std::io::ErrorKind::InvalidData => {
+                (error.to_string(), DatabaseErrorKind::Untrusted)
+            }
             sqlx::Error::PoolTimedOut | sqlx::Error::Io(_) => {
                 (error.to_string(), DatabaseErrorKind::Away)
             }
+            sqlx::Error::Tls(_) => (error.to_string(), DatabaseErrorKind::Untrusted),
             _ => (error.to_string(), DatabaseErrorKind::Other),
         };
         Self::Database(DatabaseError { message, kind })
@@ -76,8 +81,10 @@ fn mysql_kind(number: u16) -> DatabaseErrorKind {
         | 1969
         | 3024
         | 4031 => DatabaseErrorKind::Away,
-        // This user, or what they may do.
-        1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1370 | 1410 | 1698 => DatabaseErrorKind::Refused,
+        // This user, or what they may do; triggers, where the server writes a log of changes.
+        1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1370 | 1410 | 1419 | 1698 => {
+            DatabaseErrorKind::Refused
+        }
         1049 => DatabaseErrorKind::Absent,
         1290 | 1792 | 1836 => DatabaseErrorKind::ReadOnly,
         1021 | 1114 => DatabaseErrorKind::Full,

@@ -21,5 +21,5 @@ mod stand_in;
 pub use debian::debian;
 pub use mariadb::MariaDb;
 pub use postgres::Postgres;
-pub use server::{Server, TestDatabase};
+pub use server::{Identity, Server, TestDatabase};
 pub use stand_in::StandIn;

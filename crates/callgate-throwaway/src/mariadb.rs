@@ -7,7 +7,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::debian;
-use crate::server::{Brand, PASSWORD, Server, USER, run, setting, template, version};
+use crate::server::{
+    Brand, Identity, PASSWORD, Server, USER, identity_files, run, setting, template, version,
+};
 
 const PACKAGE: &str = "mariadb-server-core mariadb-client-core";
 
@@ -28,9 +30,18 @@ impl MariaDb {
 
     /// A server for one test that ends it.
     pub fn start(tmp: &Path) -> Server {
+        Self::start_as(tmp, None)
+    }
+
+    /// A server that encrypts, for one test.
+    pub fn encrypting(tmp: &Path, identity: Identity<'_>) -> Server {
+        Self::start_as(tmp, Some(identity))
+    }
+
+    fn start_as(tmp: &Path, identity: Option<Identity<'_>>) -> Server {
         let name = version(debian(tmp, PACKAGE, "mariadbd"));
         let template = template(tmp, &name, |data| initialise(tmp, data));
-        Server::start(&Self, tmp, &template)
+        Server::start(&Self, tmp, &template, identity)
     }
 }
 
@@ -85,6 +96,10 @@ impl Brand for MariaDb {
             "--default-time-zone=+05:30",
             AS_ROOT,
         ]);
+        let (certificate, key) = identity_files(directory);
+        if certificate.exists() {
+            command.arg(setting("--ssl-cert=", certificate)).arg(setting("--ssl-key=", key));
+        }
         command
     }
 

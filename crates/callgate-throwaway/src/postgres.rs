@@ -7,7 +7,10 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::debian;
-use crate::server::{Brand, PASSWORD, Server, USER, not_as_root, run, setting, template, version};
+use crate::server::{
+    Brand, Identity, PASSWORD, Server, USER, identity_files, not_as_root, run, setting, template,
+    version,
+};
 
 const PACKAGE: &str = "postgresql";
 
@@ -25,9 +28,18 @@ impl Postgres {
 
     /// A server for one test that ends it.
     pub fn start(tmp: &Path) -> Server {
+        Self::start_as(tmp, None)
+    }
+
+    /// A server that encrypts, for one test.
+    pub fn encrypting(tmp: &Path, identity: Identity<'_>) -> Server {
+        Self::start_as(tmp, Some(identity))
+    }
+
+    fn start_as(tmp: &Path, identity: Option<Identity<'_>>) -> Server {
         let name = version(debian(tmp, PACKAGE, "postgres"));
         let template = template(tmp, &name, |data| initialise(tmp, data));
-        Server::start(&Self, tmp, &template)
+        Server::start(&Self, tmp, &template, identity)
     }
 }
 
@@ -77,6 +89,11 @@ impl Brand for Postgres {
             "timezone=Asia/Kolkata",
         ] {
             command.args(["-c", option]);
+        }
+        let (certificate, key) = identity_files(directory);
+        if certificate.exists() {
+            command.args(["-c", "ssl=on", "-c"]).arg(setting("ssl_cert_file=", certificate));
+            command.arg("-c").arg(setting("ssl_key_file=", key));
         }
         not_as_root(command)
     }

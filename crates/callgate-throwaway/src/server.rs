@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{MetadataExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,6 +31,34 @@ pub struct Server {
     /// Where packages are unpacked.
     tmp: PathBuf,
     databases: AtomicUsize,
+}
+
+/// What a server shows to those who want the connection encrypted, both as PEM.
+#[derive(Debug, Clone, Copy)]
+pub struct Identity<'a> {
+    /// Its certificate.
+    pub certificate: &'a str,
+    /// The key that belongs to it.
+    pub key: &'a str,
+}
+
+impl Identity<'_> {
+    /// Lays both down where a server of this directory looks for them.
+    fn lay_down(self, directory: &Path) {
+        let (certificate, key) = identity_files(directory);
+        for (file, text) in [(certificate, self.certificate), (key, self.key)] {
+            fs::write(&file, text).expect("can be written");
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("it is ours");
+            if is_root(&file) {
+                chown(&file, Some(NOBODY), Some(NOBODY)).expect("root may");
+            }
+        }
+    }
+}
+
+/// Where a server of this directory finds its certificate and its key, if it has them.
+pub(crate) fn identity_files(directory: &Path) -> (PathBuf, PathBuf) {
+    (directory.join("certificate.pem"), directory.join("key.pem"))
 }
 
 /// What is different between them.
@@ -64,11 +92,19 @@ impl std::fmt::Debug for Server {
 
 impl Server {
     /// Starts it on a free port, on a copy of `template`, and waits until it answers.
-    pub(crate) fn start(brand: &'static dyn Brand, tmp: &Path, template: &Path) -> Self {
+    pub(crate) fn start(
+        brand: &'static dyn Brand,
+        tmp: &Path,
+        template: &Path,
+        identity: Option<Identity<'_>>,
+    ) -> Self {
         let mut said = String::new();
         for _ in 0..PORTS {
             let directory = fresh_directory().keep();
             run(Command::new("cp").arg("-a").arg(template).arg(directory.join("data")));
+            if let Some(identity) = identity {
+                identity.lay_down(&directory);
+            }
             let address = free_address();
             let command = brand.command(tmp, &directory, address.port());
             let keeper = Keeper::start(directory, brand.signal(), &command);

@@ -10,3 +10,4 @@ mod servers;
 mod sql_server;
 mod sqlite;
 mod stand_in;
+mod tls;

@@ -1,0 +1,111 @@
+//! PostgreSQL and MariaDB behind TLS: who is trusted, and that nothing goes in the clear.
+
+use std::path::Path;
+
+use callgate::Mask;
+use callgate_registry::{
+    DatabaseErrorKind, DatabaseOptions, DatabaseUrl, Edit as _, Load as _, SqlStore, StoreError,
+};
+use callgate_throwaway::{Identity, MariaDb, Postgres, Server};
+use rcgen::{CertifiedKey, KeyPair};
+
+const TMP: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// A server's certificate, and that of another server, in files.
+struct Papers {
+    directory: tempfile::TempDir,
+    made: CertifiedKey<KeyPair>,
+}
+
+impl Papers {
+    fn make() -> Self {
+        let fresh = || rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let (made, other) = (fresh(), fresh());
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("own.pem"), made.cert.pem()).unwrap();
+        std::fs::write(directory.path().join("other.pem"), other.cert.pem()).unwrap();
+        Self { directory, made }
+    }
+
+    /// Starts a server with them.
+    fn server(&self, start: fn(&Path, Identity<'_>) -> Server) -> Server {
+        let (certificate, key) = (self.made.cert.pem(), self.made.signing_key.serialize_pem());
+        start(Path::new(TMP), Identity { certificate: &certificate, key: &key })
+    }
+
+    /// A URL with these parameters, in which `OWN` and `OTHER` are the files.
+    fn url(&self, url: &str, parameters: &str) -> DatabaseUrl {
+        let file = |name| self.directory.path().join(name).display().to_string();
+        let parameters = parameters.replace("OWN", &file("own.pem"));
+        format!("{url}?{}", parameters.replace("OTHER", &file("other.pem"))).parse().unwrap()
+    }
+}
+
+async fn connects(url: &DatabaseUrl) -> SqlStore {
+    let (store, _) = SqlStore::migrate(url, &DatabaseOptions::default(), None).await.unwrap();
+    store.revisions().await.unwrap();
+    store
+}
+
+async fn refused(url: &DatabaseUrl) -> DatabaseErrorKind {
+    match SqlStore::open(url, &DatabaseOptions::default(), None).await.unwrap_err() {
+        StoreError::Database(error) => error.kind,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn postgres_is_trusted_by_its_certificate_and_everything_is_encrypted() {
+    let papers = Papers::make();
+    let server = papers.server(Postgres::encrypting);
+    let database = server.database();
+    let by_name = database.url.replace("127.0.0.1", "localhost");
+    for parameters in ["sslmode=verify-full", "sslmode=verify-full&sslrootcert=OTHER"] {
+        let url = papers.url(&database.url, parameters);
+        assert_eq!(refused(&url).await, DatabaseErrorKind::Untrusted, "{parameters}");
+    }
+    let elsewhere = papers.url(&by_name, "sslmode=verify-full&sslrootcert=OWN");
+    assert_eq!(refused(&elsewhere).await, DatabaseErrorKind::Untrusted);
+    connects(&papers.url(&by_name, "sslmode=verify-ca&sslrootcert=OWN")).await;
+    for parameters in ["sslmode=prefer", "sslmode=require"] {
+        connects(&papers.url(&database.url, parameters)).await;
+    }
+    let store = connects(&papers.url(&database.url, "sslmode=verify-full&sslrootcert=OWN")).await;
+    store.changed().await;
+    store.add_section("s", "S", Mask::Read).await.unwrap();
+    let encrypted = "SELECT DISTINCT s.ssl FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) \
+                     WHERE a.application_name = 'callgate'";
+    assert_eq!(server.sql(&database.name, encrypted).trim(), "t");
+}
+
+#[tokio::test]
+async fn mariadb_is_trusted_by_its_certificate_and_everything_is_encrypted() {
+    let papers = Papers::make();
+    let server = papers.server(MariaDb::encrypting);
+    let database = server.database();
+    let name = &database.name;
+    let safe = format!(
+        "CREATE USER 'safe'@'127.0.0.1' IDENTIFIED BY 'pw' REQUIRE SSL; \
+         GRANT ALL ON {name}.* TO 'safe'@'127.0.0.1'"
+    );
+    server.sql(name, &safe);
+    let (by_number, by_name) = (
+        format!("mysql://safe:pw@{}/{name}", server.address()),
+        format!("mysql://safe:pw@localhost:{}/{name}", server.address().port()),
+    );
+    for parameters in ["ssl-mode=VERIFY_IDENTITY", "ssl-mode=VERIFY_IDENTITY&ssl-ca=OTHER"] {
+        let url = papers.url(&by_number, parameters);
+        assert_eq!(refused(&url).await, DatabaseErrorKind::Untrusted, "{parameters}");
+    }
+    let elsewhere = papers.url(&by_name, "ssl-mode=VERIFY_IDENTITY&ssl-ca=OWN");
+    assert_eq!(refused(&elsewhere).await, DatabaseErrorKind::Untrusted);
+    let plain = papers.url(&by_number, "ssl-mode=DISABLED");
+    assert_eq!(refused(&plain).await, DatabaseErrorKind::Refused);
+    connects(&papers.url(&by_name, "ssl-mode=VERIFY_CA&ssl-ca=OWN")).await;
+    for parameters in
+        ["ssl-mode=PREFERRED", "ssl-mode=REQUIRED", "ssl-mode=VERIFY_IDENTITY&ssl-ca=OWN"]
+    {
+        let store = connects(&papers.url(&by_number, parameters)).await;
+        store.ensure_sections(&["s".to_owned()]).await.unwrap();
+    }
+}
