@@ -46,7 +46,8 @@ pub struct TokenAuthenticator {
     access: ArcSwap<Access>,
     tokens: Arc<Tokens>,
     contact: Arc<Contact>,
-    used: Mutex<HashMap<i64, SystemTime>>,
+    /// By the token's number, in seconds since 1970.
+    used: Mutex<HashMap<i64, i64>>,
     reads: Reads,
 }
 
@@ -83,17 +84,25 @@ impl TokenAuthenticator {
         &self.contact
     }
 
-    /// Takes the tokens that were used since the last time: number, seconds since 1970.
-    pub(crate) fn take_uses(&self) -> Vec<(i64, i64)> {
-        let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
-        let seconds = |time: SystemTime| {
-            let passed = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-            i64::try_from(passed.as_secs()).unwrap_or(i64::MAX)
-        };
-        used.into_iter().map(|(id, time)| (id, seconds(time))).collect()
+    /// The uses of tokens that are not written yet: number, seconds since 1970.
+    pub(crate) fn uses(&self) -> Vec<(i64, i64)> {
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.iter().map(|(id, at)| (*id, *at)).collect()
+    }
+
+    /// These are written. A token that was used again meanwhile stays.
+    pub(crate) fn forget_uses(&self, written: &[(i64, i64)]) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        for (id, at) in written {
+            if used.get(id) == Some(at) {
+                used.remove(id);
+            }
+        }
     }
 
     fn note_use(&self, id: i64, now: SystemTime) {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         if used.len() < MAX_USES || used.contains_key(&id) {
             used.insert(id, now);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use callgate::BoxFuture;
 use callgate::mcp::{KeepSessions, Nonce, Relay, SessionEdit, SessionState};
 use thiserror::Error as ThisError;
+use tokio::sync::Semaphore;
 
 use crate::contact::Contact;
 use crate::relay::StoredRelay;
@@ -15,12 +16,16 @@ use crate::sessions::StoredSessions;
 
 /// How long the registry may take to keep something.
 const LIMIT: Duration = Duration::from_secs(5);
+/// So many of one kind are kept at once. In the database they wait for each other anyway, and each waits
+/// on a connection that the looks at the registry may need.
+const AT_ONCE: usize = 2;
 
 /// Keeps something while the registry is in reach.
 #[derive(Debug)]
 pub(crate) struct Durable<T> {
     stored: T,
     contact: Arc<Contact>,
+    turns: Semaphore,
 }
 
 #[derive(Debug, ThisError)]
@@ -35,7 +40,7 @@ type Kept<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 impl<T> Durable<T> {
     pub(crate) fn new(stored: T, contact: &Arc<Contact>) -> Self {
-        Self { stored, contact: Arc::clone(contact) }
+        Self { stored, contact: Arc::clone(contact), turns: Semaphore::new(AT_ONCE) }
     }
 
     async fn kept<K>(&self, keep: BoxFuture<'_, Kept<K>>) -> Kept<K> {
@@ -43,7 +48,11 @@ impl<T> Durable<T> {
         if self.contact.age().is_some() && self.contact.is_away() {
             return Err(NotDurable::Away.into());
         }
-        match tokio::time::timeout(LIMIT, keep).await {
+        let in_turn = async {
+            let _turn = self.turns.acquire().await?;
+            keep.await
+        };
+        match tokio::time::timeout(LIMIT, in_turn).await {
             Ok(kept) => kept,
             Err(_) => Err(NotDurable::NoAnswer.into()),
         }

@@ -2,11 +2,14 @@
 //!
 //! Counters in the database say that something changed, whoever changed it; they are asked for every
 //! 250 ms, all in one query (`follow/follower.rs`). Access and settings are small and read at once; a
-//! catalog is made beside the loop (`follow/catalog.rs`), so that a large one holds up no grant. Where
-//! the registry cannot be read the last good snapshots stay, and that is told (`follow/tell.rs`).
+//! catalog is made beside the loop (`follow/catalog.rs`), so that a large one holds up no grant, and what
+//! is to be written once a minute too (`follow/chores.rs`). Where the registry cannot be read the last good
+//! snapshots stay, and that is told (`follow/tell.rs`).
 
 mod catalog;
+mod chores;
 mod follower;
+mod limit;
 mod tell;
 #[cfg(test)]
 mod tests;
@@ -31,6 +34,7 @@ use crate::store::{Result, Store};
 use crate::tokens::LookUps;
 use crate::upstreams::MakeUpstream;
 
+use chores::Chores;
 use follower::Follower;
 use tell::described;
 
@@ -38,6 +42,8 @@ use tell::described;
 const MAX_KEY_AGE: Duration = Duration::from_hours(24 * 30);
 /// How long it may take to write when tokens were last used.
 const FLUSH_LIMIT: Duration = Duration::from_secs(10);
+/// So many are written at once.
+const FLUSHED_AT_ONCE: usize = 1_000;
 
 /// A registry to be followed: who callers are, what they may do, and what is said of methods.
 ///
@@ -153,7 +159,16 @@ impl Registry {
         let (store, authenticator) = (Arc::clone(&self.store), self.authenticator());
         let (tokens, contact) = (authenticator.tokens(), authenticator.contact());
         let look_ups = LookUps::new(Arc::clone(tokens), Arc::clone(&store), Arc::clone(contact));
-        let tasks = [tokio::spawn(follower.run()), tokio::spawn(look_ups.run())];
+        let chores = Chores {
+            store: Arc::clone(&store),
+            authenticator: Arc::clone(&authenticator),
+            max_key_age: self.max_key_age,
+        };
+        let tasks = [
+            tokio::spawn(follower.run()),
+            tokio::spawn(look_ups.run()),
+            tokio::spawn(chores.run()),
+        ];
         Ok(Following { tasks, store, authenticator })
     }
 
@@ -168,7 +183,7 @@ impl Registry {
 #[derive(Debug)]
 #[must_use = "when this is dropped, nothing is followed any more"]
 pub struct Following {
-    tasks: [JoinHandle<()>; 2],
+    tasks: [JoinHandle<()>; 3],
     store: Arc<dyn Store>,
     authenticator: Arc<TokenAuthenticator>,
 }
@@ -189,13 +204,17 @@ impl Drop for Following {
     }
 }
 
-/// Writes when tokens were last used.
+/// Writes when tokens were last used. What could not be written is noted still.
 async fn flush_uses(store: &dyn Store, authenticator: &TokenAuthenticator) {
-    let uses = authenticator.take_uses();
-    if uses.is_empty() {
-        return;
-    }
-    if let Err(error) = within(FLUSH_LIMIT, store.touch_tokens(&uses)).await {
+    let uses = authenticator.uses();
+    let written = async {
+        for part in uses.chunks(FLUSHED_AT_ONCE) {
+            store.touch_tokens(part).await?;
+            authenticator.forget_uses(part);
+        }
+        Ok(())
+    };
+    if let Err(error) = within(FLUSH_LIMIT, written).await {
         tracing::warn!(error = described(error), "cannot note the use of tokens");
     }
 }

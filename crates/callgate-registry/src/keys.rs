@@ -85,21 +85,15 @@ fn seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Keeps the keys of a gateway in step, and replaces them when they are old.
-#[derive(Debug)]
+/// Keeps the keys of a gateway in step.
+#[derive(Debug, Default)]
 pub(crate) struct KeyFollower {
-    /// How old the newest may become.
-    max_age: Option<Duration>,
     seen: Option<i64>,
     keys: Vec<KeyRow>,
     signing: Option<i64>,
 }
 
 impl KeyFollower {
-    pub(crate) fn new(max_age: Option<Duration>) -> Self {
-        Self { max_age, seen: None, keys: Vec::new(), signing: None }
-    }
-
     /// They are read the next time, whatever their counter says.
     pub(crate) fn doubt(&mut self) {
         self.seen = None;
@@ -125,21 +119,23 @@ impl KeyFollower {
         }
         Ok(())
     }
+}
 
-    /// Announces a new key if the newest is old, and removes those that nothing needs any more.
-    pub(crate) async fn tidy(&self, store: &dyn Store, now: i64) -> Result<()> {
-        let newest = self.keys.iter().map(|key| key.created_at).max();
-        if let Some(max_age) = self.max_age
-            && newest.is_none_or(|newest| newest.saturating_add(seconds(max_age)) <= now)
-            && let Ok(key) = NewKey::announced(max_age)
-            && store.add_key(&key).await?
-        {
-            tracing::info!("a new key for sessions is announced");
-        }
-        match superseding(&self.keys, now) {
-            Some(key) => store.remove_keys_before(SESSION_KEYS, key.id).await,
-            None => Ok(()),
-        }
+/// Announces a new key if the newest is older than it may become, and removes those that nothing needs
+/// any more.
+pub(crate) async fn tidy(store: &dyn Store, max_age: Option<Duration>, now: i64) -> Result<()> {
+    let keys = store.keys(SESSION_KEYS).await?;
+    let newest = keys.iter().map(|key| key.created_at).max();
+    if let Some(max_age) = max_age
+        && newest.is_none_or(|newest| newest.saturating_add(seconds(max_age)) <= now)
+        && let Ok(key) = NewKey::announced(max_age)
+        && store.add_key(&key).await?
+    {
+        tracing::info!("a new key for sessions is announced");
+    }
+    match superseding(&keys, now) {
+        Some(key) => store.remove_keys_before(SESSION_KEYS, key.id).await,
+        None => Ok(()),
     }
 }
 

@@ -28,7 +28,8 @@ impl Relay for StoredRelay {
     }
 }
 
-/// Finds what was left, by this gateway too: what that left concerns none of its own calls.
+/// Finds what was left, by this gateway too: what that left concerns none of its own calls. Nothing is
+/// read twice, also when the registry was away: a cancellation could meet another call.
 #[derive(Debug, Default)]
 pub(crate) struct MessageFollower {
     seen: i64,
@@ -59,9 +60,9 @@ impl MessageFollower {
         }
         Ok(())
     }
+}
 
-    /// Forgets what everybody had the time to read.
-    pub(crate) async fn tidy(&self, store: &dyn Store, now: i64) -> Result<()> {
-        store.forget_messages(now - KEPT).await
-    }
+/// Forgets what everybody had the time to read.
+pub(crate) async fn tidy(store: &dyn Store, now: i64) -> Result<()> {
+    store.forget_messages(now - KEPT).await
 }

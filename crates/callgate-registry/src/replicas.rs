@@ -1,7 +1,7 @@
 //! What the gateways of one registry tell each other through it: what became of sessions, what clients
 //! sent about each other's calls, and the keys that they sign with.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use callgate::mcp::Mcp;
 
@@ -21,7 +21,7 @@ pub(crate) struct Shared<'a> {
 }
 
 /// The other gateways, as far as this one has heard of them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Replicas {
     sessions: SessionFollower,
     messages: MessageFollower,
@@ -29,14 +29,6 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    pub(crate) fn new(max_key_age: Option<Duration>) -> Self {
-        Self {
-            sessions: SessionFollower::default(),
-            messages: MessageFollower::default(),
-            keys: KeyFollower::new(max_key_age),
-        }
-    }
-
     /// Called once, before anything is served: messages of before are about calls that are not here.
     pub(crate) fn begin(&mut self, now: &Revisions) {
         self.messages.begin(now.messages);
@@ -45,6 +37,7 @@ impl Replicas {
     /// What comes back may be another state, under the same numbers.
     pub(crate) fn doubt(&mut self) {
         self.keys.doubt();
+        self.sessions.doubt();
     }
 
     /// Reads what is new. Where nothing is, that costs no query.
@@ -52,14 +45,6 @@ impl Replicas {
         self.keys.follow(shared, now.keys, unix_time()).await?;
         self.sessions.follow(shared, now.sessions).await?;
         self.messages.follow(shared, now.messages).await
-    }
-
-    /// Forgets what nobody needs, and sees to the age of keys.
-    pub(crate) async fn tidy(&self, store: &dyn Store) -> Result<()> {
-        let now = unix_time();
-        self.sessions.tidy(store, now).await?;
-        self.messages.tidy(store, now).await?;
-        self.keys.tidy(store, now).await
     }
 }
 

@@ -14,6 +14,8 @@ use crate::store::{Result, Store};
 
 /// More sessions than this are not kept; the oldest go first.
 const MOST: i64 = 100_000;
+/// So many of the last changes are read again when the registry was away.
+const READ_AGAIN: i64 = 10_000;
 
 /// Keeps what sessions become in the registry.
 #[derive(Debug)]
@@ -44,14 +46,23 @@ impl KeepSessions for StoredSessions {
 #[derive(Debug, Default)]
 pub(crate) struct SessionFollower {
     seen: i64,
+    is_doubted: bool,
 }
 
 impl SessionFollower {
+    /// The last changes are read again the next time: some may be gone, and others have their numbers.
+    pub(crate) fn doubt(&mut self) {
+        self.is_doubted = true;
+    }
+
     /// Reads what is new, up to the change with this number at least.
     pub(crate) async fn follow(&mut self, shared: &Shared<'_>, newest: i64) -> Result<()> {
         if newest < self.seen {
             // An older state of the database was restored.
             self.seen = 0;
+        }
+        if std::mem::take(&mut self.is_doubted) {
+            self.seen = self.seen.saturating_sub(READ_AGAIN).max(0);
         }
         while self.seen < newest {
             shared.contact.count(Read::Sessions);
@@ -62,11 +73,11 @@ impl SessionFollower {
         }
         Ok(())
     }
+}
 
-    /// Forgets what is over.
-    pub(crate) async fn tidy(&self, store: &dyn Store, now: i64) -> Result<()> {
-        store.forget_sessions(now, MOST).await
-    }
+/// Forgets what is over.
+pub(crate) async fn tidy(store: &dyn Store, now: i64) -> Result<()> {
+    store.forget_sessions(now, MOST).await
 }
 
 fn change(row: &SessionRow) -> Option<SessionChange> {

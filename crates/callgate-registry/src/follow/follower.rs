@@ -11,9 +11,10 @@ use callgate::mcp::Mcp;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::Registry;
 use super::catalog::CatalogSource;
+use super::limit::Limit;
 use super::tell::{Told, described, tell_new};
-use super::{Registry, flush_uses};
 use crate::access::access;
 use crate::assemble::settings;
 use crate::authenticate::TokenAuthenticator;
@@ -21,7 +22,7 @@ use crate::contact::{Contact, Read, Watched, within};
 use crate::credentials::UserCredentials;
 use crate::replicas::{Replicas, Shared};
 use crate::rows::Revisions;
-use crate::store::Result;
+use crate::store::{Result, StoreError};
 use crate::upstreams::RowUpstreams;
 
 /// How often the counters are asked for.
@@ -33,12 +34,10 @@ const MIN_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_millis(750);
 /// How long the counters may take.
 const POLL_LIMIT: Duration = Duration::from_secs(1);
-/// How long it may take to read what changed, but for the catalog; more where it did take more, or was
-/// cut off.
-const LOAD_LIMIT: Duration = Duration::from_secs(2);
-const MAX_LOAD_LIMIT: Duration = Duration::from_mins(1);
-/// How often the last use of tokens is written.
-const FLUSH_USES: Duration = Duration::from_mins(1);
+/// How long it may take to read what gateways tell each other.
+const SHARED_LIMIT: Duration = Duration::from_secs(5);
+/// How long it may take to connect anew, whatever the database's own limits are.
+const CONNECT_LIMIT: Duration = Duration::from_mins(1);
 /// Other counters than any registry has.
 const UNSEEN: Revisions =
     Revisions { catalog: -1, access: -1, tokens: -1, keys: -1, sessions: -1, messages: -1 };
@@ -57,7 +56,9 @@ pub(super) struct Follower {
     making: Option<Making>,
     /// Why the last one could not be made; it is tried again.
     catalog_failure: Option<String>,
-    load_limit: Duration,
+    load_limit: Limit,
+    /// What connects anew where a look was too short for that.
+    connecting: Option<JoinHandle<()>>,
     /// How many looks in a row have failed.
     failures: u32,
     /// When the last look began and ended.
@@ -72,6 +73,8 @@ struct Making {
     revision: i64,
     /// The rows are there.
     is_read: Arc<AtomicBool>,
+    /// The registry was away meanwhile.
+    is_doubted: bool,
     task: JoinHandle<Result<i64>>,
 }
 
@@ -93,11 +96,12 @@ impl Follower {
             credentials: registry.credentials.clone(),
             readiness: gateway.readiness().clone(),
             mcp: Arc::clone(gateway.mcp()),
-            replicas: Replicas::new(registry.max_key_age),
+            replicas: Replicas::default(),
             seen: UNSEEN,
             making: None,
             catalog_failure: None,
-            load_limit: LOAD_LIMIT,
+            load_limit: Limit::default(),
+            connecting: None,
             failures: 0,
             looked: (now, now),
             told: Told::default(),
@@ -116,7 +120,8 @@ impl Follower {
         let began = Instant::now();
         let now = self.source.store.revisions().await?;
         self.replicas.begin(&now);
-        self.load_changes(now).await?;
+        self.load_rights(now).await?;
+        self.follow_replicas(&now).await?;
         self.contact().made(began);
         let contact = Arc::clone(self.authenticator.contact());
         let store = Arc::clone(&self.source.store);
@@ -126,23 +131,15 @@ impl Follower {
         let source = self.source.clone();
         let (revision, is_read) = (made.revision, Arc::new(AtomicBool::new(true)));
         let task = tokio::spawn(async move { Ok(source.remember(made).await) });
-        self.making = Some(Making { revision, is_read, task });
+        self.making = Some(Making { revision, is_read, is_doubted: false, task });
         Ok(())
     }
 
     /// Watches until the task is dropped.
     pub(super) async fn run(mut self) {
-        let mut flushed = Instant::now();
         loop {
             self.pause().await;
             self.look().await;
-            if flushed.elapsed() >= FLUSH_USES && !self.contact().is_away() {
-                flushed = Instant::now();
-                flush_uses(&*self.source.store, &self.authenticator).await;
-                if let Err(error) = self.replicas.tidy(&*self.source.store).await {
-                    tracing::warn!(error = described(error), "cannot tidy up in the registry");
-                }
-            }
         }
     }
 
@@ -152,7 +149,7 @@ impl Follower {
             let (pause, left) = (back_off(self.failures), self.contact().honoured_for());
             // The end of the grace is told when it is there, also if the next look goes well.
             sleep(pause.min(left)).await;
-            self.told.grace(self.authenticator.contact());
+            self.see_grace();
             return sleep(pause.saturating_sub(left)).await;
         }
         let (began, ended) = self.looked;
@@ -168,21 +165,13 @@ impl Follower {
     async fn look(&mut self) {
         let began = Instant::now();
         let number = self.authenticator.read_begins();
-        match self.poll().await {
+        let away_for = self.contact().age().unwrap_or_default();
+        match self.poll(began).await {
             Ok(()) => {
-                let away_for = self.contact().age().unwrap_or_default();
-                self.contact().made(began);
                 self.failures = 0;
                 self.told.success(away_for);
             }
-            Err(error) => {
-                self.authenticator.contact().lost();
-                self.failures = self.failures.saturating_add(1);
-                // What comes back may be another state, under the same numbers.
-                self.seen = Revisions { catalog: self.seen.catalog, ..UNSEEN };
-                self.replicas.doubt();
-                self.told.failure(error, self.authenticator.contact());
-            }
+            Err(error) => self.failed(began, error),
         }
         self.told.catalog(self.catalog_failure.as_ref());
         match &self.catalog_failure {
@@ -195,21 +184,59 @@ impl Follower {
         self.looked = (began, Instant::now());
     }
 
-    async fn poll(&mut self) -> Result<()> {
+    /// What comes back may be another state, under the same numbers: all of it is read again.
+    fn failed(&mut self, began: Instant, error: StoreError) {
+        self.contact().lost();
+        self.failures = self.failures.saturating_add(1);
+        self.seen = UNSEEN;
+        if let Some(making) = &mut self.making {
+            making.is_doubted = true;
+        }
+        self.replicas.doubt();
+        self.told.failure(error, self.authenticator.contact());
+        self.see_grace();
+        if began.elapsed() >= POLL_LIMIT {
+            self.connect_anew();
+        }
+    }
+
+    /// A login may take longer than a look has. So one attempt goes on beside the looks, for as long as
+    /// the database's own time limits let it, and the next look finds the connection.
+    fn connect_anew(&mut self) {
+        if self.connecting.as_ref().is_none_or(JoinHandle::is_finished) {
+            let store = Arc::clone(&self.source.store);
+            self.connecting = Some(tokio::spawn(async move {
+                // The looks tell how it goes.
+                let _ = within(CONNECT_LIMIT, store.revisions()).await;
+            }));
+        }
+    }
+
+    /// Once tokens are no longer honoured, clients that listen look whether they still may.
+    fn see_grace(&mut self) {
+        if self.told.grace(self.authenticator.contact()) {
+            self.source.gateway.access_changed();
+        }
+    }
+
+    async fn poll(&mut self, began: Instant) -> Result<()> {
         self.contact().count(Read::Revisions);
         let now = within(POLL_LIMIT, self.source.store.revisions()).await?;
-        let (limit, began) = (self.load_limit, Instant::now());
-        let loaded = within(limit, self.load_changes(now)).await;
-        let took = began.elapsed();
-        let wanted = if took < limit { took * 4 } else { limit * 2 };
-        self.load_limit = wanted.clamp(limit, MAX_LOAD_LIMIT);
-        loaded?;
+        if (now.tokens, now.access) != (self.seen.tokens, self.seen.access) {
+            let mut limit = self.load_limit;
+            let loaded = limit.hold(self.load_rights(now)).await;
+            self.load_limit = limit;
+            loaded?;
+        }
+        // Who may do what is known. The rest may be late, and tokens are honoured meanwhile.
+        self.contact().made(began);
+        within(SHARED_LIMIT, self.follow_replicas(&now)).await?;
         self.look_after_catalog(now.catalog).await;
         Ok(())
     }
 
-    /// Reads what changed, but for the catalog.
-    async fn load_changes(&mut self, now: Revisions) -> Result<()> {
+    /// Reads who may do what, where that changed.
+    async fn load_rights(&mut self, now: Revisions) -> Result<()> {
         if now.tokens != self.seen.tokens {
             let tokens = self.authenticator.tokens();
             if tokens.renew(&*self.source.store, self.authenticator.contact()).await? {
@@ -221,8 +248,12 @@ impl Follower {
         if now.access != self.seen.access {
             self.load_access().await?;
         }
+        Ok(())
+    }
+
+    async fn follow_replicas(&mut self, now: &Revisions) -> Result<()> {
         let (store, contact) = (&*self.source.store, &**self.authenticator.contact());
-        self.replicas.follow(&Shared { store, mcp: &self.mcp, contact }, &now).await
+        self.replicas.follow(&Shared { store, mcp: &self.mcp, contact }, now).await
     }
 
     async fn load_access(&mut self) -> Result<()> {
@@ -249,15 +280,17 @@ impl Follower {
             making.task.abort();
         }
         if let Some(making) = self.making.take_if(|making| making.task.is_finished()) {
+            let is_doubted = making.is_doubted;
+            let seen = |revision| if is_doubted { UNSEEN.catalog } else { revision };
             match making.task.await {
                 Ok(Ok(revision)) => {
-                    self.seen.catalog = revision;
+                    self.seen.catalog = seen(revision);
                     self.catalog_failure = None;
                 }
                 Ok(Err(error)) => self.catalog_failure = Some(described(error)),
                 // It panicked. The last good catalog stays until something else changes.
                 Err(error) => {
-                    self.seen.catalog = making.revision;
+                    self.seen.catalog = seen(making.revision);
                     self.catalog_failure = Some(format!("making the catalog failed: {error}"));
                 }
             }
@@ -269,7 +302,7 @@ impl Follower {
                 let made = source.make(&noted).await?;
                 Ok(source.remember(made).await)
             });
-            self.making = Some(Making { revision, is_read, task });
+            self.making = Some(Making { revision, is_read, is_doubted: false, task });
         }
     }
 }
@@ -278,6 +311,9 @@ impl Drop for Follower {
     fn drop(&mut self) {
         if let Some(making) = &self.making {
             making.task.abort();
+        }
+        if let Some(connecting) = &self.connecting {
+            connecting.abort();
         }
     }
 }

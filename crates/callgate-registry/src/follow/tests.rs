@@ -1,6 +1,8 @@
 //! Code and rows, in one gateway.
 
 mod away;
+mod back;
+mod beside;
 mod double;
 
 use callgate::{CallError, Caller, Mask, method, methods, prompt, prompts};

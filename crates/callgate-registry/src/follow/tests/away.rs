@@ -8,15 +8,15 @@ use tokio::time::{Instant, sleep};
 use super::double::{Double, Mood, Rows};
 use super::*;
 use crate::authenticate::TokenOptions;
-use crate::rows::{MethodRow, TokenRow, UserRow};
+use crate::rows::{TokenRow, UserRow};
 
 /// So often the counters are asked for.
-const POLL: Duration = Duration::from_millis(250);
+pub(super) const POLL: Duration = Duration::from_millis(250);
 
-struct Followed {
-    store: Arc<Double>,
-    registry: Registry,
-    gateway: Callgate,
+pub(super) struct Followed {
+    pub(super) store: Arc<Double>,
+    pub(super) registry: Registry,
+    pub(super) gateway: Callgate,
     _following: Following,
 }
 
@@ -34,7 +34,7 @@ fn token_row(id: i64, secret: &str) -> TokenRow {
 }
 
 /// Ada has the tokens `one` and `two`.
-async fn followed(grace: Duration) -> Followed {
+pub(super) async fn followed(grace: Duration) -> Followed {
     let store = Arc::new(Double::default());
     store.set(|rows| {
         let ada = UserRow { id: 1, login: "ada".to_owned(), id_type: None, role: None };
@@ -53,25 +53,25 @@ async fn followed(grace: Duration) -> Followed {
 }
 
 impl Followed {
-    fn set(&self, change: impl FnOnce(&mut Rows)) {
-        self.store.set(change);
+    pub(super) fn set<T>(&self, change: impl FnOnce(&mut Rows) -> T) -> T {
+        self.store.set(change)
     }
 
-    async fn ask(&self, token: &str) -> Result<String, AuthenticateError> {
+    pub(super) async fn ask(&self, token: &str) -> Result<String, AuthenticateError> {
         let caller = self.registry.authenticator().caller_of(Some(token)).await?;
         Ok(caller.name().to_owned())
     }
 
-    async fn is_unavailable(&self, token: &str) -> bool {
+    pub(super) async fn is_unavailable(&self, token: &str) -> bool {
         matches!(self.ask(token).await, Err(AuthenticateError::Unavailable(_)))
     }
 
-    fn is_away(&self) -> bool {
+    pub(super) fn is_away(&self) -> bool {
         self.registry.authenticator().contact().is_away()
     }
 
     /// How long until it is so. Time passes by itself where all wait.
-    async fn until(&self, mut is_so: impl AsyncFnMut(&Self) -> bool) -> Duration {
+    pub(super) async fn until(&self, mut is_so: impl AsyncFnMut(&Self) -> bool) -> Duration {
         let began = Instant::now();
         while !is_so(self).await {
             assert!(began.elapsed() < Duration::from_mins(10), "it is never so");
@@ -124,6 +124,22 @@ async fn a_revoked_token_is_dead_with_the_next_poll_and_a_changed_one_is_replace
     let took =
         followed.until(async |it| refused("one", it).await && refused("two", it).await).await;
     assert!(took <= POLL * 2, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_up_that_a_revocation_overtakes_is_repeated() {
+    let followed = Arc::new(followed(Duration::from_mins(1)).await);
+    followed.set(|rows| rows.tokens_take = Duration::from_millis(400));
+    let asking = Arc::clone(&followed);
+    let asking = tokio::spawn(async move { asking.ask("one").await });
+    // It has read the token, and the answer is under way.
+    sleep(Duration::from_millis(50)).await;
+    followed.set(|rows| {
+        rows.tokens.clear();
+        rows.revisions.tokens += 1;
+    });
+    assert_eq!(asking.await.unwrap(), Err(AuthenticateError::InvalidToken));
+    assert_eq!(followed.ask("one").await, Err(AuthenticateError::InvalidToken));
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,54 +222,6 @@ async fn a_token_revoked_while_the_database_was_away_is_dead_when_it_is_back() {
     let gone = AuthenticateError::InvalidToken;
     let took = followed.until(async |it| it.ask("one").await == Err(gone.clone())).await;
     assert!(took < Duration::from_secs(2), "{took:?}");
-}
-
-fn method(id: &str) -> MethodRow {
-    MethodRow {
-        rpc_method: id.to_owned(),
-        upstream: Some("shop".to_owned()),
-        ..MethodRow::default()
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn d13_an_older_state_that_was_restored_is_read_again() {
-    let followed = followed(Duration::from_mins(1)).await;
-    let tools = |it: &Followed| it.gateway.gateway().catalog().len();
-    followed.set(|rows| {
-        rows.catalog.methods = vec![method("a"), method("b")];
-        rows.revisions = Revisions { catalog: 9, access: 9, tokens: 9, ..Revisions::default() };
-    });
-    followed.until(async |it| tools(it) == 2).await;
-    followed.set(|rows| {
-        rows.catalog.methods = vec![method("a")];
-        rows.access.users.clear();
-        rows.revisions = Revisions { catalog: 3, access: 3, tokens: 3, ..Revisions::default() };
-    });
-    followed.until(async |it| tools(it) == 1).await;
-    assert_eq!(followed.ask("one").await, Err(AuthenticateError::InvalidToken), "no such user");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_catalog_that_hangs_is_begun_anew_when_the_database_is_back() {
-    let followed = followed(Duration::from_mins(1)).await;
-    followed.set(|rows| {
-        rows.catalog.methods = vec![method("a")];
-        rows.revisions.catalog += 1;
-    });
-    followed.until(async |it| it.gateway.gateway().catalog().len() == 1).await;
-    followed.set(|rows| {
-        rows.mood = Mood::NoCatalog;
-        rows.catalog.methods.push(method("b"));
-        rows.revisions.catalog += 1;
-    });
-    sleep(POLL * 4).await;
-    assert_eq!(followed.gateway.gateway().catalog().len(), 1, "it waits for its rows");
-    followed.set(|rows| rows.mood = Mood::Down);
-    followed.until(async |it| it.is_away()).await;
-    followed.set(|rows| rows.mood = Mood::Well);
-    let took = followed.until(async |it| it.gateway.gateway().catalog().len() == 2).await;
-    assert!(took < Duration::from_secs(3), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,13 @@
 //! A registry in memory that fails, hangs and comes back as a test says.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use callgate::{Mask, Secret};
+use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use crate::rows::{
     AccessRows, CatalogRows, CredentialRow, ImportRow, KeyRow, MessageRow, MethodRow, Revisions,
@@ -14,6 +17,13 @@ use crate::store::{
     ChangeSession, DatabaseErrorKind, Edit, Holder, Import, Load, NewKey, NewToken, Result, Store,
     StoreError,
 };
+
+/// How long a slow login takes.
+const LOGIN: Duration = Duration::from_secs(3);
+/// How long a message takes to write.
+const WRITE: Duration = Duration::from_millis(5);
+/// How long names take to write where that is slow.
+pub(super) const NAMES: Duration = Duration::from_secs(10);
 
 /// How the database does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,6 +38,12 @@ pub(super) enum Mood {
     OnlyCounters,
     /// Answers for everything but the catalog.
     NoCatalog,
+    /// Answers for what is read, and does not answer who writes.
+    NoWrites,
+    /// Takes its time for the names of tools.
+    SlowNames,
+    /// Answers once somebody has waited for a connection.
+    SlowLogin,
 }
 
 /// What is asked for.
@@ -35,6 +51,8 @@ pub(super) enum Mood {
 enum What {
     Counters,
     Catalog,
+    Names,
+    Write,
     Other,
 }
 
@@ -46,11 +64,23 @@ pub(super) struct Rows {
     pub(super) access: AccessRows,
     pub(super) catalog: CatalogRows,
     pub(super) tokens: Vec<TokenRow>,
+    /// How long an answer about tokens is under way.
+    pub(super) tokens_take: Duration,
+    /// The uses of tokens that were written.
+    pub(super) touched: Vec<(i64, i64)>,
+    /// After which changes of sessions it was asked for others.
+    pub(super) asked_after: Vec<i64>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Double {
     rows: Mutex<Rows>,
+    is_connected: AtomicBool,
+    /// Tells that something changed.
+    pub(super) told: Notify,
+    /// How many messages are being written, and how many were at most.
+    writing: AtomicUsize,
+    pub(super) most_writing: AtomicUsize,
     /// How many operations there were, and the largest number of digests in one.
     pub(super) operations: AtomicUsize,
     pub(super) most_digests: AtomicUsize,
@@ -66,8 +96,18 @@ impl Double {
         self.operations.fetch_add(1, Ordering::SeqCst);
         let mood = self.set(|rows| rows.mood);
         match (mood, what) {
-            (Mood::Silent, _) | (Mood::NoCatalog, What::Catalog) => std::future::pending().await,
-            (Mood::Well | Mood::NoCatalog, _) | (Mood::OnlyCounters, What::Counters) => {}
+            (Mood::Silent, _)
+            | (Mood::NoCatalog, What::Catalog)
+            | (Mood::NoWrites, What::Write | What::Names) => std::future::pending().await,
+            (Mood::SlowNames, What::Names) => sleep(NAMES).await,
+            (Mood::SlowLogin, _) => {
+                if !self.is_connected.load(Ordering::SeqCst) {
+                    sleep(LOGIN).await;
+                    self.is_connected.store(true, Ordering::SeqCst);
+                }
+            }
+            (Mood::Well | Mood::NoCatalog | Mood::NoWrites | Mood::SlowNames, _)
+            | (Mood::OnlyCounters, What::Counters) => {}
             (Mood::Down | Mood::OnlyCounters, _) => {
                 return Err(StoreError::database(DatabaseErrorKind::Away, "connection refused"));
             }
@@ -112,10 +152,17 @@ unused! {
         async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
             self.most_digests.fetch_max(digests.len(), Ordering::SeqCst);
             let is_wanted = |row: &&TokenRow| digests.contains(&row.digest);
-            self.ask(What::Other, |rows| rows.tokens.iter().filter(is_wanted).cloned().collect()).await
+            let read = |rows: &Rows| rows.tokens.iter().filter(is_wanted).cloned().collect();
+            let found = self.ask(What::Other, read).await;
+            sleep(self.set(|rows| rows.tokens_take)).await;
+            found
         }
-        async fn sessions_after(&self, _: i64) -> Result<Vec<SessionRow>> {
+        async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>> {
+            self.set(|rows| rows.asked_after.push(number));
             self.ask(What::Other, |_| Vec::new()).await
+        }
+        async fn changed(&self) {
+            self.told.notified().await;
         }
         async fn keys(&self, _: &str) -> Result<Vec<KeyRow>> {
             let secret = "00".repeat(32);
@@ -138,8 +185,10 @@ unused! {
 
 unused! {
     Edit {
-        async fn touch_tokens(&self, _: &[(i64, i64)]) -> Result<()> {
-            self.ask(What::Other, |_| ()).await
+        async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
+            self.ask(What::Write, |_| ()).await?;
+            self.set(|rows| rows.touched.extend(uses));
+            Ok(())
         }
         async fn change_session(
             &self,
@@ -149,22 +198,26 @@ unused! {
         ) -> Result<SessionRow> {
             let mut row = SessionRow::default();
             change(&mut row);
-            self.ask(What::Other, |_| row).await
+            self.ask(What::Write, |_| row).await
         }
         async fn forget_messages(&self, _: i64) -> Result<()> {
-            self.ask(What::Other, |_| ()).await
+            self.ask(What::Write, |_| ()).await
         }
         async fn add_key(&self, _: &NewKey) -> Result<bool> {
-            self.ask(What::Other, |_| false).await
+            self.ask(What::Write, |_| false).await
         }
         async fn post_message(&self, _: &str, _: &str) -> Result<()> {
-            self.ask(What::Other, |_| ()).await
+            let writing = self.writing.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most_writing.fetch_max(writing, Ordering::SeqCst);
+            sleep(WRITE).await;
+            self.writing.fetch_sub(1, Ordering::SeqCst);
+            self.ask(What::Write, |_| ()).await
         }
         async fn forget_sessions(&self, _: i64, _: i64) -> Result<()> {
-            self.ask(What::Other, |_| ()).await
+            self.ask(What::Write, |_| ()).await
         }
         async fn remember_tool_names(&self, _: &[(i64, String)]) -> Result<()> {
-            self.ask(What::Other, |_| ()).await
+            self.ask(What::Names, |_| ()).await
         }
     }
     fn add_method(row: &MethodRow, needs: &[(String, Mask)]) -> ();

@@ -1,0 +1,120 @@
+//! When the database is back: what it has is read again, whatever its numbers say.
+
+use std::time::Duration;
+
+use callgate::http::AuthenticateError;
+use tokio::time::sleep;
+
+use super::away::{Followed, POLL, followed};
+use super::double::{Mood, NAMES};
+use super::*;
+
+fn method(id: &str) -> MethodRow {
+    MethodRow {
+        rpc_method: id.to_owned(),
+        upstream: Some("shop".to_owned()),
+        ..MethodRow::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn d13_an_older_state_that_was_restored_is_read_again() {
+    let followed = followed(Duration::from_mins(1)).await;
+    let tools = |it: &Followed| it.gateway.gateway().catalog().len();
+    followed.set(|rows| {
+        rows.catalog.methods = vec![method("a"), method("b")];
+        rows.revisions = Revisions { catalog: 9, access: 9, tokens: 9, ..Revisions::default() };
+    });
+    followed.until(async |it| tools(it) == 2).await;
+    followed.set(|rows| {
+        rows.catalog.methods = vec![method("a")];
+        rows.access.users.clear();
+        rows.revisions = Revisions { catalog: 3, access: 3, tokens: 3, ..Revisions::default() };
+    });
+    followed.until(async |it| tools(it) == 1).await;
+    assert_eq!(followed.ask("one").await, Err(AuthenticateError::InvalidToken), "no such user");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_catalog_that_hangs_is_begun_anew_when_the_database_is_back() {
+    let followed = followed(Duration::from_mins(1)).await;
+    followed.set(|rows| {
+        rows.catalog.methods = vec![method("a")];
+        rows.revisions.catalog += 1;
+    });
+    followed.until(async |it| it.gateway.gateway().catalog().len() == 1).await;
+    followed.set(|rows| {
+        rows.mood = Mood::NoCatalog;
+        rows.catalog.methods.push(method("b"));
+        rows.revisions.catalog += 1;
+    });
+    sleep(POLL * 4).await;
+    assert_eq!(followed.gateway.gateway().catalog().len(), 1, "it waits for its rows");
+    followed.set(|rows| rows.mood = Mood::Down);
+    followed.until(async |it| it.is_away()).await;
+    followed.set(|rows| rows.mood = Mood::Well);
+    let took = followed.until(async |it| it.gateway.gateway().catalog().len() == 2).await;
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+/// The database is away, and then back with another state.
+async fn replaced(followed: &Followed, ids: &[&str]) {
+    followed.set(|rows| rows.mood = Mood::Down);
+    followed.until(async |it| it.is_away()).await;
+    followed.set(|rows| {
+        rows.mood = Mood::Well;
+        rows.catalog.methods = ids.iter().map(|id| method(id)).collect();
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn d13_another_catalog_under_the_same_number_is_read() {
+    let followed = followed(Duration::from_mins(1)).await;
+    let tools = |it: &Followed| it.gateway.gateway().catalog().len();
+    followed.set(|rows| {
+        rows.catalog.methods = vec![method("a"), method("b")];
+        rows.revisions.catalog = 12;
+    });
+    followed.until(async |it| tools(it) == 2).await;
+    replaced(&followed, &["a"]).await;
+    followed.until(async |it| tools(it) == 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn d13_a_catalog_that_was_being_made_meanwhile_is_made_again() {
+    let followed = followed(Duration::from_mins(1)).await;
+    let tools = |it: &Followed| it.gateway.gateway().catalog().len();
+    followed.set(|rows| {
+        rows.mood = Mood::SlowNames;
+        rows.catalog.methods = vec![method("a.b")];
+        rows.revisions.catalog = 12;
+    });
+    followed.until(async |it| tools(it) == 1).await;
+    // Its name is still being written.
+    replaced(&followed, &["a.b", "c"]).await;
+    let took = followed.until(async |it| tools(it) == 2).await;
+    assert!(took < NAMES * 2, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn d34_the_last_changes_of_sessions_are_read_again() {
+    let followed = followed(Duration::from_mins(1)).await;
+    followed.set(|rows| rows.revisions.sessions = 50_000);
+    followed.until(async |it| it.set(|rows| !rows.asked_after.is_empty())).await;
+    replaced(&followed, &[]).await;
+    followed.until(async |it| it.set(|rows| rows.asked_after.len() > 1)).await;
+    sleep(POLL * 4).await;
+    assert_eq!(followed.set(|rows| rows.asked_after.clone()), [0, 40_000], "once each");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_login_that_takes_longer_than_a_look_succeeds() {
+    let followed = followed(Duration::from_mins(1)).await;
+    followed.ask("one").await.unwrap();
+    followed.set(|rows| rows.mood = Mood::Down);
+    followed.until(async |it| it.is_away()).await;
+    followed.set(|rows| rows.mood = Mood::SlowLogin);
+    let took = followed.until(async |it| !it.is_away()).await;
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert_eq!(followed.ask("two").await.unwrap(), "ada");
+}

@@ -1,0 +1,123 @@
+//! What goes on beside the looks at the registry, and must not hold them up.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use callgate::BoxFuture;
+use callgate::http::AuthenticateError;
+use callgate::mcp::{Identify, Listener, Nonce, Relay as _, Unidentified};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::away::{Followed, POLL, followed};
+use super::double::Mood;
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn revocations_are_heard_while_nothing_can_be_written_and_uses_are_written_later() {
+    let followed = followed(Duration::from_mins(1)).await;
+    followed.ask("one").await.unwrap();
+    followed.ask("two").await.unwrap();
+    followed.set(|rows| rows.mood = Mood::NoWrites);
+    // The uses of tokens wait for the database.
+    sleep(Duration::from_secs(61)).await;
+    followed.set(|rows| {
+        rows.tokens.remove(0);
+        rows.revisions.tokens += 1;
+    });
+    let gone = AuthenticateError::InvalidToken;
+    let took = followed.until(async |it| it.ask("one").await == Err(gone.clone())).await;
+    assert!(took <= POLL * 2, "{took:?}");
+    assert!(!followed.is_away());
+    // So does what tidies up.
+    sleep(Duration::from_secs(15)).await;
+    followed.ask("two").await.unwrap();
+    assert!(!followed.is_away());
+    followed.set(|rows| rows.mood = Mood::Well);
+    sleep(Duration::from_mins(3)).await;
+    let mut touched = followed.set(|rows| rows.touched.clone());
+    touched.sort_unstable();
+    assert_eq!(touched.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [1, 2], "once each");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_use_that_was_not_written_is_noted_still() {
+    let followed = followed(Duration::from_mins(1)).await;
+    followed.ask("one").await.unwrap();
+    let authenticator = followed.registry.authenticator();
+    let written = authenticator.uses();
+    assert_eq!(written.len(), 1);
+    followed.set(|rows| rows.mood = Mood::Down);
+    flush_uses(&*followed.store, &authenticator).await;
+    assert_eq!(authenticator.uses(), written);
+    // Of a token that was used again the newer use stays.
+    let older: Vec<_> = written.iter().map(|(id, at)| (*id, at - 1)).collect();
+    authenticator.forget_uses(&older);
+    assert_eq!(authenticator.uses(), written);
+    followed.set(|rows| rows.mood = Mood::Well);
+    flush_uses(&*followed.store, &authenticator).await;
+    assert!(authenticator.uses().is_empty());
+    assert_eq!(followed.set(|rows| rows.touched.clone()), written);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_database_tells_is_heard_before_the_next_poll() {
+    let followed = followed(Duration::from_mins(1)).await;
+    followed.ask("one").await.unwrap();
+    for round in 0..20 {
+        let token = if round % 2 == 0 { Err(AuthenticateError::InvalidToken) } else { Ok("ada") };
+        followed.set(|rows| {
+            rows.tokens.iter_mut().for_each(|row| row.expires_at = (round % 2 == 0).then_some(5));
+            rows.revisions.tokens += 1;
+        });
+        followed.store.told.notify_one();
+        let is_so =
+            async |it: &Followed| it.ask("one").await.as_deref().map_err(Clone::clone) == token;
+        let took = followed.until(is_so).await;
+        assert!(took <= POLL / 5, "round {round}: {took:?}");
+        sleep(POLL / 5).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_many_messages_there_are_few_are_written_at_once() {
+    let followed = followed(Duration::from_mins(1)).await;
+    let contact = Arc::clone(followed.registry.authenticator().contact());
+    let relay = Arc::new(Durable::new(StoredRelay(Arc::clone(&followed.store) as _), &contact));
+    let mut posting = JoinSet::new();
+    for number in 0..1_000 {
+        let relay = Arc::clone(&relay);
+        posting
+            .spawn(async move { relay.post(Nonce::default(), number.to_string()).await.is_ok() });
+    }
+    assert!(posting.join_all().await.into_iter().all(|is_kept| is_kept));
+    assert_eq!(followed.store.most_writing.load(Ordering::SeqCst), 2);
+}
+
+/// Whoever has this token.
+struct Bearer(Arc<TokenAuthenticator>, &'static str);
+
+impl Identify for Bearer {
+    fn identify(&self) -> BoxFuture<'_, Result<Caller, Unidentified>> {
+        Box::pin(async {
+            self.0.caller_of(Some(self.1)).await.map_err(|_| Unidentified::Unavailable)
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_that_listen_are_let_go_when_their_tokens_are_no_longer_honoured() {
+    let followed = followed(Duration::from_secs(20)).await;
+    let bearer = Bearer(followed.registry.authenticator(), "one");
+    let caller = bearer.identify().await.unwrap();
+    let mut listener = Listener::legacy(followed.gateway.mcp(), &caller, Arc::new(bearer));
+    followed.set(|rows| rows.mood = Mood::Down);
+    let ended = tokio::spawn(async move {
+        while listener.next().await.is_some() {}
+        Instant::now()
+    });
+    followed.until(async |it| it.is_unavailable("one").await).await;
+    let over = Instant::now();
+    let ended = timeout(Duration::from_secs(1), ended).await.unwrap().unwrap();
+    assert!(ended < over + POLL, "{:?}", ended - over);
+}
