@@ -33,9 +33,10 @@ impl NewKey {
         Self::for_sessions(ANNOUNCED, Some(seconds(min_age)))
     }
 
-    /// A key for sessions that signs at once.
+    /// A key for sessions that signs at once, however old the newest one is: by a clock that was wrong
+    /// it may be of tomorrow.
     pub fn at_once() -> Result<Self, getrandom::Error> {
-        Self::for_sessions(0, Some(0))
+        Self::for_sessions(0, Some(i64::MIN))
     }
 
     fn for_sessions(signs_in: i64, min_age: Option<i64>) -> Result<Self, getrandom::Error> {

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::{json_line, timestamp};
 use crate::cli::Keys;
 use crate::config::Config;
+use crate::errors::hinted;
 use crate::printer::Printer;
 use crate::registry;
 
@@ -54,9 +55,16 @@ fn list(keys: &[KeyRow], json: bool, printer: &mut Printer) -> anyhow::Result<()
 async fn rotate(store: &dyn Store, now: bool, printer: &mut Printer) -> anyhow::Result<()> {
     let key = if now { NewKey::at_once() } else { NewKey::announced(Duration::ZERO) };
     let key = key.context("the system has no random numbers")?;
-    store.add_key(&key).await?;
+    let is_added = store.add_key(&key).await?;
     let keys = store.keys(SESSION_KEYS).await?;
     let newest = keys.first().context("the new key is not there")?;
+    if !is_added {
+        let made_at = timestamp(newest.created_at);
+        return Err(hinted(
+            format!("no key was made: key {} is of {made_at}, which is still to come", newest.id),
+            "look at the clock of the database, or make one at once with `--now`",
+        ));
+    }
     if !now {
         printer.talk(format_args!(
             "key {} signs from {} on; sessions that are open stay good",

@@ -31,6 +31,23 @@ fn d34_a_new_key_is_announced_and_sessions_stay_good() {
         assert_eq!(in_session(&server, "POST", &new, &token, PING).status, 200);
         keys(&place) == [(2, "signs".to_owned()), (1, "recognised".to_owned())]
     });
+    let new = initialize(&server, &token);
+    for good in [&session, &new] {
+        assert_eq!(in_session(&server, "POST", good, &token, PING).status, 200);
+    }
+}
+
+#[test]
+fn d34_a_key_of_a_clock_that_was_wrong_can_be_replaced() {
+    let place = Place::new();
+    place.ok(&["migrate", "--database", DATABASE]);
+    let sql = "INSERT INTO callgate_keys (purpose, secret, created_at, active_from)
+               VALUES ('session', 'aa', 4102444800, 0)";
+    place.sql(DATABASE.trim_start_matches("sqlite:"), sql);
+    insta::assert_debug_snapshot!(place.run(&["keys", "rotate", "--database", DATABASE]).failure());
+    assert_eq!(keys(&place), [(1, "signs".to_owned())]);
+    place.ok(&["keys", "rotate", "--now", "--database", DATABASE]);
+    assert_eq!(keys(&place), [(2, "signs".to_owned())]);
 }
 
 #[test]
