@@ -30,6 +30,9 @@ const WINDOW: Duration = Duration::from_mins(1);
 const OF_SESSION: (usize, usize) = (128, 4 * MAX_MESSAGE);
 /// What a user may: sessions cost nothing.
 const OF_USER: (usize, usize) = (1024, 16 * MAX_MESSAGE);
+/// What all callers without a name may together. It takes more than a few of their sessions to use it
+/// up, and callers with a name have their own.
+const OF_ANONYMOUS: (usize, usize) = (16 * 1024, 64 * MAX_MESSAGE);
 /// So many sessions and users are counted at once.
 const MAX_COUNTED: u64 = 100_000;
 
@@ -54,7 +57,8 @@ pub(super) struct Relaying {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Spender {
     Session(Nonce),
-    User(Option<i64>),
+    User(i64),
+    Anonymous,
 }
 
 #[derive(Debug, Default)]
@@ -79,8 +83,12 @@ impl Relaying {
             );
             return Err(Reject::with_status(413, INVALID_REQUEST, problem));
         }
+        let (owner, of_owner) = match session.user {
+            Some(user) => (Spender::User(user), OF_USER),
+            None => (Spender::Anonymous, OF_ANONYMOUS),
+        };
         let has_room = self.has_room(Spender::Session(session.nonce), OF_SESSION, message.len())
-            && self.has_room(Spender::User(session.user), OF_USER, message.len());
+            && self.has_room(owner, of_owner, message.len());
         if !has_room {
             let problem = "too many answers and cancellations for calls that do not run here; \
                            wait a minute";

@@ -88,7 +88,29 @@ fn cancelled(id: Value) -> Value {
 }
 
 async fn opened<'a>(app: &'a App, revision: &'a str) -> Client<'a> {
-    app.client("reader", revision).offering(json!({"elicitation": {}})).await
+    opened_by(app, "reader", revision).await
+}
+
+async fn opened_by<'a>(app: &'a App, caller: &'a str, revision: &'a str) -> Client<'a> {
+    app.client(caller, revision).offering(json!({"elicitation": {}})).await
+}
+
+/// How many messages so many sessions of a caller can send.
+async fn taken(app: &App, caller: &str, sessions: usize, message: &Value) -> usize {
+    let mut taken = 0;
+    for _ in 0..sessions {
+        let client = opened_by(app, caller, "2025-11-25").await;
+        while client.send(message).await.status == 202 {
+            taken += 1;
+        }
+    }
+    taken
+}
+
+/// An answer to a question of another server, with a million letters.
+fn long_answer() -> Value {
+    let question = json!({"id": "AAAAAAAAAAAAAAAAAAAAAAAA"});
+    answer(&question, accept(&"x".repeat(1_000_000)))
 }
 
 #[tokio::test]
@@ -198,6 +220,23 @@ async fn one_session_cannot_post_without_end() {
     assert!((1..200).contains(&posted), "{posted}");
     let another = opened(&one, "2025-11-25").await;
     assert_eq!(another.send(&cancelled(json!(1))).await.status, 202, "others are not held up");
+}
+
+#[tokio::test]
+async fn one_user_cannot_post_without_end_in_many_sessions() {
+    let (one, other, _, _) = two();
+    assert_eq!(taken(&one, "reader", 9, &cancelled(json!(1))).await, 1024);
+    assert_eq!(taken(&one, "admin", 1, &cancelled(json!(1))).await, 128, "others may go on");
+    assert_eq!(taken(&other, "reader", 1, &long_answer()).await, 4, "4 MiB");
+    assert_eq!(taken(&other, "reader", 4, &long_answer()).await, 12, "16 MiB");
+}
+
+#[tokio::test]
+async fn a_few_sessions_without_a_user_hold_up_no_others() {
+    let (one, other, _, _) = two();
+    assert_eq!(taken(&one, "", 9, &cancelled(json!(1))).await, 9 * 128);
+    assert_eq!(taken(&other, "", 17, &long_answer()).await, 67, "64 MiB");
+    assert_eq!(taken(&other, "reader", 1, &long_answer()).await, 4, "users have their own");
 }
 
 #[tokio::test]
