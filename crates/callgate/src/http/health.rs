@@ -88,7 +88,8 @@ pub(super) async fn healthz() -> Response {
 
 /// 503 until the first snapshot is there. After that 200, also while the registry or an upstream cannot
 /// be reached: taking every replica out because one database is away would turn a delay into an outage.
-/// It is 503 again when tokens are no longer honoured: then another replica is better, if there is one.
+/// It is 503 again when tokens are no longer honoured and nobody is served without one: then another
+/// replica is better, if there is one.
 pub(super) async fn readyz(extract::State(shared): extract::State<Shared>) -> Response {
     let registry = shared.readiness.registry();
     let away = registry.as_ref().and_then(|registry| Some((registry.contact_age, registry.away?)));
@@ -97,7 +98,7 @@ pub(super) async fn readyz(extract::State(shared): extract::State<Shared>) -> Re
             let body = json!({"status": "starting"});
             return reply::json(StatusCode::SERVICE_UNAVAILABLE, &body);
         }
-        (_, Some((contact_age, away))) => stale(contact_age, away),
+        (_, Some((contact_age, away))) => stale(contact_age, away, shared.options.require_auth),
         (Status::Ready, None) => (StatusCode::OK, json!({"status": "ready"})),
         (Status::Stale(why), None) => (StatusCode::OK, json!({"status": "stale", "reason": why})),
     };
@@ -113,12 +114,12 @@ pub(super) async fn readyz(extract::State(shared): extract::State<Shared>) -> Re
     reply::json(status, &body)
 }
 
-fn stale(contact_age: Duration, away: RegistryAway) -> (StatusCode, Value) {
+fn stale(contact_age: Duration, away: RegistryAway, all_need_tokens: bool) -> (StatusCode, Value) {
     let (age, left) = (contact_age.as_secs(), away.tokens_honoured_for.as_secs());
-    let (status, tokens) = if away.tokens_honoured_for.is_zero() {
-        (StatusCode::SERVICE_UNAVAILABLE, "callers with a token are refused".to_owned())
-    } else {
-        (StatusCode::OK, format!("tokens are honoured for {left} s more"))
+    let (status, tokens) = match (away.tokens_honoured_for.is_zero(), all_need_tokens) {
+        (false, _) => (StatusCode::OK, format!("tokens are honoured for {left} s more")),
+        (true, true) => (StatusCode::SERVICE_UNAVAILABLE, "all callers are refused".to_owned()),
+        (true, false) => (StatusCode::OK, "callers with a token are refused".to_owned()),
     };
     let reason = format!(
         "the registry was last read {age} s ago, the log says why; what was read then is served; {tokens}"

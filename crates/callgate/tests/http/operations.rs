@@ -44,11 +44,13 @@ impl WatchRegistry for Away {
 }
 
 #[tokio::test]
-async fn readyz_says_how_long_the_registry_is_away_and_is_503_when_tokens_are_refused() {
+async fn readyz_says_how_long_the_registry_is_away_and_is_503_when_nobody_is_served() {
     let app = App::with(application(), options(|options| options.metrics = true));
-    app.readiness.set_ready();
+    let closed = App::with(application(), options(|options| options.require_auth = true));
     let mut seen = Vec::new();
-    for left in [Duration::from_millis(47_100), Duration::ZERO] {
+    let long = Duration::from_millis(47_100);
+    for (app, left) in [(&app, long), (&app, Duration::ZERO), (&closed, Duration::ZERO)] {
+        app.readiness.set_ready();
         app.readiness.set_registry(Arc::new(Away(left)));
         seen.push(app.get("", "/readyz").await.parts());
     }
@@ -66,7 +68,8 @@ async fn readyz_says_how_long_the_registry_is_away_and_is_503_when_tokens_are_re
     };
     let expected = [
         (200, body(47, "tokens are honoured for 47 s more")),
-        (503, body(0, "callers with a token are refused")),
+        (200, body(0, "callers with a token are refused")),
+        (503, body(0, "all callers are refused")),
     ];
     assert_eq!(seen, expected);
     let metrics = app.get("", "/metrics").await.text;
