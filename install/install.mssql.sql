@@ -94,7 +94,7 @@ CREATE TABLE rpc_methods (
     sections      NVARCHAR(MAX),
     return_type   NVARCHAR(MAX),
     title         NVARCHAR(MAX),
-    safety        NVARCHAR(255),
+    safety        NVARCHAR(MAX),
     annotations   NVARCHAR(MAX),
     exposed       BIT,
     upstream      NVARCHAR(420) COLLATE Latin1_General_100_BIN2,

@@ -17,9 +17,10 @@ use crate::store::{DatabaseErrorKind, Result, StoreError};
 /// What a URL may say behind its question mark.
 const PARAMETERS: &[&str] =
     &["ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "ssl-key", "socket"];
-/// The same on each server, whatever it is configured with: what does not fit is an error.
-const MODE: &str = "ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,NO_ZERO_DATE,\
-     NO_ZERO_IN_DATE,ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES,STRICT_TRANS_TABLES";
+/// The same on each server, whatever it is configured with: what does not fit is an error, and the number 0
+/// is one.
+const MODE: &str = "ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION,\
+     NO_ZERO_DATE,NO_ZERO_IN_DATE,ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES,STRICT_TRANS_TABLES";
 
 /// Whose server it is: they call things differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Flag,
     Time,
     Json,
+    /// JSON that may also be `true` or `false`.
+    Schema,
     Text(Width),
     /// `name` or `position`.
     ParamsBy,
@@ -145,7 +147,7 @@ pub(crate) const TABLES: &[Table] = &[
     Table {
         name: "callgate_types",
         keys: 1,
-        columns: &[text("name", Width::Name), is("fields", Kind::Json), is("schema", Kind::Json)],
+        columns: &[text("name", Width::Name), is("fields", Kind::Json), is("schema", Kind::Schema)],
         condition: "",
     },
     Table {
@@ -235,13 +237,13 @@ const METHODS: &[Column] = &[
     text("sections", Width::Paragraph),
     text("return_type", Width::Paragraph),
     text("title", Width::Paragraph),
-    text("safety", Width::Name),
+    text("safety", Width::Paragraph),
     is("annotations", Kind::Json),
     is("exposed", Kind::Flag),
     text("upstream", Width::Name),
     text("tool_name", Width::Name),
-    is("input_schema", Kind::Json),
-    is("output_schema", Kind::Json),
+    is("input_schema", Kind::Schema),
+    is("output_schema", Kind::Schema),
     is("defaults", Kind::Json),
     is("params_by", Kind::ParamsBy),
 ];
@@ -259,7 +261,7 @@ impl Kind {
     /// A value as each database would give it. A text is one even if it looks like a number.
     pub(crate) fn canonical(self, cell: Cell) -> Cell {
         match (self, cell) {
-            (Self::Json | Self::Text(_) | Self::ParamsBy, Cell::Int(number)) => {
+            (Self::Json | Self::Schema | Self::Text(_) | Self::ParamsBy, Cell::Int(number)) => {
                 Cell::Text(number.to_string())
             }
             (_, cell) => cell,
@@ -275,8 +277,8 @@ impl Kind {
             (Self::Time, Cell::Null) => Value::Time(None),
             (Self::Time, Cell::Int(seconds)) => Value::Time(Some(*seconds)),
             (_, Cell::Int(number)) => Value::Int(Some(*number)),
-            (Self::Json, Cell::Null) => Value::Json(None),
-            (Self::Json, Cell::Text(text)) => Value::Json(Some(text)),
+            (Self::Json | Self::Schema, Cell::Null) => Value::Json(None),
+            (Self::Json | Self::Schema, Cell::Text(text)) => Value::Json(Some(text)),
             (Self::Text(_) | Self::ParamsBy, Cell::Null) => Value::Text(None),
             (_, Cell::Text(text) | Cell::Broken(text)) => Value::Text(Some(text)),
         }
@@ -317,6 +319,8 @@ impl Kind {
                 Some("is a text; expected a number".to_owned())
             }
             Self::Json => json_misfit(text, dialect).map(ToOwned::to_owned),
+            Self::Schema if matches!(text, "true" | "false") => None,
+            Self::Schema => json_misfit(text, dialect).map(ToOwned::to_owned),
             Self::ParamsBy => (!matches!(text, "name" | "position"))
                 .then(|| "is neither `name` nor `position`".to_owned()),
             Self::Text(width) => width.misfit(text, dialect),
@@ -360,5 +364,20 @@ impl Width {
             (Self::Paragraph, Dialect::MySql) => Some(65_535),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql_store::read::METHOD_COLUMNS;
+
+    #[test]
+    fn all_of_a_method_is_copied() {
+        let mut copied: Vec<&str> = METHODS.iter().skip(1).map(|column| column.name).collect();
+        let mut read = METHOD_COLUMNS;
+        copied.sort_unstable();
+        read.sort_unstable();
+        assert_eq!(copied, read);
     }
 }

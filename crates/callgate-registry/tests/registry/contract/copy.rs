@@ -16,7 +16,7 @@ const ROWS: &str = r#"
     INSERT INTO sections_user_types_permission (id, id_section, id_user_type, value)
         VALUES (4, 3, 9, 0), (8, 3, 9, 2);
     INSERT INTO settings (id, caption, name, value) VALUES (1, NULL, 'a', NULL), (2, '', 'b', '');
-    INSERT INTO users_types (id, caption) VALUES (9, 'rôle 😀'), (10, 'ROLE');
+    INSERT INTO users_types (id, caption) VALUES (0, 'Anonymous'), (9, 'rôle 😀'), (10, 'ROLE');
     INSERT INTO users (id, login, id_type) VALUES (11, 'ada', 9), (12, 'ADA', NULL);
     INSERT INTO rpc_methods (id, plugin, method, rpc_method, params, description, title, annotations,
             exposed, upstream, input_schema, params_by)
@@ -24,8 +24,10 @@ const ROWS: &str = r#"
             ' 007 ', '{"b":1, "a":2, "b":3}', 1, 'up', '{"type" : "object"}', 'position'),
             (22, '', NULL, 'a.b', NULL, '', NULL, NULL, 0, NULL, NULL, NULL),
             (40, '', NULL, '𝄞', NULL, 'it''s "so" \n', NULL, NULL, NULL, NULL, NULL, 'name');
-    INSERT INTO callgate_types (name, fields, schema)
-        VALUES ('T', '[]', NULL), ('t', NULL, '{"é": "é", "\u00e9": 1e400}');
+    INSERT INTO rpc_methods (id, rpc_method, safety, input_schema, output_schema)
+        VALUES (41, 'schemas', printf('%.300c', 'x'), 'true', 'false');
+    INSERT INTO callgate_types (name, fields, schema) VALUES ('T', '[]', NULL), ('any', NULL, 'true'),
+        ('t', NULL, '{"é": "é", "\u00e9": 1e400}');
     INSERT INTO callgate_upstreams (name, config) VALUES ('up', '{"url":  "http://127.0.0.1:1/"}');
     INSERT INTO callgate_credentials (id_user, upstream, secret, set_at)
         VALUES (11, 'up', 's3cret', 0), (11, 'vp', ' ', 1), (12, 'up', '', 253402300799);
