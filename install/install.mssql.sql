@@ -190,7 +190,8 @@ CREATE TABLE callgate_imports (
     rpc_method NVARCHAR(420) COLLATE Latin1_General_100_BIN2 NOT NULL,
     source     NVARCHAR(MAX) NOT NULL,
     written    NVARCHAR(MAX) NOT NULL,
-    CONSTRAINT callgate_imports_pk PRIMARY KEY NONCLUSTERED (upstream, rpc_method)
+    CONSTRAINT callgate_imports_pk PRIMARY KEY NONCLUSTERED (upstream, rpc_method),
+    CONSTRAINT callgate_imports_written CHECK (ISJSON(written) = 1)
 );
 CREATE INDEX callgate_imports_method ON callgate_imports (rpc_method);
 
@@ -232,169 +233,254 @@ GO
 
 -- A trigger runs once for a statement, also for one that changed no row: that counts as nothing. Whoever
 -- raises a counter takes the first two before it, in the order of their names as the program does, so that
--- nobody waits for somebody who waits for them.
+-- nobody waits for somebody who waits for them. It sends no counts of rows of its own: programs would take
+-- them for those of their statement.
 
 CREATE TRIGGER callgate_rpc_methods_w ON rpc_methods AFTER INSERT, UPDATE AS
-IF EXISTS (SELECT 1 FROM inserted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 CREATE TRIGGER callgate_rpc_methods_d ON rpc_methods AFTER DELETE AS
-IF EXISTS (SELECT 1 FROM deleted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM deleted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 
 CREATE TRIGGER callgate_actions_w ON section_actions AFTER INSERT, UPDATE AS
-IF EXISTS (SELECT 1 FROM inserted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 CREATE TRIGGER callgate_actions_d ON section_actions AFTER DELETE AS
-IF EXISTS (SELECT 1 FROM deleted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM deleted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 
 CREATE TRIGGER callgate_types_w ON callgate_types AFTER INSERT, UPDATE AS
-IF EXISTS (SELECT 1 FROM inserted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 CREATE TRIGGER callgate_types_d ON callgate_types AFTER DELETE AS
-IF EXISTS (SELECT 1 FROM deleted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM deleted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 
 CREATE TRIGGER callgate_upstreams_w ON callgate_upstreams AFTER INSERT, UPDATE AS
-IF EXISTS (SELECT 1 FROM inserted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 CREATE TRIGGER callgate_upstreams_d ON callgate_upstreams AFTER DELETE AS
-IF EXISTS (SELECT 1 FROM deleted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM deleted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'catalog' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 
 -- Sections and settings are read into both snapshots.
 CREATE TRIGGER callgate_sections_w ON sections AFTER INSERT, UPDATE AS
-IF EXISTS (SELECT 1 FROM inserted)
-    UPDATE callgate_revisions SET value = value + 1
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted)
+        UPDATE callgate_revisions SET value = value + 1
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 CREATE TRIGGER callgate_sections_d ON sections AFTER DELETE AS
-IF EXISTS (SELECT 1 FROM deleted)
-    UPDATE callgate_revisions SET value = value + 1
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM deleted)
+        UPDATE callgate_revisions SET value = value + 1
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 
 CREATE TRIGGER callgate_settings_w ON settings AFTER INSERT, UPDATE AS
-IF EXISTS (SELECT 1 FROM inserted)
-    UPDATE callgate_revisions SET value = value + 1
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted)
+        UPDATE callgate_revisions SET value = value + 1
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 CREATE TRIGGER callgate_settings_d ON settings AFTER DELETE AS
-IF EXISTS (SELECT 1 FROM deleted)
-    UPDATE callgate_revisions SET value = value + 1
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM deleted)
+        UPDATE callgate_revisions SET value = value + 1
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 
 CREATE TRIGGER callgate_user_grants_w ON sections_user_permission AFTER INSERT, UPDATE AS
-IF EXISTS (SELECT 1 FROM inserted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 CREATE TRIGGER callgate_user_grants_d ON sections_user_permission AFTER DELETE AS
-IF EXISTS (SELECT 1 FROM deleted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM deleted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 
 CREATE TRIGGER callgate_role_grants_w ON sections_user_types_permission AFTER INSERT, UPDATE AS
-IF EXISTS (SELECT 1 FROM inserted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 CREATE TRIGGER callgate_role_grants_d ON sections_user_types_permission AFTER DELETE AS
-IF EXISTS (SELECT 1 FROM deleted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM deleted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 
 CREATE TRIGGER callgate_users_types_w ON users_types AFTER INSERT, UPDATE AS
-IF EXISTS (SELECT 1 FROM inserted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 CREATE TRIGGER callgate_users_types_d ON users_types AFTER DELETE AS
-IF EXISTS (SELECT 1 FROM deleted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM deleted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 
 CREATE TRIGGER callgate_credentials_w ON callgate_credentials AFTER INSERT, UPDATE AS
-IF EXISTS (SELECT 1 FROM inserted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 CREATE TRIGGER callgate_credentials_d ON callgate_credentials AFTER DELETE AS
-IF EXISTS (SELECT 1 FROM deleted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM deleted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 
 -- An application may keep more about its users: only what matters here counts.
 CREATE TRIGGER callgate_users_i ON users AFTER INSERT AS
-IF EXISTS (SELECT 1 FROM inserted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 CREATE TRIGGER callgate_users_u ON users AFTER UPDATE AS
-IF EXISTS (
-    SELECT id, login, id_type FROM inserted
-    EXCEPT SELECT id, login, id_type FROM deleted
-)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (
+        SELECT id, login, id_type FROM inserted
+        EXCEPT SELECT id, login, id_type FROM deleted
+    )
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 CREATE TRIGGER callgate_users_d ON users AFTER DELETE AS
-IF EXISTS (SELECT 1 FROM deleted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM deleted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'access' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog');
+END;
 GO
 
 CREATE TRIGGER callgate_keys_w ON callgate_keys AFTER INSERT, UPDATE AS
-IF EXISTS (SELECT 1 FROM inserted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'keys' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog', N'keys');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'keys' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog', N'keys');
+END;
 GO
 CREATE TRIGGER callgate_keys_d ON callgate_keys AFTER DELETE AS
-IF EXISTS (SELECT 1 FROM deleted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'keys' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog', N'keys');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM deleted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'keys' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog', N'keys');
+END;
 GO
 
 -- Tokens have a counter of their own: they are looked up one by one, not read with the rest of the
 -- access. When they were last used counts as nothing.
 CREATE TRIGGER callgate_tokens_i ON callgate_tokens AFTER INSERT AS
-IF EXISTS (SELECT 1 FROM inserted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'tokens' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog', N'tokens');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM inserted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'tokens' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog', N'tokens');
+END;
 GO
 CREATE TRIGGER callgate_tokens_u ON callgate_tokens AFTER UPDATE AS
-IF EXISTS (
-    SELECT id, id_user, digest, expires_at FROM inserted
-    EXCEPT SELECT id, id_user, digest, expires_at FROM deleted
-)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'tokens' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog', N'tokens');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (
+        SELECT id, id_user, digest, expires_at FROM inserted
+        EXCEPT SELECT id, id_user, digest, expires_at FROM deleted
+    )
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'tokens' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog', N'tokens');
+END;
 GO
 CREATE TRIGGER callgate_tokens_d ON callgate_tokens AFTER DELETE AS
-IF EXISTS (SELECT 1 FROM deleted)
-    UPDATE callgate_revisions SET value = value + CASE WHEN name = N'tokens' THEN 1 ELSE 0 END
-    WHERE name IN (N'access', N'catalog', N'tokens');
+BEGIN
+    SET NOCOUNT ON;
+    IF EXISTS (SELECT 1 FROM deleted)
+        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'tokens' THEN 1 ELSE 0 END
+        WHERE name IN (N'access', N'catalog', N'tokens');
+END;
 GO
 GO
 INSERT INTO callgate_meta (name, value) VALUES ('tables', '{"prefix":"","rpc_methods":"rpc_methods","users":"users","users_types":"users_types"}');

@@ -196,7 +196,7 @@ impl Dialect {
     }
 
     /// A column of actions, or a value, in lower case as far as the database goes; there is an index on it,
-    /// but not in SQLite and SQL Server.
+    /// but not in SQL Server.
     fn folded(self, text: &str) -> String {
         match self {
             // As the columns are. Else the same letter may become two.
@@ -300,7 +300,8 @@ impl Dialect {
                  WHERE table_schema = DATABASE() AND LOWER(table_name) = LOWER(?)"
             }
             Self::SqlServer => {
-                "SELECT 1 FROM INFORMATION_SCHEMA.TABLES WHERE LOWER(TABLE_NAME) = LOWER(?)"
+                "SELECT 1 FROM INFORMATION_SCHEMA.TABLES \
+                 WHERE TABLE_SCHEMA = SCHEMA_NAME() AND LOWER(TABLE_NAME) = LOWER(?)"
             }
         }
     }

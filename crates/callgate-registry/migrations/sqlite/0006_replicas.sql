@@ -41,3 +41,12 @@ CREATE TRIGGER callgate_sections_d AFTER DELETE ON {sections} BEGIN UPDATE callg
 CREATE TRIGGER callgate_settings_i AFTER INSERT ON {settings} BEGIN UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog', 'access'); END;
 CREATE TRIGGER callgate_settings_u AFTER UPDATE ON {settings} BEGIN UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog', 'access'); END;
 CREATE TRIGGER callgate_settings_d AFTER DELETE ON {settings} BEGIN UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog', 'access'); END;
+
+-- What rows are looked up by.
+CREATE INDEX callgate_tokens_name ON callgate_tokens (name);
+CREATE INDEX callgate_keys_purpose ON callgate_keys (purpose, id);
+CREATE INDEX callgate_credentials_upstream ON callgate_credentials (upstream);
+CREATE INDEX callgate_imports_method ON callgate_imports (rpc_method);
+CREATE INDEX callgate_role_grants ON {sections_user_types_permission} (id_section, id_user_type);
+-- An action belongs to its method in whatever case it is written.
+CREATE INDEX callgate_actions_key ON {section_actions} (lower(plugin), lower(method));

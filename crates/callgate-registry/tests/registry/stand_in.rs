@@ -35,13 +35,15 @@ pub(crate) async fn told(server: &StandIn, sql: &str) -> String {
 }
 
 /// The triggers of a registry, made anew: to a statement that changed no row the stand-in gives no
-/// `inserted` and no `deleted`, and says so as an error. That is caught; nothing else is different.
+/// `inserted` and no `deleted`, and says so as an error. That is caught, and settings are left out, which it
+/// does not take in a trigger; nothing else is different.
 pub(crate) fn triggers(tables: &TableNames) -> String {
     let script = install_script(Dialect::SqlServer, tables);
     let batches = script.split("\nGO\n").filter_map(|batch| {
         let trigger = &batch[batch.find("CREATE TRIGGER ")?..];
         let (head, body) = trigger.split_once(" AS\n")?;
         let name = head.split(' ').nth(2)?;
+        let body = body.replace("SET NOCOUNT ON;", "");
         Some(format!(
             "DROP TRIGGER {name}\nGO\n\
              {head} AS BEGIN BEGIN TRY {body} END TRY BEGIN CATCH END CATCH END"

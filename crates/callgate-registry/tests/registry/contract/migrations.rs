@@ -9,6 +9,7 @@ use callgate_registry::{
 };
 
 use crate::databases::Kind;
+use crate::stand_in;
 
 pub(crate) async fn migrations_are_applied_once_also_by_four_at_the_same_time(kind: Kind) {
     let place = Arc::new(kind.place().await);
@@ -80,6 +81,9 @@ pub(crate) async fn the_install_script_makes_a_registry(kind: Kind) {
     let place = kind.place().await;
     let names = TableNames::with_prefix("festi_").unwrap();
     place.sql(&install_script(place.url.dialect(), &names)).await;
+    if kind == Kind::SqlServer {
+        place.sql(&stand_in::triggers(&names)).await;
+    }
     let (store, applied) = place.migrate(None).await.unwrap();
     assert_eq!(applied, Vec::<&str>::new());
     store.add_section("s", "S", Mask::Read).await.unwrap();
@@ -142,8 +146,14 @@ fn schema(dialect: Dialect) -> &'static [&'static str] {
              FROM information_schema.triggers WHERE trigger_schema = DATABASE() ORDER BY trigger_name",
         ],
         Dialect::SqlServer => &[
-            "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, IS_NULLABLE FROM INFORMATION_SCHEMA.COLUMNS
-             ORDER BY TABLE_NAME, COLUMN_NAME",
+            "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, IS_NULLABLE, CHARACTER_MAXIMUM_LENGTH, COLUMN_DEFAULT
+             FROM INFORMATION_SCHEMA.COLUMNS ORDER BY TABLE_NAME, COLUMN_NAME",
+            "SELECT TABLE_NAME, CONSTRAINT_NAME, CONSTRAINT_TYPE
+             FROM INFORMATION_SCHEMA.TABLE_CONSTRAINTS ORDER BY TABLE_NAME, CONSTRAINT_NAME",
+            "SELECT CONSTRAINT_NAME, CHECK_CLAUSE FROM INFORMATION_SCHEMA.CHECK_CONSTRAINTS
+             ORDER BY CONSTRAINT_NAME",
+            "SELECT name, is_unique FROM sys.indexes ORDER BY name",
+            "SELECT name FROM sys.triggers ORDER BY name",
         ],
     }
 }
