@@ -47,6 +47,20 @@ const PREFIXED: [&str; 5] = [
     "settings",
 ];
 
+/// The tables that are always called so, besides `callgate_migrations`, which says that they are ours.
+const OWN: [&str; 10] = [
+    "callgate_types",
+    "callgate_upstreams",
+    "callgate_credentials",
+    "callgate_tokens",
+    "callgate_keys",
+    "callgate_sessions",
+    "callgate_messages",
+    "callgate_imports",
+    "callgate_meta",
+    "callgate_revisions",
+];
+
 impl Default for TableNames {
     fn default() -> Self {
         Self {
@@ -83,11 +97,12 @@ impl TableNames {
         Ok(self)
     }
 
-    /// Every configurable name, as it is in the database.
+    /// Every table that is made, as it is called in the database.
     pub(crate) fn all(&self) -> Vec<String> {
         let prefixed = PREFIXED.iter().map(|name| format!("{}{name}", self.prefix));
         let others = [&self.rpc_methods, &self.users, &self.users_types];
-        prefixed.chain(others.into_iter().cloned()).collect()
+        let own = OWN.iter().map(|name| (*name).to_owned());
+        prefixed.chain(others.into_iter().cloned()).chain(own).collect()
     }
 
     /// Puts the names into SQL in place of `{sections}`, `{users}` and so on. They were checked to

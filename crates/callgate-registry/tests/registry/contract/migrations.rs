@@ -61,8 +61,9 @@ pub(crate) async fn a_database_with_tables_of_its_own_is_refused(kind: Kind) {
     // Nothing of ours was made.
     place.sql("CREATE TABLE callgate_meta (name VARCHAR(10))").await;
     let names = TableNames::default().users("our_users").unwrap();
-    let tables = place.migrate(Some(&names)).await;
-    assert!(tables.is_err(), "callgate_meta is not ours either");
+    let error = place.migrate(Some(&names)).await.unwrap_err();
+    assert!(matches!(&error, StoreError::TableTaken(name) if name == "callgate_meta"), "{error}");
+    assert!(matches!(place.open(None).await, Err(StoreError::Missing(_))));
 }
 
 pub(crate) async fn what_would_be_applied_is_told_and_not_done(kind: Kind) {
@@ -102,6 +103,25 @@ pub(crate) async fn b67_the_install_file_and_migrating_make_the_same(kind: Kind)
         let (installed, migrated) = (installed.told(query).await, migrated.told(query).await);
         assert_eq!(installed, migrated, "{query}");
         assert!(!migrated.is_empty(), "{query}");
+    }
+}
+
+/// What makes tables cannot be taken back there. The statements up to some point, as after a kill.
+#[tokio::test]
+async fn mariadb_is_migrated_from_wherever_it_was_interrupted() {
+    let kind = Kind::MariaDb;
+    let migrated = kind.registry().await.place;
+    let script = install_script(Dialect::MySql, &TableNames::default());
+    let statements: Vec<&str> = script.split_inclusive(";\n").collect();
+    for part in 1..4 {
+        let place = kind.place().await;
+        place.sql(&statements[..statements.len() * part / 4].concat()).await;
+        assert!(matches!(place.open(None).await, Err(StoreError::Missing(_))));
+        let (_, applied) = place.migrate(None).await.unwrap();
+        assert_eq!(applied, ["registry"]);
+        for query in schema(Dialect::MySql).iter().chain(NOTES) {
+            assert_eq!(place.told(query).await, migrated.told(query).await, "{part}: {query}");
+        }
     }
 }
 
