@@ -3,6 +3,7 @@
 //! A test is a function of a registry, or of a kind of database where it needs more than one or none
 //! yet; the lists below make one of it for each kind.
 
+mod constraints;
 mod copy;
 mod festi;
 mod gateways;
@@ -41,7 +42,8 @@ macro_rules! contract {
     );* $(;)?) => {$(
         mod $module {
             use super::{
-                copy, festi, gateways, migrations, operations, plain_sql, scale, several, values,
+                constraints, copy, festi, gateways, migrations, operations, plain_sql, scale, several,
+                values,
             };
             use crate::databases::Kind;
 
@@ -103,6 +105,11 @@ macro_rules! contract {
                 b63_the_seeds_inserts_work_as_written,
                 b40_settings_are_changed_in_the_database,
                 d13_plain_sql_on_every_table_raises_a_revision,
+            }
+            tests! { constraints: kind
+                what_is_there_once_is_refused_twice,
+                what_must_say_something_is_not_null,
+                what_is_checked_is_refused,
             }
             tests! { copy: kind
                 a_registry_survives_the_way_there_and_back,
