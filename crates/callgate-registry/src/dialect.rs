@@ -269,15 +269,31 @@ impl Dialect {
         }
     }
 
-    /// What is to be run after that, so that the database gives none of these numbers again.
-    pub(crate) fn after_given_ids(self, table: &str) -> Option<String> {
-        let sequence = format!("pg_get_serial_sequence('{table}', 'id')");
-        (self == Self::Postgres).then(|| {
-            format!(
-                "SELECT setval({sequence}, GREATEST((SELECT COALESCE(MAX(id), 1) FROM {table}), \
-                 nextval({sequence})))"
-            )
-        })
+    /// Reads the highest number that the database gave to a row of a table; null is none.
+    pub(crate) fn last_given(self, table: &str) -> String {
+        match self {
+            Self::Sqlite => format!("SELECT seq FROM sqlite_sequence WHERE name = '{table}'"),
+            Self::Postgres => {
+                format!("SELECT pg_sequence_last_value(pg_get_serial_sequence('{table}', 'id'))")
+            }
+            Self::MySql => format!(
+                "SELECT CAST(AUTO_INCREMENT AS SIGNED) - 1 FROM information_schema.tables \
+                 WHERE table_schema = DATABASE() AND LOWER(table_name) = LOWER('{table}')"
+            ),
+            Self::SqlServer => format!("SELECT CAST(IDENT_CURRENT('{table}') AS BIGINT)"),
+        }
+    }
+
+    /// Takes the limit away that the server has for transactions without a statement, where it has one.
+    /// MySQL has one for connections.
+    pub(crate) fn without_idle_limit(self) -> Option<&'static str> {
+        match self {
+            Self::Sqlite | Self::SqlServer => None,
+            Self::Postgres => Some("SET LOCAL idle_in_transaction_session_timeout = 0"),
+            Self::MySql => Some(
+                "SET SESSION wait_timeout = 86400 /*M! , SESSION idle_transaction_timeout = 0 */",
+            ),
+        }
     }
 
     /// Whether a transaction for reading sees one moment by itself.
@@ -375,7 +391,7 @@ mod tests {
     fn numbers_that_are_given_are_not_given_again() {
         let insert = "INSERT INTO t (id) VALUES (?)";
         let written =
-            ALL.map(|dialect| (dialect.with_given_id("t", insert), dialect.after_given_ids("t")));
+            ALL.map(|dialect| (dialect.with_given_id("t", insert), dialect.last_given("t")));
         insta::assert_debug_snapshot!(written);
     }
 

@@ -59,8 +59,11 @@ impl Maker {
         let idle = IDLE_IN_TRANSACTION.as_secs();
         let idle = match self {
             Self::MariaDb => format!("idle_transaction_timeout = {idle}"),
-            // It has none of its own. Longer than the pool keeps a connection.
-            Self::MySql => "wait_timeout = 60".to_owned(),
+            // It has none of its own. Longer than the pool keeps a connection. What it knows of its tables
+            // is as of now.
+            Self::MySql => {
+                "wait_timeout = 60, SESSION information_schema_stats_expiry = 0".to_owned()
+            }
         };
         format!(
             "SET SESSION sql_mode = '{MODE}', SESSION innodb_lock_wait_timeout = {lock}, \

@@ -54,8 +54,8 @@ fn tell(
     if !copied.is_finished() {
         return Err(hinted(
             format!("`{to}` is not what `{from}` is, so the copy is not finished"),
-            "run the same again; if it stays so, somebody else writes to the target, or it does not \
-             keep what it is given",
+            "run the same again, which begins anew; if it stays so, somebody else writes to the target, \
+             or it does not keep what it is given",
         ));
     }
     let done = if copied.was_there { "had all of it" } else { "has all of it" };

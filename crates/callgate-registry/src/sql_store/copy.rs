@@ -6,12 +6,14 @@
 //! the target is read back, and the note goes when everything is equal.
 
 mod note;
+mod numbers;
 mod page;
 mod sum;
 
 use thiserror::Error;
 
 use self::note::Note;
+use self::numbers::Given;
 use self::page::Page;
 use self::sum::{Sum, survey};
 use super::contents::{TABLES, Table};
@@ -50,7 +52,11 @@ pub struct Copied {
 impl Copied {
     /// Whether the target has what the source has, and may be served from.
     pub fn is_finished(&self) -> bool {
-        !self.moved && self.tables.iter().all(|table| table.is_equal)
+        !self.moved && self.is_equal()
+    }
+
+    fn is_equal(&self) -> bool {
+        self.tables.iter().all(|table| table.is_equal)
     }
 }
 
@@ -114,6 +120,7 @@ pub async fn copy(
     let from = SqlStore::open(copy.from, &patient, None).await.map_err(from_error)?;
     let before = from.revisions().await.map_err(from_error)?;
     let mut moment = from.begin(Purpose::Read).await.map_err(from_error)?;
+    moment.let_idle().await.map_err(from_error)?;
     let sums =
         survey(&mut moment, copy.to.dialect()).await.map_err(|failure| failure.told(copy.from))?;
     let to = target(&copy, &patient, &from.tables).await.map_err(to_error)?;
@@ -128,13 +135,16 @@ pub async fn copy(
     let mut copying = Copying { copy: &copy, to: &to, note: Note::new(copy.from, &sums) };
     copying.begin(begun).await?;
     copying.write(&mut moment, tell).await?;
+    let given = numbers::given(&mut moment).await.map_err(from_error)?;
     drop(moment);
-    copying.move_counters().await.map_err(to_error)?;
+    copying.move_counters(&given).await?;
     let found = sum_up(&to).await.map_err(to_error)?;
     let now = from.revisions().await.map_err(from_error)?;
     let copied = Copied { moved: !is_same(&before, &now), ..compared(&to, &sums, &found) };
     if copied.is_finished() {
         copying.end().await?;
+    } else if !copied.is_equal() {
+        copying.forget().await?;
     }
     Ok(copied)
 }
@@ -211,24 +221,38 @@ impl Copying<'_> {
         CopyError::To(self.copy.to.to_string(), error)
     }
 
-    /// Notes that it begins, behind what an earlier one wrote if that was of the same rows.
+    /// Notes that it begins, behind what an earlier one wrote if that was of the same rows. Only what an
+    /// earlier one wrote is removed.
     async fn begin(&mut self, begun: Option<Note>) -> Result<(), CopyError> {
         let going_on = begun.as_ref().is_some_and(|begun| self.note.goes_on(begun));
         let mut work = self.to.begin(Purpose::Write).await.map_err(|error| self.to_error(error))?;
+        let found = note::in_work(&mut work).await;
+        self.held(found.map(|found| found == begun))?;
+        if begun.is_none() {
+            self.refuse_rows(&mut work).await?;
+        }
         let prepare = async {
-            if note::in_work(&mut work).await? != begun {
-                return Ok(false);
-            }
-            if !going_on {
+            if begun.is_some() && !going_on {
                 for table in TABLES {
                     page::clear(&mut work, table).await?;
                 }
             }
             self.note.write(&mut work).await?;
-            work.commit().await?;
-            Ok(true)
+            work.commit().await
         };
-        self.held(prepare.await)
+        prepare.await.map_err(|error| self.to_error(error))
+    }
+
+    /// Somebody may have begun to use the target since it was looked at.
+    async fn refuse_rows(&self, work: &mut Work<'_>) -> Result<(), CopyError> {
+        for table in TABLES {
+            let rows = page::count(work, table).await.map_err(|error| self.to_error(error))?;
+            if rows > 0 {
+                let (to, table) = (self.copy.to.to_string(), self.to.tables.expand(table.name));
+                return Err(CopyError::Occupied { to, table, rows });
+            }
+        }
+        Ok(())
     }
 
     async fn write(
@@ -255,43 +279,57 @@ impl Copying<'_> {
     }
 
     /// Writes a page and the note, unless another copy has begun meanwhile.
-    async fn write_page(&mut self, page: &Page) -> Result<bool, StoreError> {
-        let mut work = self.to.begin(Purpose::Write).await?;
-        if !self.note.is_ours(note::in_work(&mut work).await?.as_ref()) {
-            return Ok(false);
-        }
+    async fn write_page(&self, page: &Page) -> Result<bool, StoreError> {
+        let Some(mut work) = self.ours().await? else { return Ok(false) };
         page.write(&mut work).await?;
         self.note.write(&mut work).await?;
         work.commit().await?;
         Ok(true)
     }
 
-    /// Moves what gives numbers behind the highest one.
-    async fn move_counters(&self) -> Result<(), StoreError> {
-        let mut work = self.to.begin(Purpose::Write).await?;
-        for table in TABLES.iter().filter(|table| table.is_numbered()) {
-            if let Some(template) = self.to.dialect().after_given_ids(table.name) {
-                work.run(&template, &[]).await?;
-            }
-        }
-        let highest = "SELECT MAX(number) FROM callgate_sessions";
-        let highest = work.row(highest, &[]).await?.map_or(Ok(0), |mut row| row.int())?;
-        let raise = "UPDATE callgate_revisions SET value = ? WHERE name = 'sessions' AND value < ?";
-        work.run(raise, &[highest.into(), highest.into()]).await?;
-        work.commit().await
+    /// Moves what gives numbers behind those that the source gave.
+    async fn move_counters(&self, given: &[Given]) -> Result<(), CopyError> {
+        let moved = async {
+            let Some(mut work) = self.ours().await? else { return Ok(false) };
+            numbers::pass(&mut work, given, self.note.sum()).await?;
+            let highest = "SELECT MAX(number) FROM callgate_sessions";
+            let highest = work.row(highest, &[]).await?.map_or(Ok(0), |mut row| row.int())?;
+            let raise =
+                "UPDATE callgate_revisions SET value = ? WHERE name = 'sessions' AND value < ?";
+            work.run(raise, &[highest.into(), highest.into()]).await?;
+            work.commit().await?;
+            Ok(true)
+        };
+        self.held(moved.await)
+    }
+
+    /// Notes that what was written is not what was read: the next run begins anew.
+    async fn forget(&mut self) -> Result<(), CopyError> {
+        self.note.forget();
+        let noted = async {
+            let Some(mut work) = self.ours().await? else { return Ok(false) };
+            self.note.write(&mut work).await?;
+            work.commit().await?;
+            Ok(true)
+        };
+        self.held(noted.await)
     }
 
     async fn end(&self) -> Result<(), CopyError> {
-        let remove = async {
-            let mut work = self.to.begin(Purpose::Write).await?;
-            let is_ours = self.note.is_ours(note::in_work(&mut work).await?.as_ref());
-            if is_ours {
-                note::remove(&mut work).await?;
-                work.commit().await?;
-            }
-            Ok(is_ours)
+        let removed = async {
+            let Some(mut work) = self.ours().await? else { return Ok(false) };
+            note::remove(&mut work).await?;
+            work.commit().await?;
+            Ok(true)
         };
-        self.held(remove.await)
+        self.held(removed.await)
+    }
+
+    /// A transaction on the target, unless another copy has begun meanwhile.
+    async fn ours(&self) -> Result<Option<Work<'_>>, StoreError> {
+        let mut work = self.to.begin(Purpose::Write).await?;
+        let is_ours = self.note.is_ours(note::in_work(&mut work).await?.as_ref());
+        Ok(is_ours.then_some(work))
     }
 
     fn held(&self, done: Result<bool, StoreError>) -> Result<(), CopyError> {
@@ -309,4 +347,24 @@ fn row_shown(table: &Table, page: &Page, row: usize) -> String {
     keys.map(|(column, cell)| format!("{} {}", column.name, page::shown(&cell)))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Edit as _;
+
+    #[tokio::test]
+    async fn what_came_into_the_target_since_it_was_looked_at_is_not_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let url = DatabaseUrl::sqlite(directory.path().join("to.db"));
+        let options = DatabaseOptions::default();
+        let (to, _) = SqlStore::migrate(&url, &options, None).await.unwrap();
+        to.add_user("ada", None).await.unwrap();
+        let copy = Copy { from: &url, to: &url, options: &options, tables: None };
+        let mut copying = Copying { copy: &copy, to: &to, note: Note::new(&url, &[]) };
+        let error = copying.begin(None).await.unwrap_err();
+        assert!(matches!(error, CopyError::Occupied { rows: 1, .. }), "{error}");
+        assert_eq!(to.users().await.unwrap().len(), 1);
+    }
 }

@@ -67,12 +67,6 @@ impl Work<'_> {
             let values = [row.id.into(), (&row.login).into(), row.id_type.into()];
             self.insert_with_id("{users}", insert, &values).await?;
         }
-        if !access.roles.is_empty() {
-            self.after_given_ids("{users_types}").await?;
-        }
-        if !access.users.is_empty() {
-            self.after_given_ids("{users}").await?;
-        }
         for grant in &access.grants {
             self.add_grant(grant.holder, &grant.section, grant.value).await?;
         }
@@ -87,13 +81,6 @@ impl Work<'_> {
     ) -> Result<()> {
         let template = self.dialect().with_given_id(table, insert);
         self.run(&template, values).await
-    }
-
-    async fn after_given_ids(&mut self, table: &str) -> Result<()> {
-        match self.dialect().after_given_ids(table) {
-            Some(template) => self.run(&template, &[]).await,
-            None => Ok(()),
-        }
     }
 
     async fn remove_rows(&mut self, changes: &[ImportChange]) -> Result<()> {

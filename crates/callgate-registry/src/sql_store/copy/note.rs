@@ -46,6 +46,16 @@ impl Note {
         true
     }
 
+    /// Of what all tables of the source had, as 64 digits.
+    pub(super) fn sum(&self) -> &str {
+        &self.sum
+    }
+
+    /// No run goes on behind this one.
+    pub(super) fn forget(&mut self) {
+        self.sum.clear();
+    }
+
     pub(super) fn is_at(&self, table: &Table) -> bool {
         self.table == table.name
     }

@@ -45,6 +45,10 @@ impl Page {
         Ok(Self { table, rows: rows.into_iter().map(|row| cells(table, row)).collect() })
     }
 
+    pub(super) fn of_one(table: &'static Table, row: Vec<Cell>) -> Self {
+        Self { table, rows: vec![row] }
+    }
+
     pub(super) fn rows(&self) -> &[Vec<Cell>] {
         &self.rows
     }
@@ -87,11 +91,21 @@ impl Page {
 
 /// Removes what a copy may have written.
 pub(super) async fn clear(work: &mut Work<'_>, table: &Table) -> Result<()> {
-    let condition = match table.condition {
-        "" => String::new(),
-        condition => format!(" WHERE {condition}"),
-    };
-    work.run(&format!("DELETE FROM {}{condition}", table.name), &[]).await
+    work.run(&format!("DELETE FROM {}", meant(table)), &[]).await
+}
+
+/// How many rows there are.
+pub(super) async fn count(work: &mut Work<'_>, table: &Table) -> Result<u64> {
+    let row = work.row(&format!("SELECT COUNT(*) FROM {}", meant(table)), &[]).await?;
+    Ok(row.map_or(Ok(0), |mut row| row.int())?.unsigned_abs())
+}
+
+/// A table and which of its rows are meant.
+fn meant(table: &Table) -> String {
+    match table.condition {
+        "" => table.name.to_owned(),
+        condition => format!("{} WHERE {condition}", table.name),
+    }
 }
 
 /// In SQLite a key may be anything; pages are known by keys that are what they must be. How many are not.

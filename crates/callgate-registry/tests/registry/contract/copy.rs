@@ -1,7 +1,8 @@
 //! A registry that is copied into a database of each kind, and back.
 
+use callgate::Mask;
 use callgate_registry::{
-    Copied, Copy, CopyError, DatabaseOptions, DatabaseUrl, Load as _, StoreError, copy,
+    Copied, Copy, CopyError, DatabaseOptions, DatabaseUrl, Edit as _, Load as _, StoreError, copy,
 };
 
 use crate::databases::{Kind, Place};
@@ -68,6 +69,14 @@ async fn source(kind: Kind) -> Place {
     source
 }
 
+/// Runs plain SQL in the middle of a copy, which tells of a table meanwhile.
+fn run_now(place: &Place, sql: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || runtime.block_on(place.sql(sql))).join().unwrap();
+    });
+}
+
 /// What a registry in SQLite has, by SQLite's own account.
 async fn dump(place: &Place) -> Vec<String> {
     let mut all = Vec::new();
@@ -116,14 +125,39 @@ pub(crate) async fn a_registry_survives_the_way_there_and_back(kind: Kind) {
     assert!(again.is_finished() && again.was_there);
 }
 
+/// The tokens and grants of who was removed are still there.
 pub(crate) async fn what_is_numbered_goes_on_behind_what_was_copied(kind: Kind) {
-    use callgate_registry::Edit as _;
     let (from, there) = (source(kind).await, kind.target().await);
-    copied(&from.url, &there.url).await.unwrap();
+    from.sql("INSERT INTO users (id, login) VALUES (50, 'gone'); DELETE FROM users WHERE id = 50")
+        .await;
+    from.sql("INSERT INTO sections (id, ident) VALUES (60, 'gone'); DELETE FROM sections").await;
+    assert!(copied(&from.url, &there.url).await.unwrap().is_finished());
     let store = there.open(None).await.unwrap();
-    store.add_user("new", None).await.unwrap();
-    assert!(store.user("new").await.unwrap().id > 12);
+    store.add_user("new", Some("new")).await.unwrap();
+    let user = store.user("new").await.unwrap();
+    assert!(user.id > 50 && user.id_type > Some(10), "{user:?}");
+    store.add_section("new", "", Mask::Read).await.unwrap();
+    let sections = store.sections().await.unwrap();
+    assert!(sections.len() == 1 && sections[0].id > 60, "{sections:?}");
     assert!(store.revisions().await.unwrap().sessions >= 42);
+}
+
+pub(crate) async fn numbers_that_were_freed_are_not_given_again_after_a_copy(kind: Kind) {
+    let (from, back) = (kind.registry().await.place, Kind::Sqlite.place().await);
+    for login in ["one", "two", "three"] {
+        from.sql(&format!("INSERT INTO users (login) VALUES ('{login}')")).await;
+    }
+    from.sql("DELETE FROM users WHERE login = 'three'").await;
+    from.sql("INSERT INTO sections (ident) VALUES ('gone')").await;
+    from.sql("DELETE FROM sections").await;
+    assert!(copied(&from.url, &back.url).await.unwrap().is_finished());
+    let store = back.open(None).await.unwrap();
+    store.add_user("new", None).await.unwrap();
+    let user = store.user("new").await.unwrap();
+    assert!(user.id > 3, "{user:?}");
+    store.add_section("new", "", Mask::Read).await.unwrap();
+    let sections = store.sections().await.unwrap();
+    assert!(sections.len() == 1 && sections[0].id > 1, "{sections:?}");
 }
 
 pub(crate) async fn a_registry_with_other_content_is_not_written_to(kind: Kind) {
@@ -155,15 +189,50 @@ pub(crate) async fn half_of_a_copy_is_not_used_and_the_next_one_finishes_it(kind
     assert_eq!(there.open(None).await.unwrap().users().await.unwrap().len(), 2);
 }
 
+pub(crate) async fn a_copy_that_was_interrupted_goes_on_behind_its_last_page(kind: Kind) {
+    let (from, there) = (source(kind).await, kind.target().await);
+    let options = DatabaseOptions::default();
+    let what = Copy { from: &from.url, to: &there.url, options: &options, tables: None };
+    let stop = tokio::sync::Notify::new();
+    let mut tell = |table: &str| {
+        if table == "callgate_tokens" {
+            stop.notify_one();
+        }
+    };
+    tokio::select! {
+        biased;
+        () = stop.notified() => {}
+        done = copy(what, &mut tell) => panic!("{done:?}"),
+    }
+    assert!(matches!(there.open(None).await, Err(StoreError::HalfCopied(_))));
+    let mut told = Vec::new();
+    let done = copy(what, &mut |table| told.push(table.to_owned())).await.unwrap();
+    assert!(done.is_finished() && !done.was_there, "{done:?}");
+    assert!(!told.contains(&"rpc_methods".to_owned()), "{told:?}");
+    assert_eq!(there.open(None).await.unwrap().users().await.unwrap().len(), 2);
+}
+
+pub(crate) async fn a_copy_that_came_out_different_is_made_anew(kind: Kind) {
+    let (from, there) = (source(kind).await, kind.target().await);
+    let change = |table: &str| {
+        if table == "callgate_types" {
+            run_now(&there, "UPDATE users SET login = 'another' WHERE id = 11");
+        }
+    };
+    let options = DatabaseOptions::default();
+    let what = Copy { from: &from.url, to: &there.url, options: &options, tables: None };
+    let first = copy(what, &mut { change }).await.unwrap();
+    assert!(!first.moved && !first.is_finished(), "{first:?}");
+    assert!(matches!(there.open(None).await, Err(StoreError::HalfCopied(_))));
+    assert!(copied(&from.url, &there.url).await.unwrap().is_finished());
+    assert!(there.open(None).await.unwrap().user("ada").await.is_ok());
+}
+
 pub(crate) async fn a_source_that_changes_meanwhile_is_copied_anew(kind: Kind) {
     let (from, there) = (source(kind).await, kind.target().await);
     let change = |table: &str| {
         if table == "callgate_types" {
-            let change = from.sql("INSERT INTO users (login) VALUES ('late')");
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            std::thread::scope(|scope| {
-                scope.spawn(|| runtime.unwrap().block_on(change)).join().unwrap();
-            });
+            run_now(&from, "INSERT INTO users (login) VALUES ('late')");
         }
     };
     let options = DatabaseOptions::default();
