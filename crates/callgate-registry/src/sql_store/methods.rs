@@ -4,42 +4,22 @@ use std::collections::HashSet;
 
 use callgate::Mask;
 
+use super::Work;
 use super::load::methods;
-use super::{Work, read};
+use super::read::{self, METHOD_COLUMNS};
 use crate::definition;
 use crate::dialect::Upsert;
 use crate::rows::{MethodRow, action_key};
 use crate::sql::{Dialect, Value};
 use crate::store::{Result, StoreError};
 
-/// The columns that are written, in the order of [`values`].
-const COLUMNS: [&str; 18] = [
-    "plugin",
-    "method",
-    "rpc_method",
-    "params",
-    "params_types",
-    "description",
-    "sections",
-    "return_type",
-    "title",
-    "safety",
-    "annotations",
-    "exposed",
-    "upstream",
-    "tool_name",
-    "input_schema",
-    "output_schema",
-    "defaults",
-    "params_by",
-];
-
-fn values(dialect: Dialect, row: &MethodRow) -> [Value<'_>; COLUMNS.len()] {
+/// In the order of [`METHOD_COLUMNS`].
+fn values(dialect: Dialect, row: &MethodRow) -> [Value<'_>; METHOD_COLUMNS.len()] {
     let json = |text| json(dialect, text);
     [
+        (&row.rpc_method).into(),
         (&row.plugin).into(),
         (&row.method).into(),
-        (&row.rpc_method).into(),
         json(row.params.as_ref()),
         json(row.params_types.as_ref()),
         (&row.description).into(),
@@ -85,8 +65,8 @@ impl Work<'_> {
     ) -> Result<()> {
         let template = format!(
             "INSERT INTO {{rpc_methods}} ({}) VALUES ({})",
-            COLUMNS.join(", "),
-            ["?"; COLUMNS.len()].join(", ")
+            METHOD_COLUMNS.join(", "),
+            ["?"; METHOD_COLUMNS.len()].join(", ")
         );
         self.run(&template, &values(self.dialect(), row)).await?;
         self.add_actions(row, needs).await
@@ -98,7 +78,7 @@ impl Work<'_> {
         needs: Option<&[(String, Mask)]>,
     ) -> Result<()> {
         let old = self.method_by_number(row).await?;
-        let set = COLUMNS.map(|name| format!("{name} = ?")).join(", ");
+        let set = METHOD_COLUMNS.map(|name| format!("{name} = ?")).join(", ");
         let mut values = values(self.dialect(), row).to_vec();
         values.push(row.id.into());
         self.run(&format!("UPDATE {{rpc_methods}} SET {set} WHERE id = ?"), &values).await?;

@@ -9,7 +9,7 @@ use crate::rows::{
 use crate::sql::{Cell, Dialect, Row};
 use crate::store::{DatabaseErrorKind, Result, StoreError};
 
-/// The columns of a [`MethodRow`] behind its number, in the order that they are read.
+/// The columns of a [`MethodRow`] behind its number, in the order that they are read and written.
 pub(super) const METHOD_COLUMNS: [&str; 18] = [
     "rpc_method",
     "plugin",
