@@ -3,23 +3,25 @@
 //! Festi's tables are only read: they say which methods there are, who the callers are and what they may
 //! do. The registry beside has what Festi has no place for: tokens of ours, keys, sessions, upstreams,
 //! classes, and what is said of methods more than Festi says ([`merge`]). Nothing tells when Festi's
-//! tables change; they are looked at ([`watch`]).
+//! tables change; they are looked at ([`site`]), and what that finds is compared ([`watch`]).
 
 mod authenticate;
 mod edit;
 mod merge;
+mod site;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::task::AbortHandle;
 
 use crate::connect::{DatabaseOptions, DatabaseUrl, Wanted};
-use crate::festi::{Festi, FestiRows, Read, Table};
+use crate::festi::{Festi, Table};
 use crate::rows::{
     AccessRows, CatalogRows, CredentialRow, ImportRow, KeyRow, MessageRow, MethodRow, Revisions,
     RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, UpstreamRow, UserRow,
@@ -30,6 +32,7 @@ use crate::token::digest_from_hex;
 
 pub use authenticate::FestiAuthenticator;
 pub use merge::{AttachOptions, Overlay};
+use site::Site;
 pub use watch::LookEvery;
 use watch::{ACCESS, CATALOG, Watch, combined};
 
@@ -40,12 +43,21 @@ const TOKEN_NAME: &str = "access_token";
 #[derive(Debug)]
 pub struct AttachedStore {
     own: Arc<dyn Store>,
-    festi: Festi,
+    site: Arc<Site>,
     options: AttachOptions,
-    watch: Watch,
+    /// The task that looks at Festi's tables, once somebody follows.
+    looking: OnceLock<AbortHandle>,
 }
 
 impl Store for AttachedStore {}
+
+impl Drop for AttachedStore {
+    fn drop(&mut self) {
+        if let Some(task) = self.looking.get() {
+            task.abort();
+        }
+    }
+}
 
 impl AttachedStore {
     /// Attaches to a Festi database whose tables are called so. The registry beside must have no users of
@@ -61,17 +73,22 @@ impl AttachedStore {
             return Err(StoreError::OwnUsers);
         }
         let festi = Festi::open(url, database, tables, Wanted::OnlyRead).await?;
-        let store = Self { own, festi, options, watch: Watch::new(every) };
-        let begun = Instant::now();
-        let read = store.festi.read(&[Table::Tokens]).await?;
-        read.layout.check(tables)?;
-        if !read.layout.has_tokens() {
+        let layout = festi.layout().await?;
+        layout.check(tables)?;
+        if !layout.has_tokens() {
             tracing::warn!(
                 "Festi's users have no column `access_token`; only tokens of ours count"
             );
         }
-        store.take(begun, read);
-        Ok(store)
+        let watch = Watch::new(every);
+        watch.set_layout(layout);
+        let site = Arc::new(Site::new(festi, watch));
+        Ok(Self { own, site, options, looking: OnceLock::new() })
+    }
+
+    /// Looks at all of Festi's tables now, and not when it is time.
+    pub async fn look(&self) -> Result<()> {
+        self.site.look(&Table::ALL).await.map_err(attached)
     }
 
     /// The registry beside.
@@ -81,63 +98,18 @@ impl AttachedStore {
 
     /// What is said of methods that Festi does not have.
     pub async fn unused_overlays(&self) -> Result<Vec<String>> {
-        let festi = self.festi_rows(&[Table::Methods]).await?;
+        if self.options.overlay.methods.is_empty() {
+            return Ok(Vec::new());
+        }
+        let festi = self.site.rows(&[Table::Methods]).await?;
         let said = self.options.overlay.methods.iter().map(|row| &row.rpc_method);
         let is_there = |id: &&String| festi.methods.iter().any(|row| row.rpc_method == **id);
         Ok(said.filter(|id| !is_there(id)).cloned().collect())
     }
 
-    /// Notes what was read, tokens first: they are looked up once their number is another.
-    fn take(&self, begun: Instant, read: Read) -> (FestiRows, watch::Numbers) {
-        if self.watch.has_other_tokens(&read.fingerprints) {
-            let shared = self.watch.set_tokens(read.tokens);
-            if shared > 0 {
-                tracing::warn!(
-                    tokens = shared,
-                    "several of Festi's users have the same `access_token`, which is nobody's then"
-                );
-            }
-        }
-        let numbers = self.watch.note(begun, read.layout, &read.fingerprints);
-        (read.rows, numbers)
-    }
-
-    /// Reads tables, and what they say is known from then on.
-    async fn read(&self, tables: &[Table]) -> Result<(FestiRows, watch::Numbers)> {
-        let begun = Instant::now();
-        let read = self.festi.read(tables).await.map_err(attached)?;
-        read.layout.check(self.festi.tables()).map_err(attached)?;
-        Ok(self.take(begun, read))
-    }
-
-    async fn festi_rows(&self, tables: &[Table]) -> Result<FestiRows> {
-        Ok(self.festi.read(tables).await.map_err(attached)?.rows)
-    }
-
-    /// Looks at what is due.
-    async fn look(&self, due: &[Table]) -> Result<()> {
-        let begun = Instant::now();
-        // A column more or less is noticed as rarely as methods are.
-        let layout = if due.contains(&Table::Methods) {
-            let layout = self.festi.layout().await?;
-            layout.check(self.festi.tables())?;
-            layout
-        } else {
-            self.watch.layout()
-        };
-        let mut fingerprints = self.festi.fingerprints(due, &layout).await?;
-        if self.watch.has_other_tokens(&fingerprints) {
-            let read = self.festi.read(&[Table::Tokens]).await?;
-            self.take(begun, read);
-            fingerprints.remove(&Table::Tokens);
-        }
-        self.watch.note(begun, layout, &fingerprints);
-        Ok(())
-    }
-
     /// Users by number.
     async fn logins(&self) -> Result<HashMap<i64, String>> {
-        let users = self.festi_rows(&[Table::Users]).await?.users;
+        let users = self.site.rows(&[Table::Users]).await?.users;
         Ok(users.into_iter().map(|row| (row.id, row.login)).collect())
     }
 }
@@ -151,11 +123,8 @@ fn attached(error: StoreError) -> StoreError {
 impl Load for AttachedStore {
     async fn revisions(&self) -> Result<Revisions> {
         let own = self.own.revisions().await?;
-        let due = self.watch.due(Instant::now());
-        if !due.is_empty() {
-            self.look(&due).await.map_err(attached)?;
-        }
-        let numbers = self.watch.numbers();
+        self.looking.get_or_init(|| tokio::spawn(Arc::clone(&self.site).run()).abort_handle());
+        let numbers = self.site.watch.numbers().map_err(attached)?;
         Ok(Revisions {
             catalog: combined(own.catalog, numbers.catalog),
             access: combined(own.access, numbers.access),
@@ -166,27 +135,27 @@ impl Load for AttachedStore {
 
     async fn catalog_rows(&self) -> Result<CatalogRows> {
         let own = self.own.catalog_rows().await?;
-        let (festi, numbers) = self.read(&CATALOG).await?;
+        let (festi, numbers) = self.site.read(&CATALOG).await?;
         let revision = combined(own.revision, numbers.catalog);
         Ok(CatalogRows { revision, ..merge::catalog(festi, own, &self.options) })
     }
 
     async fn access_rows(&self) -> Result<AccessRows> {
         let own = self.own.access_rows().await?;
-        let (festi, numbers) = self.read(&ACCESS).await?;
+        let (festi, numbers) = self.site.read(&ACCESS).await?;
         let revision = combined(own.revision, numbers.access);
         Ok(AccessRows { revision, ..merge::access(festi, own) })
     }
 
     async fn methods_with_id(&self, id: &str) -> Result<Vec<MethodRow>> {
         let own = self.own.methods_with_id(id).await?;
-        let mut festi = self.festi_rows(&[Table::Methods]).await?.methods;
+        let mut festi = self.site.rows(&[Table::Methods]).await?.methods;
         festi.retain(|row| row.rpc_method == id);
         Ok(merge::methods(festi, own, &self.options))
     }
 
     async fn users(&self) -> Result<Vec<UserRow>> {
-        let festi = self.festi_rows(&[Table::Users, Table::Roles]).await?;
+        let festi = self.site.rows(&[Table::Users, Table::Roles]).await?;
         Ok(merge::users(festi.users, &festi.roles))
     }
 
@@ -198,12 +167,12 @@ impl Load for AttachedStore {
 
     async fn role(&self, caption: &str) -> Result<RoleRow> {
         let missing = || StoreError::NotFound { what: "role", name: caption.to_owned() };
-        let roles = self.festi_rows(&[Table::Roles]).await?.roles;
+        let roles = self.site.rows(&[Table::Roles]).await?.roles;
         roles.into_iter().find(|row| row.caption == caption).ok_or_else(missing)
     }
 
     async fn sections(&self) -> Result<Vec<SectionRow>> {
-        let festi = self.festi_rows(&[Table::Sections]).await?.sections;
+        let festi = self.site.rows(&[Table::Sections]).await?.sections;
         Ok(merge::sections(festi, self.own.sections().await?))
     }
 
@@ -229,16 +198,19 @@ impl Load for AttachedStore {
     }
 
     async fn settings(&self) -> Result<Vec<SettingRow>> {
-        let festi = self.festi_rows(&[Table::Settings]).await?.settings;
+        let festi = self.site.rows(&[Table::Settings]).await?.settings;
         Ok(merge::settings(festi, self.own.settings().await?))
     }
 
     /// Of ours, and of Festi's: those are known from when their table was last looked at, so that whoever
-    /// tries tokens makes nobody read it.
+    /// tries tokens makes nobody read it again.
     async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
+        if !self.site.watch.knows_tokens() {
+            self.site.read(&[Table::Tokens]).await?;
+        }
         let mut rows = self.own.tokens_with(digests).await?;
         rows.extend(digests.iter().filter_map(|hex| {
-            let id_user = self.watch.owner(&digest_from_hex(hex)?)?;
+            let id_user = self.site.watch.owner(&digest_from_hex(hex)?)?;
             Some(TokenRow {
                 id: merge::foreign(id_user),
                 id_user,
@@ -274,6 +246,17 @@ impl Load for AttachedStore {
     }
 
     async fn changed(&self) {
-        self.own.changed().await;
+        tokio::select! {
+            () = self.own.changed() => {}
+            () = self.site.watch.changed() => {}
+        }
+    }
+
+    fn statements(&self) -> u64 {
+        self.own.statements() + self.site.festi.statements()
+    }
+
+    fn age(&self) -> Duration {
+        self.site.watch.age()
     }
 }

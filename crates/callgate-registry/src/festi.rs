@@ -97,12 +97,20 @@ impl Festi {
         if let Some(path) = url.path().filter(|path| !path.is_file()) {
             return Err(StoreError::NotFound { what: "file", name: path.display().to_string() });
         }
-        let database = connect::connect(url, options, wanted).await?;
-        Ok(Self { database, tables: tables.clone() })
+        Ok(Self::new(connect::connect(url, options, wanted).await?, tables))
+    }
+
+    pub(crate) fn new(database: Box<dyn Database>, tables: &TableNames) -> Self {
+        Self { database, tables: tables.clone() }
     }
 
     pub(crate) fn tables(&self) -> &TableNames {
         &self.tables
+    }
+
+    /// How many statements the database was sent.
+    pub(crate) fn statements(&self) -> u64 {
+        self.database.statements()
     }
 
     /// Which tables are there now.
@@ -119,8 +127,7 @@ impl Festi {
         layout: &Layout,
     ) -> Result<Fingerprints> {
         self.database.check()?;
-        let statement = fingerprint::statement(tables, layout, self.database.dialect());
-        let rows = match statement {
+        let rows = match fingerprint::statement(tables, layout, self.database.dialect()) {
             Some(sql) => self.database.rows(&sql, &[]).await?,
             None => Vec::new(),
         };

@@ -3,6 +3,8 @@
 //! Two traits of plain operations, no SQL in their shape: what reads and what writes.
 //! [`SqlStore`](crate::SqlStore) has both for each database; everything above works on `dyn Store`.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use callgate::{Mask, Secret};
 use thiserror::Error;
@@ -13,7 +15,7 @@ use crate::rows::{
 };
 
 /// Why the registry could not do something.
-#[derive(Debug, Error)]
+#[derive(Debug, Clone, Error)]
 pub enum StoreError {
     /// The database said no. Not a cause in the chain: its words are all that there is to say.
     #[error("{0}")]
@@ -400,6 +402,10 @@ pub trait Load: Send + Sync {
     /// How many statements the database was sent so far; 0 where nobody counts.
     fn statements(&self) -> u64 {
         0
+    }
+    /// How much older than the question the counters are: none, where they are asked for then.
+    fn age(&self) -> Duration {
+        Duration::ZERO
     }
 }
 

@@ -12,21 +12,21 @@ use crate::store::{ChangeSession, Edit, Holder, Import, NewKey, NewToken, Result
 impl AttachedStore {
     /// Says that something is Festi's, and what to do there.
     fn festis(&self, what: impl Into<String>, table: Table, instead: &str) -> StoreError {
-        let table = self.watch.layout().name(table, self.festi.tables());
+        let table = self.site.watch.layout().name(table, self.site.festi.tables());
         let instead = instead.replace("{table}", &table);
         StoreError::Festis { what: what.into(), table, instead }
     }
 
     /// Festi's row of a method, with what the file says of it.
     async fn festis_method(&self, id: &str) -> Result<Option<MethodRow>> {
-        let festi = self.festi_rows(&[Table::Methods]).await?.methods;
+        let festi = self.site.rows(&[Table::Methods]).await?.methods;
         let row = festi.into_iter().find(|row| row.rpc_method == id);
         let file = self.options.overlay.methods.iter().find(|row| row.rpc_method == id);
         Ok(row.map(|row| merge::base(row, file, &self.options)))
     }
 
     async fn has_section(&self, ident: &str) -> Result<bool> {
-        let sections = self.festi_rows(&[Table::Sections]).await?.sections;
+        let sections = self.site.rows(&[Table::Sections]).await?.sections;
         Ok(sections.iter().any(|row| row.ident == ident))
     }
 
@@ -103,7 +103,7 @@ impl Edit for AttachedStore {
         if festis.is_empty() {
             return Ok(());
         }
-        let methods = self.festi_rows(&[Table::Methods]).await?.methods;
+        let methods = self.site.rows(&[Table::Methods]).await?.methods;
         for (id, name) in festis {
             let Some(row) = methods.iter().find(|row| merge::foreign(row.id) == id) else {
                 continue;
@@ -189,7 +189,7 @@ impl Edit for AttachedStore {
     }
 
     async fn set_setting(&self, name: &str, value: &str) -> Result<()> {
-        let festi = self.festi_rows(&[Table::Settings]).await?.settings;
+        let festi = self.site.rows(&[Table::Settings]).await?.settings;
         if festi.iter().any(|row| row.name == name) {
             let instead = format!("update the `value` of `{name}` there");
             return Err(self.festis(format!("setting `{name}` is"), Table::Settings, &instead));

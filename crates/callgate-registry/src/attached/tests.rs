@@ -31,9 +31,8 @@ impl Place {
         let (own, _) = SqlStore::migrate(&url("own.db"), &options, None).await.unwrap();
         let tables = TableNames::with_prefix("festi_").unwrap();
         let taken = AttachOptions { upstream: "php".to_owned(), output_schemas: false, overlay };
-        // Each time it is asked.
-        let every =
-            LookEvery { access: std::time::Duration::ZERO, methods: std::time::Duration::ZERO };
+        // Not by itself.
+        let every = LookEvery { access: Duration::from_hours(1), methods: Duration::from_hours(1) };
         let festi = url("festi.db");
         let store = AttachedStore::attach(Arc::new(own), (&festi, &options), &tables, taken, every)
             .await
@@ -50,6 +49,7 @@ impl Place {
     }
 
     async fn numbers(&self) -> (i64, i64, i64) {
+        self.store.look().await.unwrap();
         let now = self.store.revisions().await.unwrap();
         (now.catalog, now.access, now.tokens)
     }
@@ -115,6 +115,17 @@ async fn d17_only_what_is_changed_is_written_beside_and_festi_goes_on_to_say_the
     place.store.update_method(&row, None).await.unwrap();
     let row = place.method("deleteUser").await;
     assert_eq!((row.params, row.params_types), (some(r#"["string $login"]"#), None));
+}
+
+#[tokio::test]
+async fn statements_are_counted_in_both_databases() {
+    let place = Place::new(Overlay::default()).await;
+    let before = (place.store.statements(), place.store.own().statements());
+    place.store.look().await.unwrap();
+    assert!(place.store.statements() > before.0);
+    assert_eq!(place.store.own().statements(), before.1);
+    place.store.own().upstreams().await.unwrap();
+    assert!(place.store.statements() > before.0 + 1);
 }
 
 #[tokio::test]

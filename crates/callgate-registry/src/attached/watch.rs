@@ -2,11 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use callgate::access::TokenDigest;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::festi::{Fingerprints, Layout, Table};
+use crate::store::{Result, StoreError};
 
 /// The revisions of our own rows stand in so many bits, the numbers of here above them.
 const OWN_BITS: u32 = 40;
@@ -39,7 +42,7 @@ impl Default for LookEvery {
     }
 }
 
-/// So much earlier than due is due too: whoever asks does so a few times in a second.
+/// So much earlier than said they are looked at: a look takes its time too, and what it found is read then.
 const SLACK: Duration = Duration::from_millis(250);
 
 /// How often each changed.
@@ -63,7 +66,9 @@ pub(super) fn own_part(combined: i64) -> i64 {
 #[derive(Debug)]
 pub(super) struct Watch {
     every: LookEvery,
+    begun: Instant,
     seen: Mutex<Seen>,
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -71,14 +76,20 @@ struct Seen {
     layout: Layout,
     fingerprints: Fingerprints,
     numbers: Numbers,
-    tokens: HashMap<TokenDigest, Option<i64>>,
+    /// `None` before they were first read.
+    tokens: Option<HashMap<TokenDigest, Option<i64>>>,
+    /// How many of them several users have.
+    shared: usize,
     looked_at_access: Option<Instant>,
     looked_at_methods: Option<Instant>,
+    /// Why the last look failed.
+    failure: Option<StoreError>,
 }
 
 impl Watch {
     pub(super) fn new(every: LookEvery) -> Self {
-        Self { every, seen: Mutex::default() }
+        let (begun, changed) = (Instant::now(), Notify::new());
+        Self { every, begun, seen: Mutex::default(), changed }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -101,12 +112,48 @@ impl Watch {
         due
     }
 
+    /// When something is to be looked at next.
+    pub(super) fn next_due(&self) -> Instant {
+        let seen = self.seen();
+        let due = |last: Option<Instant>, every: Duration| {
+            last.unwrap_or(self.begun) + every.saturating_sub(SLACK)
+        };
+        due(seen.looked_at_access, self.every.access)
+            .min(due(seen.looked_at_methods, self.every.methods))
+    }
+
     pub(super) fn layout(&self) -> Layout {
         self.seen().layout.clone()
     }
 
-    pub(super) fn numbers(&self) -> Numbers {
-        self.seen().numbers
+    pub(super) fn set_layout(&self, layout: Layout) {
+        self.seen().layout = layout;
+    }
+
+    /// How often each changed, unless the last look failed.
+    pub(super) fn numbers(&self) -> Result<Numbers> {
+        let seen = self.seen();
+        match &seen.failure {
+            None => Ok(seen.numbers),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
+    /// Takes why a look failed, or that it did not.
+    pub(super) fn set_failure(&self, failure: Option<StoreError>) {
+        self.seen().failure = failure;
+    }
+
+    /// How long ago permissions and tokens should have been looked at again: 0 as long as they are, and
+    /// counted from when a look that succeeded began.
+    pub(super) fn age(&self) -> Duration {
+        let last = self.seen().looked_at_access.unwrap_or(self.begun);
+        last.elapsed().saturating_sub(self.every.access)
+    }
+
+    /// Waits until something is different.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
     }
 
     /// Whether the tokens are not the ones that are known here.
@@ -115,21 +162,28 @@ impl Watch {
         tokens.is_some() && self.seen().fingerprints.get(&Table::Tokens) != tokens
     }
 
+    /// Whether they were read.
+    pub(super) fn knows_tokens(&self) -> bool {
+        self.seen().tokens.is_some()
+    }
+
     /// Takes what the users' tokens are now. What two users have is nobody's; comes back with how many
-    /// such there are.
-    pub(super) fn set_tokens(&self, tokens: Vec<(i64, TokenDigest)>) -> usize {
+    /// such there are, where it were not as many before.
+    pub(super) fn set_tokens(&self, tokens: Vec<(i64, TokenDigest)>) -> Option<usize> {
         let mut known: HashMap<TokenDigest, Option<i64>> = HashMap::with_capacity(tokens.len());
         for (user, digest) in tokens {
             known.entry(digest).and_modify(|owner| *owner = None).or_insert(Some(user));
         }
         let shared = known.values().filter(|owner| owner.is_none()).count();
-        self.seen().tokens = known;
-        shared
+        let mut seen = self.seen();
+        seen.tokens = Some(known);
+        let before = std::mem::replace(&mut seen.shared, shared);
+        (shared > 0 && shared != before).then_some(shared)
     }
 
     /// Whose token it is.
     pub(super) fn owner(&self, digest: &TokenDigest) -> Option<i64> {
-        self.seen().tokens.get(digest).copied().flatten()
+        self.seen().tokens.as_ref()?.get(digest).copied().flatten()
     }
 
     /// Takes what was seen at a moment that began then. What is different raises the numbers of all that
@@ -150,6 +204,9 @@ impl Watch {
         seen.numbers.catalog += i64::from(catalog);
         seen.numbers.access += i64::from(access);
         seen.numbers.tokens += i64::from(tokens);
+        if catalog || access || tokens {
+            self.changed.notify_one();
+        }
         seen.layout = layout;
         if now.contains_key(&Table::Methods) {
             seen.looked_at_methods = Some(begun);
@@ -205,7 +262,8 @@ mod tests {
         let watch = Watch::new(LookEvery::default());
         let digest = TokenDigest::of;
         let tokens = vec![(1, digest("a")), (2, digest("b")), (3, digest("a"))];
-        assert_eq!(watch.set_tokens(tokens), 1);
+        assert_eq!(watch.set_tokens(tokens.clone()), Some(1));
+        assert_eq!(watch.set_tokens(tokens), None, "it is told once");
         assert_eq!([watch.owner(&digest("a")), watch.owner(&digest("b"))], [None, Some(2)]);
     }
 

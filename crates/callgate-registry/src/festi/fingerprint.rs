@@ -14,15 +14,22 @@ use crate::sql::{Cell, Dialect, Row};
 /// The fingerprints of some tables.
 pub(crate) type Fingerprints = HashMap<Table, u64>;
 
-/// One statement for these tables; its rows are a table's number and something to be added up. `None`
-/// where none of them is there.
+/// One statement for these tables; its rows are a table's number and something to be added up, with users
+/// also what is for their tokens: those are in the same table, which is read once. `None` where none of
+/// them is there.
 pub(super) fn statement(tables: &[Table], layout: &Layout, dialect: Dialect) -> Option<String> {
-    let parts = Table::ALL.iter().enumerate().filter(|(_, table)| tables.contains(table));
+    let has = |table: &Table| tables.contains(table) && layout.place(*table).is_some();
+    let is_one = has(&Table::Users) && has(&Table::Tokens);
+    let is_read = |table: &Table| has(table) && !(is_one && *table == Table::Tokens);
+    let parts = Table::ALL.iter().enumerate().filter(|(_, table)| is_read(table));
     let parts = parts.filter_map(|(index, table)| {
         let place = layout.place(*table)?;
         let content = content(place, dialect)?;
+        let tokens = layout.place(Table::Tokens).filter(|_| is_one && *table == Table::Users);
+        let tokens = tokens.and_then(|place| self::content(place, dialect));
+        let tokens = tokens.unwrap_or_else(|| "NULL".to_owned());
         let from = format!("FROM {}{}", place.table, condition(*table, place));
-        Some(format!("SELECT {index}, {content} {from}"))
+        Some(format!("SELECT {index}, {content}, {tokens} {from}"))
     });
     let parts: Vec<String> = parts.collect();
     (!parts.is_empty()).then(|| parts.join(" UNION ALL "))
@@ -66,16 +73,26 @@ pub(super) fn sum(tables: &[Table], rows: Vec<Row>) -> Fingerprints {
     for mut row in rows {
         let index = row.int().ok().and_then(|index| usize::try_from(index).ok());
         let table = index.and_then(|index| Table::ALL.get(index));
-        let Some(sum) = table.and_then(|table| sums.get_mut(table)) else { continue };
-        let mut hasher = DefaultHasher::new();
-        match row.cell() {
-            Cell::Null => {}
-            Cell::Int(number) => number.hash(&mut hasher),
-            Cell::Text(text) | Cell::Broken(text) => text.hash(&mut hasher),
+        let Some(table) = table else { continue };
+        let also = (*table == Table::Users).then_some(&Table::Tokens);
+        for table in [Some(table), also].into_iter().flatten() {
+            let content = row.cell();
+            if let Some(sum) = sums.get_mut(table) {
+                *sum = sum.wrapping_add(number(&content));
+            }
         }
-        *sum = sum.wrapping_add(hasher.finish());
     }
     sums
+}
+
+fn number(content: &Cell) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match content {
+        Cell::Null => {}
+        Cell::Int(number) => number.hash(&mut hasher),
+        Cell::Text(text) | Cell::Broken(text) => text.hash(&mut hasher),
+    }
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -94,5 +111,18 @@ mod tests {
         assert_ne!(of(&["'1','a'", "'2','b'"]), of(&["'1','b'", "'2','a'"]));
         assert_ne!(of(&["'1','a'"]), of(&["'1','a'", "'1','a'", "'1','a'"]));
         assert_eq!(of(&[]), HashMap::from([(Table::Sections, 0)]));
+    }
+
+    #[test]
+    fn users_are_the_same_whether_their_tokens_are_looked_at_with_them_or_not() {
+        let users = Table::ALL.iter().position(|table| *table == Table::Users).unwrap();
+        let users = Cell::Int(users.try_into().unwrap());
+        let cells = |tokens: Cell| vec![users.clone(), Cell::Text("u".to_owned()), tokens];
+        let alone = sum(&[Table::Users], vec![Row::new(cells(Cell::Null))]);
+        let tokens = Cell::Text("t".to_owned());
+        let both = sum(&[Table::Users, Table::Tokens], vec![Row::new(cells(tokens))]);
+        assert_eq!(alone[&Table::Users], both[&Table::Users]);
+        assert_ne!(both[&Table::Tokens], both[&Table::Users]);
+        assert_eq!(alone.len(), 1);
     }
 }

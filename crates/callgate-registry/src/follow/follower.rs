@@ -229,7 +229,8 @@ impl Follower {
             loaded?;
         }
         // Who may do what is known. The rest may be late, and tokens are honoured meanwhile.
-        self.contact().made(began);
+        let known_since = began.checked_sub(self.source.store.age()).unwrap_or(began);
+        self.contact().made(known_since);
         within(SHARED_LIMIT, self.follow_replicas(&now)).await?;
         self.look_after_catalog(now.catalog).await;
         Ok(())

@@ -124,6 +124,7 @@ macro_rules! contract {
             tests! { festi: kind
                 b63_the_seeds_inserts_change_what_an_attached_database_says,
                 d13_what_changes_in_an_attached_database_raises_a_revision,
+                d13_a_site_of_many_users_is_followed,
                 a_festi_database_is_read_for_an_import,
             }
             tests! { migrations: kind

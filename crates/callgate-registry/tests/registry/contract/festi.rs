@@ -1,11 +1,12 @@
 //! A Festi application's database, in the tables that its own scripts make.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use callgate::Callgate;
 use callgate_registry::{
     AttachOptions, AttachedStore, DatabaseOptions, DatabaseUrl, Dialect, Load as _, LookEvery,
-    Overlay, SqlStore, TableNames, access, read_festi,
+    Overlay, Registry, SqlStore, TableNames, access, read_festi,
 };
 use tempfile::TempDir;
 
@@ -48,8 +49,14 @@ fn tables() -> TableNames {
     TableNames::with_prefix("festi_").unwrap()
 }
 
-/// With a registry beside, in a file. Each question is a look.
-async fn attached(place: &Place) -> (TempDir, AttachedStore) {
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// Nothing is looked at by itself.
+const BY_HAND: LookEvery =
+    LookEvery { access: Duration::from_hours(1), methods: Duration::from_hours(1) };
+
+/// With a registry beside, in a file.
+async fn attached(place: &Place, every: LookEvery) -> (TempDir, AttachedStore) {
     let (directory, options) = (tempfile::tempdir().unwrap(), DatabaseOptions::default());
     let beside = DatabaseUrl::sqlite(directory.path().join("own.db"));
     let (own, _) = SqlStore::migrate(&beside, &options, None).await.unwrap();
@@ -58,7 +65,6 @@ async fn attached(place: &Place) -> (TempDir, AttachedStore) {
         output_schemas: false,
         overlay: Overlay::default(),
     };
-    let every = LookEvery { access: Duration::ZERO, methods: Duration::ZERO };
     let store =
         AttachedStore::attach(Arc::new(own), (&place.url, &options), &tables(), taken, every)
             .await
@@ -76,7 +82,7 @@ async fn may(store: &AttachedStore, login: &str, id: &str) -> bool {
 
 pub(super) async fn b63_the_seeds_inserts_change_what_an_attached_database_says(kind: Kind) {
     let place = application(kind).await;
-    let (_kept, store) = attached(&place).await;
+    let (_kept, store) = attached(&place, BY_HAND).await;
     assert!(may(&store, "ada", "getUserInfo").await);
     for (sql, root, ada) in [
         ("", false, false),
@@ -102,11 +108,15 @@ pub(super) async fn d13_what_changes_in_an_attached_database_raises_a_revision(k
     let place = application(kind).await;
     place.sql(SECTION).await;
     place.sql(ACTION).await;
-    let (_kept, store) = attached(&place).await;
+    let (_kept, store) = attached(&place, BY_HAND).await;
     store.access_rows().await.unwrap();
     store.catalog_rows().await.unwrap();
-    let mut before = store.revisions().await.unwrap();
-    assert_eq!(store.revisions().await.unwrap(), before);
+    let seen = async || {
+        store.look().await.unwrap();
+        store.revisions().await.unwrap()
+    };
+    let mut before = seen().await;
+    assert_eq!(seen().await, before);
     for (sql, catalog, access, tokens) in [
         (
             "UPDATE rpc_methods SET description = NULL WHERE rpc_method = 'deleteUser'",
@@ -133,7 +143,7 @@ pub(super) async fn d13_what_changes_in_an_attached_database_raises_a_revision(k
         ("DELETE FROM rpc_methods WHERE rpc_method = 'tools/list'", true, false, false),
     ] {
         place.sql(sql).await;
-        let now = store.revisions().await.unwrap();
+        let now = seen().await;
         let raised =
             (now.catalog > before.catalog, now.access > before.access, now.tokens > before.tokens);
         assert_eq!(raised, (catalog, access, tokens), "after {sql}");
@@ -144,6 +154,55 @@ pub(super) async fn d13_what_changes_in_an_attached_database_raises_a_revision(k
 const ROLE_GRANT_BY_NUMBER: &str =
     "INSERT INTO festi_sections_user_types_permission (id_section, id_user_type, value)
      VALUES (1, 2, 2)";
+
+/// Adds users, with tokens by their numbers.
+async fn add_users(place: &Place, count: usize) {
+    let is_sql_server = place.url.dialect() == Dialect::SqlServer;
+    let numbers: Vec<usize> = (1_000..1_000 + count).collect();
+    for part in numbers.chunks(if is_sql_server { 40 } else { 5_000 }) {
+        let row = |it: &usize| format!("({it}, 2, 'user{it}', '', 'token{it}')");
+        let rows: Vec<String> = part.iter().map(row).collect();
+        let insert = format!(
+            "INSERT INTO users (id, id_type, login, password, access_token) VALUES {}",
+            rows.join(", ")
+        );
+        if is_sql_server {
+            let on = "SET IDENTITY_INSERT users ON";
+            place.sql(&format!("{on}; {insert}; SET IDENTITY_INSERT users OFF")).await;
+        } else {
+            place.sql(&insert).await;
+        }
+    }
+}
+
+pub(super) async fn d13_a_site_of_many_users_is_followed(kind: Kind) {
+    let place = application(kind).await;
+    add_users(&place, if kind == Kind::SqlServer { 400 } else { 50_000 }).await;
+    let (_kept, store) = attached(&place, LookEvery::default()).await;
+    let registry = Registry::new(Arc::new(store));
+    let tokens = registry.authenticator();
+    let gateway = Callgate::builder().authenticate(registry.authenticator()).build().unwrap();
+    let following = registry.follow(&gateway).await.unwrap();
+    let login = async |token: &str| {
+        let caller = tokens.caller_of(Some(token)).await.ok()?;
+        Some(caller.user?.login.to_string())
+    };
+    let until = async |token: &str, expected: Option<&str>| {
+        let started = Instant::now();
+        while login(token).await.as_deref() != expected {
+            assert!(started.elapsed() < PATIENCE, "`{token}` never speaks for {expected:?}");
+            tokio::task::yield_now().await;
+        }
+    };
+    until("token1399", Some("user1399")).await;
+    place.sql("UPDATE users SET access_token = 'another' WHERE id = 1399").await;
+    until("another", Some("user1399")).await;
+    until("token1399", None).await;
+    place.sql("DELETE FROM users WHERE id = 1399").await;
+    until("another", None).await;
+    assert_eq!(login("token1000").await.as_deref(), Some("user1000"));
+    following.end().await;
+}
 
 pub(super) async fn a_festi_database_is_read_for_an_import(kind: Kind) {
     let place = application(kind).await;
