@@ -96,6 +96,10 @@ fn of_festi(error: &StoreError) -> Option<String> {
              tables that docs/festi.md names, and set `tables.*` where they are called otherwise"
                 .to_owned()
         }
+        StoreError::NotNumbered { .. } => {
+            "a site whose users, roles or sections have other keys than numbers cannot be attached"
+                .to_owned()
+        }
         StoreError::OwnUsers => {
             "name another registry with `--database`, one without users".to_owned()
         }

@@ -101,6 +101,16 @@ pub enum StoreError {
         /// What its tables seem to have before their names.
         prefix: Option<String>,
     },
+    /// A table of a Festi database has something else where a number says who, or on what.
+    #[error("`{value}` in `{column}` of the table `{table}` is not a number")]
+    NotNumbered {
+        /// Its name.
+        table: String,
+        /// The column.
+        column: &'static str,
+        /// What is there.
+        value: String,
+    },
     /// The registry beside a Festi database has users of its own.
     #[error(
         "the registry has users of its own, whose tokens and grants would pass to Festi's users of \

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use callgate::{Mask, Safety};
 use callgate_registry::{
-    DatabaseOptions, DatabaseUrl, FestiRows, GrantRow, Holder, ImportGrant, MethodRow, TableNames,
-    action_key, is_of_mcp, read_festi,
+    DatabaseOptions, DatabaseUrl, FestiRows, GrantRow, Holder, ImportGrant, MethodRow, StoreError,
+    TableNames, action_key, is_of_mcp, read_festi,
 };
 use clap::Args;
 
@@ -34,10 +34,7 @@ pub(crate) async fn read(url: &str, upstream: &str, reading: &Reading) -> anyhow
     let shown = url.to_string();
     let rows = read_festi(&url, &DatabaseOptions::default(), &reading.prefix).await;
     let rows = rows.map_err(|error| {
-        hinted(
-            format!("cannot read the Festi database `{shown}`: {error}"),
-            "look whether it is the database of a Festi application, and may be read",
-        )
+        hinted(format!("cannot read the Festi database `{shown}`: {error}"), hint(&error))
     })?;
     if rows.missing.iter().any(|table| table == "rpc_methods") {
         return Err(hinted(
@@ -59,6 +56,21 @@ pub(crate) async fn read(url: &str, upstream: &str, reading: &Reading) -> anyhow
     let mut source = source(&rows, upstream, reading);
     source.name = format!("Festi database `{name}`");
     Ok(source)
+}
+
+/// What to do about a database that cannot be read.
+fn hint(error: &StoreError) -> String {
+    match error {
+        StoreError::Lacking { prefix: Some(prefix), .. } => {
+            format!("it has `{prefix}section_actions`, so say `--prefix '{prefix}'`")
+        }
+        StoreError::Lacking { prefix: None, .. } => {
+            "let this user read it, with `GRANT SELECT` as docs/festi.md shows: without it, what it \
+             protects would be open here"
+                .to_owned()
+        }
+        _ => "look whether it is the database of a Festi application, and may be read".to_owned(),
+    }
 }
 
 fn source(rows: &FestiRows, upstream: &str, reading: &Reading) -> Source {

@@ -129,6 +129,22 @@ async fn statements_are_counted_in_both_databases() {
 }
 
 #[tokio::test]
+async fn users_with_keys_that_are_no_numbers_are_refused() {
+    let place = Place::new(Overlay::default()).await;
+    place
+        .sql(
+            "ALTER TABLE users RENAME TO numbered;
+             CREATE TABLE users AS SELECT 'u' || id AS id, login, id_type, access_token FROM numbered",
+        )
+        .await;
+    let asked = [to_hex(TokenDigest::of("of ada").as_bytes())];
+    assert!(place.store.tokens_with(&asked).await.is_err());
+    let error = place.store.access_rows().await.unwrap_err().to_string();
+    assert!(error.contains("in `id` of the table `users` is not a number"), "{error}");
+    assert!(place.store.look().await.is_err());
+}
+
+#[tokio::test]
 async fn names_of_tools_are_remembered_beside() {
     let place = Place::new(Overlay::default()).await;
     let id = place.method("getProjects").await.id;

@@ -1,5 +1,7 @@
 //! Where a Festi database has what: which of its tables are there, and which columns they have.
 
+use std::ops::Range;
+
 use crate::sql::{Dialect, Row};
 use crate::store::{Result, StoreError};
 use crate::tables::TableNames;
@@ -70,15 +72,22 @@ impl Table {
         }
     }
 
-    /// So many of its columns, from the first, must be there: without them rows would say less than is
-    /// meant, and what is protected would be open.
-    fn needed_columns(self) -> usize {
+    /// Those of its columns that must be there: without them rows would say less than is meant, and what
+    /// is protected would be open.
+    fn needed_columns(self) -> Range<usize> {
         match self {
-            Self::Methods | Self::Users => 2,
-            Self::Sections | Self::RoleGrants | Self::UserGrants => 3,
-            Self::Actions => 4,
-            Self::Roles | Self::Tokens | Self::Settings => 0,
+            // What the key of methods is differs from site to site.
+            Self::Methods => 1..2,
+            Self::Users => 0..2,
+            Self::Sections | Self::RoleGrants | Self::UserGrants => 0..3,
+            Self::Actions => 0..4,
+            Self::Roles | Self::Tokens | Self::Settings => 0..0,
         }
+    }
+
+    /// Whether the prefix stands before each of its names.
+    fn is_prefixed(self, tables: &TableNames) -> bool {
+        self.names(tables).iter().all(|name| name.starts_with(&tables.prefix))
     }
 
     /// What it may be called, the likeliest first.
@@ -101,6 +110,9 @@ impl Table {
 
 /// The table of actions without what stands before its name.
 const ACTIONS: &str = "section_actions";
+
+/// What stands before the names of our own tables, where the registry is in the same database.
+const OWN_PREFIX: &str = "callgate_";
 
 /// A table that is there. Names are as they stand in SQL, in quotation marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,10 +182,9 @@ impl Layout {
             layout.places.extend(place.map(|place| (table, place)));
         }
         if layout.place(Table::Actions).is_none() {
-            let mut others: Vec<&str> =
-                found.iter().filter_map(|(table, _)| table.strip_suffix(ACTIONS)).collect();
-            others.sort_unstable();
-            layout.other_prefix = others.first().map(|prefix| (*prefix).to_owned());
+            let others = found.iter().filter_map(|(table, _)| table.strip_suffix(ACTIONS));
+            let others = others.filter(|prefix| !prefix.eq_ignore_ascii_case(OWN_PREFIX));
+            layout.other_prefix = others.min().map(ToOwned::to_owned);
         }
         layout
     }
@@ -190,14 +201,20 @@ impl Layout {
 
     /// Whether there is all that must be there for its methods to be served.
     pub(crate) fn check(&self, tables: &TableNames) -> Result<()> {
-        for table in Table::ALL.into_iter().filter(|table| table.needed_columns() > 0) {
-            let Some(place) = self.place(table) else {
+        self.check_of(&Table::ALL, tables)
+    }
+
+    /// Whether there is all that must be there of these tables.
+    pub(super) fn check_of(&self, of: &[Table], tables: &TableNames) -> Result<()> {
+        for table in of.iter().filter(|table| !table.needed_columns().is_empty()) {
+            let Some(place) = self.place(*table) else {
                 let name = table.names(tables).into_iter().next().unwrap_or_default();
-                let prefix = self.other_prefix.clone().filter(|_| name.ends_with(ACTIONS));
+                let prefix = self.other_prefix.clone().filter(|_| table.is_prefixed(tables));
                 return Err(StoreError::Lacking { what: format!("table `{name}`"), prefix });
             };
-            let needed = place.columns.iter().zip(table.columns()).take(table.needed_columns());
-            for (column, choices) in needed {
+            let Range { start, end } = table.needed_columns();
+            let columns = place.columns.iter().zip(table.columns());
+            for (column, choices) in columns.take(end).skip(start) {
                 if column.is_none() {
                     let choices = choices.join("` or `");
                     let what = format!("column `{choices}` in `{}`", place.name);
@@ -272,15 +289,31 @@ mod tests {
     #[test]
     fn what_must_be_there_is_named_with_the_prefix_that_would_find_it() {
         let tables = TableNames::with_prefix("festi_").unwrap();
-        let mut found = vec![("rpc_methods", "rpc_method"), ("rpc_methods", "id")];
+        let mut found = vec![("rpc_methods", "rpc_method")];
         let said = |found: &[(&str, &str)]| {
             layout(found, "festi_").check(&tables).map_err(|error| error.to_string())
         };
         assert!(said(&[]).unwrap_err().contains("table `rpc_methods`"));
+        assert!(said(&[("rpc_methods", "id")]).unwrap_err().contains("column `rpc_method`"));
         found.extend([("festi_sections", "id"), ("festi_sections", "caption")]);
         assert!(said(&found).unwrap_err().contains("column `ident` in `festi_sections`"));
         found.extend([("festi_sections", "ident"), ("my_section_actions", "id")]);
         assert!(said(&found).unwrap_err().contains("table `festi_section_actions`"));
         assert_eq!(layout(&found, "festi_").other_prefix.as_deref(), Some("my_"));
+    }
+
+    #[test]
+    fn the_prefix_is_told_with_whichever_table_is_missed_first_and_is_never_ours() {
+        let tables = TableNames::with_prefix("festi_").unwrap();
+        let prefix = |found: &[(&str, &str)]| match layout(found, "festi_").check(&tables) {
+            Err(StoreError::Lacking { what, prefix }) => (what, prefix),
+            other => panic!("{other:?}"),
+        };
+        let ours = ("callgate_section_actions", "id");
+        let mut found = vec![("rpc_methods", "rpc_method"), ours];
+        let sections = "table `festi_sections`".to_owned();
+        assert_eq!(prefix(&found), (sections.clone(), None));
+        found.push(("my_section_actions", "id"));
+        assert_eq!(prefix(&found), (sections, Some("my_".to_owned())));
     }
 }

@@ -1,5 +1,7 @@
 //! The rows of a Festi database's tables.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use callgate::access::TokenDigest;
 
 use super::layout::{Layout, Place, Table};
@@ -23,13 +25,12 @@ impl Reading<'_> {
     }
 
     pub(super) async fn sections(&mut self) -> Result<Vec<SectionRow>> {
-        let read = |mut row: Row| SectionRow {
-            id: number(&mut row),
-            caption: row.text(),
-            ident: row.text(),
-            mask: row.text(),
+        let keys = self.keys(Table::Sections);
+        let read = |mut row: Row| {
+            let id = keys.needed(&mut row, "id")?;
+            Ok(SectionRow { id, caption: row.text(), ident: row.text(), mask: row.text() })
         };
-        Ok(self.rows(Table::Sections).await?.into_iter().map(read).collect())
+        self.rows(Table::Sections).await?.into_iter().map(read).collect()
     }
 
     pub(super) async fn actions(&mut self) -> Result<Vec<ActionRow>> {
@@ -48,22 +49,25 @@ impl Reading<'_> {
     }
 
     pub(super) async fn users(&mut self) -> Result<Vec<UserRow>> {
-        let read = |mut row: Row| UserRow {
-            id: number(&mut row),
-            login: row.text(),
-            id_type: row.optional_text().and_then(|text| text.trim().parse().ok()),
-            role: None,
+        let keys = self.keys(Table::Users);
+        let read = |mut row: Row| {
+            let id = keys.needed(&mut row, "id")?;
+            let login = row.text();
+            let id_type = row.optional_text().and_then(|text| text.trim().parse().ok());
+            Ok(UserRow { id, login, id_type, role: None })
         };
-        Ok(self.rows(Table::Users).await?.into_iter().map(read).collect())
+        self.rows(Table::Users).await?.into_iter().map(read).collect()
     }
 
     pub(super) async fn grants(&mut self, table: Table) -> Result<Vec<GrantRow>> {
-        let read = |mut row: Row| GrantRow {
-            id_section: number(&mut row),
-            id_holder: number(&mut row),
-            value: row.text(),
+        let keys = self.keys(table);
+        let holder = if table == Table::UserGrants { "id_user" } else { "id_user_type" };
+        let read = |mut row: Row| {
+            let id_section = keys.number(&mut row, "id_section")?.unwrap_or_default();
+            let id_holder = keys.number(&mut row, holder)?.unwrap_or_default();
+            Ok(GrantRow { id_section, id_holder, value: row.text() })
         };
-        Ok(self.rows(table).await?.into_iter().map(read).collect())
+        self.rows(table).await?.into_iter().map(read).collect()
     }
 
     /// Those that are ours to read; an application has others in the same table.
@@ -78,14 +82,23 @@ impl Reading<'_> {
         if !self.layout.has_tokens() {
             return Ok(Vec::new());
         }
-        let read = |mut row: Row| {
-            let id = number(&mut row);
+        let keys = self.keys(Table::Tokens);
+        let mut tokens = Vec::new();
+        for mut row in self.rows(Table::Tokens).await? {
+            let id = keys.needed(&mut row, "id")?;
             // Columns of fixed length are filled with spaces, and no header can have them at its end.
             let token = row.text();
             let token = token.trim();
-            (!token.is_empty()).then(|| (id, TokenDigest::of(token)))
-        };
-        Ok(self.rows(Table::Tokens).await?.into_iter().filter_map(read).collect())
+            if !token.is_empty() {
+                tokens.push((id, TokenDigest::of(token)));
+            }
+        }
+        Ok(tokens)
+    }
+
+    fn keys(&self, table: Table) -> Keys {
+        let name = self.layout.place(table).map(|place| place.name.clone());
+        Keys { table: name.unwrap_or_default() }
     }
 
     /// The rows of a table; none, where it is not there.
@@ -136,6 +149,29 @@ pub(super) fn as_text(column: &str, dialect: Dialect) -> String {
     }
 }
 
+/// The columns of a table that say who and on what. What is no number there is an error: users whose
+/// numbers nobody can read would all be the same one.
+struct Keys {
+    table: String,
+}
+
+impl Keys {
+    /// Nothing is of nobody.
+    fn number(&self, row: &mut Row, column: &'static str) -> Result<Option<i64>> {
+        let Some(text) = row.optional_text() else { return Ok(None) };
+        text.trim().parse().map(Some).map_err(|_| self.not_numbered(column, text))
+    }
+
+    fn needed(&self, row: &mut Row, column: &'static str) -> Result<i64> {
+        let number = self.number(row, column)?;
+        number.ok_or_else(|| self.not_numbered(column, "NULL".to_owned()))
+    }
+
+    fn not_numbered(&self, column: &'static str, value: String) -> StoreError {
+        StoreError::NotNumbered { table: self.table.clone(), column, value }
+    }
+}
+
 /// What is no number is 0, which no row has.
 fn number(row: &mut Row) -> i64 {
     row.optional_text().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
@@ -144,7 +180,7 @@ fn number(row: &mut Row) -> i64 {
 /// In the order of the table's columns.
 fn method(mut row: Row) -> MethodRow {
     let mut unreadable = None;
-    let id = number(&mut row);
+    let id = row.optional_text().and_then(|text| text.trim().parse().ok());
     let mut names = Table::Methods.columns().iter().skip(1);
     let mut next = || {
         let name = names.next().and_then(|choices| choices.first());
@@ -159,7 +195,7 @@ fn method(mut row: Row) -> MethodRow {
         }
     };
     let read = MethodRow {
-        id,
+        id: 0,
         rpc_method: next().unwrap_or_default(),
         plugin: next(),
         method: next(),
@@ -180,5 +216,47 @@ fn method(mut row: Row) -> MethodRow {
         params_by: next(),
         unreadable: None,
     };
-    MethodRow { unreadable, ..read }
+    MethodRow { id: id.unwrap_or_else(|| stand_in(&read.rpc_method)), unreadable, ..read }
+}
+
+/// A number for a method whose own key is none: always the same for the same id.
+fn stand_in(id: &str) -> i64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    i64::try_from(hasher.finish() >> 1).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(cells: &[Option<&str>]) -> Row {
+        let cell =
+            |cell: &Option<&str>| cell.map_or(Cell::Null, |text| Cell::Text(text.to_owned()));
+        Row::new(cells.iter().map(cell).collect())
+    }
+
+    #[test]
+    fn a_user_without_a_number_is_an_error_and_not_another_user() {
+        let keys = Keys { table: "users".to_owned() };
+        assert_eq!(keys.needed(&mut row(&[Some(" 7 ")]), "id").unwrap(), 7);
+        for wrong in [Some("8c1f"), Some(""), None] {
+            let error = keys.needed(&mut row(&[wrong]), "id").unwrap_err().to_string();
+            assert!(error.contains("`id` of the table `users`"), "{error}");
+        }
+        assert_eq!(keys.number(&mut row(&[None]), "id_user").unwrap(), None);
+    }
+
+    #[test]
+    fn methods_are_told_apart_whatever_their_key_is() {
+        let id = |key, method| method_number(key, method);
+        assert_eq!(id(Some("12"), "a"), 12);
+        assert_eq!(id(Some("8c1f"), "a"), id(None, "a"));
+        assert_ne!(id(None, "a"), id(None, "b"));
+        assert!(id(None, "a") > 0);
+    }
+
+    fn method_number(key: Option<&str>, id: &str) -> i64 {
+        method(row(&[key, Some(id)])).id
+    }
 }
