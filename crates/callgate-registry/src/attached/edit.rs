@@ -44,6 +44,12 @@ impl AttachedStore {
 
     /// Writes what is different from what Festi says.
     async fn write_overlay(&self, base: &MethodRow, row: &MethodRow) -> Result<()> {
+        if let Some(column) = merge::emptied(base, row) {
+            let what = format!("the `{column}` of `{}` is", row.rpc_method);
+            let instead =
+                "empty it there, and in the overlay if that says it; or say something else";
+            return Err(self.festis(what, Table::Methods, instead));
+        }
         let mut overlay = merge::difference(base, row);
         match self.own.methods_with_id(&row.rpc_method).await?.into_iter().next() {
             Some(own) => {

@@ -92,35 +92,37 @@ pub(super) fn base(
     row
 }
 
-/// The columns that an overlay may give, of both.
-fn columns<'r>(
-    row: &'r mut MethodRow,
-    over: &'r MethodRow,
-) -> [(&'r mut Option<String>, &'r Option<String>); 13] {
+/// A column that an overlay may give: what it is called, and what it is in both.
+type Column<'r> = (&'static str, &'r mut Option<String>, &'r Option<String>);
+
+/// All of them.
+fn columns<'r>(row: &'r mut MethodRow, over: &'r MethodRow) -> [Column<'r>; 14] {
     [
-        (&mut row.title, &over.title),
-        (&mut row.description, &over.description),
-        (&mut row.safety, &over.safety),
-        (&mut row.annotations, &over.annotations),
-        (&mut row.exposed, &over.exposed),
-        (&mut row.upstream, &over.upstream),
-        (&mut row.tool_name, &over.tool_name),
-        (&mut row.defaults, &over.defaults),
-        (&mut row.input_schema, &over.input_schema),
-        (&mut row.output_schema, &over.output_schema),
-        (&mut row.params_by, &over.params_by),
-        (&mut row.params, &over.params),
-        (&mut row.return_type, &over.return_type),
+        ("title", &mut row.title, &over.title),
+        ("description", &mut row.description, &over.description),
+        ("safety", &mut row.safety, &over.safety),
+        ("annotations", &mut row.annotations, &over.annotations),
+        ("exposed", &mut row.exposed, &over.exposed),
+        ("upstream", &mut row.upstream, &over.upstream),
+        ("tool_name", &mut row.tool_name, &over.tool_name),
+        ("defaults", &mut row.defaults, &over.defaults),
+        ("input_schema", &mut row.input_schema, &over.input_schema),
+        ("output_schema", &mut row.output_schema, &over.output_schema),
+        ("params_by", &mut row.params_by, &over.params_by),
+        ("params", &mut row.params, &over.params),
+        ("params_types", &mut row.params_types, &over.params_types),
+        ("return_type", &mut row.return_type, &over.return_type),
     ]
 }
 
+/// Those that parameters of an overlay say all of.
+const WITH_PARAMS: [&str; 3] = ["defaults", "input_schema", "params_types"];
+
 fn lay_over(row: &mut MethodRow, over: &MethodRow) {
     if present(over.params.as_deref()).is_some() {
-        // They say all of what it takes.
-        row.params_types.clone_from(&over.params_types);
-        (row.defaults, row.input_schema) = (None, None);
+        (row.params_types, row.defaults, row.input_schema) = (None, None, None);
     }
-    for (column, over) in columns(row, over) {
+    for (_, column, over) in columns(row, over) {
         if present(over.as_deref()).is_some() {
             column.clone_from(over);
         }
@@ -130,20 +132,25 @@ fn lay_over(row: &mut MethodRow, over: &MethodRow) {
 
 /// What an overlay has to say for a method to be as `wanted`: all that is different from `base`.
 pub(super) fn difference(base: &MethodRow, wanted: &MethodRow) -> MethodRow {
-    let mut difference = MethodRow {
-        id: wanted.id,
-        rpc_method: wanted.rpc_method.clone(),
-        params_types: wanted.params_types.clone().filter(|_| wanted.params != base.params),
-        ..wanted.clone()
-    };
+    let mut difference = wanted.clone();
     (difference.plugin, difference.method, difference.sections) = (None, None, None);
     difference.unreadable = None;
-    for (column, base) in columns(&mut difference, base) {
-        if column == base {
+    let has_params = present(wanted.params.as_deref()).is_some() && wanted.params != base.params;
+    for (name, column, base) in columns(&mut difference, base) {
+        if column == base && !(has_params && WITH_PARAMS.contains(&name)) {
             *column = None;
         }
     }
     difference
+}
+
+/// A column that is to be empty, which an overlay cannot say: `base` has something there.
+pub(super) fn emptied(base: &MethodRow, wanted: &MethodRow) -> Option<&'static str> {
+    let is_emptied = |(_, wanted, base): &Column<'_>| {
+        wanted.as_deref().is_some_and(|text| text.trim().is_empty())
+            && present(base.as_deref()).is_some()
+    };
+    columns(&mut wanted.clone(), base).iter().find(|it| is_emptied(it)).map(|(name, _, _)| *name)
 }
 
 /// The sections of both, and what ours are numbered then. One that both have is Festi's.

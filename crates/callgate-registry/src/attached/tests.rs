@@ -145,6 +145,43 @@ async fn users_with_keys_that_are_no_numbers_are_refused() {
 }
 
 #[tokio::test]
+async fn types_are_a_column_by_themselves_and_go_with_parameters_that_are_given() {
+    let place = Place::new(Overlay::default()).await;
+    // What `array` holds is said without saying the parameters again.
+    let types = some(r#"["int","bool"]"#);
+    let mut row = place.method("getUserInfo").await;
+    row.params_types.clone_from(&types);
+    place.store.update_method(&row, None).await.unwrap();
+    let own = place.store.own().methods_with_id("getUserInfo").await.unwrap().remove(0);
+    assert_eq!((&own.params_types, &own.params), (&types, &None));
+    let row = place.method("getUserInfo").await;
+    assert_eq!((&row.params_types, &row.params.is_some()), (&types, &true));
+    // With other parameters, also what is as Festi says is given: those would take it away.
+    let mut row = place.method("deleteUser").await;
+    let types = row.params_types.clone();
+    row.params = some(r#"["int $idOther"]"#);
+    place.store.update_method(&row, None).await.unwrap();
+    let row = place.method("deleteUser").await;
+    assert_eq!((row.params, row.params_types), (some(r#"["int $idOther"]"#), types));
+}
+
+#[tokio::test]
+async fn what_festi_says_cannot_be_emptied_here_and_what_we_say_can() {
+    let place = Place::new(Overlay::default()).await;
+    let emptied = async |column: fn(&mut MethodRow) -> &mut Option<String>| {
+        let mut row = place.method("getUserInfo").await;
+        *column(&mut row) = some(" ");
+        place.store.update_method(&row, None).await
+    };
+    let error = emptied(|row| &mut row.description).await.unwrap_err().to_string();
+    assert!(error.starts_with("the `description` of `getUserInfo` is in Festi's"), "{error}");
+    let mut row = place.method("getUserInfo").await;
+    row.title = some("Look up");
+    place.store.update_method(&row, None).await.unwrap();
+    emptied(|row| &mut row.title).await.unwrap();
+}
+
+#[tokio::test]
 async fn names_of_tools_are_remembered_beside() {
     let place = Place::new(Overlay::default()).await;
     let id = place.method("getProjects").await.id;
