@@ -424,6 +424,17 @@ pub trait Load: Send + Sync {
 pub trait Edit: Send + Sync {
     /// Adds a method with the sections that it needs, unless its id is taken.
     async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()>;
+    /// Adds methods that need nothing, but for those whose id is taken. Several transactions, where there
+    /// are many.
+    async fn add_absent_methods(&self, rows: &[MethodRow]) -> Result<()> {
+        for row in rows {
+            match self.add_method(row, &[]).await {
+                Ok(()) | Err(StoreError::Exists { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
     /// Writes a row back and, if given, replaces its actions.
     async fn update_method(&self, row: &MethodRow, needs: Option<&[(String, Mask)]>) -> Result<()>;
     /// Removes the rows of a method, and the actions that no other method has. Comes back with how

@@ -1,5 +1,7 @@
 //! What writes: to our own registry. What would change Festi's tables is refused.
 
+use std::collections::{HashMap, HashSet};
+
 use async_trait::async_trait;
 use callgate::{Mask, Secret};
 
@@ -33,12 +35,14 @@ impl AttachedStore {
     /// The sections that a method of ours needs must be ours too, so that its actions can name them; one
     /// that Festi has is Festi's all the same.
     async fn ensure_needed(&self, needs: &[(String, Mask)]) -> Result<()> {
-        let mut idents = Vec::new();
-        for (ident, _) in needs {
-            if self.has_section(ident).await? {
-                idents.push(ident.clone());
-            }
+        if needs.is_empty() {
+            return Ok(());
         }
+        let sections = self.site.rows(&[Table::Sections]).await?.sections;
+        let festis: HashSet<&str> = sections.iter().map(|row| row.ident.as_str()).collect();
+        let idents = needs.iter().map(|(ident, _)| ident);
+        let idents: Vec<String> =
+            idents.filter(|ident| festis.contains(ident.as_str())).cloned().collect();
         if idents.is_empty() { Ok(()) } else { self.own.ensure_sections(&idents).await }
     }
 
@@ -110,22 +114,18 @@ impl Edit for AttachedStore {
             return Ok(());
         }
         let methods = self.site.rows(&[Table::Methods]).await?.methods;
-        for (id, name) in festis {
-            let Some(row) = methods.iter().find(|row| merge::foreign(row.id) == id) else {
-                continue;
-            };
-            let overlay = MethodRow {
-                rpc_method: row.rpc_method.clone(),
-                tool_name: Some(name),
-                ..MethodRow::default()
-            };
-            match self.own.add_method(&overlay, &[]).await {
-                // Another gateway was first.
-                Ok(()) | Err(StoreError::Exists { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        let ids: HashMap<i64, String> =
+            methods.into_iter().map(|row| (merge::foreign(row.id), row.rpc_method)).collect();
+        let overlay = |(id, name): (i64, String)| {
+            let rpc_method = ids.get(&id)?.clone();
+            Some(MethodRow { rpc_method, tool_name: Some(name), ..MethodRow::default() })
+        };
+        let overlays: Vec<MethodRow> = festis.into_iter().filter_map(overlay).collect();
+        self.own.add_absent_methods(&overlays).await
+    }
+
+    async fn add_absent_methods(&self, rows: &[MethodRow]) -> Result<()> {
+        self.own.add_absent_methods(rows).await
     }
 
     async fn add_user(&self, _: &str, _: Option<&str>) -> Result<i64> {

@@ -118,33 +118,6 @@ async fn d17_only_what_is_changed_is_written_beside_and_festi_goes_on_to_say_the
 }
 
 #[tokio::test]
-async fn statements_are_counted_in_both_databases() {
-    let place = Place::new(Overlay::default()).await;
-    let before = (place.store.statements(), place.store.own().statements());
-    place.store.look().await.unwrap();
-    assert!(place.store.statements() > before.0);
-    assert_eq!(place.store.own().statements(), before.1);
-    place.store.own().upstreams().await.unwrap();
-    assert!(place.store.statements() > before.0 + 1);
-}
-
-#[tokio::test]
-async fn users_with_keys_that_are_no_numbers_are_refused() {
-    let place = Place::new(Overlay::default()).await;
-    place
-        .sql(
-            "ALTER TABLE users RENAME TO numbered;
-             CREATE TABLE users AS SELECT 'u' || id AS id, login, id_type, access_token FROM numbered",
-        )
-        .await;
-    let asked = [to_hex(TokenDigest::of("of ada").as_bytes())];
-    assert!(place.store.tokens_with(&asked).await.is_err());
-    let error = place.store.access_rows().await.unwrap_err().to_string();
-    assert!(error.contains("in `id` of the table `users` is not a number"), "{error}");
-    assert!(place.store.look().await.is_err());
-}
-
-#[tokio::test]
 async fn types_are_a_column_by_themselves_and_go_with_parameters_that_are_given() {
     let place = Place::new(Overlay::default()).await;
     // What `array` holds is said without saying the parameters again.
@@ -182,14 +155,45 @@ async fn what_festi_says_cannot_be_emptied_here_and_what_we_say_can() {
 }
 
 #[tokio::test]
+async fn statements_are_counted_in_both_databases() {
+    let place = Place::new(Overlay::default()).await;
+    let before = (place.store.statements(), place.store.own().statements());
+    place.store.look().await.unwrap();
+    assert!(place.store.statements() > before.0);
+    assert_eq!(place.store.own().statements(), before.1);
+    place.store.own().upstreams().await.unwrap();
+    assert!(place.store.statements() > before.0 + 1);
+}
+
+#[tokio::test]
+async fn users_with_keys_that_are_no_numbers_are_refused() {
+    let place = Place::new(Overlay::default()).await;
+    place
+        .sql(
+            "ALTER TABLE users RENAME TO numbered;
+             CREATE TABLE users AS SELECT 'u' || id AS id, login, id_type, access_token FROM numbered",
+        )
+        .await;
+    let asked = [to_hex(TokenDigest::of("of ada").as_bytes())];
+    assert!(place.store.tokens_with(&asked).await.is_err());
+    let error = place.store.access_rows().await.unwrap_err().to_string();
+    assert!(error.contains("in `id` of the table `users` is not a number"), "{error}");
+    assert!(place.store.look().await.is_err());
+}
+
+#[tokio::test]
 async fn names_of_tools_are_remembered_beside() {
     let place = Place::new(Overlay::default()).await;
     let id = place.method("getProjects").await.id;
+    let other = place.method("deleteUser").await.id;
     assert!(id < 0);
-    for _ in 0..2 {
-        place.store.remember_tool_names(&[(id, "projects".to_owned())]).await.unwrap();
+    for names in
+        [vec![(id, "projects".to_owned())], vec![(id, "x".to_owned()), (other, "y".to_owned())]]
+    {
+        place.store.remember_tool_names(&names).await.unwrap();
     }
     assert_eq!(place.method("getProjects").await.tool_name, some("projects"));
+    assert_eq!(place.method("deleteUser").await.tool_name, some("y"));
 }
 
 #[tokio::test]

@@ -13,12 +13,24 @@ use crate::store::{ChangeSession, Edit, Holder, Import, NewKey, NewToken, Result
 impl Edit for SqlStore {
     async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()> {
         let mut work = self.begin(Purpose::Write).await?;
-        let look = "SELECT 1 FROM {rpc_methods} WHERE rpc_method = ?";
-        if work.row(look, &[(&row.rpc_method).into()]).await?.is_some() {
+        if work.has_method(&row.rpc_method).await? {
             return Err(StoreError::Exists { what: "method", name: row.rpc_method.clone() });
         }
         work.insert_method(row, needs).await?;
         work.commit().await
+    }
+
+    async fn add_absent_methods(&self, rows: &[MethodRow]) -> Result<()> {
+        for part in rows.chunks(MAX_CHANGED) {
+            let mut work = self.begin(Purpose::Write).await?;
+            for row in part {
+                if !work.has_method(&row.rpc_method).await? {
+                    work.insert_method(row, &[]).await?;
+                }
+            }
+            work.commit().await?;
+        }
+        Ok(())
     }
 
     async fn update_method(&self, row: &MethodRow, needs: Option<&[(String, Mask)]>) -> Result<()> {

@@ -58,6 +58,11 @@ impl Work<'_> {
         }
     }
 
+    pub(super) async fn has_method(&mut self, id: &str) -> Result<bool> {
+        let template = "SELECT 1 FROM {rpc_methods} WHERE rpc_method = ?";
+        Ok(self.row(template, &[id.into()]).await?.is_some())
+    }
+
     pub(super) async fn insert_method(
         &mut self,
         row: &MethodRow,
