@@ -13,6 +13,9 @@ const HEADER: &str = "x-authorization";
 
 /// Knows callers by a token in `Authorization: Bearer` and, where that is not there, in
 /// `X-Authorization`, as Festi's clients send it. Not in the URL: those are logged everywhere.
+///
+/// The second header counts also beside an `Authorization` that is for somebody else, such as the `Basic`
+/// of a site that is not open yet.
 #[derive(Debug, Clone)]
 pub struct FestiAuthenticator(Arc<TokenAuthenticator>);
 
@@ -32,7 +35,8 @@ impl Authenticate for FestiAuthenticator {
     }
 
     fn token<'a>(&self, request: &'a Parts) -> Result<Option<&'a str>, AuthenticateError> {
-        if let Some(token) = bearer_token(&request.headers)? {
+        let is_elsewhere = request.headers.contains_key(HEADER) && has_other_scheme(request);
+        if !is_elsewhere && let Some(token) = bearer_token(&request.headers)? {
             return Ok(Some(token));
         }
         let mut values = request.headers.get_all(HEADER).iter();
@@ -43,4 +47,13 @@ impl Authenticate for FestiAuthenticator {
         }
         Ok(Some(token))
     }
+}
+
+/// Whether what is in `Authorization` is something else than a token.
+fn has_other_scheme(request: &Parts) -> bool {
+    let mut values = request.headers.get_all("authorization").iter();
+    values.all(|value| {
+        let scheme = value.to_str().ok().and_then(|value| value.split(' ').next());
+        scheme.is_some_and(|scheme| !scheme.eq_ignore_ascii_case("bearer"))
+    })
 }
