@@ -82,7 +82,7 @@ macro_rules! report {
         Step {
             what: concat!($what, ", to ", $out),
             arguments: &[
-                "run", "--release", "--package", "callgate-bench", "--bin", $program, "--",
+                "run", "--release", "--package", COMPARED, "--bin", $program, "--",
                 $($option,)* "--out", $out,
             ],
             variables: &[],
@@ -90,25 +90,27 @@ macro_rules! report {
     };
 }
 
+/// The package of the servers that the program is compared with, and of what compares them.
+const COMPARED: &str = "callgate-bench";
+
 const BENCH: &[Step] = &[
     Step {
-        what: "the program and the servers are built",
-        arguments: &[
-            "build",
-            "--release",
-            "--package",
-            "callgate-cli",
-            "--package",
-            "callgate-bench",
-        ],
+        what: "the program is built",
+        arguments: &["build", "--release", "--package", "callgate-cli"],
+        variables: &[],
+    },
+    Step {
+        what: "the servers that it is compared with are built",
+        arguments: &["build", "--release", "--package", COMPARED],
         variables: &[],
     },
     Step {
         what: "faults under load, start-up and what calls cost the database, to docs/reliability.md",
+        // Built as the tests are.
         arguments: &[
             "test",
-            "--package",
-            "callgate-cli",
+            "--workspace",
+            "--all-features",
             "--test",
             "cli",
             "--",
@@ -162,12 +164,14 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // With a word, the first step, which builds, and those that have it in what they say.
-    // Only of measurements: checks are all of them.
-    let word = std::env::args().nth(2).filter(|_| std::ptr::eq(steps, BENCH)).unwrap_or_default();
     let mut counts = Counts::default();
-    for (number, step) in steps.iter().enumerate() {
-        if number == 0 || step.what.contains(&word) {
+    if std::ptr::eq(steps, BENCH) {
+        for step in measurements(&std::env::args().nth(2).unwrap_or_default()) {
+            run(step, &mut counts);
+        }
+    } else {
+        // Checks are always all of them.
+        for step in steps {
             run(step, &mut counts);
         }
     }
@@ -176,6 +180,16 @@ fn main() -> ExitCode {
     }
     say(&format!("\n{} passed, {} failed", counts.passed, counts.failed));
     if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The measurements that have a word in what they say, after what builds the programs that they need.
+fn measurements(word: &str) -> Vec<&'static Step> {
+    let is_build = |step: &Step| step.arguments.first() == Some(&"build");
+    let wanted = |step: &Step| !is_build(step) && step.what.contains(word);
+    let compares = |step: &Step| step.arguments.contains(&COMPARED);
+    let is_compared = BENCH.iter().any(|step| wanted(step) && compares(step));
+    let is_needed = |step: &Step| is_build(step) && (is_compared || !compares(step));
+    BENCH.iter().filter(|step| wanted(step) || is_needed(step)).collect()
 }
 
 fn say(line: &str) {
@@ -254,6 +268,18 @@ fn count(result: &str, word: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_measurement_builds_what_it_needs() {
+        let packages = |word| -> Vec<&str> {
+            let builds = measurements(word).into_iter().filter(|it| it.arguments[0] == "build");
+            builds.map(|it| it.arguments[it.arguments.len() - 1]).collect()
+        };
+        assert_eq!(packages("faults"), ["callgate-cli"]);
+        assert_eq!(packages("bridge"), ["callgate-cli", "callgate-bench"]);
+        assert_eq!(measurements("faults").len(), 2);
+        assert_eq!(measurements("").len(), BENCH.len());
+    }
 
     #[test]
     fn the_runners_closing_line_is_read() {
