@@ -1,16 +1,23 @@
 //! Faults under load: three gateways on one registry, sixty-four clients of both eras, and something that
 //! breaks. Every call has a key that the upstream logs, so that it can be said of each what became of it.
 
+mod balancer;
+mod churn;
 pub(crate) mod client;
 mod cluster;
 mod figures;
 mod filled;
 mod judge;
+mod kept;
+mod listeners;
 mod load;
+mod metrics;
 mod proxy;
 mod record;
 mod scenario;
 mod start_up;
+mod times;
+mod upstream;
 mod warm;
 pub(crate) mod wire;
 
@@ -18,8 +25,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cluster::Brand;
 use filled::{Filled, Program};
+use kept::Kept;
 use proxy::Wire;
 use scenario::Shown;
+use upstream::Manner;
 
 /// So many calls show whether each of them asks something.
 const WARM_CALLS: usize = 2000;
@@ -43,6 +52,12 @@ fn users_9_a_gateway_that_is_killed_takes_only_its_own_calls_with_it() {
 }
 
 #[test]
+fn a_gateway_that_is_killed_behind_nginx_has_no_call_run_twice() {
+    let _alone = alone();
+    Shown::judged(|| scenario::gateway_behind_nginx_is_killed(Program::Tested, Brand::Postgres));
+}
+
+#[test]
 fn a_gateway_that_hears_nothing_of_its_database_stops_honouring_what_was_withdrawn() {
     let _alone = alone();
     Shown::judged(|| {
@@ -59,8 +74,8 @@ fn a_gateway_that_is_cut_off_from_its_database_stops_honouring_what_was_withdraw
 #[test]
 fn warm_calls_ask_nothing_of_any_database() {
     let _alone = alone();
-    for (name, kept) in warm::Kept::all() {
-        let filled = Filled::new(Program::Tested, kept.url());
+    for (name, kept) in Kept::all() {
+        let filled = Filled::new(Program::Tested, kept.url(), Manner::Calm);
         let counted = warm::warm_calls(&filled, &kept, WARM_CALLS);
         assert_eq!(counted.statements, counted.looks, "{name}: {counted:?}");
         // The database counts the looks too, and who asks it; and it may be a second late.

@@ -1,17 +1,19 @@
 //! A client of MCP, of either era, that asks the gateways in turn and sends nothing twice.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
 
 use super::record::{Asked, Outcome};
 use super::wire::{Answer, Connection};
 
-/// The tool of most clients, and that of the demoted.
-pub(crate) const OWN: &str = "work_do";
-/// See [`OWN`].
-pub(crate) const OTHER: &str = "work_other";
+/// The tools of most clients: one that may change something, and one that only reads.
+pub(crate) const OWN: [&str; 2] = ["work_do", "work_find"];
+/// Those of the demoted.
+pub(crate) const OTHER: [&str; 2] = ["other_do", "other_find"];
+/// Tools of those who have [`OWN`] that come and go together.
+pub(crate) const PAIR: [&str; 2] = ["pair_left", "pair_right"];
 /// The tool that nobody has.
 pub(crate) const SECRET: &str = "work_secret";
 
@@ -40,8 +42,8 @@ impl Era {
 pub(crate) struct Client {
     era: Era,
     token: String,
-    /// The one tool that it has.
-    tool: &'static str,
+    /// The tools that it has: one that may change something, and one that only reads.
+    tools: [&'static str; 2],
     session: Option<String>,
     gateways: Vec<SocketAddr>,
     connections: Vec<Option<Connection>>,
@@ -53,14 +55,14 @@ impl Client {
     pub(crate) fn new(
         era: Era,
         token: &str,
-        tool: &'static str,
+        tools: [&'static str; 2],
         gateways: &[SocketAddr],
         first: usize,
     ) -> Self {
         let mut client = Self {
             era,
             token: token.to_owned(),
-            tool,
+            tools,
             session: None,
             gateways: gateways.to_vec(),
             connections: gateways.iter().map(|_| None).collect(),
@@ -96,13 +98,16 @@ impl Client {
 
     /// Asks a gateway; what came of it.
     pub(crate) fn call(&mut self, gateway: usize, asked: Asked, key: &str) -> Outcome {
-        let name = if asked == Asked::Secret { SECRET } else { self.tool };
+        let [own, reads] = self.tools;
+        let mut call = |name| {
+            let params = json!({"name": name, "arguments": {"key": key}});
+            self.ask(gateway, "tools/call", params)
+        };
         let answer = match asked {
+            Asked::Own => call(own),
+            Asked::Read => call(reads),
+            Asked::Secret => call(SECRET),
             Asked::List => self.ask(gateway, "tools/list", json!({})),
-            Asked::Own | Asked::Secret => {
-                let params = json!({"name": name, "arguments": {"key": key}});
-                self.ask(gateway, "tools/call", params)
-            }
         };
         match answer {
             Ok(answer) => self.outcome(&answer, asked, key),
@@ -115,8 +120,25 @@ impl Client {
         &mut self,
         gateway: usize,
         method: &str,
-        mut params: Value,
+        params: Value,
     ) -> io::Result<Answer> {
+        let (headers, body) = self.request(method, params);
+        self.post(gateway, &headers, &body)
+    }
+
+    /// Asks to be told when the list of tools changes, by a connection of its own; what comes there.
+    pub(crate) fn listen(&mut self, gateway: usize) -> io::Result<TcpStream> {
+        let params = json!({"notifications": {"toolsListChanged": true}});
+        let (line, (headers, body)) = match self.era {
+            Era::Legacy => ("GET /mcp", (self.headers("", None), String::new())),
+            Era::Modern => ("POST /mcp", self.request("subscriptions/listen", params)),
+        };
+        let headers = format!("{headers}Connection: close\r\n");
+        Connection::open(self.gateways[gateway])?.send(line, &headers, &body)
+    }
+
+    /// The headers and the body of a request.
+    fn request(&mut self, method: &str, mut params: Value) -> (String, String) {
         self.last_id += 1;
         let name = params["name"].as_str().map(ToOwned::to_owned);
         if self.era == Era::Modern {
@@ -128,7 +150,7 @@ impl Client {
         let headers = self.headers(method, name.as_deref());
         let body =
             json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params});
-        self.post(gateway, &headers, &body.to_string())
+        (headers, body.to_string())
     }
 
     fn headers(&self, method: &str, name: Option<&str>) -> String {
@@ -177,19 +199,21 @@ impl Client {
         }
         match asked {
             Asked::List => self.listed(&reply),
-            Asked::Own | Asked::Secret => called(&reply, key),
+            Asked::Own | Asked::Read | Asked::Secret => called(&reply, key),
         }
     }
 
-    /// The client's own tool and no other, or none.
+    /// The client's own tools, with both of those that come and go or without, or none.
     fn listed(&self, reply: &Value) -> Outcome {
         let Some(tools) = reply["result"]["tools"].as_array() else {
             return Outcome::Failed(reply.to_string());
         };
         let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
-        match names[..] {
-            [] => Outcome::Denied,
-            [name] if name == self.tool => Outcome::Answered,
+        let has = |tools: &[&str]| tools.iter().all(|tool| names.contains(tool));
+        match names.len() {
+            0 => Outcome::Denied,
+            2 if has(&self.tools) => Outcome::Answered,
+            4 if self.tools == OWN && has(&OWN) && has(&PAIR) => Outcome::Answered,
             _ => Outcome::Wrong(reply.to_string()),
         }
     }

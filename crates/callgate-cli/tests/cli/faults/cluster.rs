@@ -2,14 +2,20 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use callgate_throwaway::{MariaDb, Postgres, Server};
 use serde_json::Value;
 
+use super::churn::Churn;
 use super::filled::{Filled, Program};
+use super::listeners::Listeners;
 use super::load::Load;
+use super::metrics::Metrics;
 use super::proxy::Proxy;
+use super::record::Who;
+use super::upstream::Manner;
 use super::wire::get;
 use crate::real::servers::Running;
 use crate::support::PATIENCE;
@@ -45,29 +51,67 @@ impl Brand {
 pub(crate) struct Cluster {
     pub(crate) gateways: Vec<Running>,
     pub(crate) wires: Vec<Proxy>,
-    pub(crate) database: Server,
+    pub(crate) database: Arc<Server>,
     pub(crate) registry: Filled,
+    /// The database's name.
+    name: String,
 }
 
 impl Cluster {
     /// Tokens count for `grace` after a gateway last saw the registry.
     pub(crate) fn start(program: Program, brand: Brand, grace: Duration) -> Self {
-        let database = brand.start();
+        let database = Arc::new(brand.start());
         let registry = database.database();
-        let filled = Filled::new(program, &registry.url);
+        let filled = Filled::new(program, &registry.url, Manner::Rough);
         let wires = [(); GATEWAYS].map(|()| Proxy::start(database.address()));
         let urls = wires.each_ref().map(|wire| database.url(&registry.name, wire.address));
         let gateways = urls.map(|url| filled.serve(&url, grace)).into();
-        let cluster = Self { gateways, wires: wires.into(), database, registry: filled };
+        let (wires, name) = (wires.into(), registry.name);
+        let cluster = Self { gateways, wires, database, registry: filled, name };
         cluster.until("all are ready", |it| (0..GATEWAYS).all(|gateway| it.is_ready(gateway)));
         cluster
     }
 
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.gateways.iter().map(|gateway| gateway.address).collect()
+    }
+
     /// The clients begin to call.
-    pub(crate) fn load(&self) -> Load {
-        let addresses: Vec<SocketAddr> = self.gateways.iter().map(|it| it.address).collect();
+    pub(crate) fn load(&self, addresses: &[SocketAddr]) -> Load {
         let pace = self.registry.program.pace();
-        Load::start(&addresses, |who| self.registry.account(who), pace)
+        Load::start(addresses, |who| self.registry.account(who), pace)
+    }
+
+    /// Clients begin to listen.
+    pub(crate) fn listeners(&self, addresses: &[SocketAddr]) -> Listeners {
+        Listeners::start(addresses, &self.registry.account(Who::Steady))
+    }
+
+    /// The catalog begins to change.
+    pub(crate) fn churn(&self) -> Churn {
+        let pace = self.registry.program.pace() * 4;
+        Churn::start(Arc::clone(&self.database), self.name.clone(), pace)
+    }
+
+    /// How much a gateway has printed.
+    pub(crate) fn told(&self, gateway: usize) -> usize {
+        self.gateways[gateway].said().len()
+    }
+
+    /// Until when a gateway honours tokens at least, as far as it has seen the registry now.
+    pub(crate) fn honoured_until(&self, gateway: usize, grace: Duration) -> Instant {
+        let now = Instant::now();
+        let age = Metrics::read(self.gateways[gateway].address).contact_age;
+        now.checked_sub(age).unwrap() + grace
+    }
+
+    /// Waits until each of these gateways knows what the registry holds now; when that was.
+    pub(crate) fn until_looked(&self, gateways: &[usize]) -> Vec<(usize, Instant)> {
+        let looked = gateways.iter().map(|gateway| {
+            Metrics::until_looked(self.gateways[*gateway].address);
+            (*gateway, Instant::now())
+        });
+        looked.collect()
     }
 
     /// Whether a gateway says that what it serves is what the registry holds.

@@ -1,16 +1,15 @@
-//! A registry with tools and callers, and an upstream that answers with the key of each call and logs it.
+//! A registry with tools and callers, and the service behind the tools.
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::client::{OTHER, OWN};
 use super::load::Account;
 use super::record::Who;
-use crate::fake::Fake;
+use super::upstream::{Execution, Manner, Upstream};
 use crate::real::servers::Running;
 use crate::support::Place;
 
@@ -55,31 +54,58 @@ pub(crate) struct Filled {
     pub(crate) program: Program,
     /// The way to the registry for commands, past all faults.
     url: String,
-    executed: Arc<Mutex<Vec<(String, String)>>>,
+    upstream: Upstream,
     tokens: [String; 3],
+}
+
+/// What was withdrawn: from before each command until it had returned.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Withdrawn {
+    /// The token of the doomed was revoked.
+    revoked: (Instant, Instant),
+    /// The grant of the demoted was withdrawn.
+    demoted: (Instant, Instant),
+}
+
+impl Withdrawn {
+    pub(crate) fn at_once(now: Instant) -> Self {
+        Self { revoked: (now, now), demoted: (now, now) }
+    }
+
+    /// When the command about these clients began and had returned; nothing is withdrawn of the steady.
+    pub(crate) fn of(&self, who: Who) -> Option<(Instant, Instant)> {
+        match who {
+            Who::Steady => None,
+            Who::Doomed => Some(self.revoked),
+            Who::Demoted => Some(self.demoted),
+        }
+    }
 }
 
 impl Filled {
     /// Fills the database at this URL.
-    pub(crate) fn new(program: Program, url: &str) -> Self {
-        let executed = Arc::new(Mutex::new(Vec::new()));
-        let place = Place::new();
-        let upstream = upstream(Arc::clone(&executed)).url("/");
-        place.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{upstream}\"\n"));
+    pub(crate) fn new(program: Program, url: &str, manner: Manner) -> Self {
+        let (place, upstream) = (Place::new(), Upstream::start(manner));
+        let service = format!("[upstreams.default]\nurl = \"http://{}/\"\n", upstream.address);
+        place.write("callgate.toml", &service);
         let url = url.to_owned();
-        let mut filled = Self { place, program, url, executed, tokens: Default::default() };
+        let mut filled = Self { place, program, url, upstream, tokens: Default::default() };
         filled.fill();
         filled
     }
 
     fn fill(&mut self) {
         self.run(&["migrate"]);
-        for (method, section) in
-            [("work.do", "work"), ("work.other", "other"), (SECRET_METHOD, "secret")]
-        {
+        for section in ["work", "other", "secret"] {
             self.run(&["section", "add", section]);
-            let need = format!("{section}:read");
-            self.run(&["method", "add", method, "--section", &need, "--param", "string $key"]);
+        }
+        for (method, section) in
+            [("work.do", "work"), ("other.do", "other"), (SECRET_METHOD, "secret")]
+        {
+            self.add_method(method, section, &[]);
+        }
+        for (method, section) in [("work.find", "work"), ("other.find", "other")] {
+            self.add_method(method, section, &["--read-only"]);
         }
         let users = [("steady", "work"), ("doomed", "work"), ("demoted", "other")];
         self.tokens = users.map(|(user, section)| {
@@ -87,6 +113,12 @@ impl Filled {
             self.run(&["grant", "--user", user, section, "read"]);
             self.run(&["token", "create", user, "--name", user]).trim().to_owned()
         });
+    }
+
+    fn add_method(&self, method: &str, section: &str, more: &[&str]) {
+        let need = format!("{section}:read");
+        let add = ["method", "add", method, "--section", &need, "--param", "string $key"];
+        self.run(&[&add, more].concat());
     }
 
     /// The program, in this directory.
@@ -123,33 +155,29 @@ impl Filled {
     pub(crate) fn account(&self, who: Who) -> Account {
         let [steady, doomed, demoted] = &self.tokens;
         match who {
-            Who::Steady => Account { token: steady.clone(), tool: OWN },
-            Who::Doomed => Account { token: doomed.clone(), tool: OWN },
-            Who::Demoted => Account { token: demoted.clone(), tool: OTHER },
+            Who::Steady => Account { token: steady.clone(), tools: OWN },
+            Who::Doomed => Account { token: doomed.clone(), tools: OWN },
+            Who::Demoted => Account { token: demoted.clone(), tools: OTHER },
         }
     }
 
-    /// Revokes the token of the doomed, and withdraws the grant of the demoted. When that began.
-    pub(crate) fn withdraw(&self) -> Instant {
+    /// Revokes the token of the doomed, and withdraws the grant of the demoted.
+    pub(crate) fn withdraw(&self) -> Withdrawn {
         let tokens = self.run(&["token", "list", "--json"]);
         let mut tokens = tokens.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let doomed = tokens.find(|token| token["name"] == "doomed").unwrap();
-        let begin = Instant::now();
-        self.run(&["token", "revoke", &doomed["id"].to_string()]);
-        self.run(&["grant", "--user", "demoted", "other", "none"]);
-        begin
+        let run = |arguments: &[&str]| {
+            let begin = Instant::now();
+            self.run(arguments);
+            (begin, Instant::now())
+        };
+        let revoked = run(&["token", "revoke", &doomed["id"].to_string()]);
+        let demoted = run(&["grant", "--user", "demoted", "other", "none"]);
+        Withdrawn { revoked, demoted }
     }
 
-    /// What the upstream ran so far: method and key.
-    pub(crate) fn executed(&self) -> Vec<(String, String)> {
-        self.executed.lock().unwrap().clone()
+    /// What the service ran so far.
+    pub(crate) fn executed(&self) -> Vec<Execution> {
+        self.upstream.executed()
     }
-}
-
-fn upstream(executed: Arc<Mutex<Vec<(String, String)>>>) -> Fake {
-    Fake::service(move |method, params| {
-        let key = params["key"].as_str()?;
-        executed.lock().unwrap().push((method.to_owned(), key.to_owned()));
-        Some(json!({"key": key}))
-    })
 }

@@ -17,7 +17,8 @@ pub(crate) const CLIENTS: usize = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
     pub(crate) token: String,
-    pub(crate) tool: &'static str,
+    /// See [`Client::new`].
+    pub(crate) tools: [&'static str; 2],
 }
 
 /// The clients while they call; they stop at the end, whatever happens.
@@ -48,8 +49,8 @@ impl Load {
         for number in 0..CLIENTS {
             let who = Who::of(number);
             let era = if number < CLIENTS / 2 { Era::Legacy } else { Era::Modern };
-            let Account { token, tool } = account(who);
-            let client = Client::new(era, &token, tool, gateways, number % gateways.len());
+            let Account { token, tools } = account(who);
+            let client = Client::new(era, &token, tools, gateways, number % gateways.len());
             let caller = Caller { number, who, client, gateways: gateways.len() };
             let (record, stop) = (Arc::clone(&load.record), Arc::clone(&load.stop));
             load.threads.push(std::thread::spawn(move || caller.run(&record, &stop, pace)));
@@ -90,6 +91,7 @@ impl Caller {
         let mut count = 0;
         while !stop.load(Ordering::Relaxed) {
             let asked = match count % 8 {
+                1 | 5 => Asked::Read,
                 3 => Asked::Secret,
                 7 => Asked::List,
                 _ => Asked::Own,

@@ -15,7 +15,7 @@ pub(crate) enum Wire {
     Passes,
     /// Connections are reset, new ones too.
     IsCut,
-    /// They are read and never arrive, also those of new connections.
+    /// They never arrive, also those of new connections; nothing is reset, now or later.
     Swallows,
 }
 
@@ -62,28 +62,31 @@ async fn serve(
     let wire = *seen.borrow_and_update();
     // Ends with a reset.
     client.set_zero_linger()?;
-    let server = match wire {
+    let mut server = match wire {
         Wire::Passes => TcpStream::connect(to).await?,
         Wire::IsCut => return Ok(()),
-        Wire::Swallows => {
-            let _ = seen.wait_for(|wire| *wire != Wire::Swallows).await;
-            return Ok(());
-        }
+        Wire::Swallows => return silence().await,
     };
     server.set_zero_linger()?;
-    pass(&mut client, server, &mut seen).await?;
-    let swallowed = *seen.borrow() == Wire::Swallows;
-    if swallowed {
-        // Neither side hears of the other.
-        let _ = seen.wait_for(|wire| *wire != Wire::Swallows).await;
+    let passed = pass(&mut client, &mut server, &mut seen).await;
+    let is_swallowed = *seen.borrow() == Wire::Swallows;
+    if is_swallowed {
+        // Both ends stay open, and neither hears of the other again, not even that it has given up. What is
+        // sent is lost, so the connection is no good when others pass again.
+        return silence().await;
     }
-    Ok(())
+    passed
+}
+
+/// For as long as there is a proxy.
+async fn silence() -> io::Result<()> {
+    std::future::pending().await
 }
 
 /// Until one side ends, or the wire is another.
 async fn pass(
     client: &mut TcpStream,
-    mut server: TcpStream,
+    server: &mut TcpStream,
     seen: &mut watch::Receiver<Wire>,
 ) -> io::Result<()> {
     let (mut up, mut down) = (vec![0; 1 << 14], vec![0; 1 << 14]);

@@ -33,8 +33,10 @@ impl Who {
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// The tool that the client has.
+    /// The tool of the client that may change something.
     Own,
+    /// The tool of the client that only reads.
+    Read,
     /// A tool that nobody has.
     Secret,
     /// The client's tools.

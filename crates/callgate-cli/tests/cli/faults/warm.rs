@@ -1,17 +1,13 @@
 //! What calls cost the database once all that they need is known: nothing.
 
-use std::net::SocketAddr;
-use std::path::Path;
-use std::time::{Duration, Instant};
-
-use callgate_throwaway::{MariaDb, Postgres, Server, TestDatabase};
+use std::time::Duration;
 
 use super::client::{Client, Era};
 use super::filled::Filled;
+use super::kept::Kept;
 use super::load::Account;
+use super::metrics::Metrics;
 use super::record::{Asked, Outcome, Who};
-use super::wire::get;
-use crate::support::PATIENCE;
 
 /// So many clients call at once, half of each era.
 const CLIENTS: usize = 8;
@@ -31,67 +27,14 @@ pub(crate) struct Counted {
     pub(crate) seen: Option<u64>,
 }
 
-/// Where the registry is.
-pub(crate) enum Kept {
-    File,
-    Server(&'static Server, TestDatabase),
-}
-
-impl Kept {
-    pub(crate) fn all() -> [(&'static str, Self); 3] {
-        let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let on = |server: &'static Server| Self::Server(server, server.database());
-        [
-            ("SQLite", Self::File),
-            ("PostgreSQL", on(Postgres::shared(tmp))),
-            ("MariaDB", on(MariaDb::shared(tmp))),
-        ]
-    }
-
-    pub(crate) fn url(&self) -> &str {
-        match self {
-            Self::File => "sqlite:callgate.db",
-            Self::Server(_, database) => &database.url,
-        }
-    }
-
-    /// Runs SQL as another program would.
-    pub(crate) fn sql(&self, filled: &Filled, sql: &str) {
-        match self {
-            Self::File => filled.place.sql("callgate.db", sql),
-            Self::Server(server, database) if database.url.starts_with("mysql") => {
-                server.sql(
-                    &database.name,
-                    &format!("SET max_recursive_iterations = 10000000; {sql}"),
-                );
-            }
-            Self::Server(server, database) => drop(server.sql(&database.name, sql)),
-        }
-    }
-
-    /// What the database counts of what it was asked; a file counts nothing. PostgreSQL is a second late
-    /// with it.
-    fn count(&self) -> Option<u64> {
-        let Self::Server(server, database) = self else { return None };
-        let name = &database.name;
-        let said = if database.url.starts_with("mysql") {
-            server.sql(name, "SHOW GLOBAL STATUS LIKE 'Questions'")
-        } else {
-            let counts = "SELECT xact_commit + xact_rollback FROM pg_stat_database";
-            server.sql("postgres", &format!("{counts} WHERE datname = '{name}'"))
-        };
-        said.split_whitespace().last()?.parse().ok()
-    }
-}
-
 /// Makes so many calls through one gateway, with sessions and without, and counts. Where the gateway did
 /// something else meanwhile (it found the database too slow, and read everything again, or wrote down when
 /// tokens were last used), the calls are made once more.
 pub(crate) fn warm_calls(filled: &Filled, kept: &Kept, calls: usize) -> Counted {
     let gateway = filled.serve(kept.url(), Duration::from_mins(1));
-    let Account { token, tool } = filled.account(Who::Steady);
+    let Account { token, tools } = filled.account(Who::Steady);
     let era = |number| if number % 2 == 0 { Era::Legacy } else { Era::Modern };
-    let new = |number| Client::new(era(number), &token, tool, &[gateway.address], 0);
+    let new = |number| Client::new(era(number), &token, tools, &[gateway.address], 0);
     let mut clients: Vec<Client> = (0..CLIENTS).map(new).collect();
     // Once, so that each token and tool has been seen.
     each(&mut clients, 1, "first");
@@ -126,36 +69,4 @@ fn each(clients: &mut [Client], count: usize, name: &str) {
             });
         }
     });
-}
-
-/// What a gateway counts.
-#[derive(Debug, Clone, Copy)]
-struct Metrics {
-    looks: u64,
-    statements: u64,
-}
-
-impl Metrics {
-    fn read(gateway: SocketAddr) -> Self {
-        let page = get(gateway, "/metrics").unwrap().body;
-        let value = |name: &str| {
-            let line = page.lines().find_map(|line| line.strip_prefix(name));
-            line.unwrap_or_else(|| panic!("no {name}: {page}")).trim().parse().unwrap()
-        };
-        let looks = value("callgate_registry_reads_total{what=\"revisions\"}");
-        Self { looks, statements: value("callgate_registry_statements_total") }
-    }
-
-    /// Both numbers between two looks: one that is under way is in one of them already.
-    fn settled(gateway: SocketAddr, before: Self) -> Self {
-        let started = Instant::now();
-        loop {
-            let now = Self::read(gateway);
-            if now.looks - before.looks == now.statements - before.statements
-                || started.elapsed() > PATIENCE / 10
-            {
-                return now;
-            }
-        }
-    }
 }

@@ -35,11 +35,7 @@ impl Connection {
 
     /// Sends a request with these headers, each ending its line, and reads what comes back.
     pub(crate) fn request(&mut self, line: &str, headers: &str, body: &str) -> io::Result<Answer> {
-        let length = body.len();
-        let text = format!(
-            "{line} HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
-        );
-        self.0.get_mut().write_all(text.as_bytes())?;
+        self.write(line, headers, body)?;
         let head = self.head()?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
         let mut answer = Answer { status: status.unwrap_or(0), head, body: String::new() };
@@ -50,6 +46,20 @@ impl Connection {
         };
         answer.body = last_event(String::from_utf8(body).map_err(io::Error::other)?);
         Ok(answer)
+    }
+
+    /// Sends a request as above; what comes is for others to read.
+    pub(crate) fn send(mut self, line: &str, headers: &str, body: &str) -> io::Result<TcpStream> {
+        self.write(line, headers, body)?;
+        Ok(self.0.into_inner())
+    }
+
+    fn write(&mut self, line: &str, headers: &str, body: &str) -> io::Result<()> {
+        let length = body.len();
+        let text = format!(
+            "{line} HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
+        );
+        self.0.get_mut().write_all(text.as_bytes())
     }
 
     fn line(&mut self) -> io::Result<String> {

@@ -2,8 +2,8 @@
 //! Debian are unpacked where the build's files are, those of npm installed there.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -88,12 +88,11 @@ impl Running {
         true
     }
 
-    /// What it printed.
-    pub(crate) fn said(&mut self) -> String {
-        let Some((_, log)) = &mut self.process else { return String::new() };
-        let mut said = Vec::new();
-        log.rewind().unwrap();
-        log.read_to_end(&mut said).unwrap();
+    /// What it printed so far. It may be printing: where it does so is left alone.
+    pub(crate) fn said(&self) -> String {
+        let Some((_, log)) = &self.process else { return String::new() };
+        let mut said = vec![0; usize::try_from(log.metadata().unwrap().len()).unwrap()];
+        log.read_exact_at(&mut said, 0).unwrap();
         String::from_utf8_lossy(&said).into_owned()
     }
 }

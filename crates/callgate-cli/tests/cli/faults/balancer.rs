@@ -1,0 +1,40 @@
+//! nginx before the gateways, as `examples/replicas` has it.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use crate::real::servers::{Running, debian};
+
+/// What is worth copying; the names in it stand for addresses.
+const CONFIGURATION: &str = include_str!("../../../../../examples/replicas/src/balancer.conf");
+
+/// Starts it, with its files in this directory.
+pub(crate) fn nginx(directory: &Path, gateways: &[SocketAddr]) -> Running {
+    let directory = directory.to_owned();
+    let mut balancer = CONFIGURATION.to_owned();
+    for (number, gateway) in (1..).zip(gateways) {
+        balancer = balancer.replace(&format!("gateway-{number}:8080"), &gateway.to_string());
+    }
+    Running::start(move |port| {
+        let balancer = balancer.replace("balancer:80", &format!("127.0.0.1:{port}"));
+        let file = directory.join("nginx.conf");
+        std::fs::write(&file, framed(&directory, &balancer)).unwrap();
+        let mut command = debian("nginx", "nginx");
+        command.arg("-p").arg(&directory).arg("-c").arg(&file);
+        command
+    })
+}
+
+/// In a frame that needs nothing of the system's.
+fn framed(directory: &Path, balancer: &str) -> String {
+    let directory = directory.display();
+    let mut paths = String::new();
+    for what in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
+        let _ = writeln!(paths, "{what}_temp_path {directory}/{what};");
+    }
+    format!(
+        "daemon off;\nmaster_process off;\npid {directory}/pid;\nerror_log stderr warn;\n\
+         events {{ worker_connections 1024; }}\nhttp {{\naccess_log off;\n{paths}{balancer}\n}}\n"
+    )
+}
