@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use callgate_throwaway::Server;
 
+/// So long lies between two changes.
+const PACE: Duration = Duration::from_millis(500);
 /// What takes them away, if they are there.
 const GO: &str = "DELETE FROM rpc_methods WHERE rpc_method IN ('pair.left', 'pair.right');
     DELETE FROM section_actions WHERE method IN ('pair.left', 'pair.right');";
@@ -34,8 +36,7 @@ impl Drop for Churn {
 }
 
 impl Churn {
-    /// Waits for `pace` between two changes.
-    pub(crate) fn start(server: Arc<Server>, database: String, pace: Duration) -> Self {
+    pub(crate) fn start(server: Arc<Server>, database: String) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
@@ -44,7 +45,7 @@ impl Churn {
                     // While the server is away there is nothing to change.
                     let sql = format!("BEGIN; {what} COMMIT;");
                     let _ = server.try_sql(&database, &sql);
-                    std::thread::sleep(pace);
+                    std::thread::sleep(PACE);
                 }
             }
         });

@@ -89,8 +89,7 @@ impl Cluster {
 
     /// The catalog begins to change.
     pub(crate) fn churn(&self) -> Churn {
-        let pace = self.registry.program.pace() * 4;
-        Churn::start(Arc::clone(&self.database), self.name.clone(), pace)
+        Churn::start(Arc::clone(&self.database), self.name.clone())
     }
 
     /// How much a gateway has printed.

@@ -7,7 +7,9 @@ use super::wire::get;
 use crate::support::PATIENCE;
 
 /// So many looks in a row with nothing else between them, and the gateway has nothing more to do.
-const QUIET_LOOKS: u64 = 8;
+const QUIET_LOOKS: u64 = 20;
+/// To write down what was learned of a large catalog takes longer than anything else.
+const MORE_PATIENCE: Duration = Duration::from_mins(10);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Metrics {
@@ -54,7 +56,7 @@ impl Metrics {
     /// Waits until a gateway has looked, and found what was there when this began.
     pub(crate) fn until_looked(gateway: SocketAddr) {
         let mut before = Self::read(gateway);
-        Self::until(gateway, |now| {
+        Self::until(gateway, PATIENCE, |now| {
             if now.failures != before.failures {
                 before = now;
             }
@@ -67,7 +69,7 @@ impl Metrics {
     /// Waits until a gateway does nothing but look.
     pub(crate) fn until_quiet(gateway: SocketAddr) {
         let mut before = Self::read(gateway);
-        Self::until(gateway, |now| {
+        Self::until(gateway, MORE_PATIENCE, |now| {
             let looks = now.looks - before.looks;
             let is_quiet = now.statements - before.statements == looks;
             if looks >= QUIET_LOOKS && !is_quiet {
@@ -77,10 +79,10 @@ impl Metrics {
         });
     }
 
-    fn until(gateway: SocketAddr, mut is_so: impl FnMut(Self) -> bool) {
+    fn until(gateway: SocketAddr, patience: Duration, mut is_so: impl FnMut(Self) -> bool) {
         let started = Instant::now();
         while !is_so(Self::read(gateway)) {
-            assert!(started.elapsed() < PATIENCE, "never: {:?}", Self::read(gateway));
+            assert!(started.elapsed() < patience, "never: {:?}", Self::read(gateway));
             std::thread::sleep(Duration::from_millis(5));
         }
     }
