@@ -318,9 +318,8 @@ impl Kind {
             Self::Int | Self::Small | Self::Flag | Self::Time => {
                 Some("is a text; expected a number".to_owned())
             }
-            Self::Json => json_misfit(text, dialect).map(ToOwned::to_owned),
             Self::Schema if matches!(text, "true" | "false") => None,
-            Self::Schema => json_misfit(text, dialect).map(ToOwned::to_owned),
+            Self::Json | Self::Schema => json_misfit(text, dialect).map(ToOwned::to_owned),
             Self::ParamsBy => (!matches!(text, "name" | "position"))
                 .then(|| "is neither `name` nor `position`".to_owned()),
             Self::Text(width) => width.misfit(text, dialect),
