@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate_registry::{AttachedStore, SqlStore, Store, StoreError};
+use callgate_registry::{AttachedStore, PendingMigration, SqlStore, Store, StoreError, TableNames};
 
 use crate::config::{Config, DEMO_FILE};
 use crate::errors::hinted;
@@ -40,17 +40,31 @@ pub(crate) async fn migrate(
     config: &Config,
 ) -> anyhow::Result<(Arc<dyn Store>, Vec<&'static str>)> {
     let url = &config.database;
-    let options = &config.database_options;
-    let mut migrated = SqlStore::migrate(url, options, config.tables.as_ref()).await;
-    if config.attach.is_some() && matches!(migrated, Err(StoreError::OtherTables)) {
-        migrated = SqlStore::migrate(url, options, None).await;
-    }
+    let migrated = SqlStore::migrate(url, &config.database_options, tables(config).await).await;
     let (store, applied) =
         migrated.with_context(|| format!("cannot prepare the registry `{url}`"))?;
     if let Some(preset) = config.preset {
         callgate_registry::Edit::insert_absent_settings(&store, preset.settings()).await?;
     }
     Ok((Arc::new(store), applied))
+}
+
+/// What [`migrate`] would apply. Nothing is made.
+pub(crate) async fn pending(config: &Config) -> anyhow::Result<Vec<PendingMigration>> {
+    let url = &config.database;
+    let pending = SqlStore::pending(url, &config.database_options, tables(config).await).await;
+    pending.with_context(|| format!("cannot look at the registry `{url}`"))
+}
+
+/// What the tables are to be called. Beside a Festi database a registry may have been made before, with
+/// other names: those stay.
+async fn tables(config: &Config) -> Option<&TableNames> {
+    let tables = config.tables.as_ref();
+    if config.attach.is_none() {
+        return tables;
+    }
+    let looked = SqlStore::pending(&config.database, &config.database_options, tables).await;
+    tables.filter(|_| !matches!(looked, Err(StoreError::OtherTables)))
 }
 
 /// The registry with the Festi database that is attached to it, if one is.

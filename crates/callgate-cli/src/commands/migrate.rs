@@ -1,8 +1,5 @@
 //! `callgate migrate`
 
-use anyhow::Context as _;
-use callgate_registry::SqlStore;
-
 use crate::cli::Migrate;
 use crate::config::{Config, Preset};
 use crate::printer::Printer;
@@ -29,19 +26,30 @@ pub(crate) async fn run(
 /// The SQL is data: it can go into a file, and from there to the database's own tools.
 async fn dry_run(config: &Config, printer: &mut Printer) -> anyhow::Result<()> {
     let url = &config.database;
-    let pending = SqlStore::pending(url, &config.database_options, config.tables.as_ref())
-        .await
-        .with_context(|| format!("cannot look at the registry `{url}`"))?;
-    if pending.is_empty() {
+    let pending = registry::pending(config).await?;
+    let settings = absent_settings(config, pending.is_empty()).await?;
+    if pending.is_empty() && settings.is_empty() {
         printer.talk(format_args!("{url} is up to date: nothing to do"));
     }
     for one in &pending {
         printer.talk(format_args!("{url}: would apply {} `{}`", one.version, one.name));
         printer.data(&one.sql);
     }
-    let settings = config.preset.map(Preset::settings).unwrap_or_default();
     for (key, value) in settings {
         printer.talk(format_args!("{url}: would set {key}={value} where it is absent"));
     }
     Ok(())
+}
+
+/// What the preset sets and the registry does not have; all of it, where the registry cannot be asked yet.
+async fn absent_settings(
+    config: &Config,
+    is_there: bool,
+) -> anyhow::Result<Vec<(&'static str, &'static str)>> {
+    let mut settings = config.preset.map(Preset::settings).unwrap_or_default().to_vec();
+    if is_there && !settings.is_empty() {
+        let there = registry::open_own(config).await?.settings().await?;
+        settings.retain(|(key, _)| there.iter().all(|row| row.name != *key));
+    }
+    Ok(settings)
 }

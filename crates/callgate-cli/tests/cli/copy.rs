@@ -87,4 +87,20 @@ fn what_migrating_would_do_is_printed_and_not_done() {
     assert_eq!(nothing.talk(), "sqlite:callgate.db is up to date: nothing to do\n");
     assert_eq!(place.run(&["migrate"]).talk(), "sqlite:callgate.db is up to date\n");
     assert_eq!(place.ok(&["section", "list"]), "ID  IDENT  CAPTION\n");
+    // But for the settings, which are none of the script's.
+    let settings = place.run(&["migrate", "--dry-run", "--preset", "festi"]).talk();
+    assert!(settings.lines().count() == 4 && settings.contains("would set"), "{settings}");
+    place.ok(&["migrate", "--preset", "festi"]);
+    let nothing = place.run(&["migrate", "--dry-run", "--preset", "festi"]);
+    assert_eq!(nothing.talk(), "sqlite:callgate.db is up to date: nothing to do\n");
+}
+
+#[test]
+fn beside_a_festi_database_what_migrating_would_do_is_told_with_the_names_that_are_there() {
+    let place = Place::new();
+    place.ok(&["migrate"]);
+    let attached = ["--preset", "festi", "--attach", "sqlite:festi.db"];
+    let would = place.run(&[&["migrate", "--dry-run"], &attached[..]].concat());
+    assert!(would.0.status.success() && would.data().is_empty(), "{}", would.talk());
+    place.ok(&[&["migrate"], &attached[..]].concat());
 }
