@@ -74,6 +74,9 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
 
 fn copy_hint(error: &CopyError) -> Option<&'static str> {
     match error {
+        CopyError::From(_, StoreError::Missing(_)) => {
+            Some("name a registry that is there as the source, the first of the two")
+        }
         // The cause says more.
         CopyError::From(..) | CopyError::To(..) => None,
         CopyError::Unfit { .. } => {

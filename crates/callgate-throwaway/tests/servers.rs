@@ -5,10 +5,13 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use callgate_throwaway::{MariaDb, Postgres, Server};
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn each() -> [Server; 2] {
     [Postgres::start(Path::new(TMP)), MariaDb::start(Path::new(TMP))]
@@ -58,7 +61,9 @@ fn servers_are_gone_after_their_test_was_killed() {
     assert!(addresses.len() == 2 && addresses.iter().all(|it| TcpStream::connect(it).is_ok()));
     test.kill().unwrap();
     test.wait().unwrap();
+    let patience = Instant::now() + PATIENCE;
     while addresses.iter().any(|address| TcpStream::connect(address).is_ok()) {
+        assert!(Instant::now() < patience, "a server of {addresses:?} is still there");
         std::thread::yield_now();
     }
 }

@@ -43,10 +43,19 @@ fn a_registry_is_copied_and_compared() {
     assert!(!place.path("new.db").exists(), "nothing is made where there is nothing to copy");
 }
 
+/// A target that takes half of the tokens, and then never ends to write.
+const HOLD: &str = "
+    CREATE VIEW endless AS WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers)
+        SELECT n FROM numbers;
+    CREATE TRIGGER hold AFTER INSERT ON callgate_tokens WHEN NEW.id > 10000
+        BEGIN SELECT COUNT(*) FROM endless; END;";
+
 #[test]
 fn a_copy_that_was_killed_is_not_served_from_and_goes_on() {
     let place = source();
     place.sql("from.db", TOKENS);
+    place.ok(&["migrate", "--database", "sqlite:to.db"]);
+    place.sql("to.db", HOLD);
     let copy = ["registry", "copy", "sqlite:from.db", "sqlite:to.db"];
     let mut command = place.command(&copy);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -56,6 +65,7 @@ fn a_copy_that_was_killed_is_not_served_from_and_goes_on() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(reached);
+    place.sql("to.db", "DROP TRIGGER hold; DROP VIEW endless;");
     let half = ["--database", "sqlite:to.db"];
     let served = place.run(&[&["serve", "--listen", "127.0.0.1:0"], &half[..]].concat());
     let used = place.run(&[&["user", "list"], &half[..]].concat());
