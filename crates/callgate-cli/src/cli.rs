@@ -47,15 +47,28 @@ impl Cli {
         cli
     }
 
-    /// The URLs of databases that it has, what each is called, and the option that names a file for its
-    /// password.
-    pub(crate) fn urls(&self) -> Vec<(&str, &'static str, Option<&'static str>)> {
-        let database = self.global.database.as_deref();
-        let mut urls: Vec<_> =
-            database.map(|url| (url, "`--database`", None)).into_iter().collect();
-        if let Command::Registry(RegistryCommand::Copy(copy)) = &self.command {
-            urls.push((&copy.from, "the URL of the source", Some("--from-password-file")));
-            urls.push((&copy.to, "the URL of the target", Some("--to-password-file")));
+    /// The URLs of databases that it has, what each is called, and how its password is better given.
+    pub(crate) fn urls(&self) -> Vec<(&str, &'static str, &'static str)> {
+        let mut urls = Vec::new();
+        if let Some(url) = &self.global.database {
+            let instead = "set `CALLGATE_DATABASE_PASSWORD` or `database.password_file`";
+            urls.push((url.as_str(), "`--database`", instead));
+        }
+        if let Some(url) = &self.global.attach {
+            let instead = "set `CALLGATE_ATTACH_PASSWORD` or `attach.password_file`";
+            urls.push((url, "`--attach`", instead));
+        }
+        match &self.command {
+            Command::Registry(RegistryCommand::Copy(copy)) => {
+                urls.push((&copy.from, "the URL of the source", "give `--from-password-file`"));
+                urls.push((&copy.to, "the URL of the target", "give `--to-password-file`"));
+            }
+            Command::Import(ImportCommand::From(import)) => {
+                if let Import::Festi { database_url, .. } = &**import {
+                    urls.push((database_url, "the URL of the source", "give `--password-file`"));
+                }
+            }
+            _ => {}
         }
         urls
     }

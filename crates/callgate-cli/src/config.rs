@@ -32,10 +32,13 @@ pub(crate) use upstreams::{
 };
 
 /// Variables that begin like ours and are no keys.
-const OTHER_VARIABLES: [&str; 3] = ["CALLGATE_CONFIG", PASSWORD_VARIABLE, TOKEN_VARIABLE];
+const OTHER_VARIABLES: [&str; 4] =
+    ["CALLGATE_CONFIG", PASSWORD_VARIABLE, ATTACH_PASSWORD_VARIABLE, TOKEN_VARIABLE];
 
 /// The password of the database's user.
 const PASSWORD_VARIABLE: &str = "CALLGATE_DATABASE_PASSWORD";
+/// The same for the attached one.
+const ATTACH_PASSWORD_VARIABLE: &str = "CALLGATE_ATTACH_PASSWORD";
 
 /// Who the client is, over stdio and for the bridge.
 pub(crate) const TOKEN_VARIABLE: &str = "CALLGATE_TOKEN";
@@ -156,6 +159,7 @@ impl Config {
         };
         let token = secret(TOKEN_VARIABLE);
         values.password = secret(PASSWORD_VARIABLE);
+        values.attach_password = secret(ATTACH_PASSWORD_VARIABLE);
         let config = Self::resolve(&values, demo)?;
         Ok(Self { token, upstreams: values.upstreams, imports: values.imports, ..config })
     }
@@ -241,6 +245,8 @@ struct Values {
     imports: Imports,
     /// `CALLGATE_DATABASE_PASSWORD`
     password: Option<Secret>,
+    /// `CALLGATE_ATTACH_PASSWORD`
+    attach_password: Option<Secret>,
 }
 
 impl Values {

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use callgate::LOCAL;
 use callgate_registry::{AttachOptions, DatabaseUrl, LookEvery, Overlay, TableNames};
 
+use super::database::with_password;
 use super::{Preset, Values};
 use crate::errors::hinted;
 use crate::import;
@@ -53,12 +54,11 @@ impl Attach {
             Ok(Duration::from_secs(values.get(name).number(1..=3600)? as u64))
         };
         let overlay = values.get("attach.overlay").text;
+        // The text may hold a password, and is not shown.
+        let url = database.text.parse().with_context(|| format!("`attach` {}", database.source))?;
+        let file = values.get("attach.password_file");
         Ok(Some(Self {
-            // The text may hold a password, and is not shown.
-            database: database
-                .text
-                .parse()
-                .with_context(|| format!("`attach` {}", database.source))?,
+            database: with_password(url, values.attach_password.as_ref(), file)?,
             tables: tables.clone(),
             every: LookEvery {
                 access: seconds("attach.access_seconds")?,

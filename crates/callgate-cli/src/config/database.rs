@@ -6,7 +6,7 @@ use std::time::Duration;
 use callgate::Secret;
 use callgate_registry::{DatabaseOptions, DatabaseUrl};
 
-use super::{DEMO_FILE, PASSWORD_VARIABLE, Values, secret_in_file};
+use super::{DEMO_FILE, Value, Values, secret_in_file};
 use crate::cli::Cli;
 
 /// Where it is. A password in the URL counts first, then the variable, then the file.
@@ -16,15 +16,24 @@ pub(super) fn url(values: &Values, demo: bool) -> anyhow::Result<DatabaseUrl> {
         "" => DatabaseUrl::sqlite("callgate.db"),
         url => url.parse()?,
     };
+    with_password(url, values.password.as_ref(), values.get("database.password_file"))
+}
+
+/// A URL with the password that the variable or the file has, unless it has one itself.
+pub(super) fn with_password(
+    url: DatabaseUrl,
+    password: Option<&Secret>,
+    file: Value<'_>,
+) -> anyhow::Result<DatabaseUrl> {
     if url.path().is_some() || url.has_password() {
         return Ok(url);
     }
-    if let Some(password) = &values.password {
+    if let Some(password) = password {
         return Ok(url.with_password(password));
     }
-    match values.get("database.password_file").text {
+    match file.text {
         "" => Ok(url),
-        file => password_in_file(url, "database.password_file", Path::new(file)),
+        path => password_in_file(url, file.name, Path::new(path)),
     }
 }
 
@@ -55,12 +64,8 @@ pub(super) fn options(values: &Values) -> anyhow::Result<DatabaseOptions> {
 /// A warning, where a password stands in the command line.
 pub(crate) fn exposed_password(cli: &Cli) -> Option<String> {
     let has_password = |text: &str| text.parse().is_ok_and(|url: DatabaseUrl| url.has_password());
-    let (option, instead) = cli.urls().into_iter().find(|(text, _, _)| has_password(text)).map(
-        |(_, option, file)| match file {
-            Some(file) => (option, format!("give `{file}`")),
-            None => (option, format!("set `{PASSWORD_VARIABLE}` or `database.password_file`")),
-        },
-    )?;
+    let urls = cli.urls();
+    let (_, option, instead) = urls.into_iter().find(|(text, _, _)| has_password(text))?;
     Some(format!(
         "warning: everybody on this machine can see the password in {option}; {instead} instead"
     ))

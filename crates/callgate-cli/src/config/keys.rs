@@ -138,6 +138,11 @@ pub(crate) const KEYS: &[Key] = &[
         meaning: "the database of a Festi application, to be served as it is and only read; [festi.md](../festi.md) explains it",
     },
     Key {
+        name: "attach.password_file",
+        default: "",
+        meaning: "a file with the password of its user; or give it in `CALLGATE_ATTACH_PASSWORD`",
+    },
+    Key {
         name: "attach.overlay",
         default: "",
         meaning: "a manifest that says more of its methods",

@@ -1,7 +1,7 @@
 //! Methods from the database of a Festi application: `rpc_methods`, and who may do what.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use callgate::{Mask, Safety};
 use callgate_registry::{
@@ -12,11 +12,15 @@ use clap::Args;
 
 use super::access::AccessProposal;
 use super::{Needed, Proposal, Refusal, Source, safety};
+use crate::config::password_in_file;
 use crate::errors::hinted;
 
 /// How to read a database.
 #[derive(Debug, Args)]
 pub(crate) struct Reading {
+    /// A file with the password of the user who reads
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
     /// What its tables of sections and permissions have before their names
     #[arg(long, default_value = "festi_", value_parser = TableNames::with_prefix)]
     prefix: TableNames,
@@ -30,7 +34,10 @@ pub(crate) struct Reading {
 
 /// Reads a database.
 pub(crate) async fn read(url: &str, upstream: &str, reading: &Reading) -> anyhow::Result<Source> {
-    let url: DatabaseUrl = url.parse()?;
+    let mut url: DatabaseUrl = url.parse()?;
+    if let Some(file) = &reading.password_file {
+        url = password_in_file(url, "--password-file", file)?;
+    }
     let shown = url.to_string();
     let rows = read_festi(&url, &DatabaseOptions::default(), &reading.prefix).await;
     let rows = rows.map_err(|error| {
