@@ -14,7 +14,7 @@ use crate::printer::Printer;
 use crate::registry;
 
 pub(crate) async fn run(config: &Config, keys: Keys, printer: &mut Printer) -> anyhow::Result<()> {
-    let store = registry::open(config).await?;
+    let store = registry::open_own(config).await?;
     match keys {
         Keys::List { json } => list(&store.keys(SESSION_KEYS).await?, json, printer),
         Keys::Rotate { now } => rotate(&*store, now, printer).await,

@@ -17,7 +17,11 @@ pub(crate) async fn run(
     token: Token,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let store = registry::open(config).await?;
+    let store = match token {
+        // Also while the attached database is away.
+        Token::Revoke { .. } => registry::open_own(config).await?,
+        Token::Create { .. } | Token::List { .. } => registry::open(config).await?,
+    };
     match token {
         Token::Create { user, name, expires_in } => {
             plain_name("token", &name)?;

@@ -23,7 +23,7 @@ pub(crate) async fn run(
     upstream: Upstream,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let store = registry::open(config).await?;
+    let store = registry::open_own(config).await?;
     match upstream {
         Upstream::Set { name, values, json } => {
             plain_name("upstream", &name)?;
@@ -104,12 +104,25 @@ async fn remove(
     if credentials > 0 {
         printer.talk(format_args!("removed {credentials} credentials of users for it"));
     }
-    let methods = store.catalog_rows().await?.methods;
-    let left = methods.iter().filter(|row| row.upstream_name() == name).count();
-    if left > 0 && !is_in_file {
-        printer.talk(format_args!("note: {left} of the methods name it, and fail now"));
+    match methods_of(config, store, name).await {
+        Ok(left) if left > 0 && !is_in_file => {
+            printer.talk(format_args!("note: {left} of the methods name it, and fail now"));
+        }
+        Ok(_) => {}
+        // It is removed all the same.
+        Err(error) if config.attach.is_some() => {
+            printer.talk(format_args!("note: which methods name it is not known: {error:#}"));
+        }
+        Err(error) => return Err(error),
     }
     Ok(())
+}
+
+/// How many methods an upstream runs, those of an attached database too.
+async fn methods_of(config: &Config, store: &Arc<dyn Store>, name: &str) -> anyhow::Result<usize> {
+    let store = registry::attached(config, Arc::clone(store)).await?;
+    let methods = store.catalog_rows().await?.methods;
+    Ok(methods.iter().filter(|row| row.upstream_name() == name).count())
 }
 
 async fn find(store: &Arc<dyn Store>, name: &str) -> anyhow::Result<Option<UpstreamRow>> {
