@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate_registry::{AttachedStore, PendingMigration, SqlStore, Store, StoreError, TableNames};
+use callgate_registry::{
+    AttachedStore, BESIDE, PendingMigration, SqlStore, Store, StoreError, TableNames,
+};
 
 use crate::config::{Config, DEMO_FILE};
 use crate::errors::hinted;
@@ -82,6 +84,22 @@ pub(crate) async fn attached(
         tracing::warn!("the overlay says something of `{id}`, which Festi does not have");
     }
     Ok(Arc::new(store))
+}
+
+/// Refuses users of its own for a registry that is beside a Festi database: it could not be attached any
+/// more.
+pub(crate) async fn refuse_users(config: &Config, store: &dyn Store) -> anyhow::Result<()> {
+    if config.attach.is_none() && store.meta(BESIDE).await?.is_none() {
+        return Ok(());
+    }
+    Err(hinted(
+        format!(
+            "the registry `{}` is beside a Festi database, which has the users",
+            config.database
+        ),
+        "add them there, and name that database with `--preset festi --attach URL`; a registry with \
+         users of its own is another `--database`",
+    ))
 }
 
 /// The registry's file, where other users of this machine can read it.

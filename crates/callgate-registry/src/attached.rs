@@ -39,6 +39,9 @@ use watch::{ACCESS, CATALOG, Watch, combined};
 /// What a user's token in Festi is called.
 const TOKEN_NAME: &str = "access_token";
 
+/// A fact about a registry: it is beside a Festi database, so users of its own have no place in it.
+pub const BESIDE: &str = "beside";
+
 /// A Festi database, and our own registry beside it.
 #[derive(Debug)]
 pub struct AttachedStore {
@@ -79,6 +82,9 @@ impl AttachedStore {
             tracing::warn!(
                 "Festi's users have no column `access_token`; only tokens of ours count"
             );
+        }
+        if own.meta(BESIDE).await?.is_none() {
+            own.set_meta(BESIDE, "festi").await?;
         }
         let watch = Watch::new(every);
         watch.set_layout(layout);

@@ -45,7 +45,7 @@ mod upstreams;
 
 pub use access::access;
 pub use assemble::{Assembled, Assembly, Exposure, Inspection, assemble, check, inspect, settings};
-pub use attached::{AttachOptions, AttachedStore, FestiAuthenticator, LookEvery, Overlay};
+pub use attached::{AttachOptions, AttachedStore, BESIDE, FestiAuthenticator, LookEvery, Overlay};
 pub use authenticate::{TokenAuthenticator, TokenOptions};
 pub use connect::{DatabaseOptions, DatabaseUrl};
 pub use credentials::UserCredentials;

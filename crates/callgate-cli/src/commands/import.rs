@@ -44,6 +44,9 @@ pub(crate) async fn run(
         ));
     }
     let store = registry::open_own(config).await?;
+    if !source.access.users.is_empty() {
+        registry::refuse_users(config, &*store).await?;
+    }
     let options = settled(import.options());
     let seen = import::import(&store, &mut source, &options, printer).await?;
     match import.options().watch {

@@ -147,8 +147,7 @@ async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
             (_, Some(_)) => "the token in `CALLGATE_TOKEN` is unknown, revoked or expired",
             (_, None) => "callers need a token here, and `CALLGATE_TOKEN` is not set",
         };
-        let hint =
-            format!("make one with `callgate token create USER --database {}`", config.database);
+        let hint = format!("make one with `callgate token create USER {}`", places(config));
         return Err(hinted(problem.to_owned(), hint));
     }
     let options = StdioOptions {
@@ -172,6 +171,15 @@ async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
         // The client is gone, which is how this ends.
         Err(StdioError::Io(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         ended => Ok(ended?),
+    }
+}
+
+/// The options that name the same databases to another command, without passwords.
+fn places(config: &Config) -> String {
+    let own = format!("--database {}", config.database);
+    match &config.attach {
+        Some(attach) => format!("{own} --preset festi --attach {}", attach.database),
+        None => own,
     }
 }
 
