@@ -1,5 +1,7 @@
 //! A Festi database that is served as it is.
 
+mod servers;
+
 use serde_json::json;
 
 use super::fake::Fake;
@@ -56,21 +58,30 @@ fn refused(place: &Place, arguments: &[&str]) -> String {
 #[test]
 fn b60_b61_b63_d13_the_seeds_inserts_as_written_change_what_a_caller_sees() {
     let place = application();
+    place.write("callgate.toml", "[attach]\nmethods_seconds = 1\n");
     let server = served(&place, &[]);
     let (root, ada) = ("token-of-root", "token-of-ada");
+    let seen = |server: &Server| [root, ada].map(|token| sees(server, token, "deleteUser"));
     // The row names a section that is not there, which closes it.
     assert_eq!(server.tools(root), ["getProjects", "getUserInfo"]);
-    for (sql, seen_by_root, seen_by_ada) in [
-        (SECTION, false, false),
-        (ACTION, false, false),
-        (ROLE_GRANT, true, false),
-        (USER_GRANT, true, true),
-    ] {
+    for (sql, marker) in [(SECTION, "With a section."), (ACTION, "With an action.")] {
         place.sql(FESTI, sql);
-        server
-            .until("the insert counts", |server| sees(server, root, "deleteUser") == seen_by_root);
-        server.until("the insert counts", |server| sees(server, ada, "deleteUser") == seen_by_ada);
+        // Nobody has anything on the section yet. What is written later is seen no earlier.
+        place.sql(
+            FESTI,
+            &format!(
+                "UPDATE rpc_methods SET description = '{marker}' WHERE method = 'getUserInfo'"
+            ),
+        );
+        server.until("the insert counts", |server| {
+            server.get(root, "/mcp/tools/list").body.contains(marker)
+        });
+        assert_eq!(seen(&server), [false, false]);
     }
+    place.sql(FESTI, ROLE_GRANT);
+    server.until("the role's grant counts", |server| seen(server) == [true, false]);
+    place.sql(FESTI, USER_GRANT);
+    server.until("the user's grant counts", |server| seen(server) == [true, true]);
     place.sql(FESTI, "UPDATE festi_sections_user_permission SET value = 0");
     server.until("a user's 0 denies", |server| !sees(server, ada, "deleteUser"));
     place.sql(
@@ -94,10 +105,19 @@ fn d13_a_festi_token_is_good_in_either_header_and_dead_once_it_is_another() {
     };
     assert_eq!(with("X-Authorization: token-of-ada"), 200);
     assert_eq!([with("X-Authorization: nobodys"), with("X-Authorization: ")], [401, 401]);
+    // What stands in `Authorization` may be for what is before the site.
+    let basic = "Authorization: Basic YTpi";
+    assert_eq!(with(&format!("{basic}\r\nX-Authorization: token-of-ada")), 200);
+    assert_eq!(with(&format!("{basic}\r\nX-Authorization: nobodys")), 401);
+    let bearer = "Authorization: Bearer nobodys";
+    assert_eq!(
+        [with(basic), with(&format!("{bearer}\r\nX-Authorization: token-of-ada"))],
+        [401; 2]
+    );
     assert_eq!(server.get("", "/mcp/tools/list?token=token-of-ada").status, 401);
     place.sql(FESTI, "UPDATE users SET access_token = 'another' WHERE login = 'ada'");
     server.until("the new token counts", |server| status(server, "another") == 200);
-    assert_eq!(status(&server, "token-of-ada"), 401);
+    server.until("the old token is dead", |server| status(server, "token-of-ada") == 401);
     place.sql(FESTI, "UPDATE users SET access_token = 'another' WHERE login = 'eve'");
     server.until("what two have is nobody's", |server| status(server, "another") == 401);
 }
@@ -218,6 +238,7 @@ fn what_is_festis_is_refused_with_the_table_that_says_it() {
         &["section", "add", "user_management"],
         &["method", "add", "deleteUser"],
         &["method", "edit", "deleteUser", "--section", "user_management:read"],
+        &["method", "edit", "deleteUser", "--description", ""],
         &["method", "remove", "deleteUser"],
     ]
     .iter()
@@ -232,12 +253,17 @@ fn what_cannot_be_attached_is_told_with_what_to_do() {
     place.sql("other.db", "CREATE TABLE rpc_methods (id INTEGER, rpc_method TEXT)");
     place.sql("prefixed.db", APPLICATION);
     place.sql("prefixed.db", "ALTER TABLE festi_section_actions RENAME TO my_section_actions");
+    place.sql("renamed.db", APPLICATION);
+    for table in ["sections", "section_actions"] {
+        place.sql("renamed.db", &format!("ALTER TABLE festi_{table} RENAME TO my_{table}"));
+    }
     place.ok(&["migrate", "--database", "sqlite:users.db"]);
     place.ok(&["user", "add", "carol", "--database", "sqlite:users.db"]);
     let told: Vec<String> = [
         &["method", "list", "--preset", "festi", "--attach", "sqlite:none.db"][..],
         &["method", "list", "--preset", "festi", "--attach", "sqlite:other.db"],
         &["method", "list", "--preset", "festi", "--attach", "sqlite:prefixed.db"],
+        &["method", "list", "--preset", "festi", "--attach", "sqlite:renamed.db"],
         &["method", "list", "--preset", "festi", "--attach", "oracle://ada:s3cret@host/site"],
         &["method", "list", "--attach", "sqlite:festi.db"],
         &["method", "list", "--overlay", "overlay.toml"],
@@ -252,6 +278,61 @@ fn what_cannot_be_attached_is_told_with_what_to_do() {
     .collect();
     assert!(!told.join("").contains("s3cret"));
     insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn what_is_only_ours_can_be_changed_while_the_festi_database_is_away() {
+    let place = application();
+    ok(&place, &["token", "create", "ada"]);
+    std::fs::rename(place.path(FESTI), place.path("away.db")).unwrap();
+    refused(&place, &["token", "list"]);
+    for command in [
+        &["token", "revoke", "1"][..],
+        &["keys", "rotate", "--now"],
+        &["keys", "list"],
+        &["upstream", "set", "php", "url=http://localhost:9000/rpc"],
+        &["upstream", "list"],
+        &["upstream", "show", "php"],
+    ] {
+        ok(&place, command);
+    }
+    let removed = place.run(&[&["upstream", "remove", "php"], &ATTACHED[..]].concat());
+    assert!(removed.0.status.success(), "{}", removed.talk());
+    assert!(removed.talk().contains("note: which methods name it is not known"));
+}
+
+#[test]
+fn a_registry_beside_festi_gets_no_users_of_its_own() {
+    let place = application();
+    // As somebody would who is told that a token is needed.
+    let ran = place.run_with(&[&["serve", "--stdio"], &ATTACHED[..]].concat(), "");
+    let (_, talk) = ran.failure();
+    let hint = "callgate token create USER --database sqlite:callgate.db --preset festi --attach \
+                sqlite:festi.db";
+    assert!(talk.contains(hint), "{talk}");
+    let import = ["import", "festi", "sqlite:festi.db", "--users"];
+    let told = [
+        place.run(&["user", "add", "carol"]).failure(),
+        place.run(&import).failure(),
+        place.run(&[&import, &ATTACHED[..]].concat()).failure(),
+    ]
+    .map(|(code, talk)| format!("{code}: {talk}"));
+    insta::assert_snapshot!(told.join(""));
+    ok(&place, &["token", "create", "ada"]);
+}
+
+#[test]
+fn a_password_that_everybody_can_see_is_warned_of() {
+    let place = Place::new();
+    let url = "mysql://ada:s3cret@127.0.0.1:1/site";
+    let attached = place.run(&["method", "list", "--preset", "festi", "--attach", url]).talk();
+    let imported = place.run(&["import", "festi", url]).talk();
+    assert!(!attached.contains("s3cret") && !imported.contains("s3cret"));
+    let seen = "warning: everybody on this machine can see the password in";
+    let said = format!("{seen} `--attach`; set `CALLGATE_ATTACH_PASSWORD` or");
+    assert!(attached.contains(&said), "{attached}");
+    let said = format!("{seen} the URL of the source; give `--password-file` instead");
+    assert!(imported.contains(&said), "{imported}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn databases() -> [(&'static Database, &'static str); 2] {
 }
 
 /// A URL for another user, without a password.
-fn url_of(url: &str, user: &str) -> String {
+pub(super) fn url_of(url: &str, user: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap();
     format!("{scheme}://{user}@{}", rest.rsplit_once('@').unwrap().1)
 }

@@ -1,0 +1,174 @@
+//! The same on real servers, as a user who may only read.
+
+use std::path::Path;
+use std::process::Command;
+
+use callgate_throwaway::{MariaDb, Postgres, Server as Database};
+
+use super::super::databases::url_of;
+use super::super::support::{Place, Ran, Server};
+use super::{ACTION, ROLE_GRANT, SECTION, USER_GRANT, sees, status};
+
+const APPLICATION: &str = include_str!("../../../../callgate-registry/tests/festi/application.sql");
+const PEOPLE: &str = "INSERT INTO users_types (id, caption) VALUES (1, 'admin'), (2, 'reader');
+    INSERT INTO users (id, id_type, login, password, access_token)
+    VALUES (7, 1, 'root', 's3cret', 'token-of-root'), (123, 2, 'ada', 's3cret', 'token-of-ada');";
+const TABLES: [&str; 8] = [
+    "rpc_methods",
+    "festi_sections",
+    "festi_section_actions",
+    "festi_sections_user_permission",
+    "festi_sections_user_types_permission",
+    "festi_settings",
+    "users",
+    "users_types",
+];
+const ACTIONS: &str = "festi_section_actions";
+
+/// A Festi application in a database of a server, and a user who may read what docs/festi.md names.
+struct Site {
+    server: &'static Database,
+    name: String,
+    /// Of the owner, with the password.
+    url: String,
+    /// Of that user, without it.
+    reader: String,
+    /// That user, as SQL names it.
+    who: String,
+}
+
+impl Site {
+    fn new(server: &'static Database, unreadable: &[&str]) -> Self {
+        let database = server.database();
+        let (name, url) = (database.name, database.url);
+        let is_mysql = url.starts_with("mysql");
+        let tables = if is_mysql {
+            include_str!("../../../../callgate-registry/tests/festi/mysql.sql")
+        } else {
+            include_str!("../../../../callgate-registry/tests/festi/pgsql.sql")
+        };
+        server.sql(&name, &format!("{tables}{APPLICATION}{PEOPLE}"));
+        let user = format!("reader_{name}");
+        let (who, create) = if is_mysql {
+            let who = format!("{user}@'127.0.0.1'");
+            let create = format!("CREATE USER {who} IDENTIFIED BY 'hunter2'");
+            (who, create)
+        } else {
+            (user.clone(), format!("CREATE ROLE {user} LOGIN PASSWORD 'hunter2'"))
+        };
+        server.sql(&name, &create);
+        let site = Self { server, reader: url_of(&url, &user), name, url, who };
+        for table in TABLES.iter().filter(|table| !unreadable.contains(table)) {
+            site.grant(table);
+        }
+        site
+    }
+
+    /// Lets that user read a table, or what docs/festi.md names of it.
+    fn grant(&self, table: &str) {
+        let columns = match table {
+            "users" => " (id, id_type, login, access_token)",
+            "festi_settings" => " (name, value)",
+            _ => "",
+        };
+        self.sql(&format!("GRANT SELECT{columns} ON {table} TO {}", self.who));
+    }
+
+    fn sql(&self, sql: &str) -> String {
+        self.server.sql(&self.name, sql)
+    }
+
+    /// What stands for all that Festi's tables have.
+    fn checksum(&self) -> String {
+        if self.url.starts_with("mysql") {
+            return self.sql(&format!("CHECKSUM TABLE {}", TABLES.join(", ")));
+        }
+        let sum = |table: &str| {
+            self.sql(&format!(
+                "SELECT md5(string_agg(t::text, '|' ORDER BY t::text)) FROM {table} t"
+            ))
+        };
+        TABLES.map(sum).concat()
+    }
+
+    /// The program with this attached; the registry is in the same database, or in a file.
+    fn command(&self, place: &Place, is_same: bool, arguments: &[&str]) -> Command {
+        let mut command = place.command(&[arguments, &["--preset", "festi"]].concat());
+        command.env("CALLGATE_ATTACH_DATABASE", &self.reader);
+        command.env("CALLGATE_ATTACH_PASSWORD", "hunter2");
+        if is_same {
+            command.env("CALLGATE_DATABASE", &self.url);
+        }
+        command
+    }
+}
+
+fn servers() -> [(&'static Database, bool); 2] {
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    [(Postgres::shared(tmp), true), (MariaDb::shared(tmp), false)]
+}
+
+fn is_followed((server, is_same): (&'static Database, bool)) {
+    let (place, site) = (Place::new(), Site::new(server, &[]));
+    let before = site.checksum();
+    let run = |arguments: &[&str]| {
+        let ran = Ran(site.command(&place, is_same, arguments).output().unwrap());
+        assert!(ran.0.status.success(), "{arguments:?}: {}", ran.talk());
+        ran.data()
+    };
+    run(&["migrate"]);
+    let own = run(&["token", "create", "ada"]);
+    run(&["method", "edit", "getUserInfo", "--title", "Of ours"]);
+    let arguments = ["serve", "--json", "--listen", "127.0.0.1:0"];
+    let server = Server::start(site.command(&place, is_same, &arguments));
+    let (root, ada) = ("token-of-root", "token-of-ada");
+    for token in [root, ada, own.trim()] {
+        assert_eq!(server.tools(token), ["getProjects", "getUserInfo"]);
+    }
+    assert!(server.get(ada, "/mcp/tools/list").body.contains("Of ours"));
+    assert_eq!(status(&server, "token-of-nobody"), 401);
+    assert_eq!(site.checksum(), before);
+    site.sql(&format!("{SECTION}{ACTION}{ROLE_GRANT}"));
+    server.until("the role's grant counts", |server| sees(server, root, "deleteUser"));
+    assert!(!sees(&server, ada, "deleteUser"));
+    site.sql(USER_GRANT);
+    server.until("the user's grant counts", |server| sees(server, ada, "deleteUser"));
+    site.sql("UPDATE users SET access_token = 'another' WHERE login = 'ada'");
+    server.until("the new token counts", |server| status(server, "another") == 200);
+    server.until("the old token is dead", |server| status(server, ada) == 401);
+    site.sql("UPDATE festi_sections_user_permission SET value = 0");
+    let before = site.checksum();
+    server.until("a user's 0 denies", |server| !sees(server, "another", "deleteUser"));
+    server.signal("-TERM");
+    let (code, log) = server.ended();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(!log.contains("hunter2") && !log.contains("token-of"), "{log}");
+    assert_eq!(site.checksum(), before);
+}
+
+#[test]
+fn d13_a_site_on_postgres_is_followed_by_a_user_who_may_only_read() {
+    is_followed(servers()[0]);
+}
+
+#[test]
+fn d13_a_site_on_mariadb_is_followed_by_a_user_who_may_only_read() {
+    is_followed(servers()[1]);
+}
+
+#[test]
+fn an_import_is_refused_where_what_protects_the_methods_may_not_be_read() {
+    for (server, _) in servers() {
+        let (place, site) = (Place::new(), Site::new(server, &[ACTIONS]));
+        place.write("password", "hunter2\n");
+        place.ok(&["migrate"]);
+        let import = ["import", "festi", &site.reader, "--password-file", "password"];
+        let (code, talk) = place.run(&import).failure();
+        assert_eq!(code, 1, "{talk}");
+        assert!(talk.contains(ACTIONS), "{talk}");
+        assert_eq!(place.ok(&["method", "list", "--json"]), "");
+        site.grant(ACTIONS);
+        place.ok(&import);
+        assert!(place.ok(&["method", "list"]).contains("deleteUser"));
+    }
+}
