@@ -230,11 +230,8 @@ pub(crate) async fn first<D: Talk>(
 pub(crate) fn check_parameters(url: &Url, known: &[&str]) -> Result<()> {
     let unknown = url.query_pairs().find(|(name, _)| !known.contains(&name.as_ref()));
     let Some((name, _)) = unknown else { return Ok(()) };
-    let message = format!(
-        "the database's URL has a parameter `{name}`; expected one of {}",
-        known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-    );
-    Err(StoreError::database(DatabaseErrorKind::Other, message))
+    let known = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    Err(StoreError::UrlOption { option: name.into_owned(), expected: format!("one of {known}") })
 }
 
 fn away(message: String) -> StoreError {

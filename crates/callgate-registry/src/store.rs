@@ -55,7 +55,7 @@ pub enum StoreError {
         /// Its name.
         option: String,
         /// What would do.
-        expected: &'static str,
+        expected: String,
     },
     /// There is no registry there yet.
     #[error("there is no registry at `{0}`")]

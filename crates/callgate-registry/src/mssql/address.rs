@@ -85,8 +85,8 @@ impl Options {
 }
 
 /// The value is not shown: whoever mistakes the place of a password must not find it in a log.
-fn wrong(option: &str, expected: &'static str) -> StoreError {
-    StoreError::UrlOption { option: option.to_owned(), expected }
+fn wrong(option: &str, expected: &str) -> StoreError {
+    StoreError::UrlOption { option: option.to_owned(), expected: expected.to_owned() }
 }
 
 fn decoded(text: &str) -> String {
