@@ -8,6 +8,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use sqlx::Connection as _;
 use sqlx::pool::{Pool, PoolConnection, PoolOptions};
 use url::Url;
 
@@ -19,6 +20,9 @@ use crate::store::{DatabaseErrorKind, Result, StoreError};
 const GRACE: Duration = Duration::from_secs(1);
 /// How long a connection is kept that nobody uses.
 const IDLE: Duration = Duration::from_secs(30);
+/// How long a connection that was kept may take to say that it is there. One that a router has forgotten says
+/// nothing; a new one is made in its place, also of one that is only slow.
+const PING_LIMIT: Duration = Duration::from_millis(300);
 /// How long the server lets a transaction wait for its next statement: the locks of a gateway that was cut
 /// off are held no longer.
 pub(crate) const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(15);
@@ -71,6 +75,14 @@ impl<D: Talk> Pooled<D> {
             .max_connections(options.max_connections)
             .acquire_timeout(options.connect_timeout)
             .idle_timeout(IDLE)
+            // Its own look at a connection has no limit.
+            .test_before_acquire(false)
+            .before_acquire(|connection: &mut D::Connection, _| {
+                Box::pin(async move {
+                    let answer = tokio::time::timeout(PING_LIMIT, connection.ping()).await;
+                    Ok(matches!(answer, Ok(Ok(()))))
+                })
+            })
             .after_connect(move |connection, _| {
                 let session = session.clone();
                 Box::pin(async move {

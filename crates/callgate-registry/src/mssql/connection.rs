@@ -17,6 +17,8 @@ use crate::store::{DatabaseErrorKind, Result, StoreError};
 
 /// A connection that nobody used for so long is asked whether it still is one.
 const MAX_IDLE: Duration = Duration::from_secs(5);
+/// So long may that take. One that a router has forgotten says nothing; another is taken, or made.
+const PING_LIMIT: Duration = Duration::from_millis(300);
 
 /// What each connection begins with: the settings of the database's own tools, values in full, no counts
 /// of rows. What fails ends its transaction.
@@ -137,7 +139,7 @@ impl Manager for Connections {
             return Err(RecycleError::message("its last use failed"));
         }
         if metrics.last_used() > MAX_IDLE {
-            used.batch("SELECT 1", self.timeout).await?;
+            used.batch("SELECT 1", PING_LIMIT).await?;
         }
         Ok(())
     }
