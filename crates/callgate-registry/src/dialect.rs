@@ -14,7 +14,7 @@
 //! | `{limit n}` | behind `ORDER BY`: the first so many rows |
 //! | `{sections}` and so on | see [`TableNames`](crate::TableNames) |
 
-use crate::sql::{Dialect, Value};
+use crate::sql::{Dialect, LAST_SECOND, Value};
 
 /// What an upsert puts into a column.
 #[derive(Debug, Clone, Copy)]
@@ -172,7 +172,11 @@ impl Dialect {
     fn seconds(self, column: &str) -> String {
         match self {
             Self::Sqlite => format!("CAST({column} AS INTEGER)"),
-            Self::Postgres => format!("CAST(FLOOR(EXTRACT(EPOCH FROM {column})) AS BIGINT)"),
+            // It has times without an end, which have no number.
+            Self::Postgres => format!(
+                "CASE {column} WHEN 'infinity' THEN {LAST_SECOND} WHEN '-infinity' THEN 0 \
+                 ELSE CAST(FLOOR(EXTRACT(EPOCH FROM {column})) AS BIGINT) END"
+            ),
             // Not UNIX_TIMESTAMP, which takes it for a time in the session's zone.
             Self::MySql => {
                 format!("TIMESTAMPDIFF(SECOND, TIMESTAMP'1970-01-01 00:00:00', {column})")
@@ -189,6 +193,9 @@ impl Dialect {
 
     fn seconds_now(self) -> String {
         match self {
+            Self::Postgres => {
+                format!("CAST(FLOOR(EXTRACT(EPOCH FROM {})) AS BIGINT)", self.now())
+            }
             // Asked for once: it may be midnight.
             Self::SqlServer => format!("DATEDIFF_BIG(SECOND, '1970-01-01', {})", self.now()),
             _ => self.seconds(self.now()),
