@@ -13,6 +13,7 @@ use crate::counted::Counted;
 use crate::sql::{Database, Dialect};
 use crate::sqlite;
 use crate::store::{Result, StoreError};
+use crate::turns::Turns;
 
 /// Where a database is. Shown, it has no password.
 ///
@@ -182,13 +183,21 @@ pub(crate) enum Wanted {
     ReadOnce,
 }
 
+impl Wanted {
+    /// Whether nothing may be written there.
+    pub(crate) fn is_only_to_read(self) -> bool {
+        matches!(self, Self::OnlyRead | Self::ReadOnce)
+    }
+}
+
 /// Connects with the driver of the URL, and counts what the database is sent.
 pub(crate) async fn connect(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     wanted: Wanted,
 ) -> Result<Box<dyn Database>> {
-    Ok(Box::new(Counted::new(connected(url, options, wanted).await?)))
+    let database = Turns::new(connected(url, options, wanted).await?, options);
+    Ok(Box::new(Counted::new(Box::new(database))))
 }
 
 async fn connected(
@@ -202,11 +211,13 @@ async fn connected(
         Place::File(path) => sqlite::connect(path, options, wanted).await,
         // The drivers of servers stand here, each behind its feature.
         #[cfg(feature = "postgres")]
-        Place::Server(Dialect::Postgres, url) => crate::postgres::connect(url, options).await,
+        Place::Server(Dialect::Postgres, url) => {
+            crate::postgres::connect(url, options, wanted).await
+        }
         #[cfg(feature = "mysql")]
-        Place::Server(Dialect::MySql, url) => crate::mysql::connect(url, options).await,
+        Place::Server(Dialect::MySql, url) => crate::mysql::connect(url, options, wanted).await,
         #[cfg(feature = "mssql")]
-        Place::Server(Dialect::SqlServer, url) => crate::mssql::connect(url, options).await,
+        Place::Server(Dialect::SqlServer, url) => crate::mssql::connect(url, options, wanted).await,
         Place::Server(dialect, _) => Err(not_built(*dialect)),
     }
 }

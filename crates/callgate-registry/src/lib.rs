@@ -41,6 +41,7 @@ mod store;
 mod tables;
 mod token;
 mod tokens;
+mod turns;
 mod upstreams;
 
 pub use access::access;

@@ -17,7 +17,7 @@ use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolConfig, PoolError, QueueMode, Timeouts};
 use url::Url;
 
-use crate::connect::DatabaseOptions;
+use crate::connect::{DatabaseOptions, Wanted};
 use crate::sql::{Database, Dialect, Purpose, Row, Transaction, Value};
 use crate::store::{DatabaseErrorKind, Result, StoreError};
 use address::Address;
@@ -25,21 +25,20 @@ use connection::{Connection, Connections};
 
 const BEGIN: &str = "BEGIN TRANSACTION";
 
-/// Changes nothing, and locks what triggers change. The rows are taken in the order of the key.
-const LOCK_REVISIONS: &str = "BEGIN TRANSACTION; \
-    UPDATE callgate_revisions SET value = value WHERE name IN (N'access', N'catalog')";
-
 /// Of two that make the table, one waits and is then told that it is there.
 const LOCK_MIGRATIONS: &str = "BEGIN TRANSACTION; \
     IF OBJECT_ID(N'callgate_migrations', N'U') IS NOT NULL \
     SELECT version FROM callgate_migrations WITH (TABLOCKX, HOLDLOCK)";
 
+/// Whether those who read wait for those who write.
+const READERS_WAIT: &str = "SELECT 1 FROM sys.databases \
+    WHERE name = DB_NAME() AND is_read_committed_snapshot_on = 0";
+
 /// SQL Server, with connections that are kept.
 pub(crate) struct SqlServer {
     pool: Pool<Connections>,
     shown: String,
-    statement_timeout: Duration,
-    load_timeout: Duration,
+    options: DatabaseOptions,
 }
 
 impl fmt::Debug for SqlServer {
@@ -49,7 +48,14 @@ impl fmt::Debug for SqlServer {
 }
 
 /// Connects once, to see that it can be done.
-pub(crate) async fn connect(url: &Url, options: &DatabaseOptions) -> Result<Box<dyn Database>> {
+///
+/// That it is only to be read is for the rights of its login to say: what SQL Server calls the intent to read
+/// forbids nothing, and may lead to another server.
+pub(crate) async fn connect(
+    url: &Url,
+    options: &DatabaseOptions,
+    wanted: Wanted,
+) -> Result<Box<dyn Database>> {
     let address = Address::of(url)?;
     let shown = address.to_string();
     let pool = Pool::builder(Connections::new(address, options))
@@ -67,13 +73,11 @@ pub(crate) async fn connect(url: &Url, options: &DatabaseOptions) -> Result<Box<
         .runtime(Runtime::Tokio1)
         .build()
         .map_err(|error| StoreError::database(DatabaseErrorKind::Other, error.to_string()))?;
-    let server = SqlServer {
-        pool,
-        shown,
-        statement_timeout: options.statement_timeout,
-        load_timeout: options.load_timeout,
-    };
+    let server = SqlServer { pool, shown, options: options.clone() };
     drop(server.connection().await?);
+    if wanted == Wanted::There {
+        server.warn_if_readers_wait().await;
+    }
     Ok(Box::new(server))
 }
 
@@ -88,6 +92,18 @@ impl SqlServer {
             error => StoreError::database(DatabaseErrorKind::Other, error.to_string()),
         })
     }
+
+    /// One that does not say is not warned of.
+    async fn warn_if_readers_wait(&self) {
+        if self.rows(READERS_WAIT, &[]).await.is_ok_and(|rows| !rows.is_empty()) {
+            tracing::warn!(
+                database = self.shown,
+                "whoever reads from this database waits for whoever writes: during a long import, \
+                 every gateway is without its registry. Run `ALTER DATABASE … SET \
+                 READ_COMMITTED_SNAPSHOT ON` in it; see docs/databases.md"
+            );
+        }
+    }
 }
 
 #[async_trait]
@@ -98,24 +114,24 @@ impl Database for SqlServer {
 
     async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
         let mut connection = self.connection().await?;
-        connection.rows(sql, values, self.statement_timeout).await
+        connection.rows(sql, values, self.options.statement_timeout).await
     }
 
     async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
-        let limit = match purpose {
-            Purpose::Read | Purpose::Migrate => self.load_timeout,
-            Purpose::Write | Purpose::Note => self.statement_timeout,
-        };
-        let begin = match purpose {
-            Purpose::Read => None,
-            Purpose::Write => Some(LOCK_REVISIONS),
-            Purpose::Note => Some(BEGIN),
-            Purpose::Migrate => Some(LOCK_MIGRATIONS),
+        let limit = purpose.limit(&self.options);
+        let begin = match (purpose, purpose.locked()) {
+            (Purpose::Read, _) => None,
+            (Purpose::Migrate, _) => Some(LOCK_MIGRATIONS.to_owned()),
+            (_, None) => Some(BEGIN.to_owned()),
+            // Changes nothing, and locks what triggers change, in the order of the key.
+            (_, Some(counters)) => Some(format!(
+                "{BEGIN}; UPDATE callgate_revisions SET value = value WHERE name IN ({counters})"
+            )),
         };
         let connection = self.connection().await?;
         let mut open = Open { connection: Some(connection), is_begun: begin.is_some(), limit };
         if let Some(begin) = begin {
-            open.connection()?.batch(begin, limit).await?;
+            open.connection()?.batch(&begin, limit).await?;
         }
         Ok(Box::new(open))
     }

@@ -9,7 +9,7 @@ use sqlx::{
 };
 use url::Url;
 
-use crate::connect::DatabaseOptions;
+use crate::connect::{DatabaseOptions, Wanted};
 use crate::pooled::{self, Frame, IDLE_IN_TRANSACTION, Pooled, Talk};
 use crate::sql::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
 use crate::store::{DatabaseErrorKind, Result, StoreError};
@@ -38,7 +38,11 @@ struct MySqlServer {
 }
 
 /// Connects to a server.
-pub(crate) async fn connect(url: &Url, options: &DatabaseOptions) -> Result<Box<dyn Database>> {
+pub(crate) async fn connect(
+    url: &Url,
+    options: &DatabaseOptions,
+    wanted: Wanted,
+) -> Result<Box<dyn Database>> {
     pooled::check_parameters(url, PARAMETERS)?;
     let connect = MySqlConnectOptions::from_url(url)?.disable_statement_logging();
     let mut first = pooled::first::<MySql>(&connect, options).await?;
@@ -46,17 +50,19 @@ pub(crate) async fn connect(url: &Url, options: &DatabaseOptions) -> Result<Box<
     let version = version.pop().map(|mut row| row.text()).unwrap_or_default();
     first.close().await?;
     let maker = if version.contains("MariaDB") { Maker::MariaDb } else { Maker::MySql };
-    let pooled = Pooled::new(connect, maker.session(options), options);
+    let pooled = Pooled::new(connect, maker.session(options, wanted), options);
     Ok(Box::new(MySqlServer { pooled, maker, options: options.clone() }))
 }
 
 impl Maker {
     /// What each connection begins with.
-    fn session(self, options: &DatabaseOptions) -> String {
+    fn session(self, options: &DatabaseOptions, wanted: Wanted) -> String {
         let limit = self.time_limit(options, Purpose::Write);
         // Less than the limit of a statement, to hear that another is in the way.
         let lock = (options.statement_timeout * 9 / 10).as_secs().max(1);
         let idle = IDLE_IN_TRANSACTION.as_secs();
+        let only_read =
+            if wanted.is_only_to_read() { "; SET SESSION TRANSACTION READ ONLY" } else { "" };
         let idle = match self {
             Self::MariaDb => format!("idle_transaction_timeout = {idle}"),
             // It has none of its own. Longer than the pool keeps a connection. What it knows of its tables
@@ -67,13 +73,13 @@ impl Maker {
         };
         format!(
             "SET SESSION sql_mode = '{MODE}', SESSION innodb_lock_wait_timeout = {lock}, \
-             SESSION {idle}; {limit}"
+             SESSION {idle}; {limit}{only_read}"
         )
     }
 
     /// Sets how long a statement may take; with MySQL, one that reads.
     fn time_limit(self, options: &DatabaseOptions, purpose: Purpose) -> String {
-        let limit = pooled::limit(options, purpose);
+        let limit = purpose.limit(options);
         match self {
             Self::MySql => format!("SET SESSION max_execution_time = {}", limit.as_millis()),
             Self::MariaDb => format!("SET SESSION max_statement_time = {}", limit.as_secs_f64()),
@@ -95,20 +101,24 @@ impl Database for MySqlServer {
         let longer = self.maker.time_limit(&self.options, purpose);
         let again = format!("; {}", self.maker.time_limit(&self.options, Purpose::Write));
         let writing = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
-        let (begin, end) = match purpose {
+        let (mut begin, end) = match purpose {
             Purpose::Read => {
                 let reading = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
                                START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
                 (format!("{longer}; {reading}"), again)
             }
-            Purpose::Write => {
-                let lock = "SELECT 1 FROM callgate_revisions WHERE name IN ('access', 'catalog') \
-                            ORDER BY name FOR UPDATE";
-                (format!("{writing}; {lock}"), String::new())
+            Purpose::Write | Purpose::Tokens | Purpose::Keys | Purpose::Note => {
+                (writing.to_owned(), String::new())
             }
-            Purpose::Note => (writing.to_owned(), String::new()),
             Purpose::Migrate => (format!("{longer}; {writing}"), again),
         };
+        if let Some(counters) = purpose.locked() {
+            begin.extend([
+                "; SELECT 1 FROM callgate_revisions WHERE name IN (",
+                counters,
+                ") ORDER BY name FOR UPDATE",
+            ]);
+        }
         // The lock of those who make tables is let go with the connection.
         let frame = Frame { begin, end, is_kept: purpose != Purpose::Migrate };
         let mut transaction = self.pooled.begin(purpose, frame).await?;

@@ -5,7 +5,7 @@
 //! little later the wait ends here too, and the connection is given up.
 
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -98,22 +98,13 @@ impl<D: Talk> Pooled<D> {
         self.acquire(self.options.statement_timeout).await?.rows(sql, values).await
     }
 
-    /// Somebody else's transaction may stand in the way of this one, such that one of the two is ended.
-    /// Nothing was done yet, so this one is simply begun again.
     pub(crate) async fn begin(&self, purpose: Purpose, frame: Frame) -> Result<Pending<D>> {
-        let limit = limit(&self.options, purpose);
-        let started = Instant::now();
         let Frame { begin, end, is_kept } = frame;
-        loop {
-            let mut held = self.acquire(limit).await?;
-            held.is_kept = is_kept;
-            let mut pending = Pending { held: Some(held), end: end.clone() };
-            match pending.held()?.run(&begin).await {
-                Ok(()) => return Ok(pending),
-                Err(error) if error.is_busy() && started.elapsed() < limit => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let mut held = self.acquire(purpose.limit(&self.options)).await?;
+        held.is_kept = is_kept;
+        let mut pending = Pending { held: Some(held), end };
+        pending.held()?.run(&begin).await?;
+        Ok(pending)
     }
 
     async fn acquire(&self, limit: Duration) -> Result<Held<D>> {
@@ -125,14 +116,6 @@ impl<D: Talk> Pooled<D> {
             ))),
             Err(error) => Err(error.into()),
         }
-    }
-}
-
-/// How long a statement may take.
-pub(crate) fn limit(options: &DatabaseOptions, purpose: Purpose) -> Duration {
-    match purpose {
-        Purpose::Read | Purpose::Migrate => options.load_timeout,
-        Purpose::Write | Purpose::Note => options.statement_timeout,
     }
 }
 
@@ -257,3 +240,7 @@ fn is_away<T>(done: &Result<T>) -> bool {
 fn seconds(limit: Duration) -> String {
     format!("{} s", limit.as_secs_f64())
 }
+
+#[cfg(test)]
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+mod tests;

@@ -17,7 +17,7 @@ use sqlx::{
 use url::Url;
 
 use self::listener::Listener;
-use crate::connect::DatabaseOptions;
+use crate::connect::{DatabaseOptions, Wanted};
 use crate::pooled::{self, Frame, IDLE_IN_TRANSACTION, Pooled, Talk};
 use crate::sql::{Cell, Database, Dialect, Purpose, Row, Transaction, Value, numbered};
 use crate::store::{Result, StoreError};
@@ -39,28 +39,51 @@ struct PostgresServer {
 }
 
 /// Connects to a server.
-pub(crate) async fn connect(url: &Url, options: &DatabaseOptions) -> Result<Box<dyn Database>> {
+pub(crate) async fn connect(
+    url: &Url,
+    options: &DatabaseOptions,
+    wanted: Wanted,
+) -> Result<Box<dyn Database>> {
     pooled::check_parameters(url, PARAMETERS)?;
     let mut connect = PgConnectOptions::from_url(url)?.disable_statement_logging();
     if connect.get_application_name().is_none() {
         connect = connect.application_name("callgate");
     }
     pooled::first::<Postgres>(&connect, options).await?.close().await?;
-    let pooled = Pooled::new(connect.clone(), session(options), options);
+    let pooled = Pooled::new(connect.clone(), session(options, wanted), options);
     let listener = Listener::new(connect, options.connect_timeout);
     Ok(Box::new(PostgresServer { pooled, listener, options: options.clone() }))
 }
 
 /// What each connection begins with.
-fn session(options: &DatabaseOptions) -> String {
+fn session(options: &DatabaseOptions, wanted: Wanted) -> String {
     let limit = options.statement_timeout.as_millis();
     // Less than the limit of a statement, to hear that another is in the way.
     let lock = (limit * 9 / 10).max(1);
     let idle = IDLE_IN_TRANSACTION.as_millis();
+    let only_read =
+        if wanted.is_only_to_read() { "; SET default_transaction_read_only = on" } else { "" };
     format!(
         "SET statement_timeout = {limit}; SET lock_timeout = {lock}; \
-         SET idle_in_transaction_session_timeout = {idle}; SET client_min_messages = warning"
+         SET idle_in_transaction_session_timeout = {idle}; SET client_min_messages = warning{only_read}"
     )
+}
+
+/// What a transaction begins with, but for the counters that it locks.
+fn beginning(purpose: Purpose, options: &DatabaseOptions) -> String {
+    let limit = purpose.limit(options).as_millis();
+    match purpose {
+        Purpose::Read => format!(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = {limit}"
+        ),
+        Purpose::Migrate => format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {limit}; \
+             SET LOCAL lock_timeout = {limit}; SELECT pg_advisory_xact_lock({MIGRATING})"
+        ),
+        Purpose::Write | Purpose::Tokens | Purpose::Keys | Purpose::Note => {
+            "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned()
+        }
+    }
 }
 
 #[async_trait]
@@ -74,22 +97,14 @@ impl Database for PostgresServer {
     }
 
     async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
-        let limit = pooled::limit(&self.options, purpose).as_millis();
-        let begin = match purpose {
-            Purpose::Read => format!(
-                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
-                 SET LOCAL statement_timeout = {limit}"
-            ),
-            Purpose::Write => "BEGIN ISOLATION LEVEL READ COMMITTED; \
-                 SELECT FROM callgate_revisions WHERE name IN ('access', 'catalog') \
-                 ORDER BY name FOR UPDATE"
-                .to_owned(),
-            Purpose::Note => "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned(),
-            Purpose::Migrate => format!(
-                "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {limit}; \
-                 SET LOCAL lock_timeout = {limit}; SELECT pg_advisory_xact_lock({MIGRATING})"
-            ),
-        };
+        let mut begin = beginning(purpose, &self.options);
+        if let Some(counters) = purpose.locked() {
+            begin.extend([
+                "; SELECT FROM callgate_revisions WHERE name IN (",
+                counters,
+                ") ORDER BY name FOR UPDATE",
+            ]);
+        }
         let frame = Frame { begin, end: String::new(), is_kept: true };
         Ok(Box::new(self.pooled.begin(purpose, frame).await?))
     }

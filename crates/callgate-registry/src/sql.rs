@@ -5,6 +5,8 @@
 //! there itself. What dialects write differently is in `dialect.rs`.
 use async_trait::async_trait;
 
+#[cfg(any(feature = "mssql", feature = "mysql", feature = "postgres"))]
+use crate::connect::DatabaseOptions;
 use crate::store::{Result, StoreError};
 
 /// How a database writes SQL.
@@ -148,10 +150,38 @@ pub(crate) enum Purpose {
     /// To write. The revisions of catalog and access are locked first, also against plain SQL whose
     /// triggers raise them: whoever comes second waits, and sees what the first one wrote.
     Write,
-    /// To write what raises neither revision, such as sessions; nothing is locked.
+    /// To write tokens. Only their own counter is locked first: an import that takes its time holds no
+    /// revocation up.
+    Tokens,
+    /// To write the secrets that sign; so too.
+    Keys,
+    /// To write what raises none of these, such as sessions; nothing is locked.
     Note,
     /// To make and change tables; it may take its time. Others that would too wait.
     Migrate,
+}
+
+/// What servers need to know of it.
+#[cfg(any(feature = "mssql", feature = "mysql", feature = "postgres"))]
+impl Purpose {
+    /// The counters that are locked before anything else, as a list of SQL. Where there are several, all take
+    /// them in the order of their names.
+    pub(crate) fn locked(self) -> Option<&'static str> {
+        match self {
+            Self::Write => Some("'access', 'catalog'"),
+            Self::Tokens => Some("'tokens'"),
+            Self::Keys => Some("'keys'"),
+            Self::Read | Self::Note | Self::Migrate => None,
+        }
+    }
+
+    /// How long a statement may take.
+    pub(crate) fn limit(self, options: &DatabaseOptions) -> std::time::Duration {
+        match self {
+            Self::Read | Self::Migrate => options.load_timeout,
+            Self::Write | Self::Tokens | Self::Keys | Self::Note => options.statement_timeout,
+        }
+    }
 }
 
 /// A database, with connections that are kept.

@@ -19,8 +19,6 @@ use crate::connect::{DatabaseOptions, Wanted};
 use crate::sql::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
 use crate::store::{Result, StoreError};
 
-/// How long to wait for another process that writes.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to pause where SQLite does not wait by itself.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
@@ -33,6 +31,8 @@ struct SqliteFile {
     pool: SqlitePool,
     path: PathBuf,
     file: Option<FileId>,
+    /// How long to wait for another process that writes.
+    patience: Duration,
 }
 
 /// Opens a file; makes it, if that is wanted.
@@ -47,7 +47,7 @@ pub(crate) async fn connect(
     let connect = SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(wanted == Wanted::Made)
-        .read_only(matches!(wanted, Wanted::OnlyRead | Wanted::ReadOnce))
+        .read_only(wanted.is_only_to_read())
         .immutable(wanted == Wanted::ReadOnce && rests_with_a_log(path))
         .busy_timeout(options.statement_timeout)
         .synchronous(SqliteSynchronous::Normal)
@@ -58,7 +58,8 @@ pub(crate) async fn connect(
         .acquire_timeout(options.connect_timeout + options.statement_timeout)
         .connect_with(connect)
         .await?;
-    Ok(Box::new(SqliteFile { pool, path: path.to_owned(), file: file_id(path) }))
+    let patience = options.statement_timeout;
+    Ok(Box::new(SqliteFile { pool, path: path.to_owned(), file: file_id(path), patience }))
 }
 
 /// Whether a database has a write-ahead log and nobody has it open. SQLite would then make the log's files
@@ -85,7 +86,7 @@ impl Database for SqliteFile {
         let transaction = match purpose {
             Purpose::Read => self.pool.begin().await?,
             // One that begins by reading could not go on to write when another wrote meanwhile.
-            Purpose::Write | Purpose::Note | Purpose::Migrate => {
+            Purpose::Write | Purpose::Tokens | Purpose::Keys | Purpose::Note | Purpose::Migrate => {
                 self.pool.begin_with("BEGIN IMMEDIATE").await?
             }
         };
@@ -95,7 +96,7 @@ impl Database for SqliteFile {
     /// With a write-ahead log, readers and a writer do not wait for each other. The file keeps it; it is
     /// set only when the file is known to be ours.
     async fn prepare(&self) -> Result<()> {
-        use_wal(&mut *self.pool.acquire().await?).await
+        use_wal(&mut *self.pool.acquire().await?, self.patience).await
     }
 
     /// An open file goes on to be read after another has taken its place; nobody would notice that
@@ -169,14 +170,14 @@ fn cell(row: &SqliteRow, index: usize) -> Result<Cell> {
 }
 
 /// SQLite does not wait for others here by itself.
-async fn use_wal(connection: &mut SqliteConnection) -> Result<()> {
+async fn use_wal(connection: &mut SqliteConnection, patience: Duration) -> Result<()> {
     let started = Instant::now();
     loop {
         let error = match sqlx::query("PRAGMA journal_mode = WAL").execute(&mut *connection).await {
             Ok(_) => return Ok(()),
             Err(error) => StoreError::from(error),
         };
-        if !error.is_busy() || started.elapsed() > BUSY_TIMEOUT {
+        if !error.is_busy() || started.elapsed() > patience {
             return Err(error);
         }
         tokio::time::sleep(BUSY_PAUSE).await;

@@ -44,8 +44,10 @@ fn kind(said: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
 #[cfg(feature = "postgres")]
 fn postgres_kind(code: &str) -> DatabaseErrorKind {
     match code {
-        // Not serializable, deadlock, no lock in time.
-        "40001" | "40P01" | "55P03" => DatabaseErrorKind::Busy,
+        // Not serializable, deadlock.
+        "40001" | "40P01" => DatabaseErrorKind::GaveWay,
+        // No lock in time.
+        "55P03" => DatabaseErrorKind::Busy,
         // Too many connections, shutting down or starting up, no answer in time, idle for too long.
         "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "57014" | "25P03" => {
             DatabaseErrorKind::Away
@@ -65,8 +67,10 @@ fn postgres_kind(code: &str) -> DatabaseErrorKind {
 #[cfg(feature = "mysql")]
 fn mysql_kind(number: u16) -> DatabaseErrorKind {
     match number {
-        // Another changed it, no lock in time, deadlock.
-        1020 | 1205 | 1213 => DatabaseErrorKind::Busy,
+        // Another changed it, no lock in time.
+        1020 | 1205 => DatabaseErrorKind::Busy,
+        // Deadlock.
+        1213 => DatabaseErrorKind::GaveWay,
         // Too many connections, shutting down, killed, the network, no answer in time, idle for too long.
         1040
         | 1053

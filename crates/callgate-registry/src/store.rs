@@ -170,7 +170,12 @@ impl StoreError {
 
     /// Whether another program is in the way just now.
     pub(crate) fn is_busy(&self) -> bool {
-        self.kind() == Some(DatabaseErrorKind::Busy)
+        matches!(self.kind(), Some(DatabaseErrorKind::Busy | DatabaseErrorKind::GaveWay))
+    }
+
+    /// Whether all of it was undone so that another could go on; tried again, it may well be done.
+    pub(crate) fn gave_way(&self) -> bool {
+        self.kind() == Some(DatabaseErrorKind::GaveWay)
     }
 
     /// Whether something must be there once only, and is there already.
@@ -199,6 +204,8 @@ pub struct DatabaseError {
 pub enum DatabaseErrorKind {
     /// Another program is in the way just now.
     Busy,
+    /// Another program and this one waited for each other, and this one was ended.
+    GaveWay,
     /// A value must be there once only, and is there already.
     Taken,
     /// The database cannot be reached, does not answer in time, or the connection to it was lost.
@@ -226,7 +233,9 @@ pub enum DatabaseErrorKind {
 impl DatabaseErrorKind {
     fn advice(self) -> Option<&'static str> {
         Some(match self {
-            Self::Busy => "another program is writing to it; try again when it is done",
+            Self::Busy | Self::GaveWay => {
+                "another program is writing to it; try again when it is done"
+            }
             Self::ReadOnly => {
                 "the file, its directory or the database may only be read; the registry needs to write"
             }

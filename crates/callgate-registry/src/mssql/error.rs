@@ -50,8 +50,10 @@ fn kind(said: &TokenError) -> DatabaseErrorKind {
     match said.code() {
         // A unique constraint, and a unique index.
         2627 | 2601 => DatabaseErrorKind::Taken,
-        // A deadlock; a lock that was not to be had in time; somebody else made the same table.
-        1205 | 1222 | 2714 => DatabaseErrorKind::Busy,
+        // A lock that was not to be had in time; somebody else made the same table.
+        1222 | 2714 => DatabaseErrorKind::Busy,
+        // A deadlock.
+        1205 => DatabaseErrorKind::GaveWay,
         // Permission, also to make tables; the login and its password; the database is not for it.
         229 | 230 | 262 | 297 | 300 | 916 | 4060 | 18452 | 18456 | 18470 | 18486..=18488 => {
             DatabaseErrorKind::Refused
