@@ -61,11 +61,17 @@ pub(crate) struct Upsert<'a> {
 impl<'a> Upsert<'a> {
     /// The template of an `INSERT`. Its values are those of [`Self::insert_values`].
     pub(crate) fn insert(&self) -> String {
+        self.insert_rows(1)
+    }
+
+    /// So for several rows like this one.
+    fn insert_rows(&self, count: usize) -> String {
         let keys = self.keys.iter().map(|(name, value)| (*name, placeholder(value)));
         let others = self.columns.iter().chain(self.once);
         let others = others.map(|(name, put)| (*name, put.template()));
         let (names, values): (Vec<_>, Vec<_>) = keys.chain(others).unzip();
-        format!("INSERT INTO {} ({}) VALUES ({})", self.table, names.join(", "), values.join(", "))
+        let rows = vec![format!("({})", values.join(", ")); count].join(", ");
+        format!("INSERT INTO {} ({}) VALUES {rows}", self.table, names.join(", "))
     }
 
     pub(crate) fn insert_values(&self) -> Vec<Value<'a>> {
@@ -95,8 +101,9 @@ impl<'a> Upsert<'a> {
         keys.collect::<Vec<_>>().join(" AND ")
     }
 
-    /// The template of both in one statement, with the values of an insert, where the dialect has that.
-    pub(crate) fn in_one(&self, dialect: Dialect) -> Option<String> {
+    /// The template of both in one statement, with the values of an insert, where the dialect has that. It is
+    /// for several rows like this one, no two of them with the same keys.
+    pub(crate) fn in_one(&self, count: usize, dialect: Dialect) -> Option<String> {
         let names = self.columns.iter().map(|(name, _)| name);
         let tail = match dialect {
             Dialect::Sqlite | Dialect::Postgres => {
@@ -111,7 +118,7 @@ impl<'a> Upsert<'a> {
             // Its MERGE is not safe from others without locks of its own.
             Dialect::SqlServer => return None,
         };
-        Some(format!("{} {tail}", self.insert()))
+        Some(format!("{} {tail}", self.insert_rows(count)))
     }
 }
 
@@ -254,6 +261,11 @@ impl Dialect {
         if self == Self::SqlServer { 2_000 } else { 10_000 }
     }
 
+    /// So many rows are written in one statement. SQL Server has no upsert, nor many values.
+    pub(crate) fn most_written(self) -> usize {
+        if self == Self::SqlServer { 1 } else { 100 }
+    }
+
     /// The columns of a row as it is read. SQLite's driver takes its time by the value, so there they
     /// are one: a JSON list. With 100,000 rows this takes a third of the time.
     pub(crate) fn columns(self, names: &[&str]) -> String {
@@ -385,7 +397,7 @@ mod tests {
             columns: &[("c", "3".into()), ("d", Put::Now), ("e", Value::time(4).into())],
             once: &[("f", "5".into())],
         };
-        let written = ALL.map(|dialect| match row.in_one(dialect) {
+        let written = ALL.map(|dialect| match row.in_one(2, dialect) {
             Some(both) => vec![dialect.expand(&both)],
             None => [row.look(), row.update(), row.insert()].map(|one| dialect.expand(&one)).into(),
         });

@@ -1,6 +1,6 @@
 //! What an import writes, in one transaction.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::methods::json;
 use super::{SqlStore, Work};
@@ -23,30 +23,47 @@ impl SqlStore {
             work.write_type(row).await?;
         }
         work.remove_rows(&import.changes).await?;
-        for change in &import.changes {
-            work.write_change(change).await?;
+        for alike in import.changes.chunk_by(|one, next| is_new(one) && is_new(next)) {
+            for part in alike.chunks(work.dialect().most_written()) {
+                work.write_changes(part).await?;
+            }
         }
         work.commit().await
     }
 }
 
+/// Whether it adds a method. Those that do so in a row are written together.
+fn is_new(change: &ImportChange) -> bool {
+    matches!(change, ImportChange::Write { row, .. } if row.id == 0)
+}
+
 impl Work<'_> {
-    async fn write_change(&mut self, change: &ImportChange) -> Result<()> {
-        match change {
-            ImportChange::Write { row, needs, note } => {
-                if row.id == 0 {
-                    self.insert_method(row, needs.as_deref().unwrap_or_default()).await?;
-                } else {
-                    self.rewrite_method(row, needs.as_deref()).await?;
+    /// One change, or several that add methods.
+    async fn write_changes(&mut self, changes: &[ImportChange]) -> Result<()> {
+        let (mut methods, mut notes) = (Vec::new(), Vec::new());
+        for change in changes {
+            match change {
+                ImportChange::Write { row, needs, note } => {
+                    if row.id == 0 {
+                        methods.push((&**row, needs.as_deref().unwrap_or_default()));
+                    } else {
+                        self.rewrite_method(row, needs.as_deref()).await?;
+                    }
+                    notes.push(note);
                 }
-                self.write_note(note).await
-            }
-            ImportChange::Note(note) => self.write_note(note).await,
-            ImportChange::Remove(row) => {
-                let forget = "DELETE FROM callgate_imports WHERE upstream = ? AND rpc_method = ?";
-                self.run(forget, &[row.upstream_name().into(), (&row.rpc_method).into()]).await
+                ImportChange::Note(note) => notes.push(note),
+                ImportChange::Remove(row) => {
+                    let forget =
+                        "DELETE FROM callgate_imports WHERE upstream = ? AND rpc_method = ?";
+                    let values = [row.upstream_name().into(), (&row.rpc_method).into()];
+                    self.run(forget, &values).await?;
+                }
             }
         }
+        if !methods.is_empty() {
+            self.insert_methods(&methods).await?;
+        }
+        self.write_notes(&notes).await
     }
 
     async fn write_access(&mut self, access: &ImportAccess) -> Result<()> {
@@ -109,20 +126,26 @@ impl Work<'_> {
         .await
     }
 
-    async fn write_note(&mut self, note: &ImportRow) -> Result<()> {
-        self.upsert(&Upsert {
-            table: "callgate_imports",
-            keys: &[
-                ("upstream", (&note.upstream).into()),
-                ("rpc_method", (&note.rpc_method).into()),
-            ],
-            columns: &[
-                ("source", (&note.source).into()),
-                ("written", Value::Json(Some(&note.written)).into()),
-            ],
-            once: &[],
-        })
-        .await
+    /// Of several about the same method, the last counts.
+    async fn write_notes(&mut self, notes: &[&ImportRow]) -> Result<()> {
+        let last: BTreeMap<_, &ImportRow> =
+            notes.iter().map(|note| ((&note.upstream, &note.rpc_method), *note)).collect();
+        let notes: Vec<_> = last
+            .into_values()
+            .map(|note| {
+                let keys: [(&str, Value<'_>); 2] = [
+                    ("upstream", (&note.upstream).into()),
+                    ("rpc_method", (&note.rpc_method).into()),
+                ];
+                let written = Value::Json(Some(&note.written));
+                (keys, [("source", Put::from(&note.source)), ("written", Put::Value(written))])
+            })
+            .collect();
+        let rows: Vec<Upsert<'_>> = notes
+            .iter()
+            .map(|(keys, columns)| Upsert { table: "callgate_imports", keys, columns, once: &[] })
+            .collect();
+        self.upsert_all(&rows).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! Methods and the actions that protect them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use callgate::Mask;
 
@@ -8,7 +8,7 @@ use super::Work;
 use super::load::methods;
 use super::read::{self, METHOD_COLUMNS};
 use crate::definition;
-use crate::dialect::Upsert;
+use crate::dialect::{Put, Upsert};
 use crate::rows::{MethodRow, action_key};
 use crate::sql::{Dialect, Value};
 use crate::store::{Result, StoreError};
@@ -49,6 +49,9 @@ fn exposed(row: &MethodRow) -> Value<'_> {
     definition::exposed(row).map_or((&row.exposed).into(), Value::Flag)
 }
 
+/// The sections that a method needs, and how much of each.
+type Needs<'a> = &'a [(String, Mask)];
+
 impl Work<'_> {
     pub(super) async fn section_id(&mut self, ident: &str) -> Result<i64> {
         let template = "SELECT id FROM {sections} WHERE ident = ?";
@@ -68,13 +71,25 @@ impl Work<'_> {
         row: &MethodRow,
         needs: &[(String, Mask)],
     ) -> Result<()> {
+        self.insert_methods(&[(row, needs)]).await
+    }
+
+    /// Not more than a statement takes.
+    pub(super) async fn insert_methods(
+        &mut self,
+        methods: &[(&MethodRow, Needs<'_>)],
+    ) -> Result<()> {
+        let row = format!("({})", ["?"; METHOD_COLUMNS.len()].join(", "));
         let template = format!(
-            "INSERT INTO {{rpc_methods}} ({}) VALUES ({})",
+            "INSERT INTO {{rpc_methods}} ({}) VALUES {}",
             METHOD_COLUMNS.join(", "),
-            ["?"; METHOD_COLUMNS.len()].join(", ")
+            vec![row; methods.len()].join(", ")
         );
-        self.run(&template, &values(self.dialect(), row)).await?;
-        self.add_actions(row, needs).await
+        let dialect = self.dialect();
+        let values: Vec<Value<'_>> =
+            methods.iter().flat_map(|(row, _)| values(dialect, row)).collect();
+        self.run(&template, &values).await?;
+        self.add_actions(methods).await
     }
 
     pub(super) async fn rewrite_method(
@@ -89,7 +104,7 @@ impl Work<'_> {
         self.run(&format!("UPDATE {{rpc_methods}} SET {set} WHERE id = ?"), &values).await?;
         if let Some(needs) = needs {
             self.delete_actions(row).await?;
-            self.add_actions(row, needs).await
+            self.add_actions(&[(row, needs)]).await
         } else if old.permission_key() != row.permission_key() {
             self.copy_actions(&old, row).await
         } else {
@@ -125,21 +140,45 @@ impl Work<'_> {
     }
 
     /// Beside the ones that are there: those may protect another id of the same method.
-    async fn add_actions(&mut self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()> {
-        let (plugin, method) = row.permission_key();
-        for (section, mask) in needs {
-            let id = self.section_id(section).await?;
-            self.upsert(&Upsert {
-                table: "{section_actions}",
-                keys: &[
+    async fn add_actions(&mut self, methods: &[(&MethodRow, Needs<'_>)]) -> Result<()> {
+        let mut sections = HashMap::new();
+        let mut actions: Vec<((&str, &str, i64), Mask)> = Vec::new();
+        for (row, needs) in methods {
+            let (plugin, method) = row.permission_key();
+            for (section, mask) in *needs {
+                let id = match sections.get(section) {
+                    Some(id) => *id,
+                    None => self.section_id(section).await?,
+                };
+                sections.insert(section, id);
+                let action = (plugin, method, id);
+                // Of several that say it of the same method, the last counts.
+                actions.retain(|(other, _)| *other != action);
+                actions.push((action, *mask));
+            }
+        }
+        let actions: Vec<_> = actions
+            .into_iter()
+            .map(|((plugin, method, id), mask)| {
+                let keys: [(&str, Value<'_>); 3] = [
                     ("plugin", plugin.into()),
                     ("method", method.into()),
                     ("id_section", id.into()),
-                ],
-                columns: &[("mask", mask.value().into())],
-                once: &[("comment", "".into())],
+                ];
+                (keys, [("mask", Put::from(mask.value()))])
             })
-            .await?;
+            .collect();
+        let rows: Vec<Upsert<'_>> = actions
+            .iter()
+            .map(|(keys, columns)| Upsert {
+                table: "{section_actions}",
+                keys,
+                columns,
+                once: &[("comment", Put::Value(Value::Text(Some(""))))],
+            })
+            .collect();
+        for part in rows.chunks(self.dialect().most_written()) {
+            self.upsert_all(part).await?;
         }
         Ok(())
     }

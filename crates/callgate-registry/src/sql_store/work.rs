@@ -37,10 +37,24 @@ impl<'s> Work<'s> {
         self.rows(template, values).await.map(drop)
     }
 
-    pub(super) async fn upsert(&mut self, row: &Upsert<'_>) -> Result<()> {
-        if let Some(both) = row.in_one(self.dialect()) {
-            return self.run(&both, &row.insert_values()).await;
+    /// Writes rows of one table, no two of them with the same keys; not more than a statement takes.
+    pub(super) async fn upsert_all(&mut self, rows: &[Upsert<'_>]) -> Result<()> {
+        let Some(first) = rows.first() else { return Ok(()) };
+        if let Some(all) = first.in_one(rows.len(), self.dialect()) {
+            let values: Vec<Value<'_>> = rows.iter().flat_map(Upsert::insert_values).collect();
+            return self.run(&all, &values).await;
         }
+        for row in rows {
+            self.update_or_insert(row).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn upsert(&mut self, row: &Upsert<'_>) -> Result<()> {
+        self.upsert_all(std::slice::from_ref(row)).await
+    }
+
+    async fn update_or_insert(&mut self, row: &Upsert<'_>) -> Result<()> {
         let keys: Vec<Value<'_>> = row.keys.iter().map(|(_, value)| *value).collect();
         if self.row(&row.look(), &keys).await?.is_some() {
             self.run(&row.update(), &row.update_values()).await

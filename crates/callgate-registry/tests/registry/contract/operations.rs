@@ -329,6 +329,44 @@ pub(crate) async fn a_users_credential_is_theirs_at_one_upstream(registry: Regis
     known.set(&store.access_rows().await.unwrap().credentials);
     assert_eq!(of(bob).await, None);
 }
+pub(crate) async fn an_import_of_many_methods_takes_few_statements_and_loses_none(
+    registry: Registry,
+) {
+    let store = &registry.store;
+    let is_large = registry.place.scale().listed > 500;
+    let count = if is_large { 250 } else { 20 };
+    let last = format!("m{:03}", count - 1);
+    let needs = |mask| Some(vec![("new".to_owned(), mask)]);
+    let write = |row: MethodRow, mask| {
+        let note = note(&row.rpc_method, "1");
+        ImportChange::Write { row: Box::new(row), needs: needs(mask), note }
+    };
+    let named =
+        |number| MethodRow { title: Some(format!("{number}")), ..row(&format!("m{number:03}")) };
+    let mut changes: Vec<_> = (0..count).map(|number| write(named(number), Mask::Read)).collect();
+    // The same id again, which is quarantined later: what it needs and its note are there once.
+    changes.push(write(named(count - 1), Mask::Execute));
+    let import = Import {
+        revision: store.revisions().await.unwrap().catalog,
+        sections: vec!["new".to_owned()],
+        changes,
+        ..Import::default()
+    };
+    let before = store.statements();
+    store.import(&import).await.unwrap();
+    let sent = store.statements() - before;
+    assert!(!is_large || sent < 30, "{sent} statements");
+    let rows = store.catalog_rows().await.unwrap();
+    let mut expected: Vec<String> = (0..count).map(|number| format!("m{number:03}")).collect();
+    let masks: Vec<(&str, &str)> =
+        rows.actions.iter().map(|row| (row.method.as_str(), row.mask.as_str())).collect();
+    let masked = |id: &String| masks.contains(&(id, if *id == last { "6" } else { "2" }));
+    assert!(masks.len() == count && expected.iter().all(masked), "{masks:?}");
+    let notes = store.imports().await.unwrap();
+    assert!(notes.iter().map(|note| &note.rpc_method).eq(&expected));
+    expected.push(last);
+    assert!(rows.methods.iter().map(|row| &row.rpc_method).eq(&expected), "in order");
+}
 
 pub(crate) async fn an_upstream_is_written_read_and_removed_by_its_name(registry: Registry) {
     let store = &registry.store;
