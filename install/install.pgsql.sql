@@ -193,12 +193,15 @@ END $$;
 CREATE TRIGGER callgate_tell AFTER UPDATE ON callgate_revisions
     FOR EACH STATEMENT EXECUTE FUNCTION callgate_tell();
 
--- Raises counters. Whoever writes takes the first two in the same order, so that nobody waits for somebody
--- who waits for them.
+-- Raises counters. Whoever raises one of the first two takes both, in the same order. Others hold up nobody:
+-- a token is revoked while an import runs. The program has the counters before the rows that it changes, plain
+-- SQL has them after: of two that wait for each other PostgreSQL ends one, and the program tries again.
 CREATE FUNCTION callgate_raise(counters TEXT[]) RETURNS void
     LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-    PERFORM FROM callgate_revisions WHERE name IN ('access', 'catalog') ORDER BY name FOR UPDATE;
+    IF counters && ARRAY['access', 'catalog'] THEN
+        PERFORM FROM callgate_revisions WHERE name IN ('access', 'catalog') ORDER BY name FOR UPDATE;
+    END IF;
     UPDATE callgate_revisions SET value = value + 1 WHERE name = ANY (counters);
 END $$;
 

@@ -1,5 +1,7 @@
 //! What writes. Each operation is one transaction.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use callgate::{Mask, Secret};
 
@@ -8,6 +10,7 @@ use crate::dialect::{Put, Upsert};
 use crate::rows::{MethodRow, SessionRow, UpstreamRow};
 use crate::sql::{Purpose, Value};
 use crate::store::{ChangeSession, Edit, Holder, Import, NewKey, NewToken, Result, StoreError};
+use crate::turns::again;
 
 #[async_trait]
 impl Edit for SqlStore {
@@ -56,9 +59,8 @@ impl Edit for SqlStore {
 
     async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<()> {
         for part in names.chunks(MAX_CHANGED) {
-            let mut work = self.begin(Purpose::Write).await?;
-            work.name_tools(part).await?;
-            work.commit().await?;
+            // Another program that changes methods has their rows before the counters.
+            again(|| self.name_some_tools(part)).await?;
         }
         Ok(())
     }
@@ -99,7 +101,7 @@ impl Edit for SqlStore {
             (&token.digest).into(),
             Value::time(token.expires_at),
         ];
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.begin(Purpose::Tokens).await?;
         work.run(template, &values).await?;
         let id = work.id("SELECT id FROM callgate_tokens WHERE digest = ?", &token.digest).await?;
         work.commit().await?;
@@ -107,32 +109,28 @@ impl Edit for SqlStore {
     }
 
     async fn revoke_token(&self, id: i64) -> Result<()> {
-        let mut work = self.begin(Purpose::Write).await?;
-        let look = "SELECT 1 FROM callgate_tokens WHERE id = ?";
-        if work.row(look, &[id.into()]).await?.is_none() {
+        let gone = again(|| self.revoke_where("id = ?", id.into())).await?;
+        if gone == 0 {
             return Err(StoreError::NotFound { what: "token", name: id.to_string() });
         }
-        work.run("DELETE FROM callgate_tokens WHERE id = ?", &[id.into()]).await?;
-        work.commit().await
+        Ok(())
     }
 
     async fn revoke_tokens_named(&self, name: &str) -> Result<u64> {
-        self.delete_counted("callgate_tokens WHERE name = ?", &[name.into()]).await
+        again(|| self.revoke_where("name = ?", name.into())).await
     }
 
     async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
-        let template = "UPDATE callgate_tokens SET last_used_at = {at}
-                        WHERE id = ? AND (last_used_at IS NULL OR last_used_at < {at})";
-        // In order: two that lock the same rows must not do so from both ends.
-        let mut uses = uses.to_vec();
-        uses.sort_unstable();
-        for part in uses.chunks(MAX_CHANGED) {
-            let mut work = self.begin(Purpose::Note).await?;
-            for (id, at) in part {
-                let at = Value::time(*at);
-                work.run(template, &[at, (*id).into(), at]).await?;
-            }
-            work.commit().await?;
+        let mut last = BTreeMap::new();
+        for (id, at) in uses {
+            let last = last.entry(*id).or_insert(*at);
+            *last = (*at).max(*last);
+        }
+        // Each stands in the statement five times.
+        let most = MAX_CHANGED.min(self.dialect().most_listed() / 5);
+        let uses: Vec<(i64, i64)> = last.into_iter().collect();
+        for part in uses.chunks(most) {
+            again(|| self.touch_some_tokens(part)).await?;
         }
         Ok(())
     }
@@ -194,7 +192,7 @@ impl Edit for SqlStore {
     }
 
     async fn add_key(&self, key: &NewKey) -> Result<bool> {
-        let mut work = self.begin(Purpose::Write).await?;
+        let mut work = self.begin(Purpose::Keys).await?;
         let added = work.add_key(key).await?;
         work.commit().await?;
         Ok(added)
@@ -202,7 +200,9 @@ impl Edit for SqlStore {
 
     async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()> {
         let template = "DELETE FROM callgate_keys WHERE purpose = ? AND id < ?";
-        self.rows(template, &[purpose.into(), id.into()]).await.map(drop)
+        let mut work = self.begin(Purpose::Keys).await?;
+        work.run(template, &[purpose.into(), id.into()]).await?;
+        work.commit().await
     }
 
     async fn post_message(&self, session: &str, message: &str) -> Result<()> {
@@ -268,7 +268,62 @@ impl SqlStore {
     }
 }
 
+/// What is tried again as a whole where it had to give way.
+impl SqlStore {
+    async fn name_some_tools(&self, names: &[(i64, String)]) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        work.name_tools(names).await?;
+        work.commit().await
+    }
+
+    async fn touch_some_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
+        let mut work = self.begin(Purpose::Note).await?;
+        work.touch_tokens(uses).await?;
+        work.commit().await
+    }
+
+    /// Comes back with how many there were.
+    async fn revoke_where(&self, condition: &str, value: Value<'_>) -> Result<u64> {
+        let mut work = self.begin(Purpose::Tokens).await?;
+        let template = format!("SELECT id FROM callgate_tokens WHERE {condition} ORDER BY id");
+        let rows = work.rows(&template, &[value]).await?;
+        let ids: Vec<i64> = rows.into_iter().map(|mut row| row.int()).collect::<Result<_>>()?;
+        for part in ids.chunks(self.dialect().most_listed()) {
+            work.delete_tokens(part).await?;
+        }
+        work.commit().await?;
+        Ok(ids.len() as u64)
+    }
+}
+
 impl Work<'_> {
+    /// Notes when tokens were used, unless a later use is known; not more than a statement takes.
+    async fn touch_tokens(&mut self, uses: &[(i64, i64)]) -> Result<()> {
+        let time = format!("CASE id {} END", vec!["WHEN ? THEN {at}"; uses.len()].join(" "));
+        let pairs = uses.iter().flat_map(|(id, at)| [Value::from(*id), Value::time(*at)]);
+        let pairs: Vec<Value<'_>> = pairs.collect();
+        let (list, ids) = listed(uses.iter().map(|(id, _)| *id));
+        self.lock_tokens(&list, &ids).await?;
+        let template = format!(
+            "UPDATE callgate_tokens SET last_used_at = {time}
+             WHERE (last_used_at IS NULL OR last_used_at < {time}) AND id IN ({list})"
+        );
+        self.run(&template, &[&pairs[..], &pairs, &ids].concat()).await
+    }
+
+    async fn delete_tokens(&mut self, ids: &[i64]) -> Result<()> {
+        let (list, ids) = listed(ids.iter().copied());
+        self.lock_tokens(&list, &ids).await?;
+        self.run(&format!("DELETE FROM callgate_tokens WHERE id IN ({list})"), &ids).await
+    }
+
+    async fn lock_tokens(&mut self, list: &str, ids: &[Value<'_>]) -> Result<()> {
+        match self.dialect().lock_in_order("callgate_tokens", list) {
+            Some(template) => self.run(&template, ids).await,
+            None => Ok(()),
+        }
+    }
+
     /// Removes rows, and comes back with how many there were; they are given as a table and a condition.
     /// Counted first, since not each database says how many it removed.
     async fn delete_counted(&mut self, rows: &str, values: &[Value<'_>]) -> Result<u64> {
@@ -343,4 +398,10 @@ impl Work<'_> {
         .await?;
         Ok(row)
     }
+}
+
+/// Numbers as the list of a statement, and its values.
+fn listed(ids: impl Iterator<Item = i64>) -> (String, Vec<Value<'static>>) {
+    let ids: Vec<_> = ids.map(Value::from).collect();
+    (vec!["?"; ids.len()].join(", "), ids)
 }

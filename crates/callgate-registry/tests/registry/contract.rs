@@ -56,11 +56,12 @@ macro_rules! contract {
                 b61_d19_d20_grants_of_users_and_roles_become_access,
                 d22_tokens_are_found_until_they_end_or_are_revoked,
                 d13_every_change_raises_its_revision_and_the_use_of_a_token_raises_none,
+                uses_of_many_tokens_are_noted_at_once_and_never_backwards,
                 d14_presets_insert_what_is_absent,
                 names_and_sections_are_written_once,
                 an_import_writes_all_of_it_or_nothing,
-                a_users_credential_is_theirs_at_one_upstream,
                 an_import_of_many_methods_takes_few_statements_and_loses_none,
+                a_users_credential_is_theirs_at_one_upstream,
                 an_upstream_is_written_read_and_removed_by_its_name,
                 an_import_of_who_may_do_what_is_for_what_is_not_there,
             }

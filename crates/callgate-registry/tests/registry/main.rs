@@ -5,6 +5,7 @@ mod contract;
 mod databases;
 mod encrypting;
 mod install;
+mod limits;
 mod lookups;
 mod replicas;
 mod servers;
