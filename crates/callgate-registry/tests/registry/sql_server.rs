@@ -9,7 +9,7 @@ use callgate_registry::{
 };
 use callgate_throwaway::StandIn;
 use tokio::io::AsyncReadExt as _;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use crate::databases::Kind;
 use crate::encrypting;
@@ -98,7 +98,10 @@ async fn a_server_that_hangs_up_or_says_nothing_is_away() {
     let (kind, text) = refusal(&url(address, ""), &impatient()).await;
     assert_eq!(kind, DatabaseErrorKind::Away);
     assert_eq!(text, format!("cannot log in at `{address}`: no answer in time"));
-    drop(silent);
+    // Taken, so that nobody else listens there, and nobody does.
+    let closed = TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = closed.local_addr().unwrap();
     let (kind, text) = refusal(&url(address, ""), &DatabaseOptions::default()).await;
     assert_eq!(kind, DatabaseErrorKind::Away);
     assert!(text.starts_with(&format!("cannot connect to `{address}`: ")), "{text}");
