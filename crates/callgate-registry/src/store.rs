@@ -377,7 +377,7 @@ pub enum ImportChange {
 /// What reads.
 #[async_trait]
 pub trait Load: Send + Sync {
-    /// Both counters.
+    /// The six counters.
     async fn revisions(&self) -> Result<Revisions>;
     /// All that a catalog is made from, as of one moment.
     async fn catalog_rows(&self) -> Result<CatalogRows>;
