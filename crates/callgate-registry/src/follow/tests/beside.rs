@@ -80,6 +80,25 @@ async fn what_the_database_tells_is_heard_before_the_next_poll() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn tokens_are_known_also_where_messages_cannot_be_read() {
+    let followed = followed(Duration::ZERO).await;
+    followed.ask("one").await.unwrap();
+    // The double has none to give.
+    followed.set(|rows| rows.revisions.messages += 1);
+    followed.until(async |it| it.is_away()).await;
+    for _ in 0..100 {
+        sleep(Duration::from_millis(50)).await;
+        followed.ask("one").await.unwrap();
+    }
+    followed.set(|rows| {
+        rows.tokens.clear();
+        rows.revisions.tokens += 1;
+    });
+    let took = followed.until(async |it| it.ask("one").await.is_err()).await;
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn however_many_messages_there_are_few_are_written_at_once() {
     let followed = followed(Duration::from_mins(1)).await;
     let contact = Arc::clone(followed.registry.authenticator().contact());
