@@ -76,6 +76,8 @@ async fn d13_another_catalog_under_the_same_number_is_read() {
         rows.revisions.catalog = 12;
     });
     followed.until(async |it| tools(it) == 2).await;
+    // It is noted that this one is in force.
+    sleep(POLL * 4).await;
     replaced(&followed, &["a"]).await;
     followed.until(async |it| tools(it) == 1).await;
 }
