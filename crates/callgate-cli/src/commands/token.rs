@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use callgate_registry::{NewToken, Token as Secret};
+use callgate_registry::{NewToken, Token as Secret, TokenRow};
 use serde_json::json;
 
 use super::{json_line, or_dash, plain_name, timestamp};
@@ -40,42 +40,44 @@ pub(crate) async fn run(
             printer.data(secret.expose());
             printer.talk(format_args!("token {id} for `{}`; it is not shown again", user.login));
         }
-        Token::List { json } => {
-            let tokens = store.tokens().await?;
-            if json {
-                for token in tokens {
-                    let line = json!({
-                        "id": token.id,
-                        "user": token.login,
-                        "name": token.name,
-                        "created_at": timestamp(token.created_at),
-                        "expires_at": token.expires_at.map(timestamp),
-                        "last_used_at": token.last_used_at.map(timestamp),
-                    });
-                    printer.data(json_line(&line)?);
-                }
-                return Ok(());
-            }
-            let time = |seconds: Option<i64>| or_dash(seconds.map(timestamp).as_deref());
-            let rows: Vec<_> = tokens
-                .iter()
-                .map(|token| {
-                    vec![
-                        token.id.to_string(),
-                        or_dash(token.login.as_deref()),
-                        token.name.clone(),
-                        timestamp(token.created_at),
-                        time(token.expires_at),
-                        time(token.last_used_at),
-                    ]
-                })
-                .collect();
-            printer.table(&["ID", "USER", "NAME", "CREATED", "EXPIRES", "LAST USED"], &rows);
-        }
+        Token::List { json } => list(&store.tokens().await?, json, printer)?,
         Token::Revoke { id } => {
             store.revoke_token(id).await?;
             printer.talk(format_args!("revoked token {id}"));
         }
     }
+    Ok(())
+}
+
+fn list(tokens: &[TokenRow], json: bool, printer: &mut Printer) -> anyhow::Result<()> {
+    if json {
+        for token in tokens {
+            let line = json!({
+                "id": token.id,
+                "user": token.login,
+                "name": token.name,
+                "created_at": timestamp(token.created_at),
+                "expires_at": token.expires_at.map(timestamp),
+                "last_used_at": token.last_used_at.map(timestamp),
+            });
+            printer.data(json_line(&line)?);
+        }
+        return Ok(());
+    }
+    let time = |seconds: Option<i64>| or_dash(seconds.map(timestamp).as_deref());
+    let rows: Vec<_> = tokens
+        .iter()
+        .map(|token| {
+            vec![
+                token.id.to_string(),
+                or_dash(token.login.as_deref()),
+                token.name.clone(),
+                timestamp(token.created_at),
+                time(token.expires_at),
+                time(token.last_used_at),
+            ]
+        })
+        .collect();
+    printer.table(&["ID", "USER", "NAME", "CREATED", "EXPIRES", "LAST USED"], &rows);
     Ok(())
 }

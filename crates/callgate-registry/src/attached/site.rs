@@ -166,7 +166,7 @@ mod tests {
     #[derive(Debug, Clone, Default)]
     struct Shared(Arc<Slow>);
 
-    fn text(text: impl ToString) -> Cell {
+    fn text(text: &impl ToString) -> Cell {
         Cell::Text(text.to_string())
     }
 
@@ -180,7 +180,7 @@ mod tests {
             }
             let content = self.0.content.load(Ordering::SeqCst);
             let tables = 0..if sql.contains("hashtextextended") { 8 } else { 0 };
-            let cells = |index| vec![Cell::Int(index), text(content), text(content)];
+            let cells = |index| vec![Cell::Int(index), text(&content), text(&content)];
             tables.map(|index| Row::new(cells(index))).collect()
         }
     }

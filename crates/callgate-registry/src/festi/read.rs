@@ -231,9 +231,8 @@ mod tests {
     use super::*;
 
     fn row(cells: &[Option<&str>]) -> Row {
-        let cell =
-            |cell: &Option<&str>| cell.map_or(Cell::Null, |text| Cell::Text(text.to_owned()));
-        Row::new(cells.iter().map(cell).collect())
+        let cell = |text: &str| Cell::Text(text.to_owned());
+        Row::new(cells.iter().map(|text| text.map_or(Cell::Null, cell)).collect())
     }
 
     #[test]

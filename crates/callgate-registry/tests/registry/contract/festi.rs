@@ -185,7 +185,7 @@ pub(super) async fn d13_a_site_of_many_users_is_followed(kind: Kind) {
     let following = registry.follow(&gateway).await.unwrap();
     let login = async |token: &str| {
         let caller = tokens.caller_of(Some(token)).await.ok()?;
-        Some(caller.user?.name.to_string())
+        Some(caller.user?.name.clone())
     };
     let until = async |token: &str, expected: Option<&str>| {
         let started = Instant::now();
