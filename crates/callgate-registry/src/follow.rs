@@ -9,7 +9,6 @@
 mod catalog;
 mod chores;
 mod follower;
-mod limit;
 mod tell;
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,7 @@ mod festi;
 mod follow;
 mod hex;
 mod keys;
+mod limit;
 mod migrate;
 #[cfg(feature = "mssql")]
 mod mssql;

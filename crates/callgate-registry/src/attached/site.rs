@@ -11,15 +11,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::attached;
 use super::watch::{Numbers, Watch};
-use crate::contact::within;
 use crate::festi::{Festi, FestiRows, Read, Table};
+use crate::limit::Limit;
 use crate::store::Result;
 
-/// How long a look may take, where the one before says nothing else.
-const MIN_LIMIT: Duration = Duration::from_secs(2);
-const MAX_LIMIT: Duration = Duration::from_mins(1);
-/// So many times as long as the one before a look may take.
-const TIMES: u32 = 4;
 /// The shortest pause after a look that failed, and how much longer it may be.
 const MIN_RETRY: Duration = Duration::from_millis(250);
 const RETRY_MORE: Duration = Duration::from_millis(500);
@@ -41,13 +36,11 @@ impl Site {
 
     /// Looks when it is time, until the task is dropped.
     pub(super) async fn run(self: Arc<Self>) {
-        // Nobody knows yet how long it takes.
-        let mut limit = MAX_LIMIT;
+        let mut limit = Limit::longest();
         loop {
             let began = Instant::now();
-            let looked = within(limit, self.look(&self.watch.due(began))).await;
+            let looked = limit.hold(self.look(&self.watch.due(began))).await;
             let took = began.elapsed();
-            limit = next_limit(limit, took, looked.is_ok());
             let next = match &looked {
                 // The database has at least as much time for others.
                 Ok(()) => self.watch.next_due().max(Instant::now() + took.max(MIN_PAUSE)),
@@ -106,19 +99,6 @@ impl Site {
         let numbers = self.watch.note(began, read.layout, &read.fingerprints);
         (read.rows, numbers)
     }
-}
-
-/// How long the next look may take.
-fn next_limit(limit: Duration, took: Duration, went_well: bool) -> Duration {
-    let next = if went_well {
-        took * TIMES
-    } else if took >= limit {
-        // It was cut off, so it needs longer.
-        limit * 2
-    } else {
-        limit
-    };
-    next.clamp(MIN_LIMIT, MAX_LIMIT)
 }
 
 /// Not the same for each gateway.
@@ -283,7 +263,7 @@ mod tests {
         let task = tokio::spawn(Arc::clone(&site).run());
         until("the first look", || site.watch.knows_tokens()).await;
         // Much longer than the ones before.
-        database.0.takes.store(20_000, Ordering::SeqCst);
+        database.0.takes.store(50_000, Ordering::SeqCst);
         until("one is cut off", || site.watch.numbers().is_err()).await;
         until("one is not", || site.watch.numbers().is_ok()).await;
         advance(Duration::from_mins(2)).await;
@@ -291,15 +271,5 @@ mod tests {
         let begun = database.0.begun.load(Ordering::SeqCst);
         assert!(begun < 40, "it is not looked at all the time: {begun}");
         task.abort();
-    }
-
-    #[test]
-    fn limits_follow_what_looks_take_and_have_an_end() {
-        let seconds = Duration::from_secs;
-        assert_eq!(next_limit(MAX_LIMIT, Duration::ZERO, true), MIN_LIMIT);
-        assert_eq!(next_limit(MIN_LIMIT, seconds(3), true), seconds(12));
-        assert_eq!(next_limit(seconds(4), seconds(4), false), seconds(8));
-        assert_eq!(next_limit(seconds(4), seconds(1), false), seconds(4));
-        assert_eq!(next_limit(MAX_LIMIT, MAX_LIMIT, false), MAX_LIMIT);
     }
 }

@@ -13,13 +13,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Registry;
 use super::catalog::CatalogSource;
-use super::limit::Limit;
 use super::tell::{Told, described, tell_new};
 use crate::access::access;
 use crate::assemble::settings;
 use crate::authenticate::TokenAuthenticator;
 use crate::contact::{Contact, Read, Watched, within};
 use crate::credentials::UserCredentials;
+use crate::limit::Limit;
 use crate::replicas::{Replicas, Shared};
 use crate::rows::Revisions;
 use crate::store::{Result, StoreError};

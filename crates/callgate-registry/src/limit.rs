@@ -13,7 +13,7 @@ const MOST: Duration = Duration::from_mins(1);
 /// How long something may take: more where it took long or was cut off, and step by step less where it
 /// did not, so that a cut is noticed soon.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limit(Duration);
+pub(crate) struct Limit(Duration);
 
 impl Default for Limit {
     fn default() -> Self {
@@ -22,8 +22,13 @@ impl Default for Limit {
 }
 
 impl Limit {
+    /// For what nobody knows yet how long it takes.
+    pub(crate) fn longest() -> Self {
+        Self(MOST)
+    }
+
     /// What comes of an operation within the limit.
-    pub(super) async fn hold<T>(
+    pub(crate) async fn hold<T>(
         &mut self,
         operation: impl Future<Output = Result<T>>,
     ) -> Result<T> {
