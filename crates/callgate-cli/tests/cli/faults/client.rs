@@ -2,11 +2,13 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::record::{Asked, Outcome};
 use super::wire::{Answer, Connection};
+use crate::support::PATIENCE;
 
 /// The tools of most clients: one that may change something, and one that only reads.
 pub(crate) const OWN: [&str; 2] = ["work_do", "work_find"];
@@ -16,9 +18,6 @@ pub(crate) const OTHER: [&str; 2] = ["other_do", "other_find"];
 pub(crate) const PAIR: [&str; 2] = ["pair_left", "pair_right"];
 /// The tool that nobody has.
 pub(crate) const SECRET: &str = "work_secret";
-
-/// How often a session is asked for.
-const MAX_TRIES: usize = 30;
 
 /// The revision that a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,21 +78,27 @@ impl Client {
         let params = json!({
             "protocolVersion": self.era.version(), "capabilities": {}, "clientInfo": info,
         });
-        let mut answer = self.ask(first, "initialize", params.clone()).unwrap();
-        // On a busy machine the first look at a token may take too long.
-        for _ in 0..MAX_TRIES {
-            if answer.status != 503 {
-                break;
-            }
-            answer = self.ask(first, "initialize", params.clone()).unwrap();
-        }
+        let (headers, body) = self.request("initialize", params);
+        let answer = self.post_until_known(first, &headers, &body);
         let session = answer.header("mcp-session-id").map(ToOwned::to_owned);
         self.session = Some(session.unwrap_or_else(|| panic!("no session: {answer:?}")));
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         let second = (first + 1) % self.gateways.len();
         let headers = self.headers("notifications/initialized", None);
-        let answer = self.post(second, &headers, &initialized.to_string()).unwrap();
+        let answer = self.post_until_known(second, &headers, &initialized.to_string());
         assert_eq!(answer.status, 202, "{answer:?}");
+    }
+
+    /// Posts until the gateway knows the token: on a busy machine its first look at it may take too long.
+    fn post_until_known(&mut self, gateway: usize, headers: &str, body: &str) -> Answer {
+        let started = Instant::now();
+        loop {
+            let answer = self.post(gateway, headers, body).unwrap();
+            if answer.status != 503 || started.elapsed() > PATIENCE {
+                return answer;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Asks a gateway; what came of it.

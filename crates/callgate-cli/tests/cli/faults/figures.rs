@@ -36,10 +36,11 @@ fn the_figures_of_the_page_on_reliability() {
         "\nAll of it is from one run of the released program, on {cores} cores that the clients, the service and the \
          database share with it.\n"
     );
-    faults(&mut text);
-    starts(&mut text);
+    let mut late = faults(&mut text);
+    late.extend(starts(&mut text));
     warm(&mut text);
     eprintln!("{text}");
+    assert!(late.is_empty(), "too slow, so the page stays as it is:\n{}", late.join("\n"));
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reliability.md");
     let old = std::fs::read_to_string(&page).unwrap();
     std::fs::write(&page, with_figures(&old, &text)).unwrap();
@@ -60,7 +61,8 @@ fn the_page_on_reliability_has_a_place_for_figures() {
     assert!(page.contains(&format!("{begin}new\n{end}")), "{page}");
 }
 
-fn faults(text: &mut String) {
+/// Comes back with what took too long, a line each.
+fn faults(text: &mut String) -> Vec<String> {
     let release = Program::Release;
     let mut all = Vec::new();
     for brand in [Brand::Postgres, Brand::MariaDb] {
@@ -89,6 +91,10 @@ fn faults(text: &mut String) {
          off still honours from the cut."
     );
     service(text, &all);
+    let late = all.iter().flat_map(|Shown { what, times, .. }| {
+        times.problems().into_iter().map(move |problem| format!("{what}: {problem}"))
+    });
+    late.collect()
 }
 
 fn fault(text: &mut String, shown: &Shown) {
@@ -131,7 +137,9 @@ fn service(text: &mut String, all: &[Shown]) {
     );
 }
 
-fn starts(text: &mut String) {
+/// Comes back with what took too long, a line each.
+fn starts(text: &mut String) -> Vec<String> {
+    let mut late = Vec::new();
     let _ = writeln!(
         text,
         "\n### Start-up\n\nWith {} methods, from the start of the process until `/readyz` is 200. The first start gives \
@@ -151,10 +159,13 @@ fn starts(text: &mut String) {
         eprintln!("{name}: {first:?}, {starts:?}");
         assert!(starts.iter().all(|start| start.tools >= METHODS as u64));
         let (best, median) = (starts[0], starts[STARTS / 2]);
-        assert!(best.all < MAX_START, "{name}: {best:?}");
+        if best.all >= MAX_START {
+            late.push(format!("a start on {name}: {best:?}, not {MAX_START:?}"));
+        }
         let times = [first.all, best.all, best.read, median.all, median.read].map(shown_time);
         let _ = writeln!(text, "| {name} | {} |", times.join(" | "));
     }
+    late
 }
 
 fn warm(text: &mut String) {

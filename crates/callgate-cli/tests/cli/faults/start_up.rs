@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::alone;
 use super::filled::{Filled, Program};
 use super::kept::Kept;
 use super::metrics::Metrics;
@@ -112,6 +113,7 @@ fn durations_of_the_log_are_read() {
 
 #[test]
 fn starts_are_told_with_what_reading_cost() {
+    let _alone = alone();
     let filled = Filled::new(Program::Tested, Kept::File.url(), Manner::Calm);
     add_methods(&filled, &Kept::File, 300);
     for start in [first_start(&filled, &Kept::File), start(&filled, &Kept::File)] {

@@ -48,3 +48,14 @@ impl Times {
         late.map(|(what, took, most)| format!("{what} after {took:?}, not {most:?}")).collect()
     }
 }
+
+#[test]
+fn what_takes_too_long_is_told() {
+    let [second, two] = [1, 2].map(Duration::from_secs);
+    let times = Times { recovery: two, heard: Some(second), honoured: None };
+    assert_eq!(times.problems(), [""; 0]);
+    let more = Duration::from_millis(1);
+    let late = Times { recovery: two + more, heard: Some(second + more), honoured: None };
+    let told = ["well again after 2.001s, not 2s", "heard after 1.001s, not 1s"];
+    assert_eq!(late.problems(), told);
+}
