@@ -101,6 +101,19 @@ async fn a_warm_token_needs_no_query_and_one_poll_is_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_grace_counts_from_when_the_counters_are_from() {
+    let followed = followed(Duration::from_mins(1)).await;
+    assert_eq!(followed.ask("one").await.unwrap(), "ada");
+    // They are answered, with what becomes older and older.
+    followed.set(|rows| rows.counters_of = Some(Instant::now()));
+    let took = followed.until(async |it| it.is_unavailable("one").await).await;
+    let bound = Duration::from_mins(1);
+    assert!(took < bound + POLL && took + POLL * 2 > bound, "{took:?}");
+    followed.set(|rows| rows.counters_of = None);
+    followed.until(async |it| it.ask("one").await.is_ok()).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_token_that_is_not_there_is_refused_and_never_kept() {
     let followed = followed(Duration::from_mins(1)).await;
     assert_eq!(followed.ask("three").await, Err(AuthenticateError::InvalidToken));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use callgate::{Mask, Secret};
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::rows::{
     AccessRows, CatalogRows, CredentialRow, ImportRow, KeyRow, MessageRow, MethodRow, Revisions,
@@ -70,6 +70,8 @@ pub(super) struct Rows {
     pub(super) touched: Vec<(i64, i64)>,
     /// After which changes of sessions it was asked for others.
     pub(super) asked_after: Vec<i64>,
+    /// When the counters are from, where they are older than the question.
+    pub(super) counters_of: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -156,6 +158,9 @@ unused! {
             let found = self.ask(What::Other, read).await;
             sleep(self.set(|rows| rows.tokens_take)).await;
             found
+        }
+        fn age(&self) -> Duration {
+            self.set(|rows| rows.counters_of.map(|then| then.elapsed()).unwrap_or_default())
         }
         async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>> {
             self.set(|rows| rows.asked_after.push(number));
