@@ -232,9 +232,10 @@ VALUES (N'access', 1), (N'catalog', 1), (N'keys', 1), (N'messages', 0), (N'sessi
 GO
 
 -- A trigger runs once for a statement, also for one that changed no row: that counts as nothing. Whoever
--- raises a counter takes the first two before it, in the order of their names as the program does, so that
--- nobody waits for somebody who waits for them. It sends no counts of rows of its own: programs would take
--- them for those of their statement.
+-- raises one of the first two counters takes both, in the order of their names. Others hold up nobody: a token is
+-- revoked while an import runs. The program has the counters before the rows that it changes, plain SQL has
+-- them after: of two that wait for each other SQL Server ends one, and the program tries again. A
+-- trigger sends no counts of rows of its own: programs would take them for those of their statement.
 
 CREATE TRIGGER callgate_rpc_methods_w ON rpc_methods AFTER INSERT, UPDATE AS
 BEGIN
@@ -440,16 +441,14 @@ CREATE TRIGGER callgate_keys_w ON callgate_keys AFTER INSERT, UPDATE AS
 BEGIN
     SET NOCOUNT ON;
     IF EXISTS (SELECT 1 FROM inserted)
-        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'keys' THEN 1 ELSE 0 END
-        WHERE name IN (N'access', N'catalog', N'keys');
+        UPDATE callgate_revisions SET value = value + 1 WHERE name = N'keys';
 END;
 GO
 CREATE TRIGGER callgate_keys_d ON callgate_keys AFTER DELETE AS
 BEGIN
     SET NOCOUNT ON;
     IF EXISTS (SELECT 1 FROM deleted)
-        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'keys' THEN 1 ELSE 0 END
-        WHERE name IN (N'access', N'catalog', N'keys');
+        UPDATE callgate_revisions SET value = value + 1 WHERE name = N'keys';
 END;
 GO
 
@@ -459,8 +458,7 @@ CREATE TRIGGER callgate_tokens_i ON callgate_tokens AFTER INSERT AS
 BEGIN
     SET NOCOUNT ON;
     IF EXISTS (SELECT 1 FROM inserted)
-        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'tokens' THEN 1 ELSE 0 END
-        WHERE name IN (N'access', N'catalog', N'tokens');
+        UPDATE callgate_revisions SET value = value + 1 WHERE name = N'tokens';
 END;
 GO
 CREATE TRIGGER callgate_tokens_u ON callgate_tokens AFTER UPDATE AS
@@ -470,16 +468,14 @@ BEGIN
         SELECT id, id_user, digest, expires_at FROM inserted
         EXCEPT SELECT id, id_user, digest, expires_at FROM deleted
     )
-        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'tokens' THEN 1 ELSE 0 END
-        WHERE name IN (N'access', N'catalog', N'tokens');
+        UPDATE callgate_revisions SET value = value + 1 WHERE name = N'tokens';
 END;
 GO
 CREATE TRIGGER callgate_tokens_d ON callgate_tokens AFTER DELETE AS
 BEGIN
     SET NOCOUNT ON;
     IF EXISTS (SELECT 1 FROM deleted)
-        UPDATE callgate_revisions SET value = value + CASE WHEN name = N'tokens' THEN 1 ELSE 0 END
-        WHERE name IN (N'access', N'catalog', N'tokens');
+        UPDATE callgate_revisions SET value = value + 1 WHERE name = N'tokens';
 END;
 GO
 GO
