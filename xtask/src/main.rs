@@ -59,6 +59,19 @@ const TEST: &[Step] = &[
         variables: &[],
     },
     Step {
+        what: "the program needs no database but SQLite",
+        arguments: &[
+            "clippy",
+            "--package",
+            "callgate-cli",
+            "--no-default-features",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        variables: &[],
+    },
+    Step {
         what: "what the tests start is built",
         arguments: &["run", "--package", "callgate-throwaway", "--bin", "build-tools"],
         variables: &[],
