@@ -74,7 +74,10 @@ pub(crate) async fn attached(
     config: &Config,
     own: Arc<dyn Store>,
 ) -> anyhow::Result<Arc<dyn Store>> {
-    let Some(attach) = &config.attach else { return Ok(own) };
+    let Some(attach) = &config.attach else {
+        refuse_alone(config, &*own).await?;
+        return Ok(own);
+    };
     let database = (&attach.database, &config.database_options);
     let options = attach.options()?;
     let store = AttachedStore::attach(own, database, &attach.tables, options, attach.every)
@@ -84,6 +87,21 @@ pub(crate) async fn attached(
         tracing::warn!("the overlay says something of `{id}`, which Festi does not have");
     }
     Ok(Arc::new(store))
+}
+
+/// Refuses a registry that is beside a Festi database without that database: it may say more of methods, but
+/// not who may call them, so they would be open.
+async fn refuse_alone(config: &Config, own: &dyn Store) -> anyhow::Result<()> {
+    if own.meta(BESIDE).await?.is_none() {
+        return Ok(());
+    }
+    Err(hinted(
+        format!(
+            "the registry `{}` is beside a Festi database, which says who may call what",
+            config.database
+        ),
+        "name that database with `--preset festi --attach URL`; a registry by itself is another `--database`",
+    ))
 }
 
 /// Refuses users of its own for a registry that is beside a Festi database: it could not be attached any

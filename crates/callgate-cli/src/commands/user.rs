@@ -16,9 +16,6 @@ pub(crate) async fn run(config: &Config, user: User, printer: &mut Printer) -> a
             if let Some(role) = &role {
                 plain_name("role", role)?;
             }
-            if config.attach.is_none() {
-                registry::refuse_users(config, &*store).await?;
-            }
             let id = store.add_user(&name, role.as_deref()).await?;
             printer.talk(format_args!("added user `{name}`, number {id}"));
         }

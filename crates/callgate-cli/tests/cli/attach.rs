@@ -302,7 +302,7 @@ fn what_is_only_ours_can_be_changed_while_the_festi_database_is_away() {
 }
 
 #[test]
-fn a_registry_beside_festi_gets_no_users_of_its_own() {
+fn a_registry_beside_festi_is_not_served_alone_and_gets_no_users_of_its_own() {
     let place = application();
     // As somebody would who is told that a token is needed.
     let ran = place.run_with(&[&["serve", "--stdio"], &ATTACHED[..]].concat(), "");
@@ -312,6 +312,8 @@ fn a_registry_beside_festi_gets_no_users_of_its_own() {
     assert!(talk.contains(hint), "{talk}");
     let import = ["import", "festi", "sqlite:festi.db", "--users"];
     let told = [
+        place.run(&["serve"]).failure(),
+        place.run(&["call", "removeUser"]).failure(),
         place.run(&["user", "add", "carol"]).failure(),
         place.run(&import).failure(),
         place.run(&[&import, &ATTACHED[..]].concat()).failure(),
