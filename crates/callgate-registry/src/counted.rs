@@ -47,6 +47,10 @@ impl Database for Counted {
         self.database.prepare().await
     }
 
+    async fn settle(&self) -> Result<()> {
+        self.database.settle().await
+    }
+
     fn statements(&self) -> u64 {
         self.statements.load(Ordering::Relaxed)
     }

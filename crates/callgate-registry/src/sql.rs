@@ -205,6 +205,11 @@ pub(crate) trait Database: std::fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Brings all that was written to where somebody would copy it from, if that is not there by itself.
+    async fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// How many statements it was sent; 0 where nobody counts.
     fn statements(&self) -> u64 {
         0

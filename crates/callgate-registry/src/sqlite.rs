@@ -99,6 +99,13 @@ impl Database for SqliteFile {
         use_wal(&mut *self.pool.acquire().await?, self.patience).await
     }
 
+    /// What was written is in the log beside the file, until somebody closes it in order. Who copies only the
+    /// file would have less than they think.
+    async fn settle(&self) -> Result<()> {
+        // It waits for nobody: what others read of the file stays in the log until they are done.
+        self.rows("PRAGMA wal_checkpoint(PASSIVE)", &[]).await.map(drop)
+    }
+
     /// An open file goes on to be read after another has taken its place; nobody would notice that
     /// what they change there does not count.
     fn check(&self) -> Result<()> {

@@ -88,6 +88,10 @@ impl Database for Turns {
         self.database.prepare().await
     }
 
+    async fn settle(&self) -> Result<()> {
+        self.database.settle().await
+    }
+
     fn statements(&self) -> u64 {
         self.database.statements()
     }

@@ -128,6 +128,7 @@ pub async fn copy(
     if begun.is_none() {
         let found = sum_up(&to).await.map_err(to_error)?;
         if found == sums {
+            to.database.settle().await.map_err(to_error)?;
             return Ok(Copied { was_there: true, ..compared(&to, &sums, &found) });
         }
         refuse_content(&copy, &to, &sums, &found)?;
@@ -143,6 +144,7 @@ pub async fn copy(
     let copied = Copied { moved: !is_same(&before, &now), ..compared(&to, &sums, &found) };
     if copied.is_finished() {
         copying.end().await?;
+        to.database.settle().await.map_err(to_error)?;
     } else if !copied.is_equal() {
         copying.forget().await?;
     }

@@ -4,7 +4,7 @@
 //! yet; the lists below make one of it for each kind.
 
 mod constraints;
-mod copy;
+pub(crate) mod copy;
 mod festi;
 mod gateways;
 mod migrations;

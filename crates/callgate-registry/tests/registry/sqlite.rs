@@ -1,9 +1,12 @@
 //! What is SQLite's own: columns that hold anything, and files.
 
 use callgate::Mask;
-use callgate_registry::{DatabaseOptions, DatabaseUrl, Load as _, SqlStore, StoreError, access};
+use callgate_registry::{
+    DatabaseOptions, DatabaseUrl, Edit as _, Load as _, SqlStore, StoreError, access,
+};
 
 use crate::contract::catalog;
+use crate::contract::copy::copied;
 use crate::databases::Kind;
 
 #[tokio::test]
@@ -69,4 +72,17 @@ async fn a_file_that_was_replaced_is_noticed() {
     assert!(matches!(registry.store.revisions().await, Err(StoreError::Replaced(_))));
     registry.place.migrate(None).await.unwrap();
     assert!(matches!(registry.store.revisions().await, Err(StoreError::Replaced(_))));
+}
+
+#[tokio::test]
+async fn the_file_alone_has_all_that_was_copied_to_it() {
+    let from = Kind::Sqlite.registry().await;
+    from.store.add_user("ada", None).await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (backup, alone) = (directory.path().join("backup.db"), directory.path().join("alone.db"));
+    assert!(copied(&from.place.url, &DatabaseUrl::sqlite(&backup)).await.unwrap().is_finished());
+    std::fs::copy(&backup, &alone).unwrap();
+    let url = DatabaseUrl::sqlite(&alone);
+    let store = SqlStore::open(&url, &DatabaseOptions::default(), None).await.unwrap();
+    store.user("ada").await.unwrap();
 }
