@@ -45,6 +45,8 @@ impl DatabaseUrl {
         let (before, host) = text.rsplit_once('@').unwrap_or(("", text));
         let host = host.split(['?', '#']).next().unwrap_or_default();
         match before.split_once("://") {
+            // It may be a part of a password, or of a parameter.
+            Some((scheme, user)) if user.contains(['/', '?', '#']) => format!("{scheme}://…"),
             Some((scheme, _)) => format!("{scheme}://…@{host}"),
             None => host.to_owned(),
         }
@@ -99,6 +101,11 @@ impl FromStr for DatabaseUrl {
             return Ok(Self::sqlite(path));
         }
         let wrong = || StoreError::Url(Self::shown(text));
+        // What ends a password early would make a host, or a database, of a part of it.
+        let user = text.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+        if user.is_some_and(|(user, _)| user.contains(['/', '?', '#'])) {
+            return Err(StoreError::Unencoded(Self::shown(text)));
+        }
         let url = Url::parse(text).map_err(|_| wrong())?;
         let dialect = match url.scheme() {
             "postgres" | "postgresql" => Dialect::Postgres,
@@ -106,13 +113,6 @@ impl FromStr for DatabaseUrl {
             "mssql" | "sqlserver" => Dialect::SqlServer,
             _ => return Err(wrong()),
         };
-        if [Some(url.path()), url.query(), url.fragment()]
-            .iter()
-            .flatten()
-            .any(|it| it.contains('@'))
-        {
-            return Err(StoreError::Unencoded(Self::shown(text)));
-        }
         if !url.has_host() || url.path().len() < 2 || url.fragment().is_some() {
             return Err(wrong());
         }
@@ -291,6 +291,8 @@ mod tests {
             "postgres://u:123/sec@h/d",
             "postgres://u:1/2?sec@h/d",
             "postgres://u:1/2#sec@h/d",
+            "mysql://u:sec/ret@h/d",
+            "mssql://h/d?password=p@sec",
         ];
         let errors = texts.map(|text| text.parse::<DatabaseUrl>().unwrap_err().to_string());
         assert!(errors.iter().all(|error| !error.contains("sec")));

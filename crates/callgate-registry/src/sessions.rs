@@ -46,6 +46,8 @@ impl KeepSessions for StoredSessions {
 #[derive(Debug, Default)]
 pub(crate) struct SessionFollower {
     seen: i64,
+    /// All changes up to here were read once.
+    reached: i64,
     is_doubted: bool,
 }
 
@@ -59,10 +61,11 @@ impl SessionFollower {
     pub(crate) async fn follow(&mut self, shared: &Shared<'_>, newest: i64) -> Result<()> {
         if newest < self.seen {
             // An older state of the database was restored.
-            self.seen = 0;
+            (self.seen, self.reached) = (0, 0);
         }
         if std::mem::take(&mut self.is_doubted) {
-            self.seen = self.seen.saturating_sub(READ_AGAIN).max(0);
+            // However often it is cut off, it is not more that is read again.
+            self.seen = self.seen.min(self.reached.saturating_sub(READ_AGAIN).max(0));
         }
         while self.seen < newest {
             shared.contact.count(Read::Sessions);
@@ -71,6 +74,7 @@ impl SessionFollower {
             // Where the last ones are forgotten, there is nothing to read of them.
             self.seen = rows.last().map_or(newest, |last| last.number);
         }
+        self.reached = self.seen;
         Ok(())
     }
 }

@@ -37,8 +37,8 @@ pub enum StoreError {
     Url(String),
     /// A URL whose password seems to end too early, at a character that ends it.
     #[error(
-        "`{0}` has an `@` behind its host; in a password `@`, `/`, `?`, `#` and `%` are written \
-         `%40`, `%2F`, `%3F`, `%23` and `%25`"
+        "`{0}` has `/`, `?` or `#` before its last `@`; in a password `@`, `/`, `?`, `#` and `%` are \
+         written `%40`, `%2F`, `%3F`, `%23` and `%25`"
     )]
     Unencoded(String),
     /// A database that this program has no driver for.

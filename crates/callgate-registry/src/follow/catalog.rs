@@ -30,7 +30,7 @@ pub(super) struct CatalogSource {
 pub(super) struct Made {
     pub(super) revision: i64,
     /// By row number, what is to be remembered.
-    new_names: Vec<(i64, String)>,
+    pub(super) new_names: Vec<(i64, String)>,
 }
 
 impl CatalogSource {
@@ -70,16 +70,11 @@ impl CatalogSource {
         Ok(Made { revision, new_names })
     }
 
-    /// Writes down the names that tools were given, so that they keep them. Comes back with the
-    /// catalog's revision.
-    pub(super) async fn remember(&self, made: Made) -> i64 {
-        let Made { revision, new_names } = made;
-        if !new_names.is_empty()
-            && let Err(error) = self.store.remember_tool_names(&new_names).await
-        {
+    /// Writes down the names that tools were given, so that they keep them.
+    pub(super) async fn remember(&self, names: &[(i64, String)]) {
+        if let Err(error) = self.store.remember_tool_names(names).await {
             tracing::warn!(error = described(error), "cannot remember the names of tools");
         }
-        revision
     }
 
     fn assemble(&self, rows: &CatalogRows) -> Assembled {

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Registry;
-use super::catalog::CatalogSource;
+use super::catalog::{CatalogSource, Made};
 use super::tell::{Told, described, tell_new};
 use crate::access::access;
 use crate::assemble::settings;
@@ -34,8 +34,6 @@ const MIN_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_millis(750);
 /// How long the counters may take.
 const POLL_LIMIT: Duration = Duration::from_secs(1);
-/// How long it may take to read what gateways tell each other.
-const SHARED_LIMIT: Duration = Duration::from_secs(5);
 /// How long it may take to connect anew, whatever the database's own limits are.
 const CONNECT_LIMIT: Duration = Duration::from_mins(1);
 /// Other counters than any registry has.
@@ -56,7 +54,13 @@ pub(super) struct Follower {
     making: Option<Making>,
     /// Why the last one could not be made; it is tried again.
     catalog_failure: Option<String>,
+    /// What writes down the names of tools.
+    remembering: Option<JoinHandle<()>>,
     load_limit: Limit,
+    /// For what gateways share: keys, sessions, messages.
+    shared_limit: Limit,
+    /// The last look could not tell who may do what.
+    is_cut: bool,
     /// What connects anew where a look was too short for that.
     connecting: Option<JoinHandle<()>>,
     /// How many looks in a row have failed.
@@ -75,7 +79,7 @@ struct Making {
     is_read: Arc<AtomicBool>,
     /// The registry was away meanwhile.
     is_doubted: bool,
-    task: JoinHandle<Result<i64>>,
+    task: JoinHandle<Result<Made>>,
 }
 
 impl Follower {
@@ -100,7 +104,10 @@ impl Follower {
             seen: UNSEEN,
             making: None,
             catalog_failure: None,
+            remembering: None,
             load_limit: Limit::default(),
+            shared_limit: Limit::default(),
+            is_cut: false,
             connecting: None,
             failures: 0,
             looked: (now, now),
@@ -128,10 +135,7 @@ impl Follower {
         self.readiness.set_registry(Arc::new(Watched { contact, store }));
         self.readiness.set_ready();
         // With many tools this takes longer than all of the above.
-        let source = self.source.clone();
-        let (revision, is_read) = (made.revision, Arc::new(AtomicBool::new(true)));
-        let task = tokio::spawn(async move { Ok(source.remember(made).await) });
-        self.making = Some(Making { revision, is_read, is_doubted: false, task });
+        self.remember(made.new_names);
         Ok(())
     }
 
@@ -188,9 +192,11 @@ impl Follower {
     fn failed(&mut self, began: Instant, error: StoreError) {
         self.contact().lost();
         self.failures = self.failures.saturating_add(1);
-        self.seen = UNSEEN;
-        if let Some(making) = &mut self.making {
-            making.is_doubted = true;
+        if self.is_cut {
+            self.seen = UNSEEN;
+            if let Some(making) = &mut self.making {
+                making.is_doubted = true;
+            }
         }
         self.replicas.doubt();
         self.told.failure(error, self.authenticator.contact());
@@ -220,6 +226,7 @@ impl Follower {
     }
 
     async fn poll(&mut self, began: Instant) -> Result<()> {
+        let was_cut = std::mem::replace(&mut self.is_cut, true);
         self.contact().count(Read::Revisions);
         let now = within(POLL_LIMIT, self.source.store.revisions()).await?;
         if (now.tokens, now.access) != (self.seen.tokens, self.seen.access) {
@@ -229,11 +236,14 @@ impl Follower {
             loaded?;
         }
         // Who may do what is known. The rest may be late, and tokens are honoured meanwhile.
+        self.is_cut = false;
         let known_since = began.checked_sub(self.source.store.age()).unwrap_or(began);
         self.contact().made(known_since);
-        within(SHARED_LIMIT, self.follow_replicas(&now)).await?;
-        self.look_after_catalog(now.catalog).await;
-        Ok(())
+        let mut limit = self.shared_limit;
+        let shared = limit.hold(self.follow_replicas(&now)).await;
+        self.shared_limit = limit;
+        self.look_after_catalog(now.catalog, was_cut).await;
+        shared
     }
 
     /// Reads who may do what, where that changed.
@@ -273,8 +283,8 @@ impl Follower {
     }
 
     /// A catalog is made beside the loop, so that a large one holds up no grant.
-    async fn look_after_catalog(&mut self, revision: i64) {
-        if self.failures > 0
+    async fn look_after_catalog(&mut self, revision: i64, was_cut: bool) {
+        if was_cut
             && let Some(making) = self.making.take_if(|it| !it.is_read.load(Ordering::SeqCst))
         {
             // It reads from a database that was away meanwhile, and may wait for ever.
@@ -284,9 +294,10 @@ impl Follower {
             let is_doubted = making.is_doubted;
             let seen = |revision| if is_doubted { UNSEEN.catalog } else { revision };
             match making.task.await {
-                Ok(Ok(revision)) => {
-                    self.seen.catalog = seen(revision);
+                Ok(Ok(made)) => {
+                    self.seen.catalog = seen(made.revision);
                     self.catalog_failure = None;
+                    self.remember(made.new_names);
                 }
                 Ok(Err(error)) => self.catalog_failure = Some(described(error)),
                 // It panicked. The last good catalog stays until something else changes.
@@ -299,11 +310,17 @@ impl Follower {
         if self.making.is_none() && revision != self.seen.catalog {
             let (source, is_read) = (self.source.clone(), Arc::new(AtomicBool::new(false)));
             let noted = Arc::clone(&is_read);
-            let task = tokio::spawn(async move {
-                let made = source.make(&noted).await?;
-                Ok(source.remember(made).await)
-            });
+            let task = tokio::spawn(async move { source.make(&noted).await });
             self.making = Some(Making { revision, is_read, is_doubted: false, task });
+        }
+    }
+
+    /// Beside all else, and one at a time: names that are not written down are new again with the next
+    /// catalog.
+    fn remember(&mut self, names: Vec<(i64, String)>) {
+        if !names.is_empty() && self.remembering.as_ref().is_none_or(JoinHandle::is_finished) {
+            let source = self.source.clone();
+            self.remembering = Some(tokio::spawn(async move { source.remember(&names).await }));
         }
     }
 }
@@ -313,8 +330,8 @@ impl Drop for Follower {
         if let Some(making) = &self.making {
             making.task.abort();
         }
-        if let Some(connecting) = &self.connecting {
-            connecting.abort();
+        for task in [&self.remembering, &self.connecting].into_iter().flatten() {
+            task.abort();
         }
     }
 }

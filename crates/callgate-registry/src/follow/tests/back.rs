@@ -9,7 +9,7 @@ use super::away::{Followed, POLL, followed};
 use super::double::{Mood, NAMES};
 use super::*;
 
-fn method(id: &str) -> MethodRow {
+pub(super) fn method(id: &str) -> MethodRow {
     MethodRow {
         rpc_method: id.to_owned(),
         upstream: Some("shop".to_owned()),

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::away::{Followed, POLL, followed};
+use super::back::method;
 use super::double::Mood;
 use super::*;
 
@@ -96,6 +97,12 @@ async fn tokens_are_known_also_where_messages_cannot_be_read() {
     });
     let took = followed.until(async |it| it.ask("one").await.is_err()).await;
     assert!(took < Duration::from_secs(1), "{took:?}");
+    // Nor does the catalog wait for them: what it takes to call a method is in there.
+    followed.set(|rows| {
+        rows.catalog.methods = vec![method("a")];
+        rows.revisions.catalog += 1;
+    });
+    followed.until(async |it| it.gateway.gateway().catalog().len() == 1).await;
 }
 
 #[tokio::test(start_paused = true)]
