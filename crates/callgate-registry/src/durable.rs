@@ -16,8 +16,8 @@ use crate::sessions::StoredSessions;
 
 /// How long the registry may take to keep something.
 const LIMIT: Duration = Duration::from_secs(5);
-/// So many of one kind are kept at once. In the database they wait for each other anyway, and each waits
-/// on a connection that the looks at the registry may need.
+/// So many of one kind are kept at once. In the database they wait for one row anyway; who waits here instead
+/// takes no turn of other writers.
 const AT_ONCE: usize = 2;
 
 /// Keeps something while the registry is in reach.

@@ -435,15 +435,7 @@ pub trait Edit: Send + Sync {
     async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()>;
     /// Adds methods that need nothing, but for those whose id is taken. Several transactions, where there
     /// are many.
-    async fn add_absent_methods(&self, rows: &[MethodRow]) -> Result<()> {
-        for row in rows {
-            match self.add_method(row, &[]).await {
-                Ok(()) | Err(StoreError::Exists { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
+    async fn add_absent_methods(&self, rows: &[MethodRow]) -> Result<()>;
     /// Writes a row back and, if given, replaces its actions.
     async fn update_method(&self, row: &MethodRow, needs: Option<&[(String, Mask)]>) -> Result<()>;
     /// Removes the rows of a method, and the actions that no other method has. Comes back with how

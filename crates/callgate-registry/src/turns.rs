@@ -1,7 +1,9 @@
 //! A database whose writers take turns: so many at once that some connections stay free for those who only
 //! look. A gateway must see what is new also while its writers wait for somebody's lock.
 //!
-//! Of two that wait for each other the database ends one. Nothing of it was done, so it is tried again.
+//! Of two that wait for each other the database ends one, and nothing of it was done. A statement by itself and
+//! the begin of a transaction are tried again here, whole transactions where they call [`again`]: those that
+//! meet others' locks on the same rows. The rest are told that another was in the way.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -110,10 +110,9 @@ async fn remove(
         }
         Ok(_) => {}
         // It is removed all the same.
-        Err(error) if config.attach.is_some() => {
+        Err(error) => {
             printer.talk(format_args!("note: which methods name it is not known: {error:#}"));
         }
-        Err(error) => return Err(error),
     }
     Ok(())
 }

@@ -226,6 +226,7 @@ unused! {
         }
     }
     fn add_method(row: &MethodRow, needs: &[(String, Mask)]) -> ();
+    fn add_absent_methods(rows: &[MethodRow]) -> ();
     fn update_method(row: &MethodRow, needs: Option<&[(String, Mask)]>) -> ();
     fn remove_method(id: &str) -> u64;
     fn import(import: &Import) -> ();
