@@ -2,6 +2,8 @@
 
 mod bridge;
 mod call;
+#[cfg(test)]
+mod documents;
 mod import;
 mod lint;
 mod registry;
@@ -16,7 +18,7 @@ use crate::import::ServiceOptions;
 
 pub(crate) use bridge::{Bridge, Protocol};
 pub(crate) use call::Call;
-pub(crate) use import::{Import, ImportCommand, ImportOptions};
+pub(crate) use import::{Import, ImportCommand, ImportOptions, PhpOptions};
 pub(crate) use lint::Lint;
 pub(crate) use registry::{CopyRegistry, RegistryCommand};
 

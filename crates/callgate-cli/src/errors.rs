@@ -1,5 +1,6 @@
 //! What to do about errors that have a remedy.
 
+use callgate::forward::{ForwardError, OptionError};
 use callgate_registry::{CopyError, StoreError};
 
 /// An error with a remedy of its own.
@@ -15,11 +16,29 @@ pub(crate) fn hinted(message: impl Into<String>, hint: impl Into<String>) -> any
     anyhow::Error::new(Hinted { message: message.into(), hint: hint.into() })
 }
 
+/// The error for what this program was built without.
+#[cfg(not(feature = "php"))]
+pub(crate) fn not_built(what: &str, feature: &str) -> anyhow::Error {
+    let message = format!("this program was built without {what} (cargo feature `{feature}`)");
+    hinted(message, with_feature(feature))
+}
+
+/// How a program with a feature is made.
+fn with_feature(feature: &str) -> String {
+    format!(
+        "install it with that feature: \
+         `cargo install --locked --path crates/callgate-cli --features {feature}`"
+    )
+}
+
 /// What to do about an error, where that is known.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
     error.chain().find_map(|cause| {
         if let Some(hinted) = cause.downcast_ref::<Hinted>() {
             return Some(hinted.hint.clone());
+        }
+        if let Some(ForwardError::Options(OptionError::NoWebSocket)) = cause.downcast_ref() {
+            return Some(with_feature("websocket"));
         }
         if let Some(error) = cause.downcast_ref::<CopyError>() {
             return copy_hint(error).map(ToOwned::to_owned);
@@ -45,7 +64,7 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
             StoreError::HalfCopied(_) => {
                 "run the same `callgate registry copy` again; it goes on where it stopped"
             }
-            StoreError::NotBuilt { .. } => "build it with that feature: `cargo build --features …`",
+            StoreError::NotBuilt { feature, .. } => return Some(with_feature(feature)),
             StoreError::Newer { .. } => "use the newer program that changed it",
             StoreError::Older { .. } => "bring it up to date with `callgate migrate`",
             StoreError::Moved => "try again when the others are done",

@@ -13,6 +13,7 @@ pub(crate) mod introspect;
 pub(crate) mod manifest;
 mod needs;
 pub(crate) mod openrpc;
+#[cfg(feature = "php")]
 pub(crate) mod php;
 mod plan;
 mod report;

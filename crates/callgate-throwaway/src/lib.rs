@@ -1,8 +1,8 @@
 //! Servers that tests start and that are gone afterwards, however the tests end.
 //!
 //! [`Postgres`] and [`MariaDb`] are real ones: the system's own where it has them, else packages of Debian
-//! that are unpacked below the build's files ([`debian`]). Each is started once by a test program, with a
-//! database of its own for each test. They listen on loopback. What they hold survives
+//! that are unpacked below the build's files ([`debian`]). Each is started once by `cargo xtask test`, or else by a
+//! test program, with a database of its own for each test. They listen on loopback. What they hold survives
 //! `kill -9`, but not the machine: it is thrown away. Their clocks are set to places that are not at zero, so that nobody takes local time for UTC.
 #![expect(
     clippy::expect_used,
@@ -11,15 +11,19 @@
     reason = "for tests, which may stop"
 )]
 
+mod built;
 mod debian;
 mod keeper;
 mod mariadb;
+mod npm;
 mod postgres;
 mod server;
 mod stand_in;
 
+pub use built::{BUILT, built};
 pub use debian::debian;
 pub use mariadb::MariaDb;
+pub use npm::npm;
 pub use postgres::Postgres;
 pub use server::{Identity, Server, TestDatabase};
 pub use stand_in::StandIn;

@@ -19,11 +19,16 @@ const PACKAGE: &str = "postgresql";
 pub struct Postgres;
 
 impl Postgres {
-    /// The server of this process, which is started when it is first wanted. `tmp` is cargo's directory for
-    /// tests' files.
+    /// The environment variable with the address of a server for all test processes.
+    pub const VARIABLE: &str = "XTASK_POSTGRES";
+
+    /// The server that [`Self::VARIABLE`] names, or one of this process, started on first use. `tmp` is
+    /// cargo's directory for tests' files.
     pub fn shared(tmp: &Path) -> &'static Server {
         static SERVER: OnceLock<Server> = OnceLock::new();
-        SERVER.get_or_init(|| Self::start(tmp))
+        SERVER.get_or_init(|| {
+            Server::given(&Self, tmp, Self::VARIABLE).unwrap_or_else(|| Self::start(tmp))
+        })
     }
 
     /// A server for one test that ends it.

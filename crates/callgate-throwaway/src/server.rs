@@ -25,7 +25,8 @@ pub(crate) const PORTS: usize = 5;
 
 /// A server while it runs.
 pub struct Server {
-    keeper: Mutex<Keeper>,
+    /// `None` for a server that another process started.
+    keeper: Option<Mutex<Keeper>>,
     address: SocketAddr,
     brand: &'static dyn Brand,
     /// Where packages are unpacked.
@@ -91,6 +92,20 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
+    /// The server at the address that an environment variable has, started by `cargo xtask`.
+    pub(crate) fn given(brand: &'static dyn Brand, tmp: &Path, variable: &str) -> Option<Self> {
+        let address = std::env::var_os(variable)?;
+        let address = address.to_str().and_then(|address| address.parse().ok());
+        let address = address.unwrap_or_else(|| panic!("{variable} is not an address"));
+        Some(Self {
+            keeper: None,
+            address,
+            brand,
+            tmp: tmp.to_owned(),
+            databases: AtomicUsize::new(0),
+        })
+    }
+
     /// Starts it on a free port, on a copy of `template`, and waits until it answers.
     pub(crate) fn start(
         brand: &'static dyn Brand,
@@ -109,7 +124,7 @@ impl Server {
             let command = brand.command(tmp, &directory, address.port());
             let keeper = Keeper::start(directory, brand.signal(), &command);
             let server = Self {
-                keeper: Mutex::new(keeper),
+                keeper: Some(Mutex::new(keeper)),
                 address,
                 brand,
                 tmp: tmp.to_owned(),
@@ -131,7 +146,8 @@ impl Server {
     /// A database that nobody else uses.
     pub fn database(&self) -> TestDatabase {
         let number = self.databases.fetch_add(1, Ordering::Relaxed);
-        let name = format!("test_{number}");
+        // Processes of one test run may share the server.
+        let name = format!("test_{}_{number}", std::process::id());
         self.sql(self.brand.first_database(), &format!("CREATE DATABASE {name}"));
         TestDatabase { url: self.url(&name, self.address), name }
     }
@@ -191,7 +207,8 @@ impl Server {
     }
 
     fn keeper(&self) -> MutexGuard<'_, Keeper> {
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+        let keeper = self.keeper.as_ref().expect("only a server of this process is stopped");
+        keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until it answers. What it printed, if it ends before.

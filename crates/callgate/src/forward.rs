@@ -36,6 +36,7 @@ mod request;
 mod send_failure;
 mod stats;
 mod target;
+#[cfg(feature = "websocket")]
 mod websocket;
 
 use std::fmt;
@@ -62,6 +63,7 @@ use reply::Reply;
 use request::RequestId;
 use send_failure::SendFailure;
 use stats::Counted;
+#[cfg(feature = "websocket")]
 use websocket::WebSocket;
 
 pub use crate::http_client::endpoint::EndpointError;
@@ -95,15 +97,18 @@ enum Wire {
     Http(Box<Client>),
     /// Those that arrive together as one.
     Batches(Batches),
+    #[cfg(feature = "websocket")]
     WebSocket(WebSocket),
 }
 
 impl Wire {
     fn new(name: &str, options: &ForwardOptions, stats: &Arc<ForwardStats>) -> Result<Self, NoTls> {
         let stats = || Arc::clone(stats);
-        Ok(if options.target.is_websocket() {
-            Self::WebSocket(WebSocket::new(options, stats())?)
-        } else if options.batch {
+        #[cfg(feature = "websocket")]
+        if options.target.is_websocket() {
+            return Ok(Self::WebSocket(WebSocket::new(options, stats())?));
+        }
+        Ok(if options.batch {
             Self::Batches(Batches::new(name, options, stats())?)
         } else {
             Self::Http(Client::new(options)?.into())
@@ -115,6 +120,7 @@ impl Wire {
         match self {
             Self::Http(client) => client,
             Self::Batches(batches) => batches.client(),
+            #[cfg(feature = "websocket")]
             Self::WebSocket(socket) => socket.client(),
         }
     }
@@ -245,6 +251,7 @@ impl Forward {
                 batches.ask(Asked::new(id.into(), terms, body, call.hold.another())).await
             }
             // It has headers of its own, of when it was opened.
+            #[cfg(feature = "websocket")]
             Wire::WebSocket(socket) => {
                 let terms = Terms::default();
                 socket.ask(Asked::new(id.into(), terms, body, call.hold.another())).await
@@ -262,7 +269,9 @@ impl Forward {
 /// What does not go together.
 fn conflict(options: &ForwardOptions) -> Option<OptionError> {
     let is_websocket = options.target.is_websocket();
-    if options.style == ParamStyle::Named && options.has_first_params() {
+    if is_websocket && !cfg!(feature = "websocket") {
+        Some(OptionError::NoWebSocket)
+    } else if options.style == ParamStyle::Named && options.has_first_params() {
         Some(OptionError::FirstParams)
     } else if is_websocket && options.has_headers_of_callers() {
         Some(OptionError::CallerOverWebSocket)

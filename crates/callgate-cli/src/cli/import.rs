@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use super::section_and_mask;
 use crate::errors::hinted;
 use crate::import::openrpc::{Reference, reference};
-use crate::import::{Needed, Selection, ServiceOptions, festi, php};
+use crate::import::{Needed, Selection, ServiceOptions, festi};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImportCommand {
@@ -83,7 +83,7 @@ pub(crate) enum Import {
         /// The directory; `vendor`, `node_modules` and what begins with a dot are left out
         directory: PathBuf,
         #[command(flatten)]
-        reading: php::Reading,
+        reading: PhpOptions,
         #[command(flatten)]
         options: ImportOptions,
     },
@@ -134,6 +134,23 @@ impl Import {
             | Self::Manifest { options, .. } => options,
         }
     }
+}
+
+/// How a directory of PHP source is read.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct PhpOptions {
+    /// What tells this source from others of the same upstream; by default the directory's name
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Also read `vendor` and `node_modules`
+    #[arg(long)]
+    pub(crate) vendor: bool,
+    /// A directory or a file to leave out, by its name or its path below; may repeat
+    #[arg(long, value_name = "PATH")]
+    pub(crate) skip: Vec<PathBuf>,
+    /// Also promise what results look like; they are checked then
+    #[arg(long)]
+    pub(crate) output_schemas: bool,
 }
 
 #[derive(Debug, Args)]

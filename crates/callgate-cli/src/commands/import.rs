@@ -11,10 +11,14 @@ use callgate::LOCAL;
 use callgate::forward::Target;
 use callgate_registry::DEFAULT_UPSTREAM;
 
+#[cfg(not(feature = "php"))]
+use crate::cli::PhpOptions;
 use crate::cli::{Import, ImportCommand, ImportOptions};
 use crate::config::Config;
 use crate::errors::hinted;
 use crate::import::openrpc::{Foreign, Reading, Way};
+#[cfg(feature = "php")]
+use crate::import::php::read as of_php;
 use crate::import::{self, Configured, Options, Service, ServiceOptions, Source, Tried};
 use crate::printer::Printer;
 use crate::registry;
@@ -84,9 +88,7 @@ pub(crate) async fn read_source(config: &Config, import: &Import) -> anyhow::Res
             let service = ask(config, upstream()?, target, service).await?;
             of_drupal(&service, upstream()?).await
         }
-        Import::Php { directory, reading, .. } => {
-            import::php::read(directory, upstream()?, reading).await
-        }
+        Import::Php { directory, reading, .. } => of_php(directory, upstream()?, reading).await,
         Import::Festi { database_url, reading, .. } => {
             import::festi::read(database_url, upstream()?, reading).await
         }
@@ -123,6 +125,12 @@ async fn of_document(service: &Service, reading: Reading<'_>) -> anyhow::Result<
         source.notes.extend(service.notes());
     }
     Ok(source)
+}
+
+#[cfg(not(feature = "php"))]
+#[expect(clippy::unused_async, reason = "it has the other's signature")]
+async fn of_php(_: &Path, _: &str, _: &PhpOptions) -> anyhow::Result<Source> {
+    Err(crate::errors::not_built("a reader of PHP", "php"))
 }
 
 async fn of_introspection(service: &Service, upstream: &str) -> anyhow::Result<Source> {

@@ -24,12 +24,12 @@ mod tree;
 mod types;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
-use clap::Args;
 
 use super::Source;
+use crate::cli::PhpOptions;
 use crate::errors::hinted;
 use files::Files;
 use model::Declarations;
@@ -40,28 +40,11 @@ use tree::Tree;
 /// So many notes are told.
 const MAX_NOTES: usize = 40;
 
-/// How to read a directory.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Reading {
-    /// What tells this source from others of the same upstream; by default the directory's name
-    #[arg(long)]
-    name: Option<String>,
-    /// Also read `vendor` and `node_modules`
-    #[arg(long)]
-    vendor: bool,
-    /// A directory or a file to leave out, by its name or its path below; may repeat
-    #[arg(long, value_name = "PATH")]
-    skip: Vec<PathBuf>,
-    /// Also promise what results look like; they are checked then
-    #[arg(long)]
-    output_schemas: bool,
-}
-
 /// Reads the PHP files under a directory; on a thread of its own, since many take seconds.
 pub(crate) async fn read(
     directory: &Path,
     upstream: &str,
-    reading: &Reading,
+    reading: &PhpOptions,
 ) -> anyhow::Result<Source> {
     let (directory, upstream) = (directory.to_owned(), upstream.to_owned());
     let reading = reading.clone();
@@ -69,7 +52,11 @@ pub(crate) async fn read(
     tokio::task::spawn_blocking(read).await.context("the reading was broken off")?
 }
 
-fn read_directory(directory: &Path, upstream: &str, reading: &Reading) -> anyhow::Result<Source> {
+fn read_directory(
+    directory: &Path,
+    upstream: &str,
+    reading: &PhpOptions,
+) -> anyhow::Result<Source> {
     let shown = directory.display();
     let root = directory.canonicalize().with_context(|| format!("cannot read `{shown}`"))?;
     if !root.is_dir() {
@@ -106,7 +93,7 @@ fn read_directory(directory: &Path, upstream: &str, reading: &Reading) -> anyhow
 }
 
 /// The methods that are declared, and the classes behind their types.
-fn methods_of(declarations: Declarations, upstream: &str, reading: &Reading) -> Source {
+fn methods_of(declarations: Declarations, upstream: &str, reading: &PhpOptions) -> Source {
     let tree = Tree::new(declarations);
     let mut reader = Reader {
         tree: &tree,

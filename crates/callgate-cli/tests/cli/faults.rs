@@ -74,7 +74,17 @@ fn a_gateway_that_is_cut_off_from_its_database_stops_honouring_what_was_withdraw
 #[test]
 fn warm_calls_ask_nothing_of_any_database() {
     let _alone = alone();
-    for (name, kept) in Kept::all() {
+    warm_calls_ask_nothing(Kept::real());
+}
+
+#[test]
+fn warm_calls_ask_nothing_of_sql_server() {
+    let _alone = alone();
+    warm_calls_ask_nothing(vec![Kept::sql_server()]);
+}
+
+fn warm_calls_ask_nothing(databases: Vec<(&str, Kept)>) {
+    for (name, kept) in databases {
         let filled = Filled::new(Program::Tested, kept.url(), Manner::Calm);
         let counted = warm::warm_calls(&filled, &kept, WARM_CALLS);
         assert_eq!(counted.statements, counted.looks, "{name}: {counted:?}");

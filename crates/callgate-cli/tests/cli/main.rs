@@ -22,7 +22,6 @@ mod import;
 mod keys;
 mod lint;
 mod mcp;
-mod npm;
 mod real;
 mod registry_upstreams;
 mod reload;

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::clients::everything::example;
 use super::faults::client::{Client, Era};
+use callgate_throwaway::built;
 
 /// A tool of the demo.
 const CALLED: &str = "cache_rebuild";
@@ -30,7 +30,7 @@ impl Drop for Replicas {
 
 impl Replicas {
     fn start() -> Self {
-        let mut command = Command::new(example("replicas"));
+        let mut command = Command::new(built("replicas"));
         command.args(["--listen", "127.0.0.1:0", "--callgate", env!("CARGO_BIN_EXE_callgate")]);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();

@@ -13,7 +13,8 @@ use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
 use serde_json::{Value, json};
 
-use crate::program::{Built, built};
+use callgate_throwaway::built;
+
 use crate::rmcp_client::modern;
 
 /// An example while it runs.
@@ -33,8 +34,8 @@ impl Drop for Example {
 }
 
 impl Example {
-    fn start(built_from: Built, arguments: &[&str]) -> Self {
-        let mut command = Command::new(built(built_from));
+    fn start(name: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(built(name));
         command.args(arguments).env("NO_COLOR", "1").stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -109,7 +110,7 @@ async fn hello_is_a_server_with_two_tools() {
     let guide = include_str!("../../../../docs/guide/first-function.md");
     let (_, code) = source.split_once('\n').unwrap();
     assert!(guide.contains(code), "the guide has the example in it");
-    let hello = Example::start(Built::Example("hello"), &["127.0.0.1:0"]);
+    let hello = Example::start("hello", &["127.0.0.1:0"]);
     for mode in [modern(), ClientLifecycleMode::Initialize] {
         let client = hello.client(None, mode).await;
         assert_eq!(names(&client).await, ["divide", "greet"]);
@@ -127,7 +128,7 @@ async fn hello_is_a_server_with_two_tools() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_builder_builds_speaks_on_standard_input_and_output() {
-    let mut command = tokio::process::Command::new(built(Built::Program("everything")));
+    let mut command = tokio::process::Command::new(built("everything"));
     command.arg("--stdio").kill_on_drop(true);
     let transport = TokioChildProcess::new(command).unwrap();
     let client = ().serve_with_lifecycle(transport, modern()).await.unwrap();
@@ -139,7 +140,7 @@ async fn what_the_builder_builds_speaks_on_standard_input_and_output() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_application_gains_mcp_with_its_own_users() {
-    let embedded = Example::start(Built::Example("embedded"), &["127.0.0.1:0"]);
+    let embedded = Example::start("embedded", &["127.0.0.1:0"]);
     let ada = embedded.client(Some("ada"), modern()).await;
     assert_eq!(names(&ada).await, ["todo_add", "todo_finish", "todo_list"]);
     let added = call(&ada, "todo_add", json!({"text": "Water the plants"})).await;
@@ -162,7 +163,7 @@ async fn a_shop_keeps_its_state_in_a_database() {
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("shop.db");
     let arguments = ["--listen", "127.0.0.1:0", "--database", database.to_str().unwrap()];
-    let shop = Example::start(Built::Program("shop"), &arguments);
+    let shop = Example::start("shop", &arguments);
     let token = |user: &str| {
         let start = format!("shop: a token for {user}, told once: ");
         let line = shop.said.iter().find_map(|line| line.strip_prefix(&start));
@@ -175,7 +176,7 @@ async fn a_shop_keeps_its_state_in_a_database() {
     assert!(text(&bought).contains(r#""total":900"#), "{bought:?}");
     shop.stop();
 
-    let shop = Example::start(Built::Program("shop"), &arguments);
+    let shop = Example::start("shop", &arguments);
     assert_eq!(shop.said.len(), 1, "a token is told once");
     let keeper = shop.client(Some(&keeper), ClientLifecycleMode::Initialize).await;
     let tea = keeper.read_resource(ReadResourceRequestParams::new("shop://products/1")).await;

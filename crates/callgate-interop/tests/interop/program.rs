@@ -8,45 +8,15 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use callgate_throwaway::built;
+
 const DATABASE: &str = "sqlite:callgate-demo.db";
 
 /// The program: the one that `CALLGATE_BIN` names, else the one beside this test, made if it must be.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let build = || built(Built::Program("callgate"));
+    let build = || built("callgate");
     PROGRAM.get_or_init(|| std::env::var_os("CALLGATE_BIN").map_or_else(build, PathBuf::from))
-}
-
-/// Something that the workspace builds.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Built {
-    Program(&'static str),
-    Example(&'static str),
-}
-
-/// What is built, beside this test. It is made with the features of the whole workspace, and beside all
-/// examples, so that what only tests depend on counts: else most of it would be built a second time.
-pub(crate) fn built(what: Built) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.ancestors().nth(2).unwrap();
-    let (name, directory) = match what {
-        Built::Program(name) => (name, profile.to_owned()),
-        Built::Example(name) => (name, profile.join("examples")),
-    };
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--workspace", "--all-features", "--examples"]);
-    if let Built::Program(name) = what {
-        cargo.args(["--bin", name]);
-    }
-    cargo
-        .arg("--target-dir")
-        .arg(profile.parent().unwrap())
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
-    if profile.ends_with("release") {
-        cargo.arg("--release");
-    }
-    assert!(cargo.status().unwrap().success(), "{what:?} cannot be built");
-    directory.join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }
 
 /// A directory with the demo's registry; gone at the end.

@@ -31,6 +31,7 @@ pub(super) enum Failure {
     Untrusted(String),
     #[error("what it answers is not HTTP")]
     NoHttp,
+    #[cfg(feature = "websocket")]
     #[error("HTTP {}: it does not open a WebSocket", .0.as_u16())]
     NoWebSocket(StatusCode),
     #[error("no answer within {0:?}")]
@@ -94,6 +95,7 @@ impl Failure {
             Self::Unreachable(_) => Outcome::Unreachable,
             Self::Untrusted(_) => Outcome::Untrusted,
             Self::NoHttp => Outcome::NoHttp,
+            #[cfg(feature = "websocket")]
             Self::NoWebSocket(_) => Outcome::NoWebSocket,
             Self::TimedOut(_) => Outcome::TimedOut,
             Self::Broken(_) => Outcome::Broken,
@@ -159,6 +161,7 @@ impl Failure {
                  them.",
                 status.as_u16()
             ),
+            #[cfg(feature = "websocket")]
             Self::NoWebSocket(status) => {
                 format!(
                     "does not open a WebSocket (HTTP {}). Nothing was run. {LOOK}",

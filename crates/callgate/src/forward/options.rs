@@ -167,6 +167,9 @@ pub enum OptionError {
          connection, which says nothing of any of them"
     )]
     CallerOverWebSocket,
+    /// A WebSocket without the feature `websocket`.
+    #[error("this program was built without WebSocket (cargo feature `websocket`)")]
+    NoWebSocket,
     /// HTTP/2 for a WebSocket.
     #[error("`http2` is not for WebSocket, which begins with HTTP/1.1")]
     Http2OverWebSocket,

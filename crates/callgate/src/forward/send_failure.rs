@@ -49,6 +49,7 @@ impl SendFailure {
     }
 
     /// Nobody was there in time, and nothing was written.
+    #[cfg(feature = "websocket")]
     pub(super) fn silent(words: &str) -> Self {
         Self { again: Again::Never, ..Self::never_sent(words) }
     }
@@ -60,6 +61,7 @@ impl SendFailure {
     }
 
     /// The same, of a request that came before the call's own: that one never left.
+    #[cfg(feature = "websocket")]
     pub(super) fn before_the_call(self) -> Self {
         match self.failure {
             Failure::Broken(words) => Self::never_sent(&words),

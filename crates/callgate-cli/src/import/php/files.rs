@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::Reading;
+use crate::cli::PhpOptions;
 use crate::errors::hinted;
 use crate::import::Refusal;
 
@@ -40,7 +40,7 @@ pub(super) struct Files {
     bytes: u64,
 }
 
-impl Reading {
+impl PhpOptions {
     /// Whether a directory is not looked into.
     fn leaves_out(&self, name: &OsStr, path: &Path) -> bool {
         let is_hidden = name.as_encoded_bytes().starts_with(b".");
@@ -56,7 +56,7 @@ impl Reading {
 
 impl Files {
     /// Finds the files below `root`.
-    pub(super) fn find(root: &Path, reading: &Reading) -> anyhow::Result<Self> {
+    pub(super) fn find(root: &Path, reading: &PhpOptions) -> anyhow::Result<Self> {
         let mut files = Self::default();
         let mut waiting = vec![(PathBuf::new(), 0)];
         while let Some((directory, depth)) = waiting.pop() {
@@ -85,7 +85,7 @@ impl Files {
         &mut self,
         root: &Path,
         directory: &Path,
-        reading: &Reading,
+        reading: &PhpOptions,
     ) -> anyhow::Result<Vec<PathBuf>> {
         let whole = root.join(directory);
         let cannot = || format!("cannot read the directory `{}`", whole.display());

@@ -3,13 +3,13 @@
 use callgate::{Safety, TypeExpr};
 use serde_json::{Map, Value, json};
 
-use super::Reading;
 use super::docblock::{Docblock, Typed};
 use super::evaluate::{Context, evaluate};
 use super::expression::Expression;
 use super::model::{Method, Param};
 use super::tree::Tree;
 use super::types;
+use crate::cli::PhpOptions;
 use crate::import::safety;
 
 /// Reads methods out of declarations.
@@ -17,7 +17,7 @@ use crate::import::safety;
 pub(super) struct Reader<'t> {
     pub(super) tree: &'t Tree,
     pub(super) upstream: &'t str,
-    pub(super) reading: &'t Reading,
+    pub(super) reading: &'t PhpOptions,
     pub(super) notes: Vec<String>,
     /// All types that methods take and give.
     pub(super) types: Vec<TypeExpr>,

@@ -9,7 +9,8 @@ use super::evaluate::{Context, evaluate};
 use super::model::Declarations;
 use super::parse::Parser;
 use super::tree::Tree;
-use super::{Reading, Source, declarations, methods_of};
+use super::{Source, declarations, methods_of};
+use crate::cli::PhpOptions;
 
 /// Files that have all that is read.
 const FILES: [&str; 5] = [
@@ -32,7 +33,11 @@ fn declared(texts: &[&str]) -> Declarations {
 }
 
 fn read(texts: &[&str]) -> Source {
-    methods_of(declared(texts), "php", &Reading { output_schemas: true, ..Reading::default() })
+    methods_of(
+        declared(texts),
+        "php",
+        &PhpOptions { output_schemas: true, ..PhpOptions::default() },
+    )
 }
 
 /// What the constant `X` of the class `A` comes to.

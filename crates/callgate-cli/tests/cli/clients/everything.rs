@@ -3,10 +3,10 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
+
+use callgate_throwaway::built;
 
 use super::{Killed, node};
 
@@ -27,7 +27,7 @@ impl Everything {
 
     /// Ours; port 0 is any.
     pub(crate) fn ours(port: u16) -> Self {
-        let mut command = Command::new(example("everything"));
+        let mut command = Command::new(built("everything"));
         command.args(["--listen", &format!("127.0.0.1:{port}")]);
         let (process, line) = started(command, |line| line.starts_with("everything: "));
         let url = line.trim_start_matches("everything: ").to_owned();
@@ -38,7 +38,7 @@ impl Everything {
 impl Everything {
     /// Makes ours, which takes time that a bridge may not wait.
     pub(crate) fn build_ours() {
-        example("everything");
+        built("everything");
     }
 }
 
@@ -51,27 +51,6 @@ fn started(mut command: Command, is_it: impl Fn(&str) -> bool) -> (Killed, Strin
     // So that it is never held up by what it says.
     std::thread::spawn(move || lines.for_each(drop));
     (process, line)
-}
-
-/// An example, beside this test. It is made with the features of the whole workspace, and beside cargo's own
-/// examples, so that what only tests depend on counts: else most of it would be built a second time.
-pub(crate) fn example(name: &str) -> PathBuf {
-    static EXAMPLES: OnceLock<PathBuf> = OnceLock::new();
-    let build = || {
-        let test = std::env::current_exe().unwrap();
-        let profile = test.ancestors().nth(2).unwrap();
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["build", "--quiet", "--workspace", "--all-features"]);
-        cargo.args(["--bin", "everything", "--bin", "replicas", "--examples"]);
-        cargo.arg("--target-dir").arg(profile.parent().unwrap());
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-        if profile.ends_with("release") {
-            cargo.arg("--release");
-        }
-        assert!(cargo.status().unwrap().success(), "the examples cannot be built");
-        profile.to_owned()
-    };
-    EXAMPLES.get_or_init(build).join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }
 
 /// A port below those that the system gives away, so that nobody takes it between two starts.

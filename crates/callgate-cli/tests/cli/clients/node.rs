@@ -4,8 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::npm;
-
 const FILES: [&str; 3] = ["client.mjs", "everything.mjs", "loopback.cjs"];
 
 /// The script that drives a client.
@@ -56,5 +54,8 @@ fn node() -> Command {
 /// Installed once.
 fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    DIRECTORY.get_or_init(|| npm::installed("clients", &FILES))
+    DIRECTORY.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
+        callgate_throwaway::npm(Path::new(env!("CARGO_TARGET_TMPDIR")), &source, &FILES)
+    })
 }

@@ -38,12 +38,17 @@ impl Kept {
 
     /// With what stands in for SQL Server.
     pub(crate) fn all() -> Vec<(&'static str, Self)> {
+        let mut all = Self::real();
+        all.push(Self::sql_server());
+        all
+    }
+
+    /// What stands in for SQL Server.
+    pub(crate) fn sql_server() -> (&'static str, Self) {
         let stand_in = StandIn::start(Path::new(env!("CARGO_TARGET_TMPDIR")));
         prepare(&stand_in);
         let url = stand_in.url();
-        let mut all = Self::real();
-        all.push(("SQL Server's stand-in", Self::StandIn(stand_in, url)));
-        all
+        ("SQL Server's stand-in", Self::StandIn(stand_in, url))
     }
 
     pub(crate) fn url(&self) -> &str {

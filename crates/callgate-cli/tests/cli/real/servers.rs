@@ -9,11 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use crate::npm;
 use crate::support::PATIENCE;
 
 /// So many ports are tried, should somebody take one before the server does.
 const PORTS: usize = 5;
+
+/// Cargo's directory for tests' files.
+const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// aria2's secret.
 pub(crate) const SECRET: &str = "s3cret";
@@ -99,7 +101,7 @@ impl Running {
 
 /// A program of a package of Debian.
 pub(crate) fn debian(package: &'static str, program: &str) -> Command {
-    callgate_throwaway::debian(Path::new(env!("CARGO_TARGET_TMPDIR")), package, program)
+    callgate_throwaway::debian(Path::new(TMP), package, program)
 }
 
 fn spawn(mut command: Command) -> (Child, File) {
@@ -120,7 +122,7 @@ pub(crate) fn aria2() -> Running {
         let mut command = debian("aria2", "aria2c");
         command.args(["--enable-rpc", "--rpc-listen-all=false", "--no-conf", "--quiet"]);
         command.arg(format!("--rpc-listen-port={port}")).arg(format!("--rpc-secret={SECRET}"));
-        command.current_dir(env!("CARGO_TARGET_TMPDIR"));
+        command.current_dir(TMP);
         command
     })
 }
@@ -161,7 +163,8 @@ pub(crate) fn ethereum_document() -> (PathBuf, usize) {
 fn packages() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
-        let directory = npm::installed("servers", &[]);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers");
+        let directory = callgate_throwaway::npm(Path::new(TMP), &source, &[]);
         let loopback = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/loopback.cjs");
         std::fs::copy(loopback, directory.join("loopback.cjs")).unwrap();
         directory
