@@ -39,7 +39,7 @@ pub(crate) fn test(run: &mut Run) {
     }
     let servers = Servers::start(&target.join("tmp"));
     match Nextest::new(&target) {
-        Some(Ok(nextest)) => test_beside_checks(&nextest, &servers, &target, run),
+        Some(Ok(nextest)) => test_beside_checks(&nextest, &servers, run),
         Some(Err(error)) => run.check("the tests are listed", || Err(error)),
         None => {
             run.step(&stand_in());
@@ -53,7 +53,7 @@ pub(crate) fn test(run: &mut Run) {
 }
 
 /// Runs the tests, which wait much of their time, beside builds that only use what they leave.
-fn test_beside_checks(nextest: &Nextest, servers: &Servers, target: &Path, run: &mut Run) {
+fn test_beside_checks(nextest: &Nextest, servers: &Servers, run: &mut Run) {
     let (checks, stand_in) = (documentation_and_features(), stand_in());
     thread::scope(|scope| {
         let background = scope.spawn(move || {
@@ -74,7 +74,6 @@ fn test_beside_checks(nextest: &Nextest, servers: &Servers, target: &Path, run: 
             }
         }
     });
-    debug_assert!(target.is_dir());
     let tests = nextest.step("the tests with SQL Server's stand-in pass", SQL_SERVER);
     run.step(&servers.told(tests));
 }
