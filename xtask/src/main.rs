@@ -6,6 +6,7 @@ mod dependencies;
 mod documents;
 mod features;
 mod run;
+mod spelling;
 mod test;
 
 use std::io::Write as _;

@@ -11,7 +11,7 @@ use callgate_throwaway::{BUILT, MariaDb, Postgres, debian, npm};
 use serde_json::Value;
 
 use crate::run::{Run, Step};
-use crate::{behaviours, dependencies, documents, features, root};
+use crate::{behaviours, dependencies, documents, features, root, spelling};
 
 /// What is built and tested: the whole workspace at once, so that each crate has one set of features.
 const WORKSPACE: [&str; 2] = ["--workspace", "--all-features"];
@@ -34,6 +34,7 @@ pub(crate) fn test(run: &mut Run) {
     run.check("what tests start is downloaded", || {
         Ok(downloads.join().err().map(|panic| panic_message(&*panic)).into_iter().collect())
     });
+    run.check("the words are spelled right", || spelling::problems(&target.join("tmp")));
     if !is_built {
         return;
     }
@@ -108,7 +109,9 @@ fn format() -> Step {
 /// Builds every target once, for the tests, with clippy as the compiler of the workspace's own crates.
 fn build() -> Step {
     let step = Step::cargo("clippy finds nothing, and everything builds", &["build"]);
-    linted(step.arguments(&WORKSPACE).arguments(&["--all-targets"]))
+    // Not `--lib`: a macro's library would be built with another profile than for what uses it.
+    let targets = ["--bins", "--examples", "--tests", "--benches"];
+    linted(step.arguments(&WORKSPACE).arguments(&targets))
 }
 
 /// Has cargo compile the workspace's own crates with clippy, which is rustc with more lints.
@@ -160,6 +163,7 @@ fn download(tmp: &Path) {
             let source = tests.join(directory);
             scope.spawn(move || npm(tmp, &source, &[]));
         }
+        spelling::hunspell(tmp);
         for (package, program) in [("aria2", "aria2c"), ("nginx", "nginx"), ("php-cli", "php")] {
             debian(tmp, package, program);
         }

@@ -16,7 +16,7 @@ pub fn debian(tmp: &Path, package: &'static str, program: &str) -> Command {
     if let Some(there) = on_path(program).or_else(|| binary(Path::new("/"), program)) {
         return Command::new(there);
     }
-    let root = unpacked(tmp, package);
+    let root = debian_package(tmp, package);
     let binary = binary(&root, program);
     let mut command =
         Command::new(binary.unwrap_or_else(|| panic!("`{package}` has no program `{program}`")));
@@ -53,8 +53,8 @@ fn libraries(root: &Path) -> OsString {
     std::env::join_paths(all.filter(|path| path.is_dir())).expect("no colons")
 }
 
-/// The directory that a package is unpacked into, once.
-fn unpacked(tmp: &Path, package: &'static str) -> PathBuf {
+/// The directory that a package is unpacked into, once. The system must not have it.
+pub fn debian_package(tmp: &Path, package: &'static str) -> PathBuf {
     static UNPACKED: Mutex<Option<HashMap<&str, PathBuf>>> = Mutex::new(None);
     let mut unpacked = UNPACKED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let known = unpacked.get_or_insert_default();

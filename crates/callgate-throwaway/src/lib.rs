@@ -21,7 +21,7 @@ mod server;
 mod stand_in;
 
 pub use built::{BUILT, built};
-pub use debian::debian;
+pub use debian::{debian, debian_package};
 pub use mariadb::MariaDb;
 pub use npm::npm;
 pub use postgres::Postgres;

@@ -1,0 +1,104 @@
+//! Several requests in one line, as revision 2025-03-26 has them: each is answered once.
+
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+
+use crate::bridge::Client;
+use crate::bridge::fake::{Answer, Fake};
+
+fn ping(id: impl Into<Value>) -> Value {
+    let id: Value = id.into();
+    json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
+}
+
+/// The ids and codes of the next errors, in order of the ids.
+async fn errors(client: &mut Client, count: usize) -> Vec<(Value, Value)> {
+    let mut found = Vec::new();
+    for _ in 0..count {
+        let message = client.next().await;
+        found.push((message["id"].clone(), message["error"]["code"].clone()));
+    }
+    found.sort_by_key(|(id, _)| id.to_string());
+    found
+}
+
+#[tokio::test]
+async fn batches_pass_as_they_are() {
+    let server = Fake::start(|seen| {
+        let Some(items) = seen.body.as_array() else { return Answer::empty(202) };
+        let answers: Vec<Value> = items
+            .iter()
+            .filter(|item| item.get("id").is_some())
+            .map(|item| json!({"jsonrpc": "2.0", "id": item["id"], "result": {}}))
+            .collect();
+        if answers.is_empty() { Answer::empty(202) } else { Answer::json(200, &json!(answers)) }
+    })
+    .await;
+    let mut client = Client::start(&server.url());
+    let request = |id: i64| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    let notification = json!({"jsonrpc": "2.0", "method": "notifications/progress"});
+    client.send(json!([request(1), notification, request(2)])).await;
+    assert_eq!(client.next().await.as_array().unwrap().len(), 2);
+    client.send(json!([notification])).await;
+    client.send(json!([request(3)])).await;
+    assert_eq!(client.next().await[0]["id"], 3);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_not_sent_has_an_error_for_each_of_its_ids() {
+    let server = Fake::start(|seen| seen.result(&json!({}))).await;
+    let mut client = Client::start(&server.url());
+    client.send(json!([])).await;
+    assert_eq!(errors(&mut client, 1).await, [(Value::Null, json!(-32600))]);
+    client.send(json!([ping(1), ping(2), ping(1)])).await;
+    let both = [(json!(1), json!(-32600)), (json!(2), json!(-32600))];
+    assert_eq!(errors(&mut client, 2).await, both);
+    client.send(json!([ping(1), 5, {"jsonrpc": "2.0", "id": 2}])).await;
+    assert_eq!(errors(&mut client, 2).await, both);
+    client.send(json!([5])).await;
+    assert_eq!(errors(&mut client, 1).await, [(Value::Null, json!(-32600))]);
+    assert!(client.leave().await.is_empty());
+    assert!(server.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_batch_with_an_id_under_way_leaves_that_one_alone() {
+    let (stream, opened) = Answer::stream();
+    let opened = Mutex::new(Some(opened));
+    let server = Fake::start(move |_| opened.lock().unwrap().take().unwrap()).await;
+    let mut client = Client::start(&server.url());
+    client.send(ping("first")).await;
+    client.send(json!([ping("first"), ping("other")])).await;
+    assert_eq!(errors(&mut client, 1).await, [(json!("other"), json!(-32600))]);
+    client.send(ping("first")).await;
+    assert_eq!(errors(&mut client, 1).await, [(Value::Null, json!(-32600))]);
+    let answer = json!({"jsonrpc": "2.0", "id": "first", "result": {}});
+    stream.send(format!("data: {answer}\n\n")).await.unwrap();
+    assert_eq!(client.answer("first").await, answer);
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_a_whole_batch_it_says_of_each() {
+    let error = json!({"code": -32600, "message": "no batches here"});
+    let nameless = json!({"jsonrpc": "2.0", "id": null, "error": error});
+    let one = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
+    for (status, body, rest) in [
+        (400, nameless.clone(), 2),
+        (200, nameless.clone(), 2),
+        (200, json!([nameless]), 2),
+        (200, json!([one, nameless, one]), 1),
+    ] {
+        let server = Fake::start(move |_| Answer::json(status, &body)).await;
+        let mut client = Client::start(&server.url());
+        client.send(json!([ping(1), ping(2)])).await;
+        if rest == 1 {
+            assert_eq!(client.next().await, json!([one]), "once, though the server said it twice");
+        }
+        for _ in 0..rest {
+            assert_eq!(client.next().await["error"], error);
+        }
+        assert!(client.leave().await.is_empty());
+    }
+}

@@ -1,0 +1,281 @@
+//! Servers that are not there, not up yet, or not what they should be.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use callgate::bridge::{Limits, Options};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::bridge::fake::{Answer, Fake};
+use crate::bridge::{Client, modern, until};
+
+/// A port that nobody listens on.
+async fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
+}
+
+#[tokio::test]
+async fn users_16_d38_the_first_request_waits_for_a_server_that_is_not_up() {
+    for (method, params) in [
+        ("initialize", json!({"protocolVersion": "2025-06-18"})),
+        ("server/discover", modern(json!({}))),
+    ] {
+        let port = free_port().await;
+        let mut client = Client::start(&format!("http://127.0.0.1:{port}/"));
+        client.request(1, method, params).await;
+        client.send_text("nonsense").await;
+        assert_eq!(client.next().await["error"]["code"], -32700, "it is alive while it waits");
+        // Until now nobody was there; the request has met a closed door at least once.
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+        let server = Fake::on(listener, |seen| seen.result(&json!({"late": true})));
+        assert_eq!(client.answer(1).await["result"]["late"], true);
+        assert_eq!(server.of(method).len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn users_16_d38_a_proxy_without_its_server_is_waited_for_too() {
+    let count = AtomicUsize::new(0);
+    let server = Fake::start(move |seen| match count.fetch_add(1, Ordering::SeqCst) {
+        0 => Answer::text(502, "text/html", "<h1>Bad Gateway</h1>"),
+        1 => Answer::text(503, "text/html", "<h1>Unavailable</h1>"),
+        2 => Answer::broken(),
+        _ => seen.result(&json!({})),
+    })
+    .await;
+    let mut client = Client::start(&server.url());
+    client.request(1, "server/discover", modern(json!({}))).await;
+    assert!(client.answer(1).await.get("result").is_some());
+}
+
+#[tokio::test]
+async fn users_16_a_server_that_does_not_come_is_an_error_that_says_what_to_do() {
+    let port = free_port().await;
+    let mut client = Client::impatient(&format!("http://127.0.0.1:{port}/mcp?key=secret"));
+    for (id, method) in [(1, "initialize"), (2, "tools/call"), (3, "tools/list")] {
+        client.request(id, method, json!({"name": "x"})).await;
+        let error = client.answer(id).await["error"].clone();
+        assert_eq!(error["code"], -32603);
+        let url = format!("http://127.0.0.1:{port}/mcp");
+        assert_eq!(error["data"]["url"], url);
+        assert_eq!(
+            error["message"],
+            format!(
+                "callgate bridge: cannot reach {url}: connection refused. Is the server running? Check \
+                 --host and --port, or --url"
+            )
+        );
+    }
+}
+
+#[tokio::test]
+async fn d31_what_was_sent_is_sent_again_only_if_it_reads() {
+    let server = Fake::start(|_| Answer::broken()).await;
+    let mut client = Client::start(&server.url());
+    for (id, method, times) in [(1, "tools/call", 1), (2, "tools/list", 2), (3, "prompts/get", 2)] {
+        client.request(id, method, json!({"name": "x"})).await;
+        let message = client.answer(id).await["error"]["message"].to_string();
+        assert!(message.contains("may have been carried out"), "{message}");
+        assert_eq!(server.of(method).len(), times, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn d31_nothing_is_sent_again_after_a_time_out() {
+    let server = Fake::start(|_| Answer::text(504, "text/html", "<h1>Gateway Timeout</h1>")).await;
+    let mut client = Client::start(&server.url());
+    client.request(1, "tools/list", json!({})).await;
+    assert_eq!(client.answer(1).await["error"]["data"]["status"], 504);
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn d31_what_could_not_leave_is_tried_until_it_can() {
+    let port = free_port().await;
+    let mut client = Client::start(&format!("http://127.0.0.1:{port}/"));
+    client.request(1, "tools/call", json!({"name": "x"})).await;
+    client.send_text("nonsense").await;
+    client.next().await;
+    let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    let server = Fake::on(listener, |seen| seen.result(&json!({})));
+    client.answer(1).await;
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn users_16_errors_of_http_name_their_remedy() {
+    let server = Fake::start(|seen| match seen.body["params"]["case"].as_i64() {
+        Some(status @ (301 | 308)) => {
+            let answer = Answer::empty(u16::try_from(status).unwrap());
+            answer.with("location", "https://example.com/mcp?key=secret")
+        }
+        Some(200) => Answer::text(200, "text/html", "<h1>Welcome</h1>"),
+        Some(202) => Answer::empty(202),
+        Some(status) => Answer::text(u16::try_from(status).unwrap(), "text/plain", "no"),
+        None => Answer::empty(500),
+    })
+    .await;
+    let mut client = Client::start(&server.url());
+    for (status, words) in [
+        (401, "refused the token (from the program's options): it may be revoked, expired"),
+        (403, "--token-file"),
+        (404, "HTTP 404 Not Found. Is that an MCP server? Check --path, or --url"),
+        (405, "Is that an MCP server? Check --path, or --url"),
+        (501, "Is that an MCP server? Check --path, or --url"),
+        (308, "to https://example.com/mcp. Redirects are not followed"),
+        (500, "server's log"),
+        (200, "neither JSON nor a stream"),
+        (202, "neither JSON nor a stream"),
+    ] {
+        client.request(status, "tools/call", json!({"case": status})).await;
+        let error = client.answer(status).await["error"].clone();
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(words) && !message.contains("secret"), "{status}: {message}");
+        assert_eq!(error["data"]["status"], status);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_of_mcp_is_taken_for_a_wrong_path_and_for_no_era() {
+    for status in [400, 404, 405, 415, 501] {
+        for media in ["text/html", "application/json"] {
+            let server = Fake::start(move |_| Answer::text(status, media, "{\"no\": 1}")).await;
+            let mut client = Client::start(&server.url());
+            client.request(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
+            let message = client.answer(1).await["error"]["message"].to_string();
+            assert!(message.contains("Is that an MCP server? Check --path"), "{message}");
+            assert!(!message.contains("era"), "{message}");
+        }
+    }
+    let server = Fake::start(|_| Answer::json(200, &json!({"hello": "world"}))).await;
+    let mut client = Client::start(&server.url());
+    client.request(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
+    let message = client.answer(1).await["error"]["message"].to_string();
+    assert!(message.contains("Is that an MCP server? Check --path"), "{message}");
+}
+
+#[tokio::test]
+async fn a_server_that_knows_the_method_not_is_of_another_era() {
+    let server = Fake::start(|seen| seen.error(404, -32601, "unknown method")).await;
+    let mut client = Client::start(&server.url());
+    client.request(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
+    let error = client.answer(1).await["error"].clone();
+    assert_eq!(error["code"], -32601);
+    assert!(error["message"].to_string().contains("does not take `initialize`"), "{error}");
+}
+
+#[tokio::test]
+async fn without_a_token_a_401_asks_for_one() {
+    let server = Fake::start(|_| Answer::empty(401)).await;
+    let mut client = Client::with(Options::new(server.url().parse().unwrap()));
+    client.request(1, "initialize", json!({})).await;
+    let message = client.answer(1).await["error"]["message"].to_string();
+    assert!(message.contains("wants a token: set CALLGATE_TOKEN"), "{message}");
+}
+
+#[tokio::test]
+async fn errors_in_json_pass_with_the_id_filled_in() {
+    let server = Fake::start(|seen| {
+        let mut body = json!({"jsonrpc": "2.0", "error": {"code": -32001, "message": "no"}});
+        match seen.method() {
+            "a" => body["id"] = Value::Null,
+            "b" => {}
+            _ => body["id"] = seen.body["id"].clone(),
+        }
+        Answer::json(400, &body)
+    })
+    .await;
+    let mut client = Client::start(&server.url());
+    for method in ["a", "b", "c"] {
+        client.request(method, method, json!({})).await;
+        assert_eq!(client.answer(method).await["error"]["code"], -32001);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_none_is_an_error() {
+    let server = Fake::start(|seen| match seen.method() {
+        "other" => Answer::json(200, &json!({"jsonrpc": "2.0", "id": "another", "result": {}})),
+        "cut" => Answer::text(200, "application/json", r#"{"jsonrpc":"2.0","#),
+        _ => Answer::events("data: not json\n\n"),
+    })
+    .await;
+    let mut client = Client::start(&server.url());
+    for method in ["other", "cut", "stream"] {
+        client.request(method, method, json!({})).await;
+        assert_eq!(client.answer(method).await["error"]["code"], -32603);
+    }
+    assert!(client.leave().await.is_empty());
+}
+
+#[tokio::test]
+async fn answers_and_events_are_bounded() {
+    let server = Fake::start(|seen| {
+        let result = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": "x".repeat(2000)});
+        match seen.method() {
+            "json" => Answer::json(200, &result),
+            _ => Answer::events(format!("data: {result}\n\n")),
+        }
+    })
+    .await;
+    let limits = Limits { body_bytes: 1000, event_bytes: 1000, ..Limits::default() };
+    let mut client = Client::with(Options::new(server.url().parse().unwrap()).limits(limits));
+    for method in ["json", "events"] {
+        client.request(method, method, json!({})).await;
+        let message = client.answer(method).await["error"]["message"].to_string();
+        assert!(message.contains("longer than 1000 bytes"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_closed_is_replaced() {
+    let server = Fake::start(|seen| seen.result(&json!({})).with("connection", "close")).await;
+    let mut client = Client::start(&server.url());
+    for id in 1..=20 {
+        client.request(id, "tools/call", json!({})).await;
+        assert!(client.answer(id).await.get("result").is_some());
+    }
+}
+
+#[tokio::test]
+async fn what_needs_no_answer_goes_out_in_order() {
+    let server = Fake::start(|seen| match seen.method() {
+        "ping" => seen.result(&json!({})),
+        _ => Answer::empty(202),
+    })
+    .await;
+    let mut client = Client::start(&server.url());
+    for number in 0..50 {
+        client.notify("notifications/progress", json!({"n": number})).await;
+    }
+    client.notify("notifications/initialized", json!({})).await;
+    client.request(1, "ping", json!({})).await;
+    client.answer(1).await;
+    let numbers: Vec<i64> = server
+        .of("notifications/progress")
+        .iter()
+        .map(|seen| seen.body["params"]["n"].as_i64().unwrap())
+        .collect();
+    assert_eq!(numbers, (0..50).collect::<Vec<_>>());
+    assert_eq!(server.seen().last().unwrap().method(), "ping", "after what it depends on");
+}
+
+#[tokio::test]
+async fn a_server_that_never_takes_a_notification_holds_up_no_request_for_long() {
+    let (_stream, hanging) = Answer::stream();
+    let hanging = std::sync::Mutex::new(Some(hanging));
+    let server = Fake::start(move |seen| match seen.method() {
+        "ping" => seen.result(&json!({})),
+        _ => hanging.lock().unwrap().take().unwrap(),
+    })
+    .await;
+    let limits = Limits { delivery: Duration::from_millis(50), ..Limits::default() };
+    let mut client = Client::with(Options::new(server.url().parse().unwrap()).limits(limits));
+    let started = Instant::now();
+    client.notify("notifications/initialized", json!({})).await;
+    client.request(1, "ping", json!({})).await;
+    client.answer(1).await;
+    assert!(started.elapsed() < Duration::from_secs(10));
+    until("both were seen", || server.seen().len() == 2).await;
+}

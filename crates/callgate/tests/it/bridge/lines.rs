@@ -1,0 +1,151 @@
+//! What a client may write, and what it reads.
+
+use serde_json::{Value, json};
+
+use crate::bridge::fake::{Answer, Fake};
+use crate::bridge::{Client, PATIENCE};
+
+#[tokio::test]
+async fn what_is_no_message_is_answered_and_the_rest_goes_on() {
+    let server = Fake::start(|seen| seen.result(&json!({}))).await;
+    let mut client = Client::start(&server.url());
+    client.send_text("nonsense").await;
+    assert_eq!(client.next().await["error"]["code"], -32700);
+    client.send_text(r#"{"jsonrpc":"2.0","id":7,"method":5}"#).await;
+    let refused = client.answer(7).await;
+    assert_eq!(refused["error"]["code"], -32600);
+    client.send_text("\n\n  ").await;
+    client.request("a", "ping", json!({})).await;
+    client.answer("a").await;
+    assert_eq!(client.leave().await, [Value::Null; 0]);
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_line_that_is_too_long_is_skipped() {
+    let server = Fake::start(|seen| seen.result(&json!({}))).await;
+    let options = callgate::bridge::Options::new(server.url().parse().unwrap());
+    let limits = callgate::bridge::Limits { line_bytes: 100, ..Default::default() };
+    let mut client = Client::with(options.limits(limits));
+    let long = "x".repeat(5000);
+    client.request(1, "ping", json!({"long": long})).await;
+    let first = format!(r#"{{"jsonrpc":"2.0","id":2,"method":"ping","params":"{long}"}}"#);
+    client.send_text(&first).await;
+    let last = format!(r#"{{"method":"ping","params":"{long}","jsonrpc":"2.0","id":"3"}}"#);
+    client.send_text(&last).await;
+    client.send_text(&long).await;
+    for id in [json!(1), json!(2), json!("3"), Value::Null] {
+        assert_eq!(client.answer(id).await["error"]["code"], -32600);
+    }
+    client.request(2, "ping", json!({})).await;
+    client.answer(2).await;
+}
+
+#[tokio::test]
+async fn b66_d28_pretty_printed_answers_become_one_line() {
+    let server = Fake::start(|seen| {
+        let result =
+            json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"a b": [1, "c\n d"]}});
+        let pretty = serde_json::to_string_pretty(&result).unwrap();
+        match seen.body["id"].as_i64() {
+            Some(1) => Answer::text(200, "application/json; charset=utf-8", pretty),
+            _ => {
+                let data: Vec<String> =
+                    pretty.lines().map(|line| format!("data: {line}\r\n")).collect();
+                Answer::events(format!("event: message\r\n{}\r\n", data.concat()))
+            }
+        }
+    })
+    .await;
+    let mut client = Client::start(&server.url());
+    for id in [1, 2] {
+        client.request(id, "ping", json!({})).await;
+        let answer = client.answer(id).await;
+        assert_eq!(answer["result"], json!({"a b": [1, "c\n d"]}));
+    }
+    assert_eq!(client.read[0].replace("\"id\":1", "\"id\":2"), client.read[1]);
+}
+
+#[tokio::test]
+async fn users_17_the_end_of_the_input_lets_requests_finish_and_ends_the_session() {
+    let (stream, opened) = Answer::stream();
+    let opened = std::sync::Mutex::new(Some(opened));
+    let server = Fake::start(move |seen| match (&*seen.verb, seen.method()) {
+        ("POST", "initialize") => {
+            let result = json!({"protocolVersion": "2025-06-18"});
+            seen.result(&result).with("mcp-session-id", "one")
+        }
+        ("POST", "tools/call") => opened.lock().unwrap().take().unwrap(),
+        ("DELETE", _) => Answer::empty(204),
+        ("GET", _) => Answer::empty(405),
+        _ => Answer::empty(202),
+    })
+    .await;
+    let mut client = Client::start(&server.url());
+    client.initialize("2025-06-18").await;
+    client.request(1, "tools/call", json!({"name": "x"})).await;
+    crate::bridge::until("it is under way", || server.of("tools/call").len() == 1).await;
+    let left = tokio::spawn(client.leave());
+    let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {"late": true}});
+    stream.send(format!("data: {answer}\n\n")).await.unwrap();
+    drop(stream);
+    assert_eq!(left.await.unwrap(), [answer]);
+    let last = server.seen().pop().unwrap();
+    assert_eq!((&*last.verb, last.header("mcp-session-id")), ("DELETE", Some("one")));
+}
+
+#[tokio::test]
+async fn users_17_a_request_that_never_ends_holds_up_no_end() {
+    let (stream, opened) = Answer::stream();
+    let opened = std::sync::Mutex::new(Some(opened));
+    let server = Fake::start(move |_| opened.lock().unwrap().take().unwrap()).await;
+    let mut client = Client::start(&server.url());
+    client.request(1, "tools/call", json!({"name": "x"})).await;
+    crate::bridge::until("it is under way", || server.seen().len() == 1).await;
+    let rest = client.leave().await;
+    assert_eq!((rest.len(), &rest[0]["id"]), (1, &json!(1)), "{rest:?}");
+    let message = rest[0]["error"]["message"].to_string();
+    assert!(message.contains("did not answer within 2s"), "{message}");
+    tokio::time::timeout(PATIENCE, stream.closed()).await.expect("the connection is closed");
+}
+
+#[tokio::test]
+async fn users_17_a_request_that_waits_for_a_server_is_answered_before_the_end() {
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", free.local_addr().unwrap());
+    drop(free);
+    let mut client = Client::start(&url);
+    client.request(1, "initialize", json!({})).await;
+    let rest = client.leave().await;
+    assert_eq!((rest.len(), &rest[0]["id"]), (1, &json!(1)), "{rest:?}");
+    let message = rest[0]["error"]["message"].to_string();
+    assert!(message.contains("cannot reach") && message.contains("refused"), "{message}");
+}
+
+#[tokio::test]
+async fn users_17_a_client_that_no_longer_reads_ends_the_bridge() {
+    let server = Fake::start(|seen| seen.result(&json!({}))).await;
+    let mut client = Client::start(&server.url());
+    let output = std::mem::replace(&mut client.output, {
+        use tokio::io::AsyncBufReadExt as _;
+        tokio::io::BufReader::new(tokio::io::duplex(1).0).lines()
+    });
+    drop(output);
+    client.request(1, "ping", json!({})).await;
+    let ended = tokio::time::timeout(PATIENCE, client.bridge).await.unwrap().unwrap();
+    assert!(ended.is_err(), "the input is still open");
+}
+
+#[tokio::test]
+async fn more_requests_than_are_allowed_are_told_so() {
+    let (_stream, opened) = Answer::stream();
+    let opened = std::sync::Mutex::new(Some(opened));
+    let server = Fake::start(move |_| opened.lock().unwrap().take().unwrap()).await;
+    let options = callgate::bridge::Options::new(server.url().parse().unwrap());
+    let limits = callgate::bridge::Limits { in_flight: 1, ..Default::default() };
+    let mut client = Client::with(options.limits(limits));
+    client.request(1, "tools/call", json!({})).await;
+    client.request(2, "tools/call", json!({})).await;
+    let refused = client.answer(2).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("no more than 1"), "{refused}");
+}

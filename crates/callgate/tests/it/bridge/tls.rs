@@ -1,0 +1,163 @@
+//! HTTPS with an authority of one's own.
+
+use std::sync::{Arc, Mutex};
+
+use callgate::bridge::{Limits, Options};
+use hyper_util::rt::TokioIo;
+use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use crate::bridge::Client;
+use crate::bridge::fake::{Answer, Fake, serve};
+
+/// A server for `localhost`; its URL and the certificate of its authority, in PEM.
+async fn secure_server() -> (String, String) {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let server = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    let server = server.signed_by(&key, &authority).unwrap();
+    (serve_with(&server, &key).await, authority.pem())
+}
+
+/// A server whose certificate nobody else has signed.
+async fn self_signed_server(is_ca: IsCa) -> (String, String) {
+    let key = KeyPair::generate().unwrap();
+    let mut server = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    server.is_ca = is_ca;
+    let server = server.self_signed(&key).unwrap();
+    (serve_with(&server, &key).await, server.pem())
+}
+
+async fn serve_with(server: &Certificate, key: &KeyPair) -> String {
+    let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![server.der().clone()], private)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    let script = Arc::new(|seen: &crate::bridge::fake::Seen| {
+                        seen.result(&json!({"token": seen.header("authorization").is_some()}))
+                    });
+                    serve(TokioIo::new(stream), Arc::new(Mutex::default()), script).await;
+                }
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn b65_https_trusts_the_authority_that_it_is_given() {
+    let (url, authority) = secure_server().await;
+    let options = Options::new(url.parse().unwrap()).token(crate::bridge::TOKEN).unwrap();
+    let mut client = Client::with(options.ca_certificates(authority.as_bytes()).unwrap());
+    client.request(1, "ping", json!({})).await;
+    assert_eq!(client.answer(1).await["result"]["token"], true);
+}
+
+#[tokio::test]
+async fn b65_https_does_not_trust_anybody_else_and_says_so_at_once() {
+    let (url, _) = secure_server().await;
+    let (_, stranger) = secure_server().await;
+    let options = Options::new(url.parse().unwrap()).token(crate::bridge::TOKEN).unwrap();
+    let mut client = Client::with(options.ca_certificates(stranger.as_bytes()).unwrap());
+    client.request(1, "initialize", json!({})).await;
+    let message = client.answer(1).await["error"]["message"].to_string();
+    assert!(message.contains("cannot trust") && message.contains("--ca-file"), "{message}");
+}
+
+#[tokio::test]
+async fn users_16_a_server_that_says_nothing_of_tls_holds_up_nobody() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/", silent.local_addr().unwrap());
+    let connect = std::time::Duration::from_millis(50);
+    let limits = Limits { connect, patience: connect, ..Limits::default() };
+    let mut client = Client::with(Options::new(url.parse().unwrap()).limits(limits));
+    client.request(1, "tools/call", json!({})).await;
+    let message = client.answer(1).await["error"]["message"].to_string();
+    assert!(message.contains("timed out"), "{message}");
+}
+
+#[tokio::test]
+async fn users_16_https_where_http_is_spoken_is_told_at_once() {
+    let server = Fake::start(|seen| seen.result(&json!({}))).await;
+    let mut client = Client::start(&server.url().replace("http:", "https:"));
+    client.request(1, "initialize", json!({})).await;
+    let message = client.answer(1).await["error"]["message"].to_string();
+    assert!(message.contains("does not speak TLS; try --protocol http"), "{message}");
+    assert!(server.seen().is_empty());
+}
+
+#[tokio::test]
+async fn users_16_http_where_https_is_spoken_is_told_without_a_long_wait() {
+    let (url, _) = secure_server().await;
+    let mut client = Client::start(&url.replace("https:", "http:"));
+    client.request(1, "initialize", json!({})).await;
+    let message = client.answer(1).await["error"]["message"].to_string();
+    assert!(message.contains("try --protocol https"), "{message}");
+    let words = "<h1>400 The plain HTTP request was sent to HTTPS port</h1>";
+    let nginx = Fake::start(move |_| Answer::text(400, "text/html", words)).await;
+    let mut client = Client::start(&nginx.url());
+    client.request(1, "initialize", json!({})).await;
+    let message = client.answer(1).await["error"]["message"].to_string();
+    assert!(message.contains("speaks TLS; try --protocol https"), "{message}");
+}
+
+#[tokio::test]
+async fn users_16_a_server_that_breaks_every_connection_is_not_waited_for() {
+    for scheme in ["http", "https"] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("{scheme}://{}/", listener.local_addr().unwrap());
+        let accepting = tokio::spawn(async move {
+            let mut count = 0;
+            while let Ok((mut stream, _)) = listener.accept().await {
+                count += 1;
+                // Something must be read, or the end would be a reset.
+                let mut first = [0; 16];
+                let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut first).await;
+                if count == 4 {
+                    break;
+                }
+            }
+        });
+        let mut client = Client::start(&url);
+        client.request(1, "initialize", json!({})).await;
+        let message = client.answer(1).await["error"]["message"].to_string();
+        assert!(message.contains("try --protocol http"), "{message}");
+        accepting.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn b65_a_certificate_that_signed_itself_is_trusted_unless_it_is_an_authoritys() {
+    for is_ca in [IsCa::NoCa, IsCa::ExplicitNoCa] {
+        let (url, certificate) = self_signed_server(is_ca).await;
+        let options = Options::new(url.parse().unwrap());
+        let mut client = Client::with(options.ca_certificates(certificate.as_bytes()).unwrap());
+        client.request(1, "ping", json!({})).await;
+        assert!(client.answer(1).await.get("result").is_some());
+    }
+    let (url, certificate) = self_signed_server(IsCa::Ca(BasicConstraints::Unconstrained)).await;
+    let options = Options::new(url.parse().unwrap());
+    let mut client = Client::with(options.ca_certificates(certificate.as_bytes()).unwrap());
+    client.request(1, "ping", json!({})).await;
+    let message = client.answer(1).await["error"]["message"].to_string();
+    assert!(message.contains("is an authority's (CA:TRUE)"), "{message}");
+    assert!(!message.contains("CaUsedAsEndEntity"), "{message}");
+}

@@ -1,0 +1,138 @@
+//! Results of all calls share what there is of memory for them (D28).
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::Request;
+use callgate::forward::{Forward, ForwardLimits, ForwardOptions, Outcome};
+use callgate::{BoxFuture, Call, Callgate, Method, Returned, Upstream, UpstreamError};
+use http_body_util::BodyExt as _;
+use serde_json::json;
+use tower::ServiceExt as _;
+
+use crate::forward::fake::Fake;
+use crate::forward::{App, limits, methods, options};
+
+/// What a service and a function give.
+const RESULT: usize = 600_000;
+/// Enough for one of them, and not for two.
+const BUDGET: usize = 1_000_000;
+
+/// Runs in this process, and counts nothing by itself.
+#[derive(Debug)]
+struct Inside;
+
+impl Upstream for Inside {
+    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
+        let result = serde_json::value::to_raw_value(&"x".repeat(RESULT)).unwrap();
+        Box::pin(std::future::ready(Ok(result.into())))
+    }
+}
+
+fn large(url: &str) -> ForwardOptions {
+    options(url).limits(ForwardLimits { result_bytes: BUDGET, ..limits() })
+}
+
+fn app(options: ForwardOptions) -> App {
+    let forward = Arc::new(Forward::new("shop", options.clone()).unwrap());
+    let gateway = Callgate::builder()
+        .upstream("shop", Arc::clone(&forward))
+        .upstream("other", Forward::new("other", options).unwrap())
+        .upstream("inside", Inside)
+        .upstream_methods(methods())
+        .upstream_methods([
+            Method::new("other.get".parse().unwrap()).upstream("other"),
+            Method::new("much".parse().unwrap()).upstream("inside"),
+        ])
+        .max_in_flight_bytes(BUDGET)
+        .build()
+        .unwrap();
+    App { gateway, forward }
+}
+
+/// The start of a reply, whose body is not read.
+async fn reply(app: &App, path: &str, body: serde_json::Value) -> axum::response::Response {
+    let request = Request::post(path).body(Body::from(body.to_string())).unwrap();
+    app.gateway.router().oneshot(request).await.unwrap()
+}
+
+fn in_flight(app: &App) -> usize {
+    app.gateway.gateway().in_flight_bytes().0
+}
+
+#[tokio::test]
+async fn d28_a_result_counts_until_its_reply_is_sent_on_every_face() {
+    let fake = Fake::start(|_, seen| seen.result(json!("x".repeat(RESULT)))).await;
+    let app = app(large(&fake.url()));
+    let (id, params) = ("order.get", json!({"id": 1}));
+    let rpc = json!({"jsonrpc": "2.0", "id": 1, "method": id, "params": params});
+    let mcp = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "order_get", "arguments": params}});
+    for (path, body) in [
+        ("/mcp/tools/invoke", json!({"name": id, "arguments": params})),
+        ("/mcp/tools/order.get", rpc.clone()),
+        ("/jsonrpc", rpc.clone()),
+        ("/jsonrpc", json!([rpc])),
+        ("/mcp", mcp),
+        ("/mcp/tools/invoke", json!({"name": "much", "arguments": {}})),
+    ] {
+        let unread = reply(&app, path, body).await;
+        assert!(in_flight(&app) >= RESULT, "{path}");
+        // Of another upstream, or of this program itself: there is no room for them.
+        let (_, refused) = app.invoke("other.get", json!({})).await;
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.contains("all the memory that the gateway has"), "{message}");
+        let (_, refused) = app.invoke("much", json!({})).await;
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.contains("have all the memory that there is"), "{message}");
+        let body = unread.into_body().collect().await.unwrap().to_bytes();
+        assert!(body.len() > RESULT, "{path}");
+        drop(body);
+        assert_eq!(in_flight(&app), 0, "{path}");
+    }
+    assert_eq!(app.count(Outcome::Result), 5);
+}
+
+#[tokio::test]
+async fn d28_what_a_call_read_is_given_back_when_it_fails_or_is_dropped() {
+    // More than it says it has, so that the reading never ends.
+    let start =
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {BUDGET}\r\n\r\n{}", "x".repeat(RESULT));
+    let fake = Fake::start(move |number, _| match number {
+        0 => crate::forward::fake::Act::Send(start.clone()),
+        _ => crate::forward::fake::Act::SendAndClose(start.clone()),
+    })
+    .await;
+    let app = Arc::new(app(large(&fake.url())));
+    let calling = tokio::spawn({
+        let app = Arc::clone(&app);
+        async move { app.invoke("order.delete", json!({"id": 1})).await }
+    });
+    while in_flight(&app) < RESULT {
+        assert!(!calling.is_finished());
+        tokio::task::yield_now().await;
+    }
+    calling.abort();
+    assert!(calling.await.unwrap_err().is_cancelled());
+    assert_eq!(in_flight(&app), 0);
+    app.invoke("order.delete", json!({"id": 1})).await;
+    assert_eq!((in_flight(&app), app.count(Outcome::Truncated)), (0, 1));
+}
+
+#[tokio::test]
+async fn d28_the_answer_to_a_batch_counts_as_a_whole() {
+    let fake = Fake::start(|_, seen| match seen.body.as_array() {
+        Some(all) => {
+            let reply = |request: &serde_json::Value| json!({"result": "x".repeat(RESULT), "id": request["id"]});
+            crate::forward::fake::Act::json(200, all.iter().map(reply).collect())
+        }
+        None => seen.result(json!("x".repeat(RESULT))),
+    })
+    .await;
+    let app = app(large(&fake.url()).batch());
+    let call = || app.invoke("order.get", json!({"id": 1}));
+    let (first, second) = tokio::join!(call(), call());
+    assert_eq!((first.0, second.0, app.count(Outcome::OverBudget)), (500, 500, 2));
+    assert_eq!((call().await.0, fake.diary.seen().len()), (200, 2));
+    assert_eq!(in_flight(&app), 0);
+}

@@ -1,0 +1,155 @@
+//! The credential of the user who asks, in place of one for all.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use callgate::forward::{
+    CredentialPlace, ForwardOptions, MissingCredential, Outcome, UserCredential, header_name,
+};
+use callgate::{BoxFuture, Caller, CredentialError, Credentials, Grants, ParamStyle, Secret, User};
+use serde_json::json;
+
+use crate::forward::fake::{Act, Fake, Seen};
+use crate::forward::{App, ada, options, without_error_id};
+
+/// Ada's, bob's with a line break in it, and none of others.
+#[derive(Debug)]
+pub(crate) struct Known(HashMap<i64, Secret>);
+
+impl Known {
+    pub(crate) fn new() -> Arc<Self> {
+        let secret = |text| Secret::new(text).unwrap();
+        Arc::new(Self(HashMap::from([(7, secret("s3cret-of-ada")), (8, secret("a\nb"))])))
+    }
+}
+
+impl Credentials for Known {
+    fn of<'a>(
+        &'a self,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Option<Secret>, CredentialError>> {
+        Box::pin(async {
+            match &caller.user {
+                Some(user) if user.id == 10 => Err("the vault is sealed".into()),
+                Some(user) => Ok(self.0.get(&user.id).cloned()),
+                None => Ok(None),
+            }
+        })
+    }
+}
+
+pub(crate) fn user(id: i64, name: &str) -> Caller {
+    Caller::user(User { id, name: name.to_owned(), role: None }, Grants::default())
+}
+
+fn bearer() -> UserCredential {
+    UserCredential {
+        place: CredentialPlace::Header(header_name("Authorization").unwrap()),
+        prefix: "Bearer ".to_owned(),
+        missing: MissingCredential::Refuse,
+    }
+}
+
+fn app(options: ForwardOptions, how: UserCredential) -> App {
+    App::with(options.credential(how, Known::new()).unwrap())
+}
+
+fn echo(_: usize, seen: &Seen) -> Act {
+    seen.result(seen.body["params"].clone())
+}
+
+#[tokio::test]
+async fn each_caller_goes_with_their_own_credential() {
+    let fake = Fake::start(echo).await;
+    let app = app(options(&fake.url()), bearer());
+    app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await.unwrap();
+    let seen = fake.diary.seen();
+    assert_eq!(seen[0].headers["authorization"], "Bearer s3cret-of-ada");
+    assert_eq!(seen[0].body["params"], json!({"id": 1}));
+}
+
+#[tokio::test]
+async fn without_a_credential_nothing_is_sent_and_the_caller_is_told() {
+    let fake = Fake::start(echo).await;
+    let app = app(options(&fake.url()), bearer());
+    let mut told = Vec::new();
+    for caller in [Caller::anonymous(), user(9, "eve"), user(8, "bob"), user(10, "dan")] {
+        let call = app.gateway.as_caller(caller).call("order.get", json!({"id": 1})).await;
+        told.push(without_error_id(&call.unwrap_err().to_string()));
+    }
+    insta::assert_debug_snapshot!(told);
+    assert_eq!(fake.diary.seen().len(), 0);
+    assert_eq!(app.count(Outcome::NoCredential), 4);
+}
+
+#[tokio::test]
+async fn an_upstream_may_take_callers_without_one() {
+    let fake = Fake::start(echo).await;
+    let app = app(
+        options(&fake.url()),
+        UserCredential { missing: MissingCredential::Anonymous, ..bearer() },
+    );
+    for caller in [Caller::anonymous(), user(9, "eve"), ada()] {
+        app.gateway.as_caller(caller).call("order.get", json!({"id": 1})).await.unwrap();
+    }
+    let sent = fake.diary.seen();
+    let sent: Vec<_> = sent.iter().map(|seen| seen.headers.get("authorization")).collect();
+    assert_eq!(sent, [None, None, Some(&"Bearer s3cret-of-ada".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_credential_can_be_the_first_parameter_or_a_member() {
+    let fake = Fake::start(echo).await;
+    let place =
+        |place, prefix: &str| UserCredential { place, prefix: prefix.to_owned(), ..bearer() };
+    let positional = || options(&fake.url()).params(ParamStyle::Positional);
+    let first = place(CredentialPlace::FirstParam, "token:");
+    let apps = [
+        app(positional(), first.clone()),
+        app(positional().first_param(&json!("for all")), first),
+        app(options(&fake.url()), place(CredentialPlace::Member("auth".to_owned()), "")),
+    ];
+    for app in &apps {
+        app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await.unwrap();
+    }
+    let seen = fake.diary.seen();
+    assert_eq!(seen[0].body["params"], json!(["token:s3cret-of-ada", 1]));
+    assert_eq!(seen[1].body["params"], json!(["token:s3cret-of-ada", "for all", 1]));
+    assert_eq!(seen[2].body["auth"], "s3cret-of-ada");
+    assert!(seen.iter().all(|seen| !seen.headers.contains_key("authorization")));
+}
+
+#[tokio::test]
+async fn a_credential_that_the_service_refuses_is_told_from_the_gateways_own() {
+    let fake = Fake::start(|_, _| Act::text(401, "text/plain", "no")).await;
+    let app = app(options(&fake.url()), bearer());
+    let refused = app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await;
+    insta::assert_snapshot!(
+        without_error_id(&refused.unwrap_err().to_string()),
+        @"The service behind this tool does not accept your credential (HTTP 401). An administrator has to set another."
+    );
+    assert_eq!(app.count(Outcome::Refused), 1);
+}
+
+#[test]
+fn nothing_else_may_stand_where_credentials_do() {
+    let url = "http://localhost/";
+    let member = UserCredential { place: CredentialPlace::Member("auth".to_owned()), ..bearer() };
+    let own = UserCredential { place: CredentialPlace::Member("params".to_owned()), ..bearer() };
+    let prefix = UserCredential { prefix: "a\nb".to_owned(), ..bearer() };
+    let known = || Known::new() as Arc<dyn Credentials>;
+    let problems = [
+        options(url).basic("a", "b").unwrap().credential(bearer(), known()),
+        options(url).credential(bearer(), known()).unwrap().basic("a", "b"),
+        options(url).member("auth", &json!(1)).unwrap().credential(member.clone(), known()),
+        options(url).credential(member, known()).unwrap().member("auth", &json!(1)),
+        options(url).credential(own, known()),
+        options(url).credential(prefix, known()),
+    ];
+    let problems: Vec<String> =
+        problems.into_iter().map(|problem| problem.unwrap_err().to_string()).collect();
+    insta::assert_debug_snapshot!(problems);
+    let first = UserCredential { place: CredentialPlace::FirstParam, ..bearer() };
+    let named = options(url).credential(first, known()).unwrap();
+    assert!(callgate::forward::Forward::new("x", named).is_err(), "parameters have names");
+}

@@ -1,0 +1,44 @@
+//! A service that is away, and comes back.
+
+use std::time::Duration;
+
+use callgate::forward::{BreakerLimits, ForwardLimits, Outcome};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::forward::fake::{Fake, nobody};
+use crate::forward::{App, limits, options};
+
+fn app(url: &str, pause: Duration) -> App {
+    let breaker = BreakerLimits { failures: 2, pause };
+    App::with(options(url).limits(ForwardLimits { breaker, ..limits() }))
+}
+
+#[tokio::test]
+async fn a_service_that_is_away_is_left_alone_and_named_on_readyz() {
+    let app = app(&format!("http://{}/", nobody().await), Duration::from_hours(1));
+    assert_eq!(app.ready().await.get("upstreams_down"), None);
+    for _ in 0..2 {
+        assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 500);
+    }
+    let (text, _) = app.text("order_get", json!({"id": 1})).await;
+    insta::assert_snapshot!(text, @"The service behind this tool cannot be reached, and is not tried for some seconds. Nothing was run: try again later, or tell an administrator. (error id ID)");
+    assert_eq!((app.count(Outcome::Unreachable), app.count(Outcome::Down)), (2, 1));
+    let ready = app.ready().await;
+    assert_eq!(ready["status"], "ready");
+    assert_eq!(ready["upstreams_down"], json!(["shop"]));
+}
+
+#[tokio::test]
+async fn a_service_that_is_back_is_found_by_one_call() {
+    let address = nobody().await;
+    let app = app(&format!("http://{address}/"), Duration::ZERO);
+    for _ in 0..3 {
+        assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 500);
+    }
+    assert_eq!(app.ready().await["upstreams_down"], json!(["shop"]));
+    let listener = TcpListener::bind(address).await.unwrap();
+    let _fake = Fake::on(listener, |_, seen| seen.result(json!("back")));
+    assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "back"}));
+    assert_eq!(app.ready().await.get("upstreams_down"), None);
+}

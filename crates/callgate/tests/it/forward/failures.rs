@@ -1,0 +1,116 @@
+//! Each way to fail, through the real client: its words for the agent, and its counter.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use callgate::forward::{ForwardLimits, Outcome};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use crate::forward::fake::{Act, Fake, nobody};
+use crate::forward::{App, limits, options};
+
+/// The words that an agent gets, and that this is counted and nothing else.
+pub(crate) async fn told(app: &App, outcome: Outcome) -> String {
+    let (text, is_error) = app.text("order_delete", json!({"id": 1})).await;
+    assert!(is_error);
+    for other in Outcome::ALL {
+        assert_eq!(
+            app.count(*other),
+            u64::from(*other == outcome),
+            "{outcome:?} {other:?}: {text}"
+        );
+    }
+    format!("{}: {text}\n", outcome.name())
+}
+
+#[tokio::test]
+async fn answers_that_are_wrong() {
+    let chunk = "7".repeat(600);
+    let answers: [(Outcome, Act); 11] = [
+        (Outcome::Refused, Act::text(401, "text/html", "<h1>Who?</h1>")),
+        (Outcome::Status, Act::text(503, "text/plain", "later")),
+        (
+            Outcome::Redirected,
+            Act::Send(
+                "HTTP/1.1 301 Moved\r\nLocation: /login?s3cret\r\nContent-Length: 0\r\n\r\n".into(),
+            ),
+        ),
+        (Outcome::ContentType, Act::text(200, "text/html", "<html>")),
+        (Outcome::NotJson, Act::text(200, "application/json", "{\"jsonrpc\":")),
+        (Outcome::Empty, Act::Send("HTTP/1.1 204 None\r\n\r\n".into())),
+        (Outcome::NotRpc, Act::text(200, "application/json", "[1,2]")),
+        (Outcome::WrongId, Act::json(200, json!({"jsonrpc": "2.0", "result": 1, "id": "other"}))),
+        (
+            Outcome::Truncated,
+            Act::SendAndClose("HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{\"jsonrpc\"".into()),
+        ),
+        (Outcome::TooLarge, Act::text(200, "application/json", &"7".repeat(1001))),
+        (
+            Outcome::TooLarge,
+            Act::Send(format!(
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n258\r\n{chunk}\r\n258\r\n{chunk}\r\n"
+            )),
+        ),
+    ];
+    let mut table = String::new();
+    for (outcome, act) in answers {
+        let act = std::sync::Mutex::new(Some(act));
+        let fake = Fake::start(move |_, _| act.lock().unwrap().take().unwrap()).await;
+        table.push_str(&told(&App::new(&fake.url()), outcome).await);
+    }
+    insta::assert_snapshot!(table);
+}
+
+/// A server that answers whatever it is asked, and does not speak TLS.
+pub(crate) async fn without_tls() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn connections_that_fail() {
+    let mut table =
+        told(&App::new(&format!("http://{}/", nobody().await)), Outcome::Unreachable).await;
+    let silent = Fake::start(|_, _| Act::close()).await;
+    table.push_str(&told(&App::new(&silent.url()), Outcome::Broken).await);
+    let other = Fake::start(|_, _| Act::SendAndClose("220 mail.example ESMTP\r\n".into())).await;
+    table.push_str(&told(&App::new(&other.url()), Outcome::NoHttp).await);
+    let url = format!("https://{}/", without_tls().await);
+    table.push_str(&told(&App::new(&url), Outcome::Untrusted).await);
+    insta::assert_snapshot!(table);
+}
+
+#[tokio::test]
+async fn users_15_no_answer_in_time() {
+    let fake = Fake::start(|_, _| Act::Hang).await;
+    let app = App::impatient(&fake.url(), Duration::from_millis(500));
+    insta::assert_snapshot!(told(&app, Outcome::TimedOut).await, @"timed_out: The service behind this tool did not answer within 500ms. It may have run all the same: look before you try again. (error id ID)");
+    // The request does not go on behind our back.
+    fake.diary.gone(1).await;
+}
+
+#[tokio::test]
+async fn calls_beyond_the_limit_wait_and_then_hear_that_it_is_busy() {
+    let fake = Fake::start(|_, _| Act::Hang).await;
+    let limits = ForwardLimits { timeout: Duration::from_secs(1), concurrent: 1, ..limits() };
+    let app = App::with(options(&fake.url()).limits(limits));
+    let first = app.text("order_delete", json!({"id": 1}));
+    let second = async {
+        fake.diary.asked(1).await;
+        app.text("order_delete", json!({"id": 2})).await
+    };
+    let ((first, _), (second, _)) = tokio::join!(first, second);
+    assert!(first.contains("did not answer within 1s"), "{first}");
+    insta::assert_snapshot!(second, @"The service behind this tool is busy: too many calls are under way, and none ended within 500ms. Nothing was run: try again later. (error id ID)");
+    assert_eq!(fake.diary.seen().len(), 1);
+    assert_eq!((app.count(Outcome::Busy), app.count(Outcome::TimedOut)), (1, 1));
+}

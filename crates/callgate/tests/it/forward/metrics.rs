@@ -1,0 +1,78 @@
+//! What is counted, in the text form of Prometheus.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::Request;
+use callgate::forward::Forward;
+use callgate::http::HttpOptions;
+use callgate::{Callgate, Gateway};
+use http_body_util::BodyExt as _;
+use serde_json::json;
+use tower::ServiceExt as _;
+
+use crate::forward::fake::{Act, Fake};
+use crate::forward::{App, ada, methods, options};
+
+fn app(url: &str) -> App {
+    let forward = Arc::new(Forward::new("shop", options(url)).unwrap());
+    let gateway = Callgate::builder()
+        .upstream("shop", Arc::clone(&forward))
+        .upstream("a\"b\\c", Forward::new("odd", options(url)).unwrap())
+        .upstream_methods(methods())
+        .http_options(HttpOptions { metrics: true, ..HttpOptions::default() })
+        .build()
+        .unwrap();
+    App { gateway, forward }
+}
+
+async fn page(app: &App) -> String {
+    let request = Request::get("/metrics").body(Body::empty()).unwrap();
+    let response = app.gateway.router().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    String::from_utf8(body.to_vec()).unwrap()
+}
+
+fn under_way(gateway: &Gateway) -> Vec<(String, u64)> {
+    let states = gateway.upstream_states().into_iter();
+    states.map(|state| (state.name.to_string(), state.counters.under_way)).collect()
+}
+
+#[tokio::test]
+async fn calls_are_counted_by_upstream_and_outcome() {
+    let fake = Fake::start(|number, seen| match number {
+        0 => seen.result(json!(1)),
+        1 => seen.error(200, json!({"code": 1, "message": "no"})),
+        2 => Act::close(),
+        _ => seen.result(json!(2)),
+    })
+    .await;
+    let app = app(&fake.url());
+    for _ in 0..3 {
+        let _ = app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await;
+    }
+    let page = page(&app).await;
+    // Most of what can happen did not.
+    let lines: Vec<&str> =
+        page.lines().filter(|line| !(line.contains("outcome=") && line.ends_with(" 0"))).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+    assert!(!page.contains("ada"));
+}
+
+#[tokio::test]
+async fn calls_under_way_are_counted_until_they_end_or_are_dropped() {
+    let fake = Fake::start(|_, _| Act::Hang).await;
+    let app = Arc::new(app(&fake.url()));
+    let calling = tokio::spawn({
+        let app = Arc::clone(&app);
+        async move { app.invoke("order.get", json!({"id": 1})).await }
+    });
+    fake.diary.asked(1).await;
+    let shop = |count| vec![("a\"b\\c".to_owned(), 0), ("shop".to_owned(), count)];
+    assert_eq!(under_way(app.gateway.gateway()), shop(1));
+    calling.abort();
+    fake.diary.gone(1).await;
+    assert!(calling.await.unwrap_err().is_cancelled());
+    assert_eq!(under_way(app.gateway.gateway()), shop(0));
+}

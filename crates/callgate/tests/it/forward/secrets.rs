@@ -1,0 +1,154 @@
+//! Secrets reach the service, and nothing and nobody else.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use callgate::ParamStyle;
+use callgate::forward::ForwardLimits;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::forward::fake::{Act, Fake, nobody};
+use crate::forward::fake_socket::{FakeSocket, Peer};
+use crate::forward::{App, limits, options};
+
+const SECRET: &str = "s3cret";
+/// `gate:s3cret`
+const BASIC: &str = "Z2F0ZTpzM2NyZXQ=";
+
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+fn app(url: &str) -> App {
+    let timeout = Duration::from_millis(500);
+    let options = options(&format!("{url}?key={SECRET}"))
+        .params(ParamStyle::Positional)
+        .first_param(&json!(format!("token:{SECRET}")))
+        .member("auth", &json!(SECRET))
+        .unwrap()
+        .basic("gate", SECRET)
+        .unwrap()
+        .header("X-Key", SECRET)
+        .unwrap();
+    App::with(options.limits(ForwardLimits { timeout, ..limits() }))
+}
+
+/// All that is logged from now on, on this thread.
+pub(crate) fn log_everything() -> (Log, tracing::subscriber::DefaultGuard) {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .finish();
+    (log, tracing::subscriber::set_default(subscriber))
+}
+
+/// So many failures were logged, and no secrets.
+fn check(log: &Log, told: &str, failures: usize) {
+    let log = log.text();
+    for text in [told, &log] {
+        assert!(!text.contains(SECRET) && !text.contains(BASIC), "{text}");
+    }
+    assert_eq!(log.matches("upstream `shop`: ").count(), failures, "{log}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn secrets_are_in_no_log_no_debug_and_no_reply() {
+    let (log, _guard) = log_everything();
+    // It repeats all that it was sent.
+    let fake = Fake::start(|number, seen| match number {
+        0 => Act::text(200, "text/html", &format!("{seen:?}")),
+        1 => Act::text(500, "application/json", &format!("{seen:?}")),
+        2 => Act::Send(format!(
+            "HTTP/1.1 302 Found\r\nLocation: http://localhost/?key={SECRET}\r\nContent-Length: 0\r\n\r\n"
+        )),
+        3 => Act::close(),
+        4 => Act::Hang,
+        _ => Act::json(200, json!({"result": 1, "id": SECRET})),
+    })
+    .await;
+    let app = app(&fake.url());
+    let mut told = format!("{:?} {:?}", app.forward, app.gateway);
+    for _ in 0..6 {
+        told.push_str(&app.text("order_delete", json!({"id": 1})).await.0);
+    }
+    let refused = self::app(&format!("http://{}/", nobody().await));
+    told.push_str(&refused.text("order_delete", json!({"id": 1})).await.0);
+    let seen = fake.diary.seen();
+    assert_eq!(seen.len(), 6);
+    assert!(seen.iter().all(|seen| seen.headers["x-key"] == SECRET && seen.line.contains(SECRET)));
+    check(&log, &told, 7);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn nor_are_they_over_websocket() {
+    let (log, _guard) = log_everything();
+    // It repeats all that it was sent.
+    let fake = FakeSocket::start(|number, mut peer| async move {
+        let request = peer.next().await.unwrap();
+        match number {
+            0 => {
+                let code = CloseCode::Error;
+                let reason = format!("{request}").chars().take(120).collect::<String>().into();
+                peer.socket.close(Some(CloseFrame { code, reason })).await.unwrap();
+            }
+            // Nothing comes of it but a time-out.
+            _ => peer.send(json!({"method": "echo", "params": request})).await,
+        }
+        peer.next().await;
+    })
+    .await;
+    let app = app(&format!("ws://{}/", fake.address));
+    let mut told = format!("{:?} {:?}", app.forward, app.gateway);
+    for _ in 0..2 {
+        told.push_str(&app.text("order_delete", json!({"id": 1})).await.0);
+    }
+    let others = [
+        FakeSocket::start(|_, peer| answer_with(peer, json!({"echo": SECRET}))).await,
+        FakeSocket::start(|_, peer| answer_with(peer, json!({"result": "7".repeat(1000)}))).await,
+    ];
+    for other in &others {
+        let app = self::app(&format!("ws://{}/", other.address));
+        told.push_str(&app.text("order_delete", json!({"id": 1})).await.0);
+    }
+    let refusing = Fake::start(|_, seen| Act::text(403, "text/html", &format!("{seen:?}"))).await;
+    let refused = self::app(&format!("ws://{}/", refusing.address));
+    told.push_str(&refused.text("order_delete", json!({"id": 1})).await.0);
+    check(&log, &told, 5);
+    assert!(fake.diary.seen()[0].to_string().contains(SECRET), "it was sent");
+}
+
+async fn answer_with(mut peer: Peer, mut reply: Value) {
+    while let Some(request) = peer.next().await {
+        reply["id"] = request["id"].clone();
+        peer.send(reply.clone()).await;
+    }
+}

@@ -1,0 +1,120 @@
+//! The token that a caller came with: kept and passed on only where an upstream asks for it.
+
+use std::sync::{Arc, Mutex};
+
+use axum::body::Body;
+use axum::http::Request;
+use callgate::forward::{Forward, PassCaller, header_name};
+use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
+use callgate::{
+    BoxFuture, Call, Caller, Callgate, Method, Returned, Secret, Upstream, UpstreamError,
+};
+use serde_json::json;
+use tower::ServiceExt as _;
+
+use crate::forward::fake::{Fake, Seen};
+use crate::forward::{ada, options};
+
+/// Everybody with this token is ada, and everybody else is nobody.
+const TOKEN: &str = "cg_s3cret";
+
+#[derive(Debug)]
+struct OneToken;
+
+impl Authenticate for OneToken {
+    fn authenticate<'a>(
+        &'a self,
+        request: &'a Parts,
+    ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
+        Box::pin(async {
+            let is_ada = bearer_token(&request.headers)? == Some(TOKEN);
+            Ok(if is_ada { ada() } else { Caller::anonymous() })
+        })
+    }
+}
+
+/// Notes what it hears of its callers.
+#[derive(Debug, Default, Clone)]
+struct Curious(Arc<Mutex<Vec<Option<String>>>>);
+
+impl Upstream for Curious {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
+        let token = call.caller.token().map(|token| token.expose().to_owned());
+        assert!(!format!("{call:?}").contains("s3cret"));
+        self.0.lock().unwrap().push(token);
+        Box::pin(std::future::ready(Ok(serde_json::value::RawValue::NULL.to_owned().into())))
+    }
+}
+
+fn passing(url: &str, header: Option<&str>) -> Forward {
+    let token = header.map(|name| header_name(name).unwrap());
+    let pass_caller = PassCaller { token, ..PassCaller::default() };
+    Forward::new("shop", options(url).pass_caller(pass_caller).unwrap()).unwrap()
+}
+
+fn gateway(url: &str, header: Option<&str>, curious: &Curious) -> Callgate {
+    let method = |id: &str, upstream| Method::new(id.parse().unwrap()).upstream(upstream);
+    Callgate::builder()
+        .upstream("asking", passing(url, header))
+        .upstream("silent", passing(url, None))
+        .upstream("curious", curious.clone())
+        .upstream_methods([method("a", "asking"), method("b", "silent"), method("c", "curious")])
+        .authenticate(OneToken)
+        .build()
+        .unwrap()
+}
+
+async fn call(gateway: &Callgate, id: &str, token: &str) {
+    let rpc = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": id, "arguments": {}}});
+    let request = Request::post("/mcp")
+        .header("Authorization", format!("Bearer {token}"))
+        .body(Body::from(rpc.to_string()))
+        .unwrap();
+    assert_eq!(gateway.router().oneshot(request).await.unwrap().status(), 200);
+}
+
+fn header(seen: &Seen, name: &str) -> Option<String> {
+    seen.headers.get(name).cloned()
+}
+
+#[tokio::test]
+async fn a_token_is_passed_on_to_the_upstream_that_asks_and_to_no_other() {
+    let fake = Fake::start(|_, seen| seen.result(json!(1))).await;
+    let curious = Curious::default();
+    let app = gateway(&fake.url(), Some("X-Authorization"), &curious);
+    for (id, token) in [("a", TOKEN), ("b", TOKEN), ("a", "unknown")] {
+        call(&app, id, token).await;
+    }
+    let seen = fake.diary.seen();
+    let sent: Vec<_> = seen.iter().map(|seen| header(seen, "x-authorization")).collect();
+    assert_eq!(sent, [Some(TOKEN.to_owned()), None, None], "only of whom it makes somebody");
+    assert!(seen.iter().all(|seen| header(seen, "authorization").is_none()));
+    let app = gateway(&fake.url(), Some("Authorization"), &curious);
+    call(&app, "a", TOKEN).await;
+    let sent = header(&fake.diary.seen()[3], "authorization");
+    assert_eq!(sent, Some(format!("Bearer {TOKEN}")));
+}
+
+#[tokio::test]
+async fn where_no_upstream_asks_nobody_keeps_the_token() {
+    let fake = Fake::start(|_, seen| seen.result(json!(1))).await;
+    let curious = Curious::default();
+    let app = gateway(&fake.url(), None, &curious);
+    call(&app, "c", TOKEN).await;
+    // One that comes later may ask for it.
+    let asking: (Arc<str>, Arc<dyn Upstream>) =
+        ("more".into(), Arc::new(passing(&fake.url(), Some("X-Token"))));
+    app.gateway().set_more_upstreams([asking]);
+    call(&app, "c", TOKEN).await;
+    app.gateway().set_more_upstreams([]);
+    call(&app, "c", TOKEN).await;
+    let heard = curious.0.lock().unwrap().clone();
+    assert_eq!(heard, [None, Some(TOKEN.to_owned()), None]);
+}
+
+#[test]
+fn a_token_does_not_show() {
+    let caller = ada().with_token(Secret::new(TOKEN).unwrap());
+    assert!(!format!("{caller:?}").contains("s3cret"));
+}

@@ -1,0 +1,139 @@
+//! TLS, HTTP/2 and sockets in the file system.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use callgate::forward::{Http2, Outcome};
+use http::{Request, Response, Version};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use crate::forward::{App, options};
+
+type Versions = Arc<Mutex<Vec<Version>>>;
+
+/// A service that speaks HTTP/2 only.
+async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, seen: Versions) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        seen.lock().unwrap().push(request.version());
+        async move {
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            let asked: Value = serde_json::from_slice(&body).unwrap();
+            let reply = json!({"jsonrpc": "2.0", "result": "two", "id": asked["id"]});
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(reply.to_string()))))
+        }
+    });
+    let server = http2::Builder::new(TokioExecutor::new());
+    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// A server's side of TLS for `localhost`, and the certificate of its authority.
+pub(crate) fn tls(protocols: &[&str]) -> (TlsAcceptor, String) {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let server = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    let server = server.signed_by(&key, &authority).unwrap();
+    let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![server.der().clone()], private)
+        .unwrap();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    (TlsAcceptor::from(Arc::new(config)), authority.pem())
+}
+
+/// A server for `localhost` with HTTP/2 by ALPN; its URL and the certificate of its authority.
+async fn secure_server(seen: &Versions) -> (String, String) {
+    let (acceptor, authority) = tls(&["h2"]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
+    let seen = Arc::clone(seen);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, seen) = (acceptor.clone(), Arc::clone(&seen));
+            tokio::spawn(async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    serve_http2(stream, seen).await;
+                }
+            });
+        }
+    });
+    (url, authority)
+}
+
+#[tokio::test]
+async fn http2_is_spoken_where_tls_agrees_on_it() {
+    let seen = Versions::default();
+    let (url, authority) = secure_server(&seen).await;
+    let app = App::with(options(&url).ca_certificates(authority.as_bytes()).unwrap());
+    assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "two"}));
+    assert_eq!(*seen.lock().unwrap(), [Version::HTTP_2]);
+}
+
+#[tokio::test]
+async fn a_certificate_of_an_unknown_authority_is_not_trusted() {
+    let seen = Versions::default();
+    let (url, _) = secure_server(&seen).await;
+    let app = App::new(&url);
+    let (text, _) = app.text("order_get", json!({"id": 1})).await;
+    insta::assert_snapshot!(text, @"The service behind this tool cannot be reached safely: its certificate is not trusted, or it does not speak TLS. Nothing was run; an administrator has to mend it. (error id ID)");
+    assert_eq!(app.count(Outcome::Untrusted), 1);
+    assert!(seen.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn http2_is_spoken_without_tls_where_told() {
+    let seen = Versions::default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let all = Arc::clone(&seen);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve_http2(stream, Arc::clone(&all)));
+        }
+    });
+    let app = App::with(options(&url).http2(Http2::Always));
+    assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "two"}));
+    assert_eq!(*seen.lock().unwrap(), [Version::HTTP_2]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_socket_in_the_file_system_is_a_place_too() {
+    use crate::forward::fake::{Diary, Script, Seen, serve};
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("service.sock");
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    let diary = Diary::default();
+    let script: Script = Arc::new(|_, seen: &Seen| seen.result(json!("here")));
+    let all = diary.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, all.clone(), Arc::clone(&script)));
+        }
+    });
+    let app = App::new(&format!("unix:{}:/rpc", path.display()));
+    assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "here"}));
+    assert_eq!(diary.seen()[0].line, "POST /rpc HTTP/1.1");
+    assert_eq!(diary.seen()[0].headers["host"], "localhost");
+    drop(directory);
+    let gone = App::new("unix:/nonexistent/service.sock");
+    let (text, _) = gone.text("order_get", json!({"id": 1})).await;
+    assert!(text.contains("cannot be reached. Nothing was run"), "{text}");
+}

@@ -1,0 +1,362 @@
+//! Services behind a WebSocket.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use callgate::forward::{
+    BreakerLimits, Forward, ForwardLimits, Http2, Ids, Outcome, PassCaller, header_name,
+};
+use futures_util::future::join_all;
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::forward::failures::{told, without_tls};
+use crate::forward::fake::{Act, Fake, nobody};
+use crate::forward::fake_socket::{FakeSocket, Peer};
+use crate::forward::transports::tls;
+use crate::forward::{App, limits, options};
+
+#[tokio::test]
+async fn all_calls_share_one_connection() {
+    let fake = FakeSocket::start(|_, peer| peer.echo()).await;
+    let app = App::new(&fake.url());
+    let calls = (0..200).map(|id| app.invoke("order.get", json!({"id": id})));
+    for (id, (status, body)) in join_all(calls).await.into_iter().enumerate() {
+        assert_eq!((status, body), (200, json!({"result": {"id": id}})));
+    }
+    assert_eq!((fake.diary.connections(), app.count(Outcome::Result)), (1, 200));
+    let request = &fake.diary.seen()[0];
+    assert_eq!((&request["jsonrpc"], &request["method"]), (&json!("2.0"), &json!("order.get")));
+    assert!(request["id"].as_str().unwrap().starts_with("mcp_"));
+    drop(app);
+    fake.diary.gone(1).await;
+}
+
+#[tokio::test]
+async fn replies_find_their_calls_in_any_order_and_other_messages_are_ignored() {
+    let fake = FakeSocket::start(|_, mut peer| async move {
+        let mut requests = Vec::new();
+        while requests.len() < 3 {
+            requests.extend(peer.next().await);
+        }
+        peer.send(json!({"jsonrpc": "2.0", "method": "news", "params": [1]})).await;
+        peer.send(json!({"jsonrpc": "2.0", "method": "ping", "id": requests[0]["id"]})).await;
+        peer.send(json!({"jsonrpc": "2.0", "result": "whose?", "id": "mcp_0"})).await;
+        peer.send(json!({"jsonrpc": "2.0", "error": {"code": -32700, "message": "?"}, "id": null}))
+            .await;
+        peer.send(json!("hello")).await;
+        for request in requests.iter().rev() {
+            let reply =
+                json!({"result": request["params"]["id"], "error": null, "id": request["id"]});
+            // Some send bytes.
+            peer.socket.send(Message::binary(reply.to_string())).await.unwrap();
+        }
+        peer.echo().await;
+    })
+    .await;
+    for ids in [Ids::Text, Ids::Number] {
+        let app = App::with(options(&fake.url()).ids(ids));
+        let calls = (1..4).map(|id| app.invoke("order.get", json!({"id": id})));
+        let results: Vec<Value> = join_all(calls).await.into_iter().map(|(_, body)| body).collect();
+        assert_eq!(results, [json!({"result": 1}), json!({"result": 2}), json!({"result": 3})]);
+        assert_eq!(app.forward.stats().ignored(), 5, "{ids:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_without_an_id_is_for_the_only_call() {
+    let fake = FakeSocket::start(|_, mut peer| async move {
+        peer.next().await;
+        let error = json!({"code": -32600, "message": "Invalid Request"});
+        peer.send(json!({"jsonrpc": "2.0", "error": error, "id": null})).await;
+        peer.echo().await;
+    })
+    .await;
+    let app = App::new(&fake.url());
+    let (text, _) = app.text("order_get", json!({"id": 1})).await;
+    assert_eq!(text, "Invalid Request (code -32600)");
+}
+
+#[tokio::test]
+async fn the_handshake_has_the_headers_and_the_path() {
+    let fake = FakeSocket::start(|_, peer| peer.echo()).await;
+    let options = options(&fake.url())
+        .basic("gate", "s3cret")
+        .unwrap()
+        .header("X-Team", "blue")
+        .unwrap()
+        .header("Sec-WebSocket-Extensions", "permessage-deflate")
+        .unwrap();
+    let app = App::with(options);
+    assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 200);
+    let (path, headers) = &fake.diary.opened()[0];
+    assert_eq!(path, "/rpc?key=1");
+    assert_eq!(headers["authorization"], "Basic Z2F0ZTpzM2NyZXQ=");
+    assert_eq!(headers["x-team"], "blue");
+    assert_eq!(headers["host"], fake.address.to_string());
+    assert!(!headers.contains_key("sec-websocket-extensions"), "nobody here could read it");
+}
+
+#[tokio::test]
+async fn pings_are_answered() {
+    let fake = FakeSocket::start(|_, mut peer| async move {
+        let request = peer.next().await.unwrap();
+        peer.socket.send(Message::Ping("are you there?".into())).await.unwrap();
+        let pong = peer.socket.next().await.unwrap().unwrap();
+        peer.result(&request, json!(pong.to_text().unwrap())).await;
+        peer.echo().await;
+    })
+    .await;
+    let app = App::new(&fake.url());
+    let (_, body) = app.invoke("order.get", json!({"id": 1})).await;
+    assert_eq!(body, json!({"result": "are you there?"}));
+}
+
+#[tokio::test]
+async fn tls_and_a_service_with_a_certificate() {
+    let (acceptor, authority) = tls(&["h2", "http/1.1"]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("wss://localhost:{}/", listener.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(stream) = acceptor.accept(stream).await else { continue };
+            let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+            tokio::spawn(async move {
+                while let Some(Ok(Message::Text(text))) = socket.next().await {
+                    let request: Value = serde_json::from_str(&text).unwrap();
+                    let reply = json!({"jsonrpc": "2.0", "result": "safe", "id": request["id"]});
+                    socket.send(Message::text(reply.to_string())).await.unwrap();
+                }
+            });
+        }
+    });
+    let app = App::with(options(&url).ca_certificates(authority.as_bytes()).unwrap());
+    assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "safe"}));
+    let stranger = App::new(&url);
+    assert_eq!(stranger.invoke("order.get", json!({"id": 1})).await.0, 500);
+    assert_eq!(stranger.count(Outcome::Untrusted), 1);
+}
+
+#[tokio::test]
+async fn connections_that_are_not_opened() {
+    let accept = "HTTP/1.1 101 Some\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                  Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n";
+    let answers = [
+        (Outcome::Refused, Act::text(401, "text/html", "<h1>Who?</h1>")),
+        (Outcome::NoWebSocket, Act::text(404, "text/html", "<h1>Where?</h1>")),
+        (Outcome::NoWebSocket, Act::text(200, "application/json", "{}")),
+        (Outcome::NoWebSocket, Act::Send(accept.into())),
+        (
+            Outcome::Redirected,
+            Act::Send("HTTP/1.1 301 Moved\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n".into()),
+        ),
+        (Outcome::NoHttp, Act::SendAndClose("220 mail.example ESMTP\r\n".into())),
+    ];
+    let mut table = String::new();
+    for (outcome, act) in answers {
+        let act = std::sync::Mutex::new(Some(act));
+        let fake = Fake::start(move |_, _| act.lock().unwrap().take().unwrap()).await;
+        let app = App::new(&format!("ws://{}/rpc", fake.address));
+        table.push_str(&told(&app, outcome).await);
+    }
+    let silent = Fake::start(|_, _| Act::close()).await;
+    let app = App::new(&format!("ws://{}/rpc", silent.address));
+    table.push_str(&told(&app, Outcome::Unreachable).await);
+    let app = App::new(&format!("wss://{}/", without_tls().await));
+    table.push_str(&told(&app, Outcome::Untrusted).await);
+    insta::assert_snapshot!(table);
+}
+
+#[tokio::test]
+async fn a_handshake_without_an_answer_is_no_connection_for_all_who_wait() {
+    let fake = Fake::start(|_, _| Act::Hang).await;
+    let limits = ForwardLimits { connect: Duration::from_millis(300), ..limits() };
+    let app = App::with(options(&format!("ws://{}/", fake.address)).limits(limits));
+    let calls = (0..3).map(|id| app.text("order_delete", json!({"id": id})));
+    for (text, _) in join_all(calls).await {
+        assert!(text.contains("cannot be reached. Nothing was run"), "{text}");
+    }
+    assert_eq!((app.count(Outcome::Unreachable), fake.diary.seen().len()), (3, 1));
+}
+
+#[tokio::test]
+async fn a_service_that_is_away_is_left_alone_and_found_again() {
+    let address = nobody().await;
+    let breaker = BreakerLimits { failures: 2, pause: Duration::ZERO };
+    let limits = ForwardLimits { breaker, ..limits() };
+    let app = App::with(options(&format!("ws://{address}/")).limits(limits));
+    for _ in 0..2 {
+        assert_eq!(app.invoke("order.delete", json!({"id": 1})).await.0, 500);
+    }
+    assert_eq!((app.count(Outcome::Unreachable), app.forward.stats().retries()), (2, 2));
+    assert_eq!(app.ready().await["upstreams_down"], json!(["shop"]));
+    let listener = TcpListener::bind(address).await.unwrap();
+    let _fake = FakeSocket::on(listener, |_, peer| peer.echo());
+    assert_eq!(app.invoke("order.delete", json!({"id": 1})).await.0, 200);
+    assert_eq!(app.ready().await.get("upstreams_down"), None);
+}
+
+/// Answers from the second connection on; the first ends after a request was read.
+async fn breaking() -> FakeSocket {
+    FakeSocket::start(|number, mut peer: Peer| async move {
+        if number > 0 {
+            return peer.echo().await;
+        }
+        peer.next().await;
+    })
+    .await
+}
+
+#[tokio::test]
+async fn d31_a_connection_that_ends_loses_what_was_written() {
+    let fake = breaking().await;
+    let app = App::new(&fake.url());
+    assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": {"id": 1}}));
+    assert_eq!((fake.diary.seen().len(), app.forward.stats().retries()), (2, 1));
+
+    let fake = breaking().await;
+    let app = App::new(&fake.url());
+    insta::assert_snapshot!(told(&app, Outcome::Broken).await, @"broken: The service behind this tool ended the connection without an answer. It may have run all the same: look before you try again. (error id ID)");
+    assert_eq!((fake.diary.seen().len(), app.forward.stats().retries()), (1, 0));
+    assert_eq!(app.invoke("order.delete", json!({"id": 2})).await.0, 200, "the next has another");
+}
+
+#[tokio::test]
+async fn a_connection_that_ended_while_idle_costs_nobody_anything() {
+    let fake = FakeSocket::start(|_, mut peer| async move {
+        let request = peer.next().await.unwrap();
+        peer.result(&request, json!(1)).await;
+        peer.socket.close(None).await.unwrap();
+        // The client's own word comes after it has let go.
+        peer.next().await;
+    })
+    .await;
+    let app = App::new(&fake.url());
+    for id in 0..10 {
+        assert_eq!(app.invoke("order.delete", json!({"id": id})).await.0, 200, "{id}");
+        fake.diary.gone(id + 1).await;
+    }
+    assert_eq!((fake.diary.seen().len(), fake.diary.connections()), (10, 10), "each ran once");
+    assert_eq!(app.forward.stats().retries(), 0);
+}
+
+/// Answers the first two requests together, in their order.
+async fn late() -> FakeSocket {
+    FakeSocket::start(|_, mut peer: Peer| async move {
+        let (first, second) = (peer.next().await.unwrap(), peer.next().await.unwrap());
+        peer.result(&first, json!("late")).await;
+        peer.result(&second, json!("mine")).await;
+        peer.echo().await;
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_reply_that_comes_too_late_is_for_nobody() {
+    let fake = late().await;
+    let app = App::impatient(&fake.url(), Duration::from_millis(500));
+    let (text, _) = app.text("order_get", json!({"id": 1})).await;
+    assert!(text.contains("did not answer within 500ms"), "{text}");
+    assert_eq!(app.invoke("order.get", json!({"id": 2})).await.1, json!({"result": "mine"}));
+    assert_eq!((app.count(Outcome::TimedOut), app.forward.stats().ignored()), (1, 1));
+    assert_eq!((fake.diary.connections(), app.forward.stats().retries()), (1, 0));
+}
+
+#[tokio::test]
+async fn d30_a_call_that_is_dropped_leaves_the_others_alone() {
+    let fake = late().await;
+    let app = Arc::new(App::new(&fake.url()));
+    let calling = tokio::spawn({
+        let app = Arc::clone(&app);
+        async move { app.invoke("order.delete", json!({"id": 1})).await }
+    });
+    fake.diary.asked(1).await;
+    calling.abort();
+    assert!(calling.await.unwrap_err().is_cancelled());
+    assert_eq!(app.invoke("order.get", json!({"id": 2})).await.1, json!({"result": "mine"}));
+    assert_eq!((app.count(Outcome::Cancelled), app.forward.stats().ignored()), (1, 1));
+    assert_eq!(fake.diary.connections(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_beyond_the_limit_ends_the_connection() {
+    let fake = FakeSocket::start(|number, mut peer: Peer| async move {
+        let count = 1 + number % 2;
+        for _ in 0..count {
+            peer.next().await;
+        }
+        peer.send(json!("7".repeat(1001))).await;
+        peer.next().await;
+    })
+    .await;
+    let app = App::new(&fake.url());
+    let mut table = told(&app, Outcome::TooLarge).await;
+    fake.diary.gone(1).await;
+    let calls = (0..2).map(|id| app.text("order_delete", json!({"id": id})));
+    for (text, _) in join_all(calls).await {
+        table.push_str(&text);
+        table.push('\n');
+    }
+    insta::assert_snapshot!(table);
+    assert_eq!((fake.diary.seen().len(), app.count(Outcome::Broken)), (3, 2));
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_read_holds_up_no_replies() {
+    // It reads nothing more before its first answer is read; both sides' buffers are full then.
+    let fake = FakeSocket::start(|_, mut peer: Peer| async move {
+        let first = peer.next().await.unwrap();
+        let noise = json!({"jsonrpc": "2.0", "method": "noise", "params": ["x".repeat(900_000)]});
+        for _ in 0..20 {
+            peer.send(noise.clone()).await;
+        }
+        peer.result(&first, json!("read")).await;
+        peer.echo().await;
+    })
+    .await;
+    let limits = ForwardLimits { result_bytes: 1_000_000, ..limits() };
+    let app = App::with(options(&fake.url()).limits(limits));
+    let note = "n".repeat(900_000);
+    let calls = (0..20).map(|id| app.invoke("order.get", json!({"id": id, "note": note})));
+    let replies = join_all(calls).await;
+    assert!(replies.iter().all(|(status, _)| *status == 200));
+    assert_eq!(app.forward.stats().ignored(), 20);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_reset_within_an_answer_is_one_that_ended() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+            socket.next().await;
+            let mut stream = socket.into_inner();
+            // A frame that breaks off.
+            tokio::io::AsyncWriteExt::write_all(&mut stream, &[0x81, 100, b'{']).await.unwrap();
+            tokio::io::AsyncWriteExt::shutdown(&mut stream).await.unwrap();
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    });
+    let app = App::new(&url);
+    told(&app, Outcome::Broken).await;
+}
+
+#[test]
+fn what_needs_a_request_for_each_call_is_refused() {
+    let websocket = || options("ws://localhost/");
+    let user_id = Some(header_name("X-User-Id").unwrap());
+    let caller = PassCaller { user_id, ..PassCaller::default() };
+    let problems: Vec<String> = [
+        websocket().pass_caller(caller).unwrap(),
+        websocket().batch(),
+        websocket().http2(Http2::Always),
+    ]
+    .into_iter()
+    .map(|options| Forward::new("shop", options).unwrap_err().to_string())
+    .collect();
+    insta::assert_debug_snapshot!(problems);
+}

@@ -1,0 +1,12 @@
+//! The library as its users see it.
+
+#[cfg(feature = "bridge")]
+mod bridge;
+#[cfg(feature = "macros")]
+mod errors;
+#[cfg(feature = "websocket")]
+mod forward;
+#[cfg(feature = "http")]
+mod http;
+#[cfg(all(feature = "http", feature = "macros", feature = "stdio"))]
+mod macros;
