@@ -7,8 +7,17 @@ const COMPARED: &str = "callgate-bench";
 
 /// Runs the measurements that have a word in their names, after the builds that they need.
 pub(crate) fn bench(word: &str, run: &mut Run) {
+    let names: Vec<String> = measurements().into_iter().map(|(step, _)| step.what).collect();
+    if !names.iter().any(|name| name.contains(word)) {
+        let problem = format!("no measurement has `{word}` in its name:\n{}", names.join("\n"));
+        run.check("there is such a measurement", || Ok(vec![problem]));
+        return;
+    }
     for step in steps(word) {
-        run.step(&step);
+        // A report of an older program would be wrong.
+        if !run.step(&step) {
+            return;
+        }
     }
 }
 
@@ -26,7 +35,7 @@ fn steps(word: &str) -> Vec<Step> {
 
 /// The measurements, and whether each needs the servers that the program is compared with.
 fn measurements() -> Vec<(Step, bool)> {
-    let bench = |name| ["bench", "--package", "callgate", "--bench", name];
+    let bench = |name| ["bench", "--profile", "dist", "--package", "callgate", "--bench", name];
     let faults = ["test", "--workspace", "--all-features", "--test", "cli", "--", "--ignored"];
     let faults = Step::cargo(
         "faults under load, start-up and what calls cost the database, to docs/reliability.md",

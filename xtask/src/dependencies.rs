@@ -149,7 +149,7 @@ fn unused(package: &Value) -> anyhow::Result<Vec<String>> {
     // Examples may be elsewhere.
     for target in package["targets"].as_array().into_iter().flatten() {
         let file = target["src_path"].as_str().unwrap_or_default();
-        source.push_str(&fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?);
+        push_code(Path::new(file), &mut source)?;
     }
     let name = package["name"].as_str().unwrap_or_default();
     let dependencies = package["dependencies"].as_array().into_iter().flatten();
@@ -159,27 +159,39 @@ fn unused(package: &Value) -> anyhow::Result<Vec<String>> {
         let known = UNNAMED.iter().any(|(of, it, _)| (of, it) == (&name, dependency));
         let identifier = dependency.replace('-', "_");
         let mut found = source.match_indices(&identifier);
-        let is_word = |(start, _): (usize, &str)| {
+        let is_path = |(start, _): (usize, &str)| {
+            let before = source.get(..start).unwrap_or_default();
+            let after = source.get(start + identifier.len()..).unwrap_or_default();
             let is_part = |c: char| c.is_alphanumeric() || c == '_';
-            let before = source.get(..start).and_then(|it| it.chars().next_back());
-            let after = source.get(start + identifier.len()..).and_then(|it| it.chars().next());
-            !before.is_some_and(is_part) && !after.is_some_and(is_part)
+            let is_imported = before.ends_with("use ") || before.ends_with("extern crate ");
+            !before.ends_with(is_part) && (after.starts_with("::") || is_imported)
         };
-        !known && !found.any(is_word)
+        !known && !found.any(is_path)
     };
     let unused = names.into_iter().filter(is_unused);
     Ok(unused.map(|dependency| format!("{name} does not use `{dependency}`")).collect())
 }
 
-/// The text of all Rust files below a directory.
+/// The text of all Rust files below a directory, without lines that are comments.
 fn collect(directory: &Path, source: &mut String) -> anyhow::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         if path.is_dir() {
             collect(&path, source)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            source.push_str(&fs::read_to_string(&path)?);
+            push_code(&path, source)?;
         }
+    }
+    Ok(())
+}
+
+/// Adds the lines of a file that are not comments.
+fn push_code(path: &Path, source: &mut String) -> anyhow::Result<()> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+        source.push_str(line);
+        source.push('\n');
     }
     Ok(())
 }
@@ -192,6 +204,7 @@ fn twice() -> anyhow::Result<Vec<String>> {
     let listed = output(
         cargo()
             .args(arguments)
+            .args(["--features", "full", "--edges", "normal,build"])
             .args(["--depth", "0", "--prefix", "none"])
             .current_dir(crate::root()),
     )?;
@@ -210,7 +223,9 @@ fn twice() -> anyhow::Result<Vec<String>> {
         format!("the program has `{name}` more than once: {}", versions.join(", "))
     });
     let old = TWICE.iter().filter(|(name, _)| !versions.contains_key(name));
-    let old = old.map(|(name, _)| format!("`{name}` is there once now: take it off the list"));
+    let old = old.map(|(name, _)| {
+        format!("`{name}` is there once now: remove it from `TWICE` in xtask/src/dependencies.rs")
+    });
     Ok(new.chain(old).collect())
 }
 

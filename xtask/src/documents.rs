@@ -96,76 +96,76 @@ fn slug(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The commands of cargo in blocks of code.
+/// The commands of cargo in blocks of code, and in code within a line.
 fn command_lines(text: &str) -> Vec<String> {
     let mut is_code = false;
     let mut lines = Vec::new();
     for line in text.lines() {
-        if line.trim_start().starts_with("```") {
-            is_code = !is_code;
-        } else if is_code {
-            let line = line.trim_start_matches("$ ");
-            let parts = line.split(" && ").filter(|part| part.starts_with("cargo "));
-            lines.extend(parts.map(|part| part.split(" #").next().unwrap_or(part).to_owned()));
-        }
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        let commands: Vec<&str> = if is_code {
+            let line = line.trim_start_matches("$ ").split(" #").next().unwrap_or_default();
+            line.split(" && ").collect()
+        } else {
+            line.split('`').skip(1).step_by(2).flat_map(|code| code.split(" && ")).collect()
+        };
+        let commands = commands.into_iter().filter(|command| command.starts_with("cargo "));
+        lines.extend(commands.map(ToOwned::to_owned));
     }
     lines
 }
 
 /// Whether what a command of cargo names is in the workspace.
 fn check_cargo(line: &str, metadata: &Value) -> Result<(), String> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let words: &[&str] = words.split(|word| *word == "--").next().unwrap_or_default();
-    // In a package of the reader's own.
-    if matches!(words.get(1), Some(&("add" | "new" | "fuzz"))) {
-        return Ok(());
+    let line = line.replace('=', " ");
+    let words: Vec<&str> = line.split_whitespace().take_while(|word| *word != "--").collect();
+    match words.get(1).copied() {
+        // In a package of the reader's own, or another program's.
+        Some("add" | "new" | "fuzz") => return Ok(()),
+        Some("xtask") => {
+            let commands = crate::USAGE.lines().filter_map(|line| line.split_whitespace().nth(2));
+            let mut commands = commands.chain(crate::USAGE.split_whitespace().nth(3));
+            let is_known = words.get(2).is_some_and(|word| commands.any(|it| it == *word));
+            return if is_known { Ok(()) } else { Err("xtask has no such command".to_owned()) };
+        }
+        _ => {}
     }
-    if words.get(1) == Some(&"xtask") {
-        let command = words.get(2).copied().unwrap_or_default();
-        let known = crate::USAGE.contains(&format!("cargo xtask {command}"));
-        return if known { Ok(()) } else { Err("xtask has no such command".to_owned()) };
+    let pairs = || words.iter().zip(words.iter().skip(1)).map(|(flag, value)| (*flag, *value));
+    let named = pairs().find_map(|(flag, value)| match flag {
+        "-p" | "--package" | "--path" => value.rsplit('/').next(),
+        _ => None,
+    });
+    let own: Vec<&Value> = packages(metadata)
+        .filter(|package| is_own(package) && named.is_none_or(|name| package["name"] == name))
+        .collect();
+    if own.is_empty() {
+        return Err(format!("there is no package `{}`", named.unwrap_or_default()));
     }
-    let own: Vec<&Value> = packages(metadata).filter(|package| is_own(package)).collect();
-    let names = |key: &str| -> BTreeSet<String> {
-        let names = own.iter().flat_map(|package| match key {
-            "package" => vec![package["name"].clone()],
-            "features" => package["features"]
-                .as_object()
-                .into_iter()
-                .flatten()
-                .map(|it| it.0.clone().into())
-                .collect(),
-            kind => package["targets"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter(|target| {
-                    target["kind"].as_array().is_some_and(|kinds| kinds.contains(&kind.into()))
-                })
-                .map(|target| target["name"].clone())
-                .collect(),
-        });
-        names.filter_map(|name| name.as_str().map(ToOwned::to_owned)).collect()
-    };
-    for (flag, value) in words.iter().zip(words.iter().skip(1)) {
-        let kind = match *flag {
-            "-p" | "--package" => "package",
+    for (flag, value) in pairs() {
+        let kind = match flag {
             "--features" => "features",
-            "--example" => "example",
-            "--bin" => "bin",
-            "--test" => "test",
-            "--bench" => "bench",
-            "--path" if !root().join(value).is_dir() => {
-                return Err(format!("no directory `{value}`"));
-            }
+            "--example" | "--bin" | "--test" | "--bench" => flag.trim_start_matches('-'),
             _ => continue,
         };
-        let known = names(kind);
+        let known: BTreeSet<&str> = own.iter().flat_map(|it| names(it, kind)).collect();
         if let Some(unknown) = value.split(',').find(|name| !known.contains(*name)) {
-            return Err(format!("the workspace has no {kind} `{unknown}`"));
+            return Err(format!("there is no {kind} `{unknown}`"));
         }
     }
     Ok(())
+}
+
+/// The names of a package's features, or of its targets of a kind.
+fn names<'p>(package: &'p Value, kind: &str) -> Vec<&'p str> {
+    if kind == "features" {
+        let features = package["features"].as_object().into_iter().flatten();
+        return features.map(|(name, _)| name.as_str()).collect();
+    }
+    let targets = package["targets"].as_array().into_iter().flatten();
+    let is_of_kind = |target: &&Value| {
+        target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|it| it == kind))
+    };
+    targets.filter(is_of_kind).filter_map(|target| target["name"].as_str()).collect()
 }
 
 #[cfg(test)]
@@ -193,8 +193,12 @@ mod tests {
             ("cargo run -p nothing", false),
             ("cargo xtask test", true),
             ("cargo xtask nothing", false),
-            ("cargo build --features full", true),
-            ("cargo build --features nothing", false),
+            ("cargo xtask te", false),
+            ("cargo install --path crates/callgate-cli --features full", true),
+            ("cargo build --features=nothing", false),
+            ("cargo build -p callgate --features full", false),
+            ("cargo test --test cli", true),
+            ("cargo test --test nothing", false),
         ] {
             assert_eq!(check_cargo(line, &metadata).is_ok(), is_right, "{line}");
         }

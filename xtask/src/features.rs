@@ -1,12 +1,16 @@
 //! Each feature of a package, alone.
 
+use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::dependencies::packages;
 use crate::run::Step;
 
 /// The packages that others build with features of their choice.
-const PACKAGES: [&str; 3] = ["callgate", "callgate-registry", "callgate-cli"];
+const PACKAGES: [&str; 3] = ["callgate", "callgate-registry", PROGRAM];
+
+/// The package of the program.
+const PROGRAM: &str = "callgate-cli";
 
 /// Features that are lists of others.
 const LISTS: [&str; 2] = ["default", "full"];
@@ -19,14 +23,13 @@ fn is_of_another(turned_on: &Value) -> bool {
     !packages.is_empty() && packages.iter().all(|package| PACKAGES.contains(package))
 }
 
-/// A step for each package without features, and with each of its features alone.
-pub(crate) fn steps(metadata: &Value) -> Vec<Step> {
-    let mut steps = Vec::new();
-    for package in packages(metadata) {
-        let name = package["name"].as_str().unwrap_or_default();
-        if !PACKAGES.contains(&name) {
-            continue;
-        }
+/// A step for each package without features and with each of its features alone, and for the program as it is built
+/// by default.
+pub(crate) fn steps(metadata: &Value) -> anyhow::Result<Vec<Step>> {
+    let mut steps = vec![clippy("the program with its default features", PROGRAM)];
+    for name in PACKAGES {
+        let package = packages(metadata).find(|package| package["name"] == name);
+        let package = package.with_context(|| format!("there is no package `{name}`"))?;
         let features = package["features"].as_object().into_iter().flatten();
         let features = features.filter(|(_, turned_on)| !is_of_another(turned_on));
         let features = features.map(|(feature, _)| feature.as_str());
@@ -35,7 +38,7 @@ pub(crate) fn steps(metadata: &Value) -> Vec<Step> {
             features.filter(|feature| !LISTS.contains(feature)).map(|it| step(name, Some(it))),
         );
     }
-    steps
+    Ok(steps.into_iter().map(|step| step.arguments(&["--", "-D", "warnings"])).collect())
 }
 
 fn step(package: &str, feature: Option<&str>) -> Step {
@@ -43,8 +46,11 @@ fn step(package: &str, feature: Option<&str>) -> Step {
         Some(feature) => format!("{package} with `{feature}` alone"),
         None => format!("{package} without features"),
     };
-    let arguments = ["clippy", "--quiet", "--package", package, "--no-default-features"];
-    let features = [feature.map(|_| "--features"), feature].into_iter().flatten();
-    let features: Vec<&str> = features.collect();
-    Step::cargo(what, &arguments).arguments(&features).arguments(&["--", "-D", "warnings"])
+    let features: Vec<&str> =
+        [feature.map(|_| "--features"), feature].into_iter().flatten().collect();
+    clippy(&what, package).arguments(&["--no-default-features"]).arguments(&features)
+}
+
+fn clippy(what: &str, package: &str) -> Step {
+    Step::cargo(what, &["clippy", "--quiet", "--package", package])
 }

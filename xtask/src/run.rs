@@ -1,9 +1,11 @@
 //! Steps, how long each took, and what passed and failed.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read};
-use std::process::{Command, ExitCode, Stdio};
+use std::panic::{self, AssertUnwindSafe};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -94,17 +96,18 @@ impl Step {
         if !self.in_background {
             say(&heading);
         }
-        let succeeded = self.execute(|line| {
-            done.tests.read(&line);
+        let runner = Runner::of(&self.arguments);
+        let status = self.execute(|line| {
+            done.tests.read(runner, &line);
             if self.in_background {
                 printed.push(line);
             } else {
                 say(&line);
             }
         });
-        done.problem = match succeeded {
-            Ok(true) => None,
-            Ok(false) => Some("it failed".to_owned()),
+        done.problem = match status {
+            Ok(status) if status.success() => None,
+            Ok(status) => Some(status.to_string()),
             Err(error) => Some(format!("{error:#}")),
         };
         done.time = started.elapsed();
@@ -114,8 +117,8 @@ impl Step {
         done
     }
 
-    /// Runs the command and hands over each line that it prints. Returns whether it succeeded.
-    fn execute(&self, mut line: impl FnMut(String)) -> anyhow::Result<bool> {
+    /// Runs the command and hands over each line that it prints.
+    fn execute(&self, mut line: impl FnMut(String)) -> anyhow::Result<ExitStatus> {
         let mut command = self.command();
         let mut child = command
             .stdin(Stdio::null())
@@ -123,8 +126,8 @@ impl Step {
             .stderr(Stdio::piped())
             .spawn()
             .with_context(|| format!("cannot start {}", self.program.display()))?;
-        let output = child.stdout.take().context("there is no output")?;
-        let errors = child.stderr.take().context("there are no errors")?;
+        let output = child.stdout.take().context("its standard output is not piped")?;
+        let errors = child.stderr.take().context("its standard error is not piped")?;
         let (sender, lines) = mpsc::channel();
         thread::scope(|scope| {
             let other = sender.clone();
@@ -132,7 +135,7 @@ impl Step {
             scope.spawn(move || send_lines(errors, &other));
             lines.iter().for_each(&mut line);
         });
-        Ok(child.wait().context("cannot wait for it")?.success())
+        child.wait().context("cannot wait for it")
     }
 }
 
@@ -165,25 +168,50 @@ struct Tests {
     failed: u64,
     /// The tests with their times, where the runner tells them.
     timed: Vec<(Duration, String)>,
+    /// Whether nextest has printed its summary, after which it repeats what failed.
+    is_summed_up: bool,
+}
+
+/// What runs tests, and prints how they went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Runner {
+    Cargo,
+    Nextest,
+}
+
+impl Runner {
+    /// The runner of a command of cargo.
+    fn of(arguments: &[String]) -> Self {
+        let is_nextest = arguments.first().is_some_and(|first| first == "nextest");
+        if is_nextest { Self::Nextest } else { Self::Cargo }
+    }
 }
 
 impl Tests {
-    /// Reads a line of `cargo test` or of `cargo nextest`.
-    fn read(&mut self, line: &str) {
+    /// Reads a line of a runner.
+    fn read(&mut self, runner: Runner, line: &str) {
         let line = line.trim();
-        if let Some(result) = line.strip_prefix("test result:") {
-            self.passed += count(result, "passed");
-            self.failed += count(result, "failed");
-        } else if let Some((_, result)) = line.split_once(" run: ")
-            && line.starts_with("Summary [")
-        {
-            self.passed += count(result, "passed");
-            self.failed += ["failed", "timed out", "exec failed"]
-                .map(|it| count(result, it))
-                .iter()
-                .sum::<u64>();
-        } else if let Some(timed) = timed(line) {
-            self.timed.push(timed);
+        match runner {
+            Runner::Cargo => {
+                if let Some(result) = line.strip_prefix("test result:") {
+                    self.passed += count(result, "passed");
+                    self.failed += count(result, "failed");
+                }
+            }
+            // It also prints what failed tests printed, which is in cargo's form.
+            Runner::Nextest if self.is_summed_up => {}
+            Runner::Nextest => {
+                if let Some((_, result)) = line.split_once(" run: ")
+                    && line.starts_with("Summary [")
+                {
+                    self.is_summed_up = true;
+                    self.passed += count(result, "passed");
+                    let failures = ["failed", "timed out", "exec failed"];
+                    self.failed += failures.map(|word| count(result, word)).iter().sum::<u64>();
+                } else {
+                    self.timed.extend(timed(line));
+                }
+            }
         }
     }
 }
@@ -191,7 +219,7 @@ impl Tests {
 /// Reads `PASS [   0.123s] (1/2) crate::binary name`.
 fn timed(line: &str) -> Option<(Duration, String)> {
     let (status, rest) = line.split_once(" [")?;
-    if !matches!(status, "PASS" | "FAIL" | "LEAK") {
+    if !matches!(status, "PASS" | "FAIL" | "LEAK" | "TIMEOUT") {
         return None;
     }
     let (time, name) = rest.split_once("s]")?;
@@ -207,6 +235,12 @@ fn count(result: &str, word: &str) -> u64 {
         number.trim().parse().ok()
     });
     part.unwrap_or(0)
+}
+
+/// The message of a panic.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
 }
 
 /// A run of several steps.
@@ -229,7 +263,10 @@ impl Run {
     ) {
         let (started, mut done) = (Instant::now(), Done::new(what));
         say(&format!("\n== {what}"));
-        let problems = check().unwrap_or_else(|error| vec![format!("{error:#}")]);
+        let problems = panic::catch_unwind(AssertUnwindSafe(check))
+            .map_err(|panic| anyhow::anyhow!("{}", panic_message(&*panic)))
+            .flatten()
+            .unwrap_or_else(|error| vec![format!("{error:#}")]);
         for problem in &problems {
             say(problem);
         }
@@ -284,22 +321,33 @@ mod tests {
 
     #[test]
     fn the_closing_lines_of_runners_are_read() {
+        let of_cargo = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured";
         let mut tests = Tests::default();
+        tests.read(Runner::Cargo, of_cargo);
+        assert_eq!((tests.passed, tests.failed), (12, 3));
+        let mut tests = Tests::default();
+        tests.read(Runner::Nextest, of_cargo);
         tests.read(
-            "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out",
+            Runner::Nextest,
+            "  Summary [ 2.1s] 9 tests run: 6 passed (1 slow), 2 failed, 1 timed out, 4 skipped",
         );
-        tests.read("     Summary [   2.1s] 9 tests run: 6 passed (1 slow), 2 failed, 1 timed out, 4 skipped");
-        assert_eq!((tests.passed, tests.failed), (18, 6));
+        assert_eq!((tests.passed, tests.failed), (6, 3));
     }
 
     #[test]
     fn times_of_tests_are_read() {
         let mut tests = Tests::default();
-        tests.read("        PASS [   1.250s] ( 1/12) callgate::http mcp::a_call");
-        tests.read("        PASS [   0.250s] callgate lint::a_rule");
-        tests.read("        SLOW [> 60.000s] callgate lint::a_rule");
+        for line in [
+            "        PASS [   1.250s] ( 1/12) callgate::it mcp::a_call",
+            "        SLOW [> 60.000s] callgate lint::a_rule",
+            "     TIMEOUT [  60.250s] callgate lint::a_rule",
+            "     Summary [   2.1s] 2 tests run: 1 passed, 1 timed out, 0 skipped",
+            "     TIMEOUT [  60.250s] callgate lint::a_rule",
+        ] {
+            tests.read(Runner::Nextest, line);
+        }
         let names: Vec<&str> = tests.timed.iter().map(|(_, name)| name.as_str()).collect();
-        assert_eq!(names, ["callgate::http mcp::a_call", "callgate lint::a_rule"]);
+        assert_eq!(names, ["callgate::it mcp::a_call", "callgate lint::a_rule"]);
         assert_eq!(tests.timed[0].0, Duration::from_millis(1250));
     }
 }

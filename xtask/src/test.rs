@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use callgate_throwaway::{BUILT, MariaDb, Postgres, debian, npm};
 use serde_json::Value;
 
-use crate::run::{Run, Step};
+use crate::run::{Run, Step, panic_message};
 use crate::{behaviours, dependencies, documents, features, root, spelling};
 
 /// What is built and tested: the whole workspace at once, so that each crate has one set of features.
@@ -26,11 +26,7 @@ pub(crate) fn test(run: &mut Run) {
         let tmp = target.join("tmp");
         move || download(&tmp)
     });
-    run.step(&format());
-    run.check("the documents are right", documents::problems);
-    run.check("docs/behaviours.md names tests that exist", || behaviours::problems(&root()));
-    run.check("the dependencies are right", dependencies::problems);
-    let is_built = run.step(&build());
+    let is_built = check_and_build(run);
     run.check("what tests start is downloaded", || {
         Ok(downloads.join().err().map(|panic| panic_message(&*panic)).into_iter().collect())
     });
@@ -38,15 +34,24 @@ pub(crate) fn test(run: &mut Run) {
     if !is_built {
         return;
     }
-    let servers = Servers::start(&target.join("tmp"));
+    let (mut servers, mut checks) = (None, Vec::new());
+    run.check("the database servers start", || {
+        servers = Some(Servers::start(&target.join("tmp")));
+        Ok(Vec::new())
+    });
+    run.check("the features are listed", || {
+        checks = documentation_and_features()?;
+        Ok(Vec::new())
+    });
+    let Some(servers) = servers else { return };
     match Nextest::new(&target) {
-        Some(Ok(nextest)) => test_beside_checks(&nextest, &servers, run),
+        Some(Ok(nextest)) => test_beside_checks(&nextest, &servers, checks, run),
         Some(Err(error)) => run.check("the tests are listed", || Err(error)),
         None => {
             run.step(&stand_in());
-            let tests = Step::cargo("the tests pass", &["test", "--no-fail-fast"]);
+            let tests = Step::cargo("all tests pass", &["test", "--no-fail-fast"]);
             run.step(&servers.told(linted(tests.arguments(&WORKSPACE))));
-            for step in [doc_tests()].into_iter().chain(documentation_and_features()) {
+            for step in checks {
                 run.step(&step);
             }
         }
@@ -54,11 +59,10 @@ pub(crate) fn test(run: &mut Run) {
 }
 
 /// Runs the tests, which wait much of their time, beside builds that only use what they leave.
-fn test_beside_checks(nextest: &Nextest, servers: &Servers, run: &mut Run) {
-    let (checks, stand_in) = (documentation_and_features(), stand_in());
+fn test_beside_checks(nextest: &Nextest, servers: &Servers, checks: Vec<Step>, run: &mut Run) {
     thread::scope(|scope| {
         let background = scope.spawn(move || {
-            let steps = [stand_in, doc_tests()].into_iter().chain(checks);
+            let steps = [stand_in(), doc_tests()].into_iter().chain(checks);
             let steps = steps.map(|step| step.in_background().run());
             steps.collect::<Vec<_>>()
         });
@@ -82,17 +86,21 @@ fn test_beside_checks(nextest: &Nextest, servers: &Servers, run: &mut Run) {
 /// Runs format, clippy and the quick tests of what changed since the last commit, or of everything if nothing
 /// did.
 pub(crate) fn check(run: &mut Run) {
-    run.step(&format());
-    if !run.step(&build()) {
+    if !check_and_build(run) {
         return;
     }
-    let packages = changed_packages().unwrap_or_default();
+    let mut packages = BTreeSet::new();
+    run.check("what changed is known", || {
+        packages = changed_packages()?;
+        Ok(Vec::new())
+    });
     let packages: Vec<String> = packages.iter().map(|name| format!("package({name})")).collect();
     let filter = if packages.is_empty() { "all()".to_owned() } else { packages.join(" | ") };
     match Nextest::new(&target()) {
         Some(Ok(nextest)) => {
             let tests = nextest.step("the quick tests of what changed pass", &filter);
-            run.step(&tests.arguments(&["--profile", "quick"]));
+            // A package may have no quick tests.
+            run.step(&tests.arguments(&["--profile", "quick", "--no-tests", "pass"]));
         }
         Some(Err(error)) => run.check("the tests are listed", || Err(error)),
         None => {
@@ -102,8 +110,13 @@ pub(crate) fn check(run: &mut Run) {
     }
 }
 
-fn format() -> Step {
-    Step::cargo("the code is formatted", &["fmt", "--all", "--check"])
+/// Runs what takes a second each, then builds everything. Returns whether it builds.
+fn check_and_build(run: &mut Run) -> bool {
+    run.step(&Step::cargo("the code is formatted", &["fmt", "--all", "--check"]));
+    run.check("the documents are right", documents::problems);
+    run.check("docs/behaviours.md names tests that exist", || behaviours::problems(&root()));
+    run.check("the dependencies are right", dependencies::problems);
+    run.step(&build())
 }
 
 /// Builds every target once, for the tests, with clippy as the compiler of the workspace's own crates.
@@ -139,14 +152,13 @@ fn doc_tests() -> Step {
     linted(step.arguments(&WORKSPACE))
 }
 
-fn documentation_and_features() -> Vec<Step> {
+fn documentation_and_features() -> anyhow::Result<Vec<Step>> {
     let documentation = Step::cargo("the documentation builds without warnings", &["doc"])
         .arguments(&WORKSPACE)
         .arguments(&["--no-deps", "--quiet"])
         .variable("RUSTDOCFLAGS", "-D warnings");
-    let features = dependencies::metadata().map(|metadata| features::steps(&metadata));
-    let features = features.unwrap_or_default();
-    [documentation].into_iter().chain(features).collect()
+    let features = features::steps(&dependencies::metadata()?)?;
+    Ok([documentation].into_iter().chain(features).collect())
 }
 
 /// Builds the stand-in for SQL Server in a process of its own, which can be given less precedence.
@@ -159,16 +171,20 @@ fn stand_in() -> Step {
 fn download(tmp: &Path) {
     let tests = root().join("crates/callgate-cli/tests");
     thread::scope(|scope| {
-        for directory in ["clients", "servers"] {
+        let packages = ["clients", "servers"].map(|directory| {
             let source = tests.join(directory);
-            scope.spawn(move || npm(tmp, &source, &[]));
-        }
+            scope.spawn(move || npm(tmp, &source, &[]))
+        });
         spelling::hunspell(tmp);
         for (package, program) in [("aria2", "aria2c"), ("nginx", "nginx"), ("php-cli", "php")] {
             debian(tmp, package, program);
         }
         // They are started once, so that what they start from is made.
         drop(Servers::start(tmp));
+        for installed in packages {
+            // With its own message, which the scope would not tell.
+            installed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
     });
 }
 
@@ -228,7 +244,7 @@ impl Nextest {
 
 /// The packages with files that differ from the last commit.
 fn changed_packages() -> anyhow::Result<BTreeSet<String>> {
-    let status = ["status", "--porcelain", "--untracked-files=all"];
+    let status = ["status", "--porcelain", "--untracked-files=all", "--no-renames"];
     let changed = output(Command::new("git").args(status).current_dir(root()))?;
     let metadata = dependencies::metadata()?;
     let workspace = metadata.get("workspace_root").and_then(Value::as_str).unwrap_or_default();
@@ -261,9 +277,4 @@ pub(crate) fn cargo() -> Command {
 fn target() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     program.ancestors().nth(2).map_or_else(|| root().join("target"), Path::to_owned)
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
 }

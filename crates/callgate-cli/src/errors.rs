@@ -17,7 +17,7 @@ pub(crate) fn hinted(message: impl Into<String>, hint: impl Into<String>) -> any
 }
 
 /// The error for what this program was built without.
-#[cfg(not(feature = "php"))]
+#[cfg(any(test, not(feature = "php")))]
 pub(crate) fn not_built(what: &str, feature: &str) -> anyhow::Error {
     let message = format!("this program was built without {what} (cargo feature `{feature}`)");
     hinted(message, with_feature(feature))
@@ -127,4 +127,22 @@ fn of_festi(error: &StoreError) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_is_built_without_is_told_with_the_feature_that_brings_it() {
+        let without_websocket = ForwardError::Options(OptionError::NoWebSocket);
+        let without_driver = StoreError::NotBuilt { what: "SQL Server", feature: "mssql" };
+        let errors = [
+            anyhow::Error::new(without_driver),
+            anyhow::Error::new(without_websocket).context("upstream `shop`"),
+            not_built("a reader of PHP", "php"),
+        ];
+        let told = errors.map(|error| format!("{error:#}\nhint: {}", hint(&error).unwrap()));
+        insta::assert_snapshot!(told.join("\n\n"));
+    }
 }

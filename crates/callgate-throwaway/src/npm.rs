@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Installs the packages that `source/package-lock.json` names, unless they are there. Returns the directory
-/// below `tmp` that has them, and copies of `files` of `source`.
+/// below `tmp` that has them, and copies of `files`, whose paths are relative to `source`.
 pub fn npm(tmp: &Path, source: &Path, files: &[&str]) -> PathBuf {
     let name = source.file_name().expect("it has a name");
     let target = tmp.join(name);
@@ -14,7 +14,8 @@ pub fn npm(tmp: &Path, source: &Path, files: &[&str]) -> PathBuf {
     let lock = File::create(target.join("lock")).expect("can be made");
     lock.lock().expect("can be locked");
     for file in ["package.json", "package-lock.json"].iter().chain(files) {
-        copy(&source.join(file), &target.join(file));
+        let name = Path::new(file).file_name().expect("it has a name");
+        copy(&source.join(file), &target.join(name));
     }
     let wanted = fs::read(source.join("package-lock.json")).expect("can be read");
     let marker = target.join("installed.json");

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use tempfile::TempDir;
 
@@ -146,8 +147,9 @@ impl Server {
     /// A database that nobody else uses.
     pub fn database(&self) -> TestDatabase {
         let number = self.databases.fetch_add(1, Ordering::Relaxed);
-        // Processes of one test run may share the server.
-        let name = format!("test_{}_{number}", std::process::id());
+        // The processes of a test run may share the server, and the system gives their ids again.
+        let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+        let name = format!("test_{:x}{since:x}_{number}", std::process::id());
         self.sql(self.brand.first_database(), &format!("CREATE DATABASE {name}"));
         TestDatabase { url: self.url(&name, self.address), name }
     }
@@ -207,7 +209,8 @@ impl Server {
     }
 
     fn keeper(&self) -> MutexGuard<'_, Keeper> {
-        let keeper = self.keeper.as_ref().expect("only a server of this process is stopped");
+        let keeper =
+            self.keeper.as_ref().expect("a shared server is not stopped: start one for the test");
         keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! A JSON-RPC service over HTTP or WebSocket as an [`Upstream`].
+//! A JSON-RPC service over HTTP, or over WebSocket with the feature `websocket`, as an [`Upstream`].
 //!
 //! ```no_run
 //! use callgate::forward::{Forward, ForwardOptions};

@@ -53,7 +53,7 @@ impl Demo {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .context("cannot start `callgate`; build it with `cargo build --release` first")?;
+            .context("cannot start `callgate`; build it with `cargo xtask dist` first")?;
         let mut line = String::new();
         let output = process.stdout.take().context("the server has no output")?;
         BufReader::new(output).read_line(&mut line)?;

@@ -33,7 +33,7 @@ use upstream::Manner;
 /// So many calls show whether each of them asks something.
 const WARM_CALLS: usize = 2000;
 
-/// One scenario at a time: each has the machine for itself.
+/// One scenario at a time in a process; how many processes run scenarios is in `.config/nextest.toml`.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -4,7 +4,7 @@
 mod bridge;
 #[cfg(feature = "macros")]
 mod errors;
-#[cfg(feature = "websocket")]
+#[cfg(all(feature = "http", feature = "websocket"))]
 mod forward;
 #[cfg(feature = "http")]
 mod http;

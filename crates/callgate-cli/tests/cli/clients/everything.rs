@@ -56,9 +56,13 @@ fn started(mut command: Command, is_it: impl Fn(&str) -> bool) -> (Killed, Strin
 /// A port below those that the system gives away, so that nobody takes it between two starts.
 pub(crate) fn fixed_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = 20_000 + u16::try_from(std::process::id() % 100).unwrap() * 100;
+    // Tests that nextest runs at the same time have different slots.
+    let slot = std::env::var_os("NEXTEST_TEST_GLOBAL_SLOT");
+    let slot = slot.and_then(|slot| slot.to_str()?.parse().ok());
+    let slot: u16 = slot.unwrap_or_else(|| u16::try_from(std::process::id() % 100).unwrap());
+    let start = 20_000 + slot % 100 * 100;
     loop {
-        let port = start + NEXT.fetch_add(1, Ordering::SeqCst) % 1000;
+        let port = start + NEXT.fetch_add(1, Ordering::SeqCst) % 100;
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return port;
         }

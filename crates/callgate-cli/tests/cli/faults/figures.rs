@@ -63,7 +63,7 @@ fn the_page_on_reliability_has_a_place_for_figures() {
 
 /// Comes back with what took too long, a line each.
 fn faults(text: &mut String) -> Vec<String> {
-    let release = Program::Release;
+    let release = Program::Dist;
     let mut all = Vec::new();
     for brand in [Brand::Postgres, Brand::MariaDb] {
         all.push(Shown::judged(|| scenario::database_is_killed(release, brand)));
@@ -150,7 +150,7 @@ fn starts(text: &mut String) -> Vec<String> {
         grouped(METHODS)
     );
     for (name, kept) in Kept::real() {
-        let filled = Filled::new(Program::Release, kept.url(), Manner::Calm);
+        let filled = Filled::new(Program::Dist, kept.url(), Manner::Calm);
         start_up::add_methods(&filled, &kept, METHODS);
         eprintln!("{name} has {METHODS} methods");
         let first = start_up::first_start(&filled, &kept);
@@ -176,7 +176,7 @@ fn warm(text: &mut String) {
          | --- | ---: | ---: | ---: | ---: |"
     );
     for (name, kept) in Kept::all() {
-        let filled = Filled::new(Program::Release, kept.url(), Manner::Calm);
+        let filled = Filled::new(Program::Dist, kept.url(), Manner::Calm);
         let counted = warm_calls(&filled, &kept, CALLS);
         eprintln!("{name}: {counted:?}");
         assert_eq!(counted.statements, counted.looks);

@@ -22,7 +22,7 @@ pub(crate) enum Program {
     /// The one that is tested.
     Tested,
     /// The one that is measured; `cargo xtask bench` makes it.
-    Release,
+    Dist,
 }
 
 impl Program {
@@ -30,11 +30,11 @@ impl Program {
         let tested = PathBuf::from(env!("CARGO_BIN_EXE_callgate"));
         match self {
             Self::Tested => tested,
-            Self::Release => {
+            Self::Dist => {
                 let target = tested.ancestors().nth(2).unwrap();
-                let release = target.join("release/callgate");
-                assert!(release.exists(), "run `cargo build --release -p callgate-cli` first");
-                release
+                let packaged = target.join("dist/callgate");
+                assert!(packaged.exists(), "run `cargo xtask dist` first");
+                packaged
             }
         }
     }
@@ -43,7 +43,7 @@ impl Program {
     pub(crate) fn pace(self) -> Duration {
         match self {
             Self::Tested => Duration::from_millis(250),
-            Self::Release => Duration::from_millis(20),
+            Self::Dist => Duration::from_millis(20),
         }
     }
 }

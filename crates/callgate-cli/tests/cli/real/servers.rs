@@ -164,9 +164,6 @@ fn packages() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers");
-        let directory = callgate_throwaway::npm(Path::new(TMP), &source, &[]);
-        let loopback = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/loopback.cjs");
-        std::fs::copy(loopback, directory.join("loopback.cjs")).unwrap();
-        directory
+        callgate_throwaway::npm(Path::new(TMP), &source, &["../clients/loopback.cjs"])
     })
 }

@@ -38,5 +38,5 @@ fn a_503_is_excused_by_its_own_gateway_and_by_what_we_did_not_break() {
     assert!(excused(tested, ONE, [quiet(), slow(60), quiet()]));
     assert!(!excused(tested, 0, [quiet(), slow(60), slow(0)]), "another gateway's");
     assert!(!excused(tested, ONE, [quiet(), slow(20), quiet()]), "of our doing");
-    assert!(!excused(Program::Release, 0, [slow(0), quiet(), quiet()]), "the machine is quiet");
+    assert!(!excused(Program::Dist, 0, [slow(0), quiet(), quiet()]), "the machine is quiet");
 }
