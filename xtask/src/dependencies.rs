@@ -38,7 +38,8 @@ const TWICE: [(&str, &str); 8] = [
 ];
 
 /// The dependencies that no source file names, and why they are there.
-const UNNAMED: [(&str, &str, &str); 0] = [];
+const UNNAMED: [(&str, &str, &str); 1] =
+    [("callgate-cli", "idna_adapter", "chooses which tables the `idna` crate has")];
 
 /// What cargo knows of the workspace and its dependencies.
 pub(crate) fn metadata() -> anyhow::Result<Value> {
