@@ -53,8 +53,8 @@ fn collect(directory: &Path, is_deep: bool, pages: &mut Vec<PathBuf>) -> anyhow:
     Ok(())
 }
 
-/// The lines outside of blocks of code.
-fn prose(text: &str) -> impl Iterator<Item = &str> {
+/// The lines of a page outside of blocks of code.
+pub(crate) fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     text.lines().filter(move |line| {
         let is_fence = line.trim_start().starts_with("```");

@@ -9,6 +9,7 @@ use std::{fs, thread};
 use anyhow::Context as _;
 use callgate_throwaway::{debian, debian_package};
 
+use crate::documents::prose;
 use crate::root;
 
 /// Words that the dictionary does not have.
@@ -90,16 +91,6 @@ fn add<'t>(
     for word in lines.flat_map(words) {
         found.entry(word.to_owned()).or_insert_with(|| path.to_owned());
     }
-}
-
-/// The lines of a page outside of blocks of code.
-fn prose(text: &str) -> impl Iterator<Item = &str> {
-    let mut is_code = false;
-    text.lines().filter(move |line| {
-        let is_fence = line.trim_start().starts_with("```");
-        is_code ^= is_fence;
-        !is_code && !is_fence
-    })
 }
 
 /// The comments of a program.
