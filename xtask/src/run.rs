@@ -168,6 +168,8 @@ struct Tests {
     failed: u64,
     /// The tests with their times, where the runner tells them.
     timed: Vec<(Duration, String)>,
+    /// The lines of tests that failed once and passed when they were run again.
+    flaky: Vec<String>,
     /// Whether nextest has printed its summary, after which it repeats what failed.
     is_summed_up: bool,
 }
@@ -199,7 +201,11 @@ impl Tests {
                 }
             }
             // It also prints what failed tests printed, which is in cargo's form.
-            Runner::Nextest if self.is_summed_up => {}
+            Runner::Nextest if self.is_summed_up => {
+                if line.starts_with("FLAKY ") {
+                    self.flaky.push(line.to_owned());
+                }
+            }
             Runner::Nextest => {
                 if let Some((_, result)) = line.split_once(" run: ")
                     && line.starts_with("Summary [")
@@ -301,6 +307,13 @@ impl Run {
         for (time, name) in timed.iter().take(SLOWEST) {
             say(&format!("{:8.1} s  {name}", time.as_secs_f64()));
         }
+        let flaky: Vec<&String> = self.done.iter().flat_map(|done| &done.tests.flaky).collect();
+        if !flaky.is_empty() {
+            say("\n== tests that failed once and passed when run again: each is a bug");
+        }
+        for line in flaky {
+            say(line);
+        }
         let (mut passed, mut failed) = (0, 0);
         for done in &self.done {
             passed += done.tests.passed + u64::from(done.problem.is_none());
@@ -343,11 +356,13 @@ mod tests {
             "     TIMEOUT [  60.250s] callgate lint::a_rule",
             "     Summary [   2.1s] 2 tests run: 1 passed, 1 timed out, 0 skipped",
             "     TIMEOUT [  60.250s] callgate lint::a_rule",
+            "   FLAKY 2/2 [   0.250s] callgate lint::another",
         ] {
             tests.read(Runner::Nextest, line);
         }
         let names: Vec<&str> = tests.timed.iter().map(|(_, name)| name.as_str()).collect();
         assert_eq!(names, ["callgate::it mcp::a_call", "callgate lint::a_rule"]);
         assert_eq!(tests.timed[0].0, Duration::from_millis(1250));
+        assert_eq!(tests.flaky.len(), 1);
     }
 }

@@ -70,16 +70,30 @@ impl Keeper {
         let _ = Command::new("kill").args(["-s", name, &self.id()]).status();
     }
 
-    /// Sends the server and the processes that it started a signal.
-    pub(crate) fn signal_all(&self, name: &str) {
-        self.signal(name);
-        let id = self.id();
-        let children = format!("/proc/{id}/task/{id}/children");
-        let children = fs::read_to_string(children).unwrap_or_default();
-        if !children.trim().is_empty() {
-            let children = children.split_whitespace();
-            let _ = Command::new("kill").args(["-s", name]).args(children).status();
+    /// Has the server and the processes that it started do nothing.
+    pub(crate) fn stop_all(&self) {
+        for id in self.all() {
+            stop(&id);
         }
+    }
+
+    /// Has them go on after that.
+    pub(crate) fn go_on_all(&self) {
+        for id in self.all() {
+            let _ = Command::new("kill").args(["-s", "CONT", &id]).status();
+        }
+    }
+
+    /// The server and the processes that it started.
+    fn all(&self) -> Vec<String> {
+        let id = self.id();
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let children = children.unwrap_or_default();
+        [id.as_str()]
+            .into_iter()
+            .chain(children.split_whitespace())
+            .map(ToOwned::to_owned)
+            .collect()
     }
 
     fn id(&self) -> String {
@@ -100,6 +114,21 @@ impl Keeper {
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+/// Sends a process `STOP`, and waits until all of its threads have stopped: until then one may still answer.
+pub fn stop(id: &str) {
+    let _ = Command::new("kill").args(["-s", "STOP", id]).status();
+    let is_stopped = |thread: fs::DirEntry| {
+        let state = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // Behind the name, which is in brackets: `1 (postgres) T …`.
+        state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+    };
+    until(|| match fs::read_dir(format!("/proc/{id}/task")) {
+        Ok(mut threads) => threads.all(|thread| thread.is_ok_and(is_stopped)).then_some(()),
+        // It has ended.
+        Err(_) => Some(()),
+    });
 }
 
 /// Waits until it is gone.

@@ -22,6 +22,7 @@ mod stand_in;
 
 pub use built::{BUILT, built};
 pub use debian::{debian, debian_package};
+pub use keeper::stop;
 pub use mariadb::MariaDb;
 pub use npm::npm;
 pub use postgres::Postgres;

@@ -191,12 +191,12 @@ impl Server {
 
     /// Has it do nothing, as if the network were cut.
     pub fn stop(&self) {
-        self.keeper().signal_all("STOP");
+        self.keeper().stop_all();
     }
 
     /// Has it go on after that.
     pub fn go_on(&self) {
-        self.keeper().signal_all("CONT");
+        self.keeper().go_on_all();
     }
 
     /// Starts it again where it was, with what it had.

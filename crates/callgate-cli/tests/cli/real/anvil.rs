@@ -51,7 +51,7 @@ fn a_call_that_it_does_not_answer_ends_in_time() {
     let anvil = servers::anvil();
     let place = imported(&anvil, "timeout_seconds = 1\n");
     let server = place.serve(&[]);
-    anvil.signal("-STOP");
+    anvil.stop();
     let (is_error, text) = call(&server, "eth_chainId", &json!({}));
     let words = "The service behind this tool did not answer within 1s. It only reads, so it can be \
                  tried again. (error id mcp_";

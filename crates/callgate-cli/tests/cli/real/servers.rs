@@ -65,11 +65,17 @@ impl Running {
         }
     }
 
-    /// Sends it a signal, such as `-STOP`.
+    /// Sends it a signal, such as `-CONT`.
     pub(crate) fn signal(&self, name: &str) {
         let (child, _) = self.process.as_ref().unwrap();
         let id = child.id().to_string();
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+
+    /// Has it do nothing until it is sent `-CONT`.
+    pub(crate) fn stop(&self) {
+        let (child, _) = self.process.as_ref().unwrap();
+        callgate_throwaway::stop(&child.id().to_string());
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
