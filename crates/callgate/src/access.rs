@@ -49,8 +49,10 @@ impl Caller {
         Self { user: None, grants: Arc::default(), token: None }
     }
 
-    /// A user with grants.
-    pub fn user(user: User, grants: Grants) -> Self {
+    /// A user with grants. Every user also has read on [`Section::authenticated`], unless the grants say
+    /// otherwise of that section.
+    pub fn user(user: User, mut grants: Grants) -> Self {
+        grants.add_authenticated();
         Self { user: Some(Arc::new(user)), grants: Arc::new(grants), token: None }
     }
 
@@ -132,7 +134,8 @@ impl Default for Access {
 impl Access {
     /// Of users, with the grants that already follow from their own rows and their roles', and of
     /// those of callers without a credential.
-    pub fn new(users: impl IntoIterator<Item = (User, Grants)>, anonymous: Grants) -> Self {
+    pub fn new(users: impl IntoIterator<Item = (User, Grants)>, mut anonymous: Grants) -> Self {
+        anonymous.remove_authenticated();
         Self {
             users: users
                 .into_iter()

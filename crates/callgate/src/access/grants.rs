@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
 use arc_swap::ArcSwapOption;
 use thiserror::Error;
@@ -14,10 +14,20 @@ use crate::listing::Listing;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Section(Arc<str>);
 
+/// The ident of [`Section::authenticated`].
+const AUTHENTICATED: &str = "@authenticated";
+
 impl Section {
     /// The ident.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the built-in section on which every user has read, and callers without a credential have
+    /// nothing. A method that needs read on it is for everybody who is logged in.
+    pub fn authenticated() -> Self {
+        static IDENT: LazyLock<Arc<str>> = LazyLock::new(|| AUTHENTICATED.into());
+        Self(Arc::clone(&IDENT))
     }
 }
 
@@ -136,6 +146,8 @@ pub enum GrantSource {
     User,
     /// The row of the user's role.
     Role,
+    /// The built-in grant that every user has, see [`Section::authenticated`].
+    Login,
 }
 
 impl fmt::Display for GrantSource {
@@ -143,6 +155,7 @@ impl fmt::Display for GrantSource {
         f.write_str(match self {
             Self::User => "the user's own grant",
             Self::Role => "the role's grant",
+            Self::Login => "the grant of every user",
         })
     }
 }
@@ -185,6 +198,17 @@ impl Grants {
         self.add(section, Grant { mask, source: GrantSource::User });
     }
 
+    /// Adds the built-in grant of every user, unless a row grants or denies the section.
+    pub(crate) fn add_authenticated(&mut self) {
+        let grant = Grant { mask: Mask::Read, source: GrantSource::Login };
+        self.by_section.entry(Section::authenticated()).or_insert(grant);
+    }
+
+    /// Removes what rows grant on [`Section::authenticated`], for callers without a credential.
+    pub(crate) fn remove_authenticated(&mut self) {
+        self.by_section.remove(&Section::authenticated());
+    }
+
     /// The listing of the catalog with this number, if it was the last.
     pub(crate) fn seen_listing(&self, catalog: u64) -> Option<Arc<Listing>> {
         let seen = self.seen.0.load();
@@ -202,7 +226,7 @@ impl Grants {
             .entry(section)
             .and_modify(|old| match (old.source, new.source) {
                 (GrantSource::User, GrantSource::Role) => {}
-                (GrantSource::Role, GrantSource::User) => *old = new,
+                (GrantSource::Role, GrantSource::User) | (GrantSource::Login, _) => *old = new,
                 _ => old.mask = old.mask.min(new.mask),
             })
             .or_insert(new);

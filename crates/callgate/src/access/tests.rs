@@ -152,3 +152,23 @@ fn a_caller_is_found_by_number_and_by_name() {
 fn a_digest_is_never_printed() {
     assert_eq!(format!("{:?}", TokenDigest::of("cg_secret")), "TokenDigest(…)");
 }
+
+#[test]
+fn every_user_has_read_on_the_built_in_section_and_nobody_else() {
+    let mut requirement = Requirement::default();
+    requirement.add(Section::authenticated(), Mask::Read);
+    let user = |id: i64| User { id, name: format!("u{id}"), role: None };
+    let denied = Grants::from_iter([("@authenticated", Mask::None)]);
+    let mut role = Grants::default();
+    role.add_role(Section::authenticated(), Mask::Write);
+    let access = Access::new([(user(1), Grants::default()), (user(2), denied)], role);
+    let allows = |caller: &Caller| requirement.allows(&caller.grants);
+    assert!(allows(access.caller(1).unwrap()));
+    assert!(!allows(access.caller(2).unwrap()), "a row of their own denies it");
+    assert!(!allows(access.anonymous()), "a role cannot grant it to callers without a credential");
+    assert!(!allows(&Caller::anonymous()));
+    let decision = requirement.decide(&access.caller(1).unwrap().grants).to_string();
+    let expected =
+        "allowed: section `@authenticated` needs read (2), the grant of every user is read (2)";
+    assert_eq!(decision, expected);
+}
