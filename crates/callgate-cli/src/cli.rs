@@ -14,7 +14,7 @@ use callgate::Mask;
 use clap::error::ErrorKind;
 use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::import::ServiceOptions;
+use crate::import::{ServiceOptions, drupal};
 
 pub(crate) use bridge::{Bridge, Protocol};
 pub(crate) use call::Call;
@@ -215,6 +215,9 @@ pub(crate) struct Try {
     pub(crate) url: String,
     #[command(flatten)]
     pub(crate) service: ServiceOptions,
+    /// The description to read of a Drupal site
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) from: drupal::From,
     /// Where to listen, on this machine; by default on any free port
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,

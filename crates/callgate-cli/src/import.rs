@@ -6,6 +6,7 @@
 //! the next one keeps what people changed since.
 
 mod access;
+mod attempts;
 pub(crate) mod drupal;
 pub(crate) mod festi;
 pub(crate) mod field;
@@ -27,17 +28,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate::Mask;
-use callgate_registry::{CatalogRows, ImportRow, MethodRow, Store, StoreError, TypeRow};
+use callgate::{Mask, Section};
+use callgate_registry::{CatalogRows, ImportRow, MethodRow, Store, StoreError, TypeRow, check};
 
 use crate::errors::hinted;
 use crate::printer::Printer;
 use access::AccessProposal;
 use plan::Plan;
 
+pub(crate) use attempts::Attempts;
 pub(crate) use plan::{Added, needs_by_rows};
 pub(crate) use select::Selection;
-pub(crate) use service::{Configured, Service, ServiceOptions, Tried};
+pub(crate) use service::{Configured, Service, ServiceOptions};
 pub(crate) use written::Needs;
 
 /// Larger files are refused.
@@ -59,8 +61,39 @@ pub(crate) struct Source {
     /// removed.
     pub(crate) unread: Vec<Refusal>,
     pub(crate) access: AccessProposal,
+    /// Names of sources that this one replaces: what only they have is removed.
+    pub(crate) supersedes: &'static [&'static str],
+    /// Prefixes of names of sources whose methods this one leaves as they are, since those say more.
+    pub(crate) weaker_than: &'static [&'static str],
     /// What else is worth telling.
     pub(crate) notes: Vec<String>,
+}
+
+impl Source {
+    /// Returns `true` if a method that came from `other` is not to be replaced by one of this source.
+    pub(crate) fn is_weaker_than(&self, other: &str) -> bool {
+        self.weaker_than.iter().any(|stronger| other.starts_with(stronger))
+    }
+
+    /// Leaves out what is said about results: all of it unless `keep` is set, and otherwise where it makes
+    /// no output schema, since the method is good without it.
+    pub(crate) fn settle_outputs(&mut self, keep: bool) {
+        for Proposal { row, .. } in &mut self.methods {
+            if row.output_schema.is_none() && row.return_type.is_none() {
+                continue;
+            }
+            let without = MethodRow { output_schema: None, return_type: None, ..row.clone() };
+            if !keep {
+                *row = without;
+            } else if let Err(problem) = check(row)
+                && check(&without).is_ok()
+            {
+                let id = &row.rpc_method;
+                self.notes.push(format!("note: `{id}` has no output schema: {problem}"));
+                *row = without;
+            }
+        }
+    }
 }
 
 /// A method as a source has it.
@@ -72,6 +105,20 @@ pub(crate) struct Proposal {
     pub(crate) safety_is_guess: bool,
     /// Why it is not to be a tool.
     pub(crate) hidden: Option<&'static str>,
+}
+
+impl Proposal {
+    /// Adds what callers need on sections, unless the source names sections itself. That callers have to be
+    /// logged in is no section of the source.
+    fn add_sections(&mut self, sections: &[(String, Needed)]) {
+        let login = Section::authenticated();
+        let needs = self.needs.get_or_insert_default();
+        if needs.iter().all(|(section, _)| section == login.as_str()) {
+            let new = sections.iter().filter(|new| !needs.contains(new));
+            let new: Vec<_> = new.cloned().collect();
+            needs.extend(new);
+        }
+    }
 }
 
 /// What is needed on a section.
@@ -117,10 +164,10 @@ pub(crate) async fn import(
 ) -> anyhow::Result<Option<String>> {
     if !options.sections.is_empty() {
         for method in &mut source.methods {
-            method.needs.get_or_insert_with(|| options.sections.to_vec());
+            method.add_sections(options.sections);
         }
     }
-    for _ in 0..TRIES {
+    for attempt in 0..TRIES {
         let plan = plan(store, source, options).await?;
         if options.dry_run {
             report::diff(source, &plan, options.in_full, printer);
@@ -132,6 +179,9 @@ pub(crate) async fn import(
                 "the source or the registry has changed since, and nothing was written",
                 "ask again: what it would do now is another thing",
             ));
+        }
+        if attempt == 0 {
+            report::preface(source, &plan, printer);
         }
         match store.import(&plan.import).await {
             Err(StoreError::Moved) => {}

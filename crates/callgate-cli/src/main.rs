@@ -8,6 +8,7 @@ mod errors;
 mod export;
 mod import;
 mod logging;
+mod php_schema;
 mod printer;
 mod registry;
 mod standard_streams;

@@ -301,6 +301,10 @@ impl Upstream for Forward {
         self.options.pass_caller.token.is_some()
     }
 
+    fn trusts_results(&self) -> bool {
+        self.options.trust_results
+    }
+
     fn counters(&self) -> Option<Counters> {
         Some(self.stats.counters())
     }

@@ -261,6 +261,11 @@ impl Gateway {
         own.or_else(|| self.more_upstreams.load().get(name).cloned())
     }
 
+    /// Returns `true` if results of a method are not checked against its output schema.
+    pub(crate) fn trusts_results(&self, entry: &Entry) -> bool {
+        self.upstream(entry.upstream()).is_some_and(|upstream| upstream.trusts_results())
+    }
+
     /// All upstreams, by name.
     fn all_upstreams(&self) -> BTreeMap<Arc<str>, Arc<dyn Upstream>> {
         let mut all: BTreeMap<_, _> = BTreeMap::new();

@@ -43,6 +43,12 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// Returns `true` if its results are known to be as their output schemas say, so that they are not
+    /// checked.
+    fn trusts_results(&self) -> bool {
+        false
+    }
+
     /// What became of its calls, where it counts them.
     fn counters(&self) -> Option<Counters> {
         None
@@ -78,6 +84,10 @@ impl<U: Upstream + ?Sized> Upstream for Arc<U> {
 
     fn wants_token(&self) -> bool {
         (**self).wants_token()
+    }
+
+    fn trusts_results(&self) -> bool {
+        (**self).trusts_results()
     }
 
     fn counters(&self) -> Option<Counters> {

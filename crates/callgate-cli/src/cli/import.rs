@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use super::section_and_mask;
 use crate::errors::hinted;
 use crate::import::openrpc::{Reference, reference};
-use crate::import::{Needed, Selection, ServiceOptions, festi};
+use crate::import::{Needed, Selection, ServiceOptions, drupal, festi};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImportCommand {
@@ -41,9 +41,6 @@ pub(crate) enum Import {
         /// A file, or the URL of a service or of a document; by default where the upstream is
         #[arg(value_name = "FILE|URL")]
         source: Option<String>,
-        /// Also promise what results look like; they are checked then
-        #[arg(long)]
-        output_schemas: bool,
         /// A file for what `$ref`s of the document call `NAME`, such as `./types.json`; may repeat
         #[arg(long = "reference", value_name = "NAME=FILE", value_parser = reference)]
         references: Vec<Reference>,
@@ -64,12 +61,16 @@ pub(crate) enum Import {
         #[command(flatten)]
         options: ImportOptions,
     },
-    /// From a Drupal site, with the module `jsonrpc_mcp` or `jsonrpc_discovery`
+    /// From a Drupal site with the module `jsonrpc_mcp`
     ///
-    /// The upstream is `/jsonrpc` of the site. What there is depends on who asks.
+    /// The methods are those that are marked as tools. The upstream is `/jsonrpc` of the site. What there is
+    /// depends on who asks.
     Drupal {
         /// The URL of the site; by default where the upstream is
         url: Option<String>,
+        /// The description to read
+        #[arg(long, value_enum, default_value_t)]
+        from: drupal::From,
         #[command(flatten)]
         service: ServiceOptions,
         #[command(flatten)]
@@ -148,9 +149,6 @@ pub(crate) struct PhpOptions {
     /// A directory or a file to leave out, by its name or its path below; may repeat
     #[arg(long, value_name = "PATH")]
     pub(crate) skip: Vec<PathBuf>,
-    /// Also promise what results look like; they are checked then
-    #[arg(long)]
-    pub(crate) output_schemas: bool,
 }
 
 #[derive(Debug, Args)]
@@ -165,6 +163,9 @@ pub(crate) struct ImportOptions {
     /// hold; made if it is not there
     #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
     pub(crate) sections: Vec<(String, Needed)>,
+    /// Leave out the output schemas of the source, so that results are not checked against them
+    #[arg(long)]
+    pub(crate) no_output_schemas: bool,
     /// Delete methods that the source no longer has, instead of hiding them; not with `--watch`
     #[arg(long)]
     pub(crate) prune: bool,

@@ -16,10 +16,11 @@ use crate::cli::PhpOptions;
 use crate::cli::{Import, ImportCommand, ImportOptions};
 use crate::config::Config;
 use crate::errors::hinted;
+use crate::import::drupal;
 use crate::import::openrpc::{Foreign, Reading, Way};
 #[cfg(feature = "php")]
 use crate::import::php::read as of_php;
-use crate::import::{self, Configured, Options, Service, ServiceOptions, Source, Tried};
+use crate::import::{self, Attempts, Configured, Options, Service, ServiceOptions, Source};
 use crate::printer::Printer;
 use crate::registry;
 
@@ -59,15 +60,21 @@ pub(crate) async fn run(
     }
 }
 
-/// What the source has now; it can be read again at any time.
+/// Returns what the source has now.
 pub(crate) async fn read_source(config: &Config, import: &Import) -> anyhow::Result<Source> {
+    let mut source = read_methods(config, import).await?;
+    source.settle_outputs(!import.options().no_output_schemas);
+    Ok(source)
+}
+
+async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source> {
     let upstream = || upstream(import.options());
     match import {
-        Import::Openrpc { source, output_schemas, references, service, .. } => {
+        Import::Openrpc { source, references, service, .. } => {
             let foreign: Vec<Foreign> =
                 references.iter().map(Foreign::read).collect::<anyhow::Result<_>>()?;
-            let (upstream, output_schemas) = (upstream()?, *output_schemas);
-            let reading = Reading { upstream, output_schemas, foreign: &foreign };
+            let upstream = upstream()?;
+            let reading = Reading { upstream, foreign: &foreign };
             if let Some(file) = source.as_deref().filter(|source| !is_url(source)) {
                 let file = Path::new(file);
                 return import::openrpc::read(&import::read(file)?, reading)
@@ -82,11 +89,11 @@ pub(crate) async fn read_source(config: &Config, import: &Import) -> anyhow::Res
             let service = ask(config, upstream()?, target, service).await?;
             of_introspection(&service, upstream()?).await
         }
-        Import::Drupal { url: given, service, .. } => {
+        Import::Drupal { url: given, from, service, .. } => {
             let site = given.as_deref().map(url).transpose()?;
-            let target = site.as_ref().map(import::drupal::endpoint).transpose()?;
+            let target = site.as_ref().map(drupal::endpoint).transpose()?;
             let service = ask(config, upstream()?, target, service).await?;
-            of_drupal(&service, upstream()?).await
+            of_drupal(&service, *from, upstream()?).await
         }
         Import::Php { directory, reading, .. } => of_php(directory, upstream()?, reading).await,
         Import::Festi { database_url, reading, .. } => {
@@ -112,9 +119,9 @@ async fn ask(
 
 async fn of_document(service: &Service, reading: Reading<'_>) -> anyhow::Result<Source> {
     let place = service.target();
-    let mut tried = Tried::default();
-    let Some((way, document)) = import::openrpc::document(service, &mut tried).await else {
-        return Err(tried.into_error(
+    let mut attempts = Attempts::default();
+    let Some((way, document)) = import::openrpc::document(service, &mut attempts).await? else {
+        return Err(attempts.into_error(
             &format!("{place} gives no OpenRPC document"),
             "a document can also be a file",
         ));
@@ -134,9 +141,9 @@ async fn of_php(_: &Path, _: &str, _: &PhpOptions) -> anyhow::Result<Source> {
 }
 
 async fn of_introspection(service: &Service, upstream: &str) -> anyhow::Result<Source> {
-    let mut tried = Tried::default();
-    let Some(listed) = import::introspect::ask(service, &mut tried).await? else {
-        return Err(tried.into_error(
+    let mut attempts = Attempts::default();
+    let Some(listed) = import::introspect::ask(service, &mut attempts).await? else {
+        return Err(attempts.into_error(
             &format!("{} does not list its methods", service.target()),
             "an OpenRPC document, or a manifest that you write, can be imported too",
         ));
@@ -146,16 +153,27 @@ async fn of_introspection(service: &Service, upstream: &str) -> anyhow::Result<S
     Ok(source)
 }
 
-async fn of_drupal(service: &Service, upstream: &str) -> anyhow::Result<Source> {
-    let mut tried = Tried::default();
-    let Some(found) = import::drupal::ask(service, &mut tried).await? else {
-        return Err(tried.into_error(
-            &format!("{} says nothing of its methods", service.target()),
-            "the site needs the module `jsonrpc_mcp` or `jsonrpc_discovery`, and who asks needs the \
-             permission `use jsonrpc services`",
-        ));
+async fn of_drupal(
+    service: &Service,
+    from: drupal::From,
+    upstream: &str,
+) -> anyhow::Result<Source> {
+    let mut attempts = Attempts::default();
+    let Some(found) = drupal::ask(service, from, &mut attempts).await? else {
+        let (problem, hint) = match from {
+            drupal::From::Tools => (
+                "does not have the module `jsonrpc_mcp`",
+                "`--from discovery` reads all methods of the module `jsonrpc_discovery` that the user \
+                 who asks may use, marked as tools or not",
+            ),
+            drupal::From::Discovery => (
+                "does not have the module `jsonrpc_discovery`",
+                "it is a part of the module `jsonrpc`, and has to be enabled",
+            ),
+        };
+        return Err(attempts.into_error(&format!("{} {problem}", service.target()), hint));
     };
-    let mut source = import::drupal::read(&found, upstream);
+    let mut source = drupal::read(&found, upstream);
     source.notes.extend(service.notes());
     Ok(source)
 }

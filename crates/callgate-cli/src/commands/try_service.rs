@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use callgate::forward::{Forward, Target};
 use callgate::{Callgate, Catalog, Prefix, http};
-use callgate_registry::{Assembly, CatalogRows, DEFAULT_UPSTREAM, Exposure, assemble};
+use callgate_registry::{Assembly, CatalogRows, DEFAULT_UPSTREAM, Exposure, MethodRow, assemble};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -13,7 +13,9 @@ use crate::cli::Try;
 use crate::config::Config;
 use crate::errors::hinted;
 use crate::import::openrpc::{Reading, Way};
-use crate::import::{self, Added, Alone, Refusal, Service, Source, Tried};
+use crate::import::{
+    self, Added, Alone, Attempts, Refusal, Service, ServiceOptions, Source, drupal,
+};
 use crate::logging;
 use crate::printer::{Printer, one_line};
 
@@ -41,7 +43,8 @@ pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> 
         ));
     }
     let target: Target = given.url.parse().context("the URL is not right")?;
-    let found = find(config, given, target).await?;
+    let mut found = find(config, given, target).await?;
+    found.source.settle_outputs(true);
     let alone = Alone::new(&found.source);
     let forward = Forward::new(DEFAULT_UPSTREAM, found.service.options().clone())?;
     let options = http::HttpOptions { require_auth: false, ..http_options(config) };
@@ -78,50 +81,54 @@ pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> 
         printer.data(json_line(&line)?);
     } else {
         tell(&found, &catalog, &alone, printer);
-        suggest(&found, &url, printer)?;
+        suggest(&found, &given.service, &url, printer)?;
     }
     gateway.gateway().set_catalog(std::sync::Arc::new(catalog));
     gateway.serve_on(listener, stopping).await?;
     Ok(())
 }
 
-/// Finds out how a service says what it has.
+/// Finds out how a service describes itself.
 async fn find(config: &Config, given: &Try, target: Target) -> anyhow::Result<Found> {
-    let (upstream, mut tried) = (DEFAULT_UPSTREAM, Tried::default());
-    let reading = Reading { upstream, output_schemas: false, foreign: &[] };
+    let (upstream, mut attempts) = (DEFAULT_UPSTREAM, Attempts::searching());
+    let reading = Reading { upstream, foreign: &[] };
     let service = Service::unknown(config, target, &given.service)?;
-    if let Some(document) = Way::Discover.document(&service, &mut tried).await {
+    if let Some(document) = Way::Discover.document(&service, &mut attempts).await? {
         let source = import::openrpc::read(&document, reading)?;
         return Ok(Found { service, source, by: "rpc.discover", kept_by: "openrpc" });
     }
-    if !tried.is_over()
-        && let Some(listed) = import::introspect::ask(&service, &mut tried).await?
-    {
+    if let Some(listed) = import::introspect::ask(&service, &mut attempts).await? {
         let source = import::introspect::read(listed, upstream);
         return Ok(Found { service, source, by: "system.listMethods", kept_by: "introspect" });
     }
-    if let Some(document) = Way::Get.document(&service, &mut tried).await {
+    if let Some(document) = Way::Get.document(&service, &mut attempts).await? {
         let source = import::openrpc::read(&document, reading)?;
         return Ok(Found { service, source, by: "a document at its URL", kept_by: "openrpc" });
     }
-    if !tried.is_over() {
-        let site = import::drupal::endpoint(service.target())?;
-        let site = Service::unknown(config, site, &given.service)?;
-        if let Some(found) = import::drupal::ask(&site, &mut tried).await? {
-            let source = import::drupal::read(&found, upstream);
-            return Ok(Found { service: site, source, by: "Drupal's modules", kept_by: "drupal" });
-        }
+    let site = drupal::endpoint(service.target())?;
+    let site = Service::unknown(config, site, &given.service)?;
+    if let Some(found) = drupal::ask(&site, given.from, &mut attempts).await? {
+        let source = drupal::read(&found, upstream);
+        let (by, kept_by) = match given.from {
+            drupal::From::Tools => ("Drupal's module jsonrpc_mcp", "drupal"),
+            drupal::From::Discovery => {
+                ("Drupal's module jsonrpc_discovery", "drupal --from discovery")
+            }
+        };
+        return Ok(Found { service: site, source, by, kept_by });
     }
-    Err(tried.into_error(
-        &format!("{} does not say what it has", service.target()),
+    Err(attempts.into_error(
+        &format!("{} does not describe its methods", service.target()),
         "write a manifest, `callgate import manifest FILE`; for PHP, `callgate import php DIR` reads \
-         the source",
+         the source; for Drupal without `jsonrpc_mcp`, `--from discovery` reads all methods",
     ))
 }
 
-/// Every method is a tool here that is not hidden.
+/// Every method is a tool here that is not hidden. There are no users, so sections do not count: whoever
+/// runs this asks the service with their own credential.
 fn catalog(added: &[Added]) -> Catalog {
-    let methods = added.iter().map(|added| added.row.clone()).collect();
+    let methods =
+        added.iter().map(|added| MethodRow { sections: None, ..added.row.clone() }).collect();
     let rows = CatalogRows { methods, ..CatalogRows::default() };
     let assembly = Assembly {
         code: &[],
@@ -162,14 +169,20 @@ fn tell(found: &Found, catalog: &Catalog, alone: &Alone, printer: &mut Printer) 
     }
 }
 
-fn suggest(found: &Found, url: &str, printer: &mut Printer) -> anyhow::Result<()> {
+fn suggest(
+    found: &Found,
+    given: &ServiceOptions,
+    url: &str,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
     printer.data(format_args!("\nMCP is at {url}/mcp, for this machine, until Ctrl-C"));
     printer.data("\nPaste into Claude Desktop's configuration:");
     printer.data(pasted("callgate-try", url, &[])?);
+    let command =
+        [vec![found.kept_by.to_owned(), found.service.target().to_string()], given.arguments()];
     printer.talk(format_args!(
-        "\nTo keep it, with users and rights: callgate import {} {}",
-        found.kept_by,
-        found.service.target()
+        "\nTo keep it, with users and rights: callgate import {}",
+        command.concat().join(" ")
     ));
     Ok(())
 }

@@ -87,6 +87,11 @@ pub(crate) const UPSTREAM_KEYS: &[Key] = &[
         meaning: "send calls that arrive together as one JSON-RPC batch; not over WebSocket",
     },
     Key {
+        name: "trust_results",
+        default: "false",
+        meaning: "do not check results against the output schemas of their methods",
+    },
+    Key {
         name: "ca_file",
         default: "",
         meaning: "a file of certificates, in PEM, of authorities to trust beside those of the system",

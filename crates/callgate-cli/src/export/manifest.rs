@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 use anyhow::Context as _;
 use callgate_registry::{CatalogRows, DEFAULT_UPSTREAM, MethodRow, TypeRow};
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::Exported;
 use crate::import::field::Field;
 use crate::import::manifest::{Class, Manifest, ManifestMask, ManifestSafety, Method, ParamsBy};
 use crate::import::{Needs, needs_by_rows};
+use crate::php_schema;
 
 /// All methods that `is_meant`, and all classes.
 pub(crate) fn write(
@@ -78,8 +80,8 @@ fn method(row: &MethodRow, needs: &Needs) -> anyhow::Result<Method> {
         params_types: json(row, Field::ParamsTypes)?,
         defaults: json(row, Field::Defaults)?,
         returns: text(Field::ReturnType),
-        input_schema: json(row, Field::InputSchema)?,
-        output_schema: json(row, Field::OutputSchema)?,
+        input_schema: schema(row, Field::InputSchema)?,
+        output_schema: schema(row, Field::OutputSchema)?,
         params_by,
         safety: Some(safety),
         exposed,
@@ -102,6 +104,16 @@ fn json<T: DeserializeOwned>(row: &MethodRow, field: Field) -> anyhow::Result<Op
         &text
     };
     serde_json::from_str(text).with_context(|| field.name()).map(Some)
+}
+
+/// Returns a schema of the row. PHP may have written it.
+fn schema(row: &MethodRow, field: Field) -> anyhow::Result<Option<Map<String, Value>>> {
+    let repaired = |map: Map<String, Value>| {
+        let mut schema = Value::Object(map);
+        php_schema::repair(&mut schema);
+        if let Value::Object(map) = schema { map } else { Map::new() }
+    };
+    Ok(json(row, field)?.map(repaired))
 }
 
 /// What is past the ladder's end is closed.

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::Exported;
 use crate::import::field::Field;
+use crate::php_schema;
 
 /// The version of OpenRPC that the document is written in.
 const VERSION: &str = "1.3.2";
@@ -93,10 +94,21 @@ impl Tool {
         };
         let annotations = object("annotations");
         // What the row itself says has the names that the method knows.
-        let own = Field::InputSchema.value(row).and_then(|text| serde_json::from_str(&text).ok());
-        let input = own.unwrap_or_else(|| with_own_names(object("inputSchema"), entry.findings()));
-        Some(Self { input, output: tool.remove("outputSchema"), annotations })
+        let input = match own_schema(Field::InputSchema, row) {
+            Some(Value::Object(own)) => own,
+            _ => with_own_names(object("inputSchema"), entry.findings()),
+        };
+        let output = own_schema(Field::OutputSchema, row);
+        let output = output.or_else(|| tool.remove("outputSchema"));
+        Some(Self { input, output, annotations })
     }
+}
+
+/// Returns a schema of the row itself. PHP may have written it.
+fn own_schema(field: Field, row: &MethodRow) -> Option<Value> {
+    let mut schema: Value = serde_json::from_str(&field.value(row)?).ok()?;
+    php_schema::repair(&mut schema);
+    schema.is_object().then_some(schema)
 }
 
 /// With the names of the method in place of those that are shown.

@@ -1,33 +1,52 @@
-//! Methods of a Drupal site: the tools of the module `jsonrpc_mcp`, which say everything, or else the
-//! methods of `jsonrpc_discovery`. Both are filtered for whoever asks.
+//! Methods of a Drupal site: the tools of the module `jsonrpc_mcp`, or, where that is asked for, all
+//! methods that `jsonrpc_discovery` shows. Both are filtered for whoever asks.
 
+mod auth;
 mod methods;
+mod schema;
 mod tools;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use callgate::ParamStyle;
-use callgate::forward::{AskError, Target};
+use callgate::forward::{AskError, Outcome, Target};
 use callgate_registry::MethodRow;
+use clap::ValueEnum;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::service::{Service, Tried};
+use super::attempts::Attempts;
+use super::service::Service;
 use super::{Proposal, Refusal, Source};
 use crate::errors::hinted;
 
-/// Where the methods are, below the site.
+/// Path of the JSON-RPC endpoint below the site.
 const ENDPOINT: &str = "/jsonrpc";
 const TOOLS: &str = "/mcp/tools/list";
 const METHODS: &str = "/jsonrpc/methods";
+/// The endpoint for all tools that `jsonrpc_mcp` had before 1.4, when each tool got a URL of its own.
+const INVOKE: &str = "/mcp/tools/invoke";
 
-/// A site with more methods, or more pages of them, is refused.
+/// Names of the sources; methods of the first are never replaced by those of the second.
+const TOOLS_SOURCE: &str = "Drupal site";
+const DISCOVERY_SOURCE: &str = "Drupal discovery";
+
+/// Maximum number of methods and of pages of them that a site may have.
 const MAX_METHODS: usize = 10_000;
 const MAX_PAGES: usize = 1_000;
-/// All pages together may take so long.
+/// Maximum time for all pages together.
 const TIME_LIMIT: Duration = Duration::from_mins(5);
+
+/// Which description of a site is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum From {
+    /// The tools of `jsonrpc_mcp`: methods that are marked as tools
+    #[default]
+    Tools,
+    /// All methods of `jsonrpc_discovery` that the user who asks may use, marked or not
+    Discovery,
+}
 
 /// What a site has.
 #[derive(Debug)]
@@ -36,41 +55,39 @@ pub(crate) enum Found {
     Methods(Vec<Value>),
 }
 
-/// Where the methods of a site are, by the URL of either.
+/// Returns the JSON-RPC endpoint of a site, given the URL of either.
 pub(crate) fn endpoint(site: &Target) -> anyhow::Result<Target> {
     Ok(site.with_path(&format!("{}{ENDPOINT}", base(site)))?)
 }
 
-/// The path of the site.
+/// Returns the path of the site.
 fn base(target: &Target) -> &str {
     let path = target.path().trim_end_matches('/');
     path.strip_suffix(ENDPOINT).unwrap_or(path)
 }
 
-/// Asks a site for what it has; `None` where it has neither module.
-pub(crate) async fn ask(service: &Service, tried: &mut Tried) -> anyhow::Result<Option<Found>> {
-    if let Some(tools) = tools(service, tried).await? {
-        return Ok(Some(Found::Tools(tools)));
+/// Returns the URL of the site.
+fn site(service: &Service) -> anyhow::Result<Target> {
+    Ok(service.target().with_path(&format!("{}/", base(service.target())))?)
+}
+
+/// Asks a site for one of its descriptions; `None` if it does not have the module for it.
+pub(crate) async fn ask(
+    service: &Service,
+    from: From,
+    attempts: &mut Attempts,
+) -> anyhow::Result<Option<Found>> {
+    match from {
+        From::Tools => Ok(tools(service, attempts).await?.map(Found::Tools)),
+        From::Discovery => Ok(discovered(service, attempts).await?.map(Found::Methods)),
     }
-    if tried.is_over() {
-        return Ok(None);
-    }
-    let what = format!("GET {}{METHODS}", base(service.target()));
-    let page = match page(service, METHODS).await? {
-        Ok(page) => page,
-        Err(error) => {
-            tried.failed(&what, &error);
-            return Ok(None);
-        }
-    };
-    match serde_json::from_str(&page).ok().and_then(methods::list) {
-        Some(methods) if methods.len() > MAX_METHODS => Err(too_many(service)),
-        Some(methods) => Ok(Some(Found::Methods(methods))),
-        None => {
-            tried.other(&what, "the answer has no list of methods");
-            Ok(None)
-        }
-    }
+}
+
+/// Returns `true` if each tool of the site has a URL of its own.
+pub(crate) async fn has_tool_urls(service: &Service) -> anyhow::Result<bool> {
+    // Before 1.4 the path takes POST alone, which is HTTP 405; since then it is not there.
+    let answer = page(service, INVOKE).await?;
+    Ok(matches!(answer, Err(AskError::Failed { status: Some(404), .. })))
 }
 
 async fn page(service: &Service, path: &str) -> anyhow::Result<Result<String, AskError>> {
@@ -78,24 +95,59 @@ async fn page(service: &Service, path: &str) -> anyhow::Result<Result<String, As
     Ok(service.at(&path)?.get().await)
 }
 
-/// All pages of tools; `None` where the first is none.
-async fn tools(service: &Service, tried: &mut Tried) -> anyhow::Result<Option<Vec<Value>>> {
-    let what = format!("GET {}{TOOLS}", base(service.target()));
+/// Returns the methods of `jsonrpc_discovery`.
+async fn discovered(
+    service: &Service,
+    attempts: &mut Attempts,
+) -> anyhow::Result<Option<Vec<Value>>> {
+    let (site, what) = (site(service)?, format!("GET {}{METHODS}", base(service.target())));
+    let text = match page(service, METHODS).await? {
+        Ok(text) => text,
+        Err(error) => {
+            let reason = refused(&error).then_some(
+                "who asks needs the permission `use jsonrpc services`, and a credential that the route \
+                 takes: HTTP Basic or a bearer token",
+            );
+            attempts.failed(&site, &what, &error, reason)?;
+            return Ok(None);
+        }
+    };
+    match serde_json::from_str(&text).ok().and_then(methods::list) {
+        Some(methods) if methods.len() > MAX_METHODS => Err(too_many(service)),
+        Some(methods) => Ok(Some(methods)),
+        None => {
+            attempts.unfit(&site, &what, "the answer has no list of methods")?;
+            Ok(None)
+        }
+    }
+}
+
+/// Returns the tools of all pages.
+async fn tools(service: &Service, attempts: &mut Attempts) -> anyhow::Result<Option<Vec<Value>>> {
+    let (site, what) = (site(service)?, format!("GET {}{TOOLS}", base(service.target())));
     let first = match page(service, TOOLS).await? {
         Ok(page) => tools::Page::read(&page),
         Err(error) => {
-            tried.failed(&what, &error);
+            let reason = refused(&error).then_some(
+                "who asks needs the permission `access mcp tool discovery`, and a credential that the \
+                 route takes: an OAuth bearer token, not HTTP Basic",
+            );
+            attempts.failed(&site, &what, &error, reason)?;
             return Ok(None);
         }
     };
     let Some(first) = first else {
-        tried.other(&what, "the answer has no list of tools");
+        attempts.unfit(&site, &what, "the answer has no list of tools")?;
         return Ok(None);
     };
     match timeout(TIME_LIMIT, pages(service, first)).await {
         Ok(tools) => tools.map(Some),
         Err(_) => bail!("{} takes more than {TIME_LIMIT:?} to list its tools", service.target()),
     }
+}
+
+fn refused(error: &AskError) -> bool {
+    matches!(error, AskError::Failed { outcome: Outcome::Refused, .. })
 }
 
 async fn pages(service: &Service, first: tools::Page) -> anyhow::Result<Vec<Value>> {
@@ -127,14 +179,20 @@ fn too_many(service: &Service) -> anyhow::Error {
 
 /// Makes methods of what a site has.
 pub(crate) fn read(found: &Found, upstream: &str) -> Source {
-    let (what, all) = match found {
-        Found::Tools(all) => ("tools of jsonrpc_mcp", all),
-        Found::Methods(all) => ("methods of jsonrpc_discovery", all),
+    let (name, what, all) = match found {
+        Found::Tools(all) => (TOOLS_SOURCE, "tools of jsonrpc_mcp", all),
+        Found::Methods(all) => (DISCOVERY_SOURCE, "methods of jsonrpc_discovery", all),
+    };
+    let (supersedes, weaker_than): (&[&str], &[&str]) = match found {
+        Found::Tools(_) => (&[DISCOVERY_SOURCE], &[]),
+        Found::Methods(_) => (&[], &[TOOLS_SOURCE]),
     };
     let mut source = Source {
-        name: "Drupal site".to_owned(),
+        name: name.to_owned(),
         upstreams: BTreeSet::from([upstream.to_owned()]),
         notes: vec![format!("it has {} {what}", all.len())],
+        supersedes,
+        weaker_than,
         ..Source::default()
     };
     for (number, one) in all.iter().enumerate() {
@@ -147,24 +205,17 @@ pub(crate) fn read(found: &Found, upstream: &str) -> Source {
                 proposal.row.upstream = Some(upstream.to_owned());
                 source.methods.push(proposal);
             }
-            Err(reason) => source.refused.push(Refusal { id: format!("#{}", number + 1), reason }),
+            Err(reason) => {
+                let id =
+                    tools::id(one).map_or_else(|| format!("#{}", number + 1), ToOwned::to_owned);
+                source.refused.push(Refusal { id, reason });
+            }
         }
     }
     source
 }
 
-/// How parameters of these names are sent: Drupal takes a list where they are numbers.
-fn style<'a>(names: impl IntoIterator<Item = &'a String>) -> ParamStyle {
-    let mut names = names.into_iter().peekable();
-    let is_number = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());
-    if names.peek().is_some() && names.all(is_number) {
-        ParamStyle::Positional
-    } else {
-        ParamStyle::Named
-    }
-}
-
-/// A proposal with what both have.
+/// Returns a proposal with what both descriptions have.
 fn proposed(id: &str, description: Option<&str>) -> Proposal {
     let guess = super::safety::guess(id, description.unwrap_or_default());
     let row = MethodRow {
@@ -176,7 +227,7 @@ fn proposed(id: &str, description: Option<&str>) -> Proposal {
     Proposal { row, safety_is_guess: guess.is_some(), ..Proposal::default() }
 }
 
-/// A text that says something.
+/// Returns a member that is a text and not empty.
 fn text<'v>(part: &'v Value, key: &str) -> Option<&'v str> {
     part.get(key)?.as_str().map(str::trim).filter(|text| !text.is_empty())
 }

@@ -27,9 +27,6 @@ pub(crate) struct Reading {
     /// Also take its users, and what they have beside their role
     #[arg(long)]
     users: bool,
-    /// Also promise what results look like; they are checked then
-    #[arg(long)]
-    output_schemas: bool,
 }
 
 /// Reads a database.
@@ -85,7 +82,7 @@ fn source(rows: &FestiRows, upstream: &str, reading: &Reading) -> Source {
         Source { upstreams: BTreeSet::from([upstream.to_owned()]), ..Source::default() };
     let needs = Needs::new(rows);
     for row in &rows.methods {
-        match proposal(row, &needs, upstream, reading) {
+        match proposal(row, &needs, upstream) {
             Ok(proposal) => source.methods.push(proposal),
             Err(refusal) => source.refused.push(refusal),
         }
@@ -95,12 +92,16 @@ fn source(rows: &FestiRows, upstream: &str, reading: &Reading) -> Source {
     source
 }
 
-fn proposal(
-    row: &MethodRow,
-    needs: &Needs<'_>,
-    upstream: &str,
-    reading: &Reading,
-) -> Result<Proposal, Refusal> {
+/// Returns `true` if it is a display method: it gives what it puts into its `Response`, and not what it
+/// returns.
+fn fills_response(row: &MethodRow) -> bool {
+    let types = row.params_types.as_deref().map(serde_json::from_str::<Vec<Option<String>>>);
+    let first = types.and_then(Result::ok).and_then(|types| types.into_iter().next().flatten());
+    let class = first.as_deref().map(|name| name.trim_matches(['?', '&', ' ']));
+    class.and_then(|name| name.rsplit('\\').next()) == Some("Response")
+}
+
+fn proposal(row: &MethodRow, needs: &Needs<'_>, upstream: &str) -> Result<Proposal, Refusal> {
     let id = row.rpc_method.trim();
     if id.is_empty() {
         let reason = "it has no `rpc_method`".to_owned();
@@ -118,7 +119,7 @@ fn proposal(
         id: 0,
         rpc_method: id.to_owned(),
         sections: None,
-        return_type: row.return_type.clone().filter(|_| reading.output_schemas),
+        return_type: row.return_type.clone().filter(|_| !fills_response(row)),
         safety: said.or(guessed).map(|safety| safety.as_str().to_owned()),
         upstream: Some(upstream.to_owned()),
         ..row.clone()

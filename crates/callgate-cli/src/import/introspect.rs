@@ -10,12 +10,13 @@ use std::time::Duration;
 use anyhow::bail;
 use callgate::ParamStyle;
 use callgate::forward::AskError;
-use callgate::jsonrpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
+use callgate::jsonrpc::{INVALID_PARAMS, RpcError};
 use callgate_registry::MethodRow;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::service::{Service, Tried, cut};
+use super::attempts::{Attempts, is_unknown_method};
+use super::service::{Service, cut};
 use super::{Proposal, Refusal, Source, safety};
 use crate::errors::hinted;
 
@@ -41,20 +42,6 @@ const MAX_HELP: usize = 16 * 1024;
 /// All questions together may take so long.
 const TIME_LIMIT: Duration = Duration::from_mins(5);
 
-/// What is said of a method that is not there, or of one that has no signature or help.
-const UNKNOWN: [&str; 10] = [
-    "unknown method",
-    "method unknown",
-    "no such",
-    "not found",
-    "can't find",
-    "not defined",
-    "does not exist",
-    "not supported",
-    "unsupported",
-    "not implemented",
-];
-
 /// A method, and what the service says of it.
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
@@ -66,9 +53,9 @@ pub(crate) struct Listed {
 /// Asks a service for its methods; `None` where it lists none.
 pub(crate) async fn ask(
     service: &Service,
-    tried: &mut Tried,
+    attempts: &mut Attempts,
 ) -> anyhow::Result<Option<Vec<Listed>>> {
-    let Some(names) = names(service, tried).await? else { return Ok(None) };
+    let Some(names) = names(service, attempts).await? else { return Ok(None) };
     let asked = timeout(TIME_LIMIT, describe(service, names)).await;
     let Ok(described) = asked else {
         return Err(hinted(
@@ -79,17 +66,17 @@ pub(crate) async fn ask(
     described.map(Some)
 }
 
-async fn names(service: &Service, tried: &mut Tried) -> anyhow::Result<Option<Vec<String>>> {
+async fn names(service: &Service, attempts: &mut Attempts) -> anyhow::Result<Option<Vec<String>>> {
     const WHAT: &str = "POST system.listMethods";
     let list = match service.ask(LIST, &[]).await {
         Ok(list) => list,
         Err(error) => {
-            tried.failed(WHAT, &error);
+            attempts.failed(service.target(), WHAT, &error, None)?;
             return Ok(None);
         }
     };
     let Ok(mut names) = serde_json::from_str::<Vec<String>>(list.get()) else {
-        tried.other(WHAT, "the answer is no list of names");
+        attempts.unfit(service.target(), WHAT, "the answer is no list of names")?;
         return Ok(None);
     };
     if names.len() > MAX_METHODS {
@@ -148,13 +135,9 @@ async fn said(service: &Service, method: &str, of: &str) -> anyhow::Result<Optio
     }
 }
 
-/// Whether a service says that it has no such method, or nothing to say of one. Not all have the codes
-/// for it: aria2 has 1, and services that come from XML-RPC have their own.
+/// Returns `true` if a service says that it has no such method, or nothing to say about one.
 fn is_unknown(error: &RpcError) -> bool {
-    let message = error.message.to_lowercase().replace('_', " ");
-    let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
-    matches!(error.code, METHOD_NOT_FOUND | INVALID_PARAMS)
-        || (says(&["method", "signature"]) && says(&UNKNOWN))
+    error.code == INVALID_PARAMS || is_unknown_method(error)
 }
 
 fn help(said: Value) -> Option<String> {
@@ -171,6 +154,7 @@ pub(crate) fn read(listed: Vec<Listed>, upstream: &str) -> Source {
         name: "introspection".to_owned(),
         upstreams: BTreeSet::from([upstream.to_owned()]),
         notes: vec![format!("it lists {} methods", listed.len())],
+        weaker_than: &["OpenRPC "],
         ..Source::default()
     };
     for Listed { name, signature, help } in listed {

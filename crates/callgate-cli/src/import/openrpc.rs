@@ -27,8 +27,6 @@ pub(crate) use foreign::{Foreign, Reference, reference};
 pub(crate) struct Reading<'a> {
     /// What runs its methods.
     pub(crate) upstream: &'a str,
-    /// Whether to promise what results look like.
-    pub(crate) output_schemas: bool,
     /// Files for what is outside of it.
     pub(crate) foreign: &'a [Foreign],
 }
@@ -67,7 +65,10 @@ pub(crate) fn read(text: &str, reading: Reading<'_>) -> anyhow::Result<Source> {
     let reader = Reader { references: References::new(&document), reading };
     for (number, method) in methods.iter().enumerate() {
         match reader.read(method) {
-            Ok(proposal) => source.methods.push(proposal),
+            Ok((proposal, note)) => {
+                source.notes.extend(note);
+                source.methods.push(proposal);
+            }
             Err(reason) => {
                 let id = reader.name(method).unwrap_or_else(|| format!("methods[{number}]"));
                 source.refused.push(Refusal { id, reason: reason.to_string() });

@@ -71,10 +71,10 @@ fn read_directory(
     let mut parser = Parser::new()?;
     for path in std::mem::take(&mut files.paths) {
         let read = files.read(&root, &path).and_then(|text| {
-            let tree = parser.parse(&text)?;
+            let (tree, text, error) = parser.parse(&text)?;
             let file = path.to_string_lossy();
             declarations::read(tree.root_node(), &text, &file, &mut declarations);
-            Ok(())
+            error.map_or(Ok(()), |error| Err(error.into()))
         });
         if let Err(error) = read {
             files.leave(&path, format!("{error:#}"));
@@ -82,7 +82,7 @@ fn read_directory(
     }
     let name = root.file_name().map(|name| name.to_string_lossy());
     let name = reading.name.as_deref().map(Into::into).or(name).unwrap_or_default();
-    let mut source = methods_of(declarations, upstream, reading);
+    let mut source = methods_of(declarations, upstream);
     source.name = format!("PHP source `{name}`");
     source.notes.insert(0, format!("it has {count} PHP files"));
     source.unread = files.unread;
@@ -93,16 +93,10 @@ fn read_directory(
 }
 
 /// The methods that are declared, and the classes behind their types.
-fn methods_of(declarations: Declarations, upstream: &str, reading: &PhpOptions) -> Source {
+fn methods_of(declarations: Declarations, upstream: &str) -> Source {
     let tree = Tree::new(declarations);
-    let mut reader = Reader {
-        tree: &tree,
-        upstream,
-        reading,
-        notes: Vec::new(),
-        types: Vec::new(),
-        permissions: 0,
-    };
+    let mut reader =
+        Reader { tree: &tree, upstream, notes: Vec::new(), types: Vec::new(), permissions: 0 };
     let mut source =
         Source { upstreams: BTreeSet::from([upstream.to_owned()]), ..Source::default() };
     for class in &tree.classes {

@@ -138,6 +138,10 @@ impl Plan {
             }
             Some(row) => {
                 let last = registry.written.get(&(upstream, id.as_str()));
+                if let Some(last) = last.filter(|last| source.is_weaker_than(&last.source)) {
+                    self.kept.push((id.clone(), format!("all of it, {} says more", last.source)));
+                    return;
+                }
                 let last = last.map(|row| Written::read(row));
                 Merged::with_row(proposal, row, last.as_ref(), registry, &source.name)
             }
@@ -211,7 +215,7 @@ impl Plan {
             .collect();
         let mut gone: Vec<&ImportRow> = registry.written.values().copied().collect();
         gone.retain(|note| {
-            note.source == source.name
+            (note.source == source.name || source.supersedes.contains(&note.source.as_str()))
                 && source.upstreams.contains(&note.upstream)
                 && !known.contains(note.rpc_method.as_str())
                 && options.selection.has(&note.rpc_method)

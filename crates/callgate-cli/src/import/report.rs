@@ -2,12 +2,13 @@
 
 use std::fmt::{Display, Write as _};
 
-use callgate::Mask;
+use callgate::{Mask, Section};
 use callgate_registry::{Holder, ImportAccess, ImportGrant};
 use serde_json::Value;
 
 use super::field::Field;
 use super::plan::{Added, Changed, Plan, shown};
+use super::written::Needs;
 use super::{Refusal, Source};
 use crate::printer::{Printer, one_line};
 
@@ -25,9 +26,14 @@ impl Most {
     const ALL: Self = Self { lines: usize::MAX, width: usize::MAX };
 }
 
+/// Tells, before anything is written, where methods come from and to whom they are open.
+pub(super) fn preface(source: &Source, plan: &Plan, printer: &mut Printer) {
+    head(source, plan, printer);
+    openness(plan, printer);
+}
+
 /// What was done.
 pub(super) fn summary(source: &Source, plan: &Plan, printer: &mut Printer) {
-    head(source, plan, printer);
     for id in &plan.removed {
         let how = if plan.is_pruned { "deleted" } else { "hidden; `--prune` deletes" };
         line(printer, "removed", id, how);
@@ -42,7 +48,7 @@ pub(super) fn summary(source: &Source, plan: &Plan, printer: &mut Printer) {
 
 /// What would be done, in a form that is read quickly or in full.
 pub(super) fn diff(source: &Source, plan: &Plan, in_full: bool, printer: &mut Printer) {
-    head(source, plan, printer);
+    preface(source, plan, printer);
     for added in &plan.added {
         show_added(added, in_full, printer);
     }
@@ -166,12 +172,28 @@ fn counts(plan: &Plan, printer: &mut Printer) {
              or `--destructive` says it"
         ));
     }
-    let is_open =
-        |added: &&Added| added.needs.is_empty() && added.row.exposed.as_deref() != Some("0");
-    let open = plan.added.iter().filter(is_open).count();
-    if open > 0 {
+}
+
+/// Tells to whom the new methods are open.
+fn openness(plan: &Plan, printer: &mut Printer) {
+    let login = Section::authenticated();
+    let shown: Vec<&Added> =
+        plan.added.iter().filter(|added| added.row.exposed.as_deref() != Some("0")).collect();
+    let count = |is: &dyn Fn(&Needs) -> bool| shown.iter().filter(|it| is(&it.needs)).count();
+    let everybody = count(&Needs::is_empty);
+    let users = count(&|needs| !needs.is_empty() && needs.keys().all(|it| it == login.as_str()));
+    let sections = shown.len() - everybody - users;
+    if users > 0 || sections > 0 {
         printer.talk(format_args!(
-            "note: {open} methods need no section, so every caller may use them; `--section` says one"
+            "of {} new methods, {everybody} are open to every caller, {users} to every user who is \
+             logged in, {sections} to users with grants on their sections",
+            shown.len()
+        ));
+    }
+    if everybody > 0 {
+        printer.talk(format_args!(
+            "note: {everybody} methods need no section, so every caller may use them, with or without a \
+             token; `--section` names one"
         ));
     }
 }
@@ -211,10 +233,16 @@ fn params(schema: Option<&str>, params: Option<&str>) -> String {
     let params = parsed(params);
     let entries = params.as_ref().and_then(Value::as_array).into_iter().flatten();
     let names = entries.map(|entry| match entry.get("name").unwrap_or(entry) {
+        Value::String(text) if is_optional(entry) => format!("{text}?"),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     });
     names.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns `true` if a parameter with a name of its own may be left out. A signature says so itself.
+fn is_optional(entry: &Value) -> bool {
+    entry.get("optional") == Some(&Value::Bool(true)) || entry.get("default").is_some()
 }
 
 fn show_changed(changed: &Changed, most: Most, printer: &mut Printer) {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use callgate::ParamStyle;
-use callgate::forward::{AskError, Forward, ForwardLimits, ForwardOptions, Outcome, Target};
+use callgate::forward::{AskError, Forward, ForwardLimits, ForwardOptions, Target};
 use callgate_registry::UpstreamRow;
 use clap::Args;
 use serde_json::value::{RawValue, to_raw_value};
@@ -52,11 +52,11 @@ impl ServiceOptions {
     fn add_to(&self, mut options: ForwardOptions) -> anyhow::Result<ForwardOptions> {
         for (name, variable) in &self.header_env {
             let value = secret_in_variable("--header-env", variable)?;
-            options = options.header(name, &value).context("`--header-env`")?;
+            options = options.replace_header(name, &value).context("`--header-env`")?;
         }
         for (name, file) in &self.header_file {
             let value = secret_in_file("--header-file", file.as_ref())?;
-            options = options.header(name, &value).context("`--header-file`")?;
+            options = options.replace_header(name, &value).context("`--header-file`")?;
         }
         for variable in &self.first_param_env {
             let value = secret_in_variable("--first-param-env", variable)?;
@@ -68,6 +68,22 @@ impl ServiceOptions {
             options = options.ca_certificates(&pem).with_context(shown)?;
         }
         Ok(options)
+    }
+
+    /// Returns the same as arguments of a command, for a shell.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let pair = |option: &'static str| {
+            move |(name, place): &(String, String)| {
+                format!("{option} {}", quoted(&format!("{name}={place}")))
+            }
+        };
+        let headers = self.header_env.iter().map(pair("--header-env"));
+        let headers = headers.chain(self.header_file.iter().map(pair("--header-file")));
+        let first = self.first_param_env.iter();
+        let first = first.map(|variable| format!("--first-param-env {}", quoted(variable)));
+        let ca_file = self.ca_file.iter();
+        let ca_file = ca_file.map(|path| format!("--ca-file {}", quoted(&path.to_string_lossy())));
+        headers.chain(first).chain(ca_file).collect()
     }
 
     /// What a table of the configuration says of the same.
@@ -93,6 +109,15 @@ impl ServiceOptions {
         let ca_file = self.ca_file.as_ref().map(|path| format!("ca_file = {}", json!(path)));
         headers.into_iter().chain(first.into_iter().flatten()).chain(ca_file).collect()
     }
+}
+
+/// Returns a word for a shell, in quotes where it needs them.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-=./:@%+,".contains(c);
+    if word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Where upstreams are known from: the file, and the rows of the registry.
@@ -228,54 +253,6 @@ fn suggestion(upstream: &str, target: &Target, given: &ServiceOptions) -> Vec<St
     let is_all = more.is_empty() && !target.has_query() && name == upstream;
     let command = is_all.then(|| format!("or: callgate upstream set {name} url={target}"));
     table.into_iter().chain(more).chain(command).collect()
-}
-
-/// What was asked of a service, and what came of it.
-#[derive(Debug, Default)]
-pub(crate) struct Tried {
-    all: Vec<String>,
-    is_over: bool,
-    is_refused: bool,
-    is_redirected: bool,
-}
-
-impl Tried {
-    /// What was asked, and why that gave nothing.
-    pub(crate) fn failed(&mut self, what: &str, error: &AskError) {
-        self.is_over |= error.is_nobody();
-        if let AskError::Failed { outcome, .. } = error {
-            self.is_refused |= *outcome == Outcome::Refused;
-            self.is_redirected |= *outcome == Outcome::Redirected;
-        }
-        self.other(what, &error.to_string());
-    }
-
-    /// What was asked, and what came instead.
-    pub(crate) fn other(&mut self, what: &str, words: &str) {
-        self.all.push(format!("{what}: {}", cut(words)));
-    }
-
-    /// Whether there is nobody to be asked more.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// All of it, and what to do.
-    pub(crate) fn into_error(self, problem: &str, hint: &str) -> anyhow::Error {
-        let problem = [&[problem.to_owned()][..], &self.all].concat().join("\n  ");
-        let hint = match self {
-            Self { is_over: true, .. } => "is it running, and is that its URL?",
-            Self { is_refused: true, .. } => {
-                "it wants credentials: `--header-env Authorization=VARIABLE`; an import can also take \
-                 those of an upstream, by `--upstream NAME`"
-            }
-            Self { is_redirected: true, .. } => {
-                "redirects are not followed; name the URL that it leads to, if that is the service's"
-            }
-            _ => hint,
-        };
-        hinted(problem, hint)
-    }
 }
 
 /// What a service says, in one line.

@@ -14,6 +14,21 @@ pub(crate) struct Asked {
     pub(crate) body: Value,
 }
 
+/// What is answered.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl From<(u16, String)> for Answer {
+    fn from((status, body): (u16, String)) -> Self {
+        let json = ("Content-Type".to_owned(), "application/json".to_owned());
+        Self { status, headers: vec![json], body }
+    }
+}
+
 /// A server of ours; it goes on to the end of the test program.
 pub(crate) struct Fake {
     pub(crate) address: SocketAddr,
@@ -21,8 +36,10 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// Answers each request with a status and a body.
-    pub(crate) fn start(answer: impl Fn(&Asked) -> (u16, String) + Send + Sync + 'static) -> Self {
+    /// Answers each request with a status and a body of JSON, or with headers of its own.
+    pub(crate) fn start<A: Into<Answer>>(
+        answer: impl Fn(&Asked) -> A + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -30,7 +47,7 @@ impl Fake {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (all, answer) = (Arc::clone(&all), Arc::clone(&answer));
-                std::thread::spawn(move || serve(stream, &all, &*answer));
+                std::thread::spawn(move || serve(stream, &all, &|asked| answer(asked).into()));
             }
         });
         Self { address, asked }
@@ -71,7 +88,7 @@ impl Fake {
     }
 }
 
-fn serve(mut stream: TcpStream, all: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked) -> (u16, String)) {
+fn serve(mut stream: TcpStream, all: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked) -> Answer) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     loop {
         let mut head = String::new();
@@ -89,13 +106,13 @@ fn serve(mut stream: TcpStream, all: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked)
         }
         let asked = Asked { line, head, body: serde_json::from_slice(&body).unwrap_or_default() };
         all.lock().unwrap().push(asked.clone());
-        let (status, reply) = answer(&asked);
-        let length = reply.len();
+        let Answer { status, headers, body } = answer(&asked);
+        let headers: String =
+            headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let length = body.len();
         // In one piece: the system would hold back the second until the first is acknowledged.
-        let text = format!(
-            "HTTP/1.1 {status} Some\r\nContent-Type: application/json\r\n\
-             Content-Length: {length}\r\n\r\n{reply}"
-        );
+        let text =
+            format!("HTTP/1.1 {status} Some\r\n{headers}Content-Length: {length}\r\n\r\n{body}");
         let _ = stream.write_all(text.as_bytes());
     }
 }

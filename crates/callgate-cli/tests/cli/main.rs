@@ -14,6 +14,7 @@ mod credentials;
 mod databases;
 mod demo;
 mod drift;
+mod drupal_site;
 mod fake;
 mod faults;
 mod front;

@@ -94,7 +94,7 @@ fn it_finds_each_way_that_a_service_has() {
     place.write("key", &format!("Bearer {}", demo.token("admin")));
     let site = format!("http://{}/", demo.address());
     let server = start(&place, &site, &["--header-file", "Authorization=key"]);
-    assert_eq!(server.start["found_by"], "Drupal's modules");
+    assert_eq!(server.start["found_by"], "Drupal's module jsonrpc_mcp");
     let reply = server.invoke("", "user.get", &json!({"id_user": 2}));
     assert_eq!(reply.json()["result"]["name"], "Ravi Menon", "{}", reply.body);
 }

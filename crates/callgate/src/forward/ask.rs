@@ -26,31 +26,17 @@ pub enum AskError {
     Failed {
         /// What became of it.
         outcome: Outcome,
+        /// HTTP status of the response, if there was one.
+        status: Option<u16>,
         /// For people who know where the service is.
         words: String,
     },
 }
 
-impl AskError {
-    /// Whether nobody is there who could be asked something else.
-    pub fn is_nobody(&self) -> bool {
-        let Self::Failed { outcome, .. } = self else { return false };
-        matches!(
-            outcome,
-            Outcome::Busy
-                | Outcome::Down
-                | Outcome::Unreachable
-                | Outcome::Untrusted
-                | Outcome::NoHttp
-                | Outcome::NoWebSocket
-                | Outcome::TimedOut
-        )
-    }
-}
-
 impl From<Failure> for AskError {
     fn from(failure: Failure) -> Self {
-        Self::Failed { outcome: failure.outcome(), words: failure.to_string() }
+        let status = failure.status().map(|status| status.as_u16());
+        Self::Failed { outcome: failure.outcome(), status, words: failure.to_string() }
     }
 }
 
@@ -82,8 +68,9 @@ impl Forward {
         match read.unwrap_or(Err(Failure::TimedOut(limits.timeout))) {
             Ok(text) => Ok(text),
             Err(Failure::Status(status)) => {
-                let words = format!("HTTP {}", status.as_u16());
-                Err(AskError::Failed { outcome: Outcome::Status, words })
+                let status = status.as_u16();
+                let words = format!("HTTP {status}");
+                Err(AskError::Failed { outcome: Outcome::Status, status: Some(status), words })
             }
             Err(failure) => Err(failure.into()),
         }

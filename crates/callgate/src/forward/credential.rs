@@ -23,6 +23,13 @@ pub struct UserCredential {
     pub missing: MissingCredential,
 }
 
+impl UserCredential {
+    /// Returns `true` if it is sent in this header.
+    pub(super) fn is_header(&self, name: &HeaderName) -> bool {
+        matches!(&self.place, CredentialPlace::Header(own) if own == name)
+    }
+}
+
 /// Where a credential stands in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CredentialPlace {

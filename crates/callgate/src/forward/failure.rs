@@ -113,6 +113,17 @@ impl Failure {
         }
     }
 
+    /// Returns the HTTP status of the response, if that is what the failure is about.
+    pub(super) fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::Refused(status) | Self::Status(status) | Self::Empty(status) => Some(*status),
+            Self::RefusedUser { status, .. } | Self::Redirected { status, .. } => Some(*status),
+            #[cfg(feature = "websocket")]
+            Self::NoWebSocket(status) => Some(*status),
+            _ => None,
+        }
+    }
+
     /// What is wrong and what somebody could do, for an agent and who reads along.
     pub(super) fn words(&self, safety: Safety) -> String {
         let again = try_again(safety);

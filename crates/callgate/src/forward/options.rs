@@ -52,6 +52,7 @@ pub struct ForwardOptions {
     pub(super) credential: Option<Mapped>,
     pub(super) http2: Http2,
     pub(super) batch: bool,
+    pub(super) trust_results: bool,
     pub(super) roots: Vec<CertificateDer<'static>>,
     pub(super) limits: ForwardLimits,
 }
@@ -193,6 +194,7 @@ impl ForwardOptions {
             credential: None,
             http2: Http2::default(),
             batch: false,
+            trust_results: false,
             roots: Vec::new(),
             limits: ForwardLimits::default(),
         }
@@ -250,6 +252,17 @@ impl ForwardOptions {
         value.set_sensitive(true);
         self.headers.insert(name, value);
         Ok(self)
+    }
+
+    /// A header of each request, in place of whatever else sets it: another header, or the credential of the
+    /// user who asks.
+    pub fn replace_header(mut self, name: &str, value: &str) -> Result<Self, OptionError> {
+        let parsed = header_name(name)?;
+        self.headers.remove(&parsed);
+        if self.credential.as_ref().is_some_and(|mapped| mapped.how.is_header(&parsed)) {
+            self.credential = None;
+        }
+        self.header(name, value)
     }
 
     /// What is passed on of the caller.
@@ -332,6 +345,12 @@ impl ForwardOptions {
     /// answer each of its requests by its id.
     pub fn batch(mut self) -> Self {
         self.batch = true;
+        self
+    }
+
+    /// Results are as the output schemas of their methods say, and are not checked.
+    pub fn trust_results(mut self) -> Self {
+        self.trust_results = true;
         self
     }
 

@@ -44,6 +44,8 @@ pub(super) struct Described {
     http2: bool,
     #[serde(default)]
     batch: bool,
+    #[serde(default)]
+    trust_results: bool,
     ca_file: Option<PathBuf>,
 }
 
@@ -175,6 +177,9 @@ impl Described {
             .limits(self.limits(call_timeout)?);
         if self.batch {
             options = options.batch();
+        }
+        if self.trust_results {
+            options = options.trust_results();
         }
         for value in &self.first_params {
             options = options.first_param(&value.read("first_params", reading)?);

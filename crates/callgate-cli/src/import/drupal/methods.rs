@@ -4,8 +4,9 @@
 use callgate::ParamStyle;
 use serde_json::{Map, Value, json};
 
-use super::{proposed, style, text};
+use super::{proposed, schema as input_schema, text};
 use crate::import::Proposal;
+use crate::php_schema;
 
 /// The methods of an answer.
 pub(super) fn list(answer: Value) -> Option<Vec<Value>> {
@@ -28,6 +29,10 @@ pub(super) fn proposal(method: &Value) -> Result<Proposal, String> {
     let (style, schema) = params(said(method, "params"));
     proposal.row.params_by = Some(style.as_str().to_owned());
     proposal.row.input_schema = Some(schema.to_string());
+    if let Some(mut output) = said(method, "output").filter(|output| output.is_object()).cloned() {
+        php_schema::repair(&mut output);
+        proposal.row.output_schema = Some(output.to_string());
+    }
     Ok(proposal)
 }
 
@@ -60,6 +65,7 @@ fn params(said: Option<&Value>) -> (ParamStyle, Value) {
         properties.insert(name, schema(param));
     }
     let mut root = json!({"type": "object", "properties": properties});
+    php_schema::repair(&mut root);
     if let Value::Object(root) = &mut root {
         if !required.is_empty() {
             root.insert("required".to_owned(), Value::Array(required));
@@ -74,7 +80,7 @@ fn params(said: Option<&Value>) -> (ParamStyle, Value) {
 fn own_name(param: &Value, number: usize, taken: &Map<String, Value>) -> String {
     let is_name = |id: &&str| !id.bytes().all(|byte| byte.is_ascii_digit());
     let own = text(param, "id").filter(is_name).filter(|id| !taken.contains_key(*id));
-    own.map_or_else(|| format!("param{}", number + 1), ToOwned::to_owned)
+    own.map_or_else(|| input_schema::name(number), ToOwned::to_owned)
 }
 
 /// The schema beside the attributes is what a parameter's factory makes of it; that counts.
@@ -87,4 +93,15 @@ fn schema(param: &Value) -> Value {
         schema.entry("description").or_insert_with(|| json!(words));
     }
     schema
+}
+
+/// Returns how parameters of these names are sent: Drupal takes a list where they are numbers.
+fn style<'a>(names: impl IntoIterator<Item = &'a String>) -> ParamStyle {
+    let mut names = names.into_iter().peekable();
+    let is_number = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());
+    if names.peek().is_some() && names.all(is_number) {
+        ParamStyle::Positional
+    } else {
+        ParamStyle::Named
+    }
 }

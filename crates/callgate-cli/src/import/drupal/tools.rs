@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::{proposed, style, text};
+use super::{auth, proposed, schema, text};
 use crate::import::{Proposal, safety};
+use crate::php_schema;
 
 /// A page of them.
 #[derive(Debug)]
@@ -15,10 +16,15 @@ pub(super) struct Page {
 }
 
 impl Page {
+    /// Reads a page; `None` if it is none. A cursor of another type is an error too, since the tools
+    /// behind it would be taken for removed.
     pub(super) fn read(page: &str) -> Option<Self> {
         let mut page: Value = serde_json::from_str(page.trim_start_matches('\u{feff}')).ok()?;
-        let next = page.get("nextCursor").and_then(Value::as_str);
-        let next_cursor = next.filter(|cursor| !cursor.is_empty()).map(ToOwned::to_owned);
+        let next_cursor = match page.get_mut("nextCursor").map(Value::take) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(cursor)) => Some(cursor).filter(|cursor| !cursor.is_empty()),
+            Some(_) => return None,
+        };
         match page.get_mut("tools").map(Value::take)? {
             Value::Array(tools) => Some(Self { tools, next_cursor }),
             _ => None,
@@ -39,18 +45,22 @@ pub(super) fn encoded(text: &str) -> String {
     out
 }
 
-/// A tool as a method; its name is the method's id.
+/// Returns the id of the method behind a tool.
+pub(super) fn id(tool: &Value) -> Option<&str> {
+    text(tool, "name")
+}
+
+/// Returns a tool as a method; its name is the method's id.
 pub(super) fn proposal(tool: &Value) -> Result<Proposal, String> {
-    let id = text(tool, "name").ok_or("the tool has no `name`")?;
-    let schema = match tool.get("inputSchema") {
-        Some(schema @ Value::Object(_)) => schema.clone(),
-        // What PHP makes of an empty one.
-        None | Some(Value::Null | Value::Array(_)) => json!({}),
-        Some(_) => return Err(format!("`inputSchema` of `{id}` is no schema")),
-    };
+    let id = id(tool).ok_or("the tool has no `name`")?;
+    let (style, schema) =
+        schema::input(schema_of(tool, "inputSchema")?.unwrap_or_else(|| json!({})));
+    let mut output = schema_of(tool, "outputSchema")?;
+    output.iter_mut().for_each(php_schema::repair);
     let mut proposal = proposed(id, text(tool, "description"));
     let mut annotations: Map<String, Value> =
         tool.get("annotations").and_then(Value::as_object).cloned().unwrap_or_default();
+    proposal.needs = auth::needs(annotations.shift_remove("auth").as_ref())?;
     if let Some(said) = safety::said(&mut annotations) {
         proposal.row.safety = Some(said.as_str().to_owned());
         proposal.safety_is_guess = false;
@@ -58,13 +68,22 @@ pub(super) fn proposal(tool: &Value) -> Result<Proposal, String> {
     // Another name for what the tool itself says.
     let title = annotations.shift_remove("title");
     let title = text(tool, "title").or_else(|| title.as_ref().and_then(Value::as_str));
-    let names = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let style = style(names.map(|(name, _)| name));
     let row = &mut proposal.row;
     row.title = title.map(ToOwned::to_owned);
     row.annotations = (!annotations.is_empty()).then(|| Value::Object(annotations).to_string());
     row.exposed = Some("1".to_owned());
     row.params_by = Some(style.as_str().to_owned());
     row.input_schema = Some(schema.to_string());
+    row.output_schema = output.map(|schema| schema.to_string());
     Ok(proposal)
+}
+
+/// Returns a schema of the tool; PHP writes an empty one as a list.
+fn schema_of(tool: &Value, key: &str) -> Result<Option<Value>, String> {
+    match tool.get(key) {
+        Some(schema @ Value::Object(_)) => Ok(Some(schema.clone())),
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Array(items)) if items.is_empty() => Ok(None),
+        Some(_) => Err(format!("`{key}` is no schema")),
+    }
 }

@@ -3,21 +3,26 @@
 use callgate::forward::{AskError, Target};
 use serde::Deserialize;
 
-use crate::import::service::{Service, Tried};
+use crate::import::attempts::{Attempts, GET_DOCUMENT};
+use crate::import::service::Service;
 
-/// What a service answers to `rpc.discover`, or has at its URL, and which of them it was.
-pub(crate) async fn document(service: &Service, tried: &mut Tried) -> Option<(Way, String)> {
+/// Returns what a service answers to `rpc.discover`, or has at its URL, and which of them it was; `None` if
+/// it has neither.
+pub(crate) async fn document(
+    service: &Service,
+    attempts: &mut Attempts,
+) -> anyhow::Result<Option<(Way, String)>> {
     let ways = if is_file(service.target()) {
         [Way::Get, Way::Discover]
     } else {
         [Way::Discover, Way::Get]
     };
     for way in ways {
-        if let Some(text) = way.document(service, tried).await {
-            return Some((way, text));
+        if let Some(text) = way.document(service, attempts).await? {
+            return Ok(Some((way, text)));
         }
     }
-    None
+    Ok(None)
 }
 
 /// How a document is asked for.
@@ -29,25 +34,27 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// The document, unless the service is not there at all.
-    pub(crate) async fn document(self, service: &Service, tried: &mut Tried) -> Option<String> {
-        if tried.is_over() {
-            return None;
-        }
+    /// Returns the document, or `None` if the service has none in this way.
+    pub(crate) async fn document(
+        self,
+        service: &Service,
+        attempts: &mut Attempts,
+    ) -> anyhow::Result<Option<String>> {
+        let (place, what) = (service.target(), self.name());
         match self.ask(service).await {
-            Err(error) => tried.failed(self.name(), &error),
+            Err(error) => attempts.failed(place, what, &error, None)?,
             Ok(text) => match check(&text) {
-                Ok(()) => return Some(text),
-                Err(problem) => tried.other(self.name(), problem),
+                Ok(()) => return Ok(Some(text)),
+                Err(problem) => attempts.unfit(place, what, problem)?,
             },
         }
-        None
+        Ok(None)
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Discover => "POST rpc.discover",
-            Self::Get => "GET",
+            Self::Get => GET_DOCUMENT,
         }
     }
 

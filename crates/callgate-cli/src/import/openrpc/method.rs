@@ -55,7 +55,11 @@ impl<'a> Reader<'a> {
         Some(method.get("name")?.as_str()?.to_owned()).filter(|name| !name.is_empty())
     }
 
-    pub(super) fn read(&self, method: &'a Value) -> Result<Proposal, MethodError> {
+    /// Reads a method, with a note if its result is not described in a form that can be taken.
+    pub(super) fn read(
+        &self,
+        method: &'a Value,
+    ) -> Result<(Proposal, Option<String>), MethodError> {
         let method = self.references.follow(method)?;
         if !method.is_object() {
             return Err(wrong("the method", "an object", method));
@@ -80,9 +84,12 @@ impl<'a> Reader<'a> {
         let mut annotations = self.annotations(method);
         let said = safety::said(&mut annotations);
         let guessed = if said.is_none() { safety::guess(id, &description) } else { None };
-        let output = match result.filter(|_| self.reading.output_schemas) {
-            Some(result) => self.output_schema(result)?,
-            None => None,
+        let (output, note) = match result.map(|result| self.output_schema(result)) {
+            None => (None, None),
+            Some(Ok(output)) => (output, None),
+            Some(Err(problem)) => {
+                (None, Some(format!("note: `{id}` has no output schema: {problem}")))
+            }
         };
         let row = MethodRow {
             rpc_method: id.to_owned(),
@@ -97,7 +104,8 @@ impl<'a> Reader<'a> {
             output_schema: output.map(|schema| schema.to_string()),
             ..MethodRow::default()
         };
-        Ok(Proposal { row, needs: None, safety_is_guess: guessed.is_some(), hidden })
+        let safety_is_guess = guessed.is_some();
+        Ok((Proposal { row, needs: None, safety_is_guess, hidden }, note))
     }
 
     fn params(&self, method: &'a Value) -> Result<Vec<Param<'a>>, MethodError> {

@@ -124,16 +124,13 @@ impl Described<'_> {
         }
     }
 
-    /// What `output` or a static `outputSchema()` says, where that is asked for.
+    /// What `output` or a static `outputSchema()` says.
     fn output(
         self,
         reader: &mut Reader<'_>,
         place: Place<'_>,
         arguments: &[Argument],
     ) -> Option<Value> {
-        if !reader.reading.output_schemas {
-            return None;
-        }
         let given = argument(arguments, "output", 4);
         let own = || self.class.method("outputSchema")?.result.as_ref();
         let schema = reader.value(place, given.or_else(own)?);

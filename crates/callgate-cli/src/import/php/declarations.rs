@@ -7,7 +7,7 @@ use tree_sitter::Node;
 use super::docblock::Docblock;
 use super::expression::{Expression, arguments};
 use super::model::{Attribute, Class, Declarations, Kind, Method, Param, Property, Scope};
-use super::parse::{children, field, has, line, text};
+use super::parse::{children, field, first_error, has, line, text};
 use super::tree::joined;
 
 /// Classes may be declared in conditions, and those in others.
@@ -120,6 +120,11 @@ impl Reader<'_> {
         let (Some(name), Some(body)) = (self.field_text(node, "name"), field(node, "body")) else {
             return;
         };
+        // What cannot be read could say who may call its methods.
+        let head = children(node).into_iter().filter(|part| *part != body);
+        if head.into_iter().any(|part| part.has_error()) {
+            return;
+        }
         let mut class = Class {
             name: joined(&self.scope.namespace, &name),
             kind,
@@ -146,6 +151,9 @@ impl Reader<'_> {
                 continue;
             }
             let before = doc.take();
+            if first_error(member).is_some() {
+                continue;
+            }
             let doc = self.inner_doc(member).unwrap_or(before);
             match member.kind() {
                 "use_declaration" => class.traits.extend(self.names(member)),

@@ -1,5 +1,6 @@
 //! Text to a syntax tree, and the first thing that is wrong in it.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -31,13 +32,21 @@ impl Parser {
         Ok(Self(parser))
     }
 
-    /// The tree of a text without mistakes.
-    pub(super) fn parse(&mut self, text: &str) -> Result<Tree, ParseError> {
-        let tree = self.tree(text)?;
-        match first_error(tree.root_node()) {
-            None => Ok(tree),
-            Some(node) => Err(syntax_error(node, text)),
+    /// Returns the tree of a file, the text that it is of, and the first declaration in it that cannot be
+    /// read. The grammar does not have all of PHP, so what it does not know costs no more than the
+    /// declaration that it is in, and nothing where it is in the body of a function.
+    pub(super) fn parse<'t>(
+        &mut self,
+        text: &'t str,
+    ) -> Result<(Tree, Cow<'t, str>, Option<ParseError>), ParseError> {
+        let (mut tree, mut text) = (self.tree(text)?, Cow::Borrowed(text));
+        if tree.root_node().has_error()
+            && let Some(other) = with_modifiers_in_order(&text)
+        {
+            (tree, text) = (self.tree(&other)?, Cow::Owned(other));
         }
+        let error = first_error(tree.root_node()).map(|node| syntax_error(node, &text));
+        Ok((tree, text, error))
     }
 
     /// The tree of a text as far as it is PHP.
@@ -61,16 +70,39 @@ impl Parser {
     }
 }
 
-/// The first node that is wrong. Not by recursion: a file may be nested as deep as it likes.
-fn first_error(root: Node<'_>) -> Option<Node<'_>> {
-    let mut node = root.has_error().then_some(root)?;
-    while !node.is_error() && !node.is_missing() {
-        let inner = named_and_other(node).into_iter().find(Node::has_error);
-        // An error that no child has is the node's own.
-        let Some(inner) = inner else { return Some(node) };
-        node = inner;
+/// Returns the text with the visibility of each property before its `readonly`, which the grammar wants for
+/// parameters of constructors and PHP does not; `None` if that is so already. All offsets stay.
+fn with_modifiers_in_order(text: &str) -> Option<String> {
+    let mut ordered = text.to_owned();
+    for visibility in ["public", "protected", "private"] {
+        let (from, to) = (format!("readonly {visibility} "), format!("{visibility} readonly "));
+        ordered = ordered.replace(&from, &to);
     }
-    Some(node)
+    (ordered != text).then_some(ordered)
+}
+
+/// Returns the first node that is wrong, outside of bodies of functions. Not by recursion: a file may be
+/// nested as deep as it likes.
+pub(super) fn first_error(root: Node<'_>) -> Option<Node<'_>> {
+    let mut next = vec![root];
+    while let Some(node) = next.pop() {
+        if node.is_error() || node.is_missing() {
+            return Some(node);
+        }
+        if !node.has_error() {
+            continue;
+        }
+        let is_function = matches!(node.kind(), "method_declaration" | "function_definition");
+        let body = field(node, "body").filter(|_| is_function);
+        let wrong: Vec<Node<'_>> =
+            named_and_other(node).into_iter().filter(Node::has_error).collect();
+        // An error that no child has is the node's own.
+        if wrong.is_empty() {
+            return Some(node);
+        }
+        next.extend(wrong.into_iter().rev().filter(|child| Some(*child) != body));
+    }
+    None
 }
 
 fn syntax_error(node: Node<'_>, text: &str) -> ParseError {

@@ -9,7 +9,6 @@ use super::expression::Expression;
 use super::model::{Method, Param};
 use super::tree::Tree;
 use super::types;
-use crate::cli::PhpOptions;
 use crate::import::safety;
 
 /// Reads methods out of declarations.
@@ -17,7 +16,6 @@ use crate::import::safety;
 pub(super) struct Reader<'t> {
     pub(super) tree: &'t Tree,
     pub(super) upstream: &'t str,
-    pub(super) reading: &'t PhpOptions,
     pub(super) notes: Vec<String>,
     /// All types that methods take and give.
     pub(super) types: Vec<TypeExpr>,
@@ -136,11 +134,8 @@ impl Reader<'_> {
         Value::Object(entry)
     }
 
-    /// The type of the result, where that is asked for and worth it.
+    /// The type of the result, where it says something.
     pub(super) fn returns(&mut self, place: Place<'_>, method: &Method) -> Option<String> {
-        if !self.reading.output_schemas {
-            return None;
-        }
         let said = method.doc.typed("return").ty;
         match self.ty(place, method.returns.as_deref(), said.as_deref()) {
             Ok(TypeExpr::Mixed) => None,

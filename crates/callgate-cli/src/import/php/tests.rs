@@ -10,7 +10,6 @@ use super::model::Declarations;
 use super::parse::Parser;
 use super::tree::Tree;
 use super::{Source, declarations, methods_of};
-use crate::cli::PhpOptions;
 
 /// Files that have all that is read.
 const FILES: [&str; 5] = [
@@ -26,18 +25,14 @@ fn declared(texts: &[&str]) -> Declarations {
     let mut declarations = Declarations::default();
     let mut parser = Parser::new().unwrap();
     for text in texts {
-        let tree = parser.tree(text).unwrap();
-        declarations::read(tree.root_node(), text, "a.php", &mut declarations);
+        let (tree, text, _) = parser.parse(text).unwrap();
+        declarations::read(tree.root_node(), &text, "a.php", &mut declarations);
     }
     declarations
 }
 
 fn read(texts: &[&str]) -> Source {
-    methods_of(
-        declared(texts),
-        "php",
-        &PhpOptions { output_schemas: true, ..PhpOptions::default() },
-    )
+    methods_of(declared(texts), "php")
 }
 
 /// What the constant `X` of the class `A` comes to.
@@ -220,7 +215,8 @@ fn deep_files_are_read_to_a_depth() {
         "(".repeat(deep)
     );
     read(&[&doc]);
-    assert!(Parser::new().unwrap().parse(&"<?php [".repeat(deep)).is_err());
+    let text = "<?php [".repeat(deep);
+    assert!(Parser::new().unwrap().parse(&text).unwrap().2.is_some());
 }
 
 /// A change to a text: where, how much goes, and what comes.
@@ -301,4 +297,43 @@ proptest! {
         let _ = parser.parse(&text);
         read(&[&text, FILES[2]]);
     }
+}
+
+/// Syntax of PHP 8.1 to 8.5, most of which the grammar has.
+const SYNTAX: &[&str] = &[
+    "class A { public function __construct(readonly protected string $a, readonly private int $b = 1) {} METHOD }",
+    "readonly class A { METHOD }",
+    "final readonly class A { public function __construct(public string $a) {} METHOD }",
+    "class A { const string NAME = 'a'; METHOD }",
+    "enum E: string { case One = 'one'; const X = self::One; } class A { METHOD }",
+    "class A { public string $name { get => $this->name; set(string $value) { $this->name = $value; } } METHOD }",
+    "class A { public private(set) string $name; METHOD }",
+    "class A { public function __construct(public private(set) string $name) {} METHOD }",
+    "class A { #[\\Override] public const X = 1; METHOD }",
+    "class A { public function b() { return $this->x |> strtoupper(...) |> trim(...); } METHOD }",
+    "class A { public function b() { return clone($this, ['a' => 1]); } METHOD }",
+    "class A { public function b(): never { throw new \\Exception(); } METHOD }",
+    "class A { public function b((A&B)|null $x, false|null $y) { $f = fn(int ...$n) => match(true) { default => 1 }; } METHOD }",
+    "class A { public function b() { $o = new class { use T; }; return $o?->c()::{$d}; } METHOD }",
+    "abstract class A { abstract protected function c(): static; METHOD }",
+    "class A { public function b() { return <<<TEXT\n  a {$x->y['z']} b\n  TEXT; } METHOD }",
+    "class A { public function b() { return A::{'name'}; } METHOD }",
+    "class A { public function b(#[\\SensitiveParameter] string $p, $q = new B(1),) { static $n = f(); } METHOD }",
+    "class A { public abstract string $x { get; } METHOD }",
+    "class A { public static private(set) int $n = 0; METHOD }",
+    "class A { final public function __construct(final public string $a) {} METHOD }",
+];
+
+#[test]
+fn a_method_is_read_whatever_else_its_file_has() {
+    let mut lost = Vec::new();
+    for code in SYNTAX {
+        let method =
+            "/** @rpc a.get */ public function get(int $id, string $x = 'y'): int { return 1; }";
+        let source = read(&[&format!("<?php {}", code.replace("METHOD", method))]);
+        if source.methods.iter().all(|it| it.row.rpc_method != "a.get") {
+            lost.push(*code);
+        }
+    }
+    assert_eq!(lost, [""; 0]);
 }

@@ -1,10 +1,16 @@
-//! `callgate import drupal`: the two modules as BEHAVIOURS.md has them, and our own REST face, which has
-//! the shape of the first.
+//! `callgate import drupal`: a real site as it was recorded, the two modules in other forms, and our own
+//! REST face, which has the shape of the first.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::registry;
-use crate::fake::{Asked, Fake};
+use crate::drupal_site::{self, Site, listed};
+use crate::fake::{Answer, Asked, Fake};
+use crate::support::{Place, Ran};
 
 /// What `jsonrpc_discovery` answers.
 fn discovery() -> Value {
@@ -35,7 +41,8 @@ fn d16_methods_of_jsonrpc_discovery_are_read_with_patience() {
         _ => (404, String::new()),
     });
     let place = registry();
-    let arguments = ["import", "drupal", &site.url("/sub/"), "--upstream", "drupal"];
+    let url = site.url("/sub/");
+    let arguments = ["import", "drupal", &url, "--from", "discovery", "--upstream", "drupal"];
     let ran = place.run(&[&arguments[..], &["--dry-run"]].concat());
     insta::assert_snapshot!(site.hide(&format!("{}\n{}", ran.talk(), ran.data())));
     place.ok(&arguments);
@@ -136,4 +143,307 @@ fn a_site_that_does_not_end_or_says_nothing_is_told() {
     }
     insta::assert_snapshot!(told);
     assert!(place.exported().is_empty());
+}
+
+/// The command of the documents, with who asks.
+fn import(site: &Site, place: &Place, who: &str, more: &[&str]) -> Ran {
+    place.write("who", who);
+    let url = site.url();
+    let arguments = ["import", "drupal", &url, "--upstream", "drupal"];
+    let header: &[&str] =
+        if who.is_empty() { &[] } else { &["--header-file", "Authorization=who"] };
+    place.run(&[&arguments[..], header, more].concat())
+}
+
+#[test]
+fn a_real_site_is_imported_with_what_its_tools_ask_of_their_callers() {
+    let (site, place) = (Site::start(), registry());
+    let ran = import(&site, &place, "Bearer ada", &["--dry-run"]);
+    let shown = ran.data();
+    let shown: Vec<&str> = shown
+        .lines()
+        .filter(|line| !line.contains("bulk.") && !line.contains("Bulk tool"))
+        .collect();
+    let told = site.fake.hide(&format!("{}\n{}", ran.talk(), shown.join("\n")));
+    insta::assert_snapshot!(told);
+    assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
+    let methods = place.exported();
+    assert_eq!(methods.keys().cloned().collect::<Vec<_>>(), listed("ada-bearer"));
+    let without_output: Vec<&String> = methods
+        .iter()
+        .filter(|(_, it)| it.get("output_schema").is_none())
+        .map(|(id, _)| id)
+        .collect();
+    assert_eq!(without_output, ["probe.nothing"], "all other tools have an output schema");
+    assert_eq!(methods["probe.zero"]["input_schema"]["properties"], json!({}));
+}
+
+#[test]
+fn numbered_parameters_go_by_position() {
+    let (site, place) = (Site::start(), registry());
+    for from in ["tools", "discovery"] {
+        assert!(import(&site, &place, "Bearer ada", &["--from", from]).0.status.success());
+        let method = &place.exported()["probe.positional"];
+        assert_eq!(method["params_by"], "position", "{from}");
+        let schema = &method["input_schema"];
+        let names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+        assert_eq!(names, ["param1", "param2"], "{from}");
+        assert_eq!(schema["required"], json!(["param1", "param2"]), "{from}");
+    }
+}
+
+#[test]
+fn a_refusal_does_not_mean_that_the_module_is_not_there() {
+    let (site, place) = (Site::start(), registry());
+    let mut told = String::new();
+    for who in ["", "Basic ada", "Bearer wrong"] {
+        let (_, talk) = import(&site, &place, who, &[]).failure();
+        told.push_str(&format!("{who}\n{}", site.fake.hide(&talk)));
+    }
+    site.rule(|_| Some(drupal_site::page(503)));
+    told.push_str(&site.fake.hide(&import(&site, &place, "Bearer ada", &[]).failure().1));
+    site.rule(|_| Some(drupal_site::page(200)));
+    told.push_str(&site.fake.hide(&import(&site, &place, "Bearer ada", &[]).failure().1));
+    site.rule(|asked| asked.line.contains("/mcp/").then(drupal_site::not_found));
+    told.push_str(&site.fake.hide(&import(&site, &place, "Bearer ada", &[]).failure().1));
+    insta::assert_snapshot!(told);
+    assert!(place.exported().is_empty());
+    let asked = site.fake.asked();
+    assert!(asked.iter().all(|asked| asked.line == "GET /mcp/tools/list"), "{asked:?}");
+    // Asked for by name, it is read.
+    assert!(import(&site, &place, "Basic ada", &["--from", "discovery"]).0.status.success());
+    assert!(place.exported().contains_key("probe.unmarked"));
+}
+
+#[test]
+fn discovery_does_not_replace_tools_and_tools_replace_discovery() {
+    let (site, place) = (Site::start(), registry());
+    assert!(import(&site, &place, "Bearer ada", &["--from", "discovery"]).0.status.success());
+    assert!(place.exported()["probe.unmarked"].get("exposed").is_none());
+    assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
+    let methods = place.exported();
+    assert_eq!(methods["probe.unmarked"]["exposed"], false, "it is no tool");
+    assert_eq!(methods["probe.echo"]["title"], "Echo");
+    let said = import(&site, &place, "Bearer ada", &["--from", "discovery"]).data();
+    assert!(said.contains("kept     probe.echo: all of it, Drupal site says more"), "{said}");
+    assert_eq!(place.exported()["probe.echo"], methods["probe.echo"]);
+}
+
+#[test]
+fn tools_that_want_a_login_or_scopes_are_not_for_everybody() {
+    let (site, place) = (Site::start(), registry());
+    assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
+    place.ok(&["user", "add", "eve"]);
+    place.ok(&["user", "add", "kim"]);
+    place.ok(&["grant", "--user", "kim", "content", "read"]);
+    let (eve, kim) = (place.ok(&["token", "create", "eve"]), place.ok(&["token", "create", "kim"]));
+    let server = place.serve(&[]);
+    let has = |token: &str| {
+        let asked = ["probe.open", "probe.authRequired", "probe.scoped", "test.methodWithAuth"];
+        let path = |id: &str| format!("/mcp/tools/describe?name={id}");
+        asked.map(|id| server.get(token.trim(), &path(id)).status == 200)
+    };
+    assert_eq!(has(""), [true, false, false, false], "nobody");
+    assert_eq!(has(&eve), [true, true, false, false], "a user");
+    assert_eq!(has(&kim), [true, true, true, false], "a user with read on `content`");
+    place.ok(&["grant", "--user", "kim", "content", "write"]);
+    server.until("write counts", |_| has(&kim) == [true, true, true, true]);
+    let said = place.ok(&["method", "show", "probe.authRequired", "--caller", "eve"]);
+    assert!(
+        said.contains("section `@authenticated` needs read (2), the grant of every user is read"),
+        "{said}"
+    );
+}
+
+#[test]
+fn sections_of_the_command_line_are_needed_beside_a_login() {
+    let (site, place) = (Site::start(), registry());
+    assert!(import(&site, &place, "Bearer ada", &["--section", "site"]).0.status.success());
+    let methods = place.exported();
+    let sections =
+        |id: &str| methods[id]["sections"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(sections("probe.authRequired"), ["@authenticated", "site"]);
+    assert_eq!(sections("probe.scoped"), ["@authenticated", "content"]);
+    assert_eq!(sections("probe.open"), ["site"]);
+}
+
+#[test]
+fn an_import_may_have_a_credential_of_its_own() {
+    let (site, place) = (Site::start(), registry());
+    let url = site.url();
+    place.write("ada", "Bearer ada");
+    let table = format!(
+        "[upstreams.drupal]\nurl = \"{url}/jsonrpc\"\nheaders = {{ Authorization = \"Bearer bob\" }}\n"
+    );
+    place.write("callgate.toml", &table);
+    let arguments = ["import", "drupal", "--upstream", "drupal"];
+    place.ok(&arguments);
+    assert_eq!(place.exported().len(), 25, "what bob may see, who calls");
+    place.ok(&[&arguments[..], &["--header-file", "Authorization=ada"]].concat());
+    assert_eq!(place.exported().len(), 86, "what ada may see, who imports");
+    let reply = place.serve(&[]).invoke("", "probe.whoami", &json!({}));
+    assert_eq!(reply.json()["result"]["name"], "bob", "{}", reply.body);
+}
+
+/// Lines of a log, up to the first that has all of the words.
+fn until(log: &mut impl BufRead, words: &[&str]) {
+    let mut line = String::new();
+    while !words.iter().all(|word| line.contains(word)) {
+        line.clear();
+        assert!(log.read_line(&mut line).unwrap() > 0, "the log ends without {words:?}");
+    }
+}
+
+#[test]
+fn a_repeated_import_whose_list_fails_changes_nothing_and_says_why() {
+    let (site, place) = (Site::start(), registry());
+    place.write("who", "Bearer ada");
+    let url = site.url();
+    let arguments =
+        json!(["drupal", url, "--upstream", "drupal", "--header-file", "Authorization=who"]);
+    let table = format!("[imports.site]\narguments = {arguments}\nevery_seconds = 1\n");
+    place.write("callgate.toml", &table);
+    let mut command = place.command(&["serve", "--listen", "127.0.0.1:0"]);
+    let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut server = command.spawn().unwrap();
+    let mut log = BufReader::new(server.stderr.take().unwrap());
+    until(&mut log, &["import `site` has changed methods"]);
+    // The server gives the tools their names, some time after.
+    let exported = || {
+        let mut methods = place.exported();
+        methods.values_mut().for_each(|it| drop(it.as_object_mut().unwrap().remove("tool_name")));
+        methods
+    };
+    let before = exported();
+    assert_eq!(before.len(), 86);
+    let half = json!({"tools": [{"name": "probe.echo"}], "nextCursor": "NTA="}).to_string();
+    for (answer, why) in [
+        (drupal_site::page(403), "HTTP 403"),
+        (drupal_site::page(401), "HTTP 401"),
+        (drupal_site::page(500), "HTTP 500"),
+        (drupal_site::page(200), "no list of tools"),
+        ((200, json!({"tools": []}).to_string()).into(), "no methods any more"),
+        ((200, half[..half.len() / 2].to_owned()).into(), "the answer has no list of tools"),
+        (drupal_site::not_found(), "does not have the module"),
+    ] {
+        site.rule(move |asked| asked.line.contains("/mcp/tools/list").then(|| answer.clone()));
+        until(&mut log, &["import `site` failed, and methods stay as they are", why]);
+        assert!(exported() == before, "{why}");
+        site.rule(|_| None);
+        until(&mut log, &["import `site` works again"]);
+    }
+    assert!(site.fake.asked().iter().all(|asked| asked.line != "GET /jsonrpc/methods"));
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
+fn a_result_that_breaks_its_output_schema_is_passed_on_as_text() {
+    let (site, place) = (Site::start(), registry());
+    assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
+    site.rule(|asked| {
+        let reply = json!({"jsonrpc": "2.0", "id": asked.body["id"], "result": {"text": 7}});
+        (asked.body["method"] == "probe.echo").then(|| (200, reply.to_string()).into())
+    });
+    let call = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "probe_echo", "arguments": {"text": "a"}},
+    });
+    let mut answers = Vec::new();
+    for trust in ["false", "true"] {
+        let table = format!(
+            "[upstreams.drupal]\nurl = \"{}/jsonrpc\"\ntrust_results = {trust}\n",
+            site.url()
+        );
+        place.write("callgate.toml", &table);
+        let server = place.serve(&[]);
+        let version = "MCP-Protocol-Version: 2025-06-18\r\n";
+        let reply = server.request_with("POST /mcp", version, "", &call.to_string());
+        answers.push(reply.json()["result"].clone());
+        let reply = server.invoke("", "probe.echo", &json!({"text": "a"}));
+        assert_eq!(reply.json(), json!({"result": {"text": 7}}), "REST has the result as it is");
+    }
+    insta::assert_json_snapshot!(answers);
+}
+
+/// What a site may answer in place of its list.
+#[derive(Debug, Clone)]
+enum Instead {
+    Page(u16),
+    Half,
+    Empty,
+    Cursor(Value),
+    Odd(Value),
+}
+
+impl Instead {
+    fn answer(&self, list: &str) -> Answer {
+        match self {
+            Self::Page(status) => drupal_site::page(*status),
+            Self::Half => (200, list[..list.len() / 2].to_owned()).into(),
+            Self::Empty => (200, json!({"tools": []}).to_string()).into(),
+            Self::Cursor(cursor) => {
+                let mut list: Value = serde_json::from_str(list).unwrap();
+                list["nextCursor"] = cursor.clone();
+                (200, list.to_string()).into()
+            }
+            Self::Odd(value) => (200, value.to_string()).into(),
+        }
+    }
+}
+
+fn instead() -> impl Strategy<Value = Instead> {
+    prop_oneof![
+        prop::sample::select(vec![200_u16, 301, 400, 401, 403, 404, 405, 410, 429, 500, 502, 503])
+            .prop_map(Instead::Page),
+        Just(Instead::Half),
+        Just(Instead::Empty),
+        prop::sample::select(vec![json!(7), json!("again"), json!({}), json!(true)])
+            .prop_map(Instead::Cursor),
+        prop::sample::select(vec![
+            json!([]),
+            json!({"tools": {}}),
+            json!({"data": []}),
+            json!({"result": {"tools": []}}),
+            json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "Method not found"}}),
+        ])
+        .prop_map(Instead::Odd),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever a site answers for its list, or for a page of it, no method becomes callable that the list
+    /// does not have.
+    #[test]
+    fn only_marked_methods_become_callable(
+        first in prop::option::of(instead()),
+        second in prop::option::of(instead()),
+        who in prop::sample::select(vec!["Bearer ada", "Bearer bob", "Basic ada", "Bearer mia", ""]),
+        command in prop::sample::select(vec!["import", "import again"]),
+    ) {
+        let (site, place) = (Site::start(), registry());
+        if command == "import again" {
+            prop_assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
+        }
+        let before = place.exported();
+        let is_changed = first.is_some() || second.is_some();
+        site.rule(move |asked| {
+            let instead = match asked.line.as_str() {
+                "GET /mcp/tools/list" => first.as_ref(),
+                "GET /mcp/tools/list?cursor=NTA%3D" => second.as_ref(),
+                _ => None,
+            };
+            let list = json!({"tools": [{"name": "probe.echo"}]}).to_string();
+            instead.map(|instead| instead.answer(&list))
+        });
+        let ran = import(&site, &place, who, &[]);
+        let after = place.exported();
+        let marked = listed("ada-bearer");
+        prop_assert!(after.keys().all(|id| marked.contains(id)), "{}", ran.talk());
+        if is_changed && !ran.0.status.success() {
+            prop_assert_eq!(before, after, "a source that fails changes nothing");
+        }
+    }
 }

@@ -64,7 +64,8 @@ fn b44_b57_b60_methods_come_with_what_their_actions_say() {
     let again = import(&place, &["--upstream", "php"]).data();
     assert!(again.contains("nothing changed"), "{again}");
     assert_eq!(place.tool("getProjects")["inputSchema"]["properties"], json!({}));
-    assert!(place.tool("deleteUser").get("outputSchema").is_none(), "unless asked for");
+    assert_eq!(place.tool("deleteUser")["outputSchema"], json!({"type": "boolean"}));
+    assert!(place.tool("getProjects").get("outputSchema").is_none(), "it gives its `Response`");
     assert_eq!(std::fs::read(place.path("festi.db")).unwrap(), before, "it is only read");
     assert_eq!(beside(&place), 0);
 }

@@ -160,9 +160,8 @@ fn what_lists_nothing_is_told() {
     callgate: http://127.0.0.1:[port]/rpc does not list its methods
       POST system.listMethods: Method not found (code -32601)
     hint: an OpenRPC document, or a manifest that you write, can be imported too
-    callgate: http://127.0.0.1:[port]/rpc does not list its methods
-      POST system.listMethods: the answer is no list of names
-    hint: an OpenRPC document, or a manifest that you write, can be imported too
+    callgate: http://127.0.0.1:[port]/rpc: POST system.listMethods: the answer is no list of names
+    hint: a login page or a proxy may answer in its place; ask the same URL with curl
     callgate: http://127.0.0.1:[port]/rpc has 10001 methods, more than 10000
     ");
 }

@@ -165,7 +165,7 @@ fn an_openrpc_document_is_exported_and_taken_back() {
     assert_eq!(parsed["methods"].as_array().unwrap().len(), 2);
     let all = place.ok(&["export", "--format", "openrpc"]);
     let other = registry();
-    assert!(other.import(&all, &["--output-schemas"]).contains("3 added"));
+    assert!(other.import(&all, &[]).contains("3 added"));
     assert_eq!(other.ok(&["export", "--format", "openrpc"]), all);
 }
 
@@ -183,5 +183,21 @@ fn a_class_that_becomes_another_is_told() {
         let talk = place.run(&["import", "manifest", "manifest.toml"]).talk();
         let note = "classes that were there with other fields have those of this source now: `Pet`";
         assert_eq!(talk.contains(note), is_told, "{talk}");
+    }
+}
+
+#[test]
+fn empty_properties_are_exported_as_an_object() {
+    let place = registry();
+    let schema = r#"{"type":"object","properties":{"page":{"type":"object","properties":[]}}}"#;
+    place.ok(&["method", "add", "site.list", "--input-schema", schema]);
+    place.sql(
+        "callgate.db",
+        r#"UPDATE rpc_methods SET output_schema = '{"type":"object","properties":[]}'"#,
+    );
+    for format in ["manifest", "openrpc"] {
+        let text = place.ok(&["export", "--format", format]);
+        assert_eq!(text.matches("\"properties\": {}").count(), 2, "{text}");
+        assert!(!text.contains("\"properties\": []"), "{text}");
     }
 }

@@ -23,8 +23,8 @@ fn a_service_is_asked_for_its_document_and_the_table_to_paste_is_told() {
     [upstreams.pets]
     url = "http://127.0.0.1:[port]/rpc"
     or: callgate upstream set pets url=http://127.0.0.1:[port]/rpc
+    note: 1 methods need no section, so every caller may use them, with or without a token; `--section` names one
     note: the safety of 1 methods is a guess; `callgate method edit ID --read-only` or `--destructive` says it
-    note: 1 methods need no section, so every caller may use them; `--section` says one
     "#);
     // What is told works as it is, and is told no more.
     place.write("callgate.toml", &format!("[upstreams.pets]\nurl = \"{url}\"\n"));
