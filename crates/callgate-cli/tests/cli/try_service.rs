@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
+use super::drupal_site::{self, Site};
 use super::fake::Fake;
 use super::support::{Place, Server};
 
@@ -113,4 +114,60 @@ fn what_was_tried_is_told_where_nothing_is_found() {
         told.push_str(&place.run(arguments).failure().1);
     }
     insta::assert_snapshot!(told);
+}
+
+#[test]
+fn a_site_that_refuses_its_list_is_not_tried_in_another_way() {
+    let (site, place) = (Site::start(), Place::new());
+    // As Drupal's front page does, whatever is posted.
+    site.rule(|asked| asked.line.ends_with(" /").then(|| drupal_site::page(200)));
+    let mut told = String::new();
+    for who in ["Basic ada", "Bearer wrong"] {
+        place.write("who", who);
+        let url = site.url();
+        let ran = place.run(&["try", &url, "--header-file", "Authorization=who"]);
+        told.push_str(&site.fake.hide(&ran.failure().1));
+    }
+    insta::assert_snapshot!(told, @"
+    callgate: http://127.0.0.1:[port]/: GET /mcp/tools/list: HTTP 403: it does not accept the credentials that are configured
+    hint: who asks needs the permission `access mcp tool discovery`, and a credential that the route takes: an OAuth bearer token, not HTTP Basic
+    callgate: http://127.0.0.1:[port]/: GET /mcp/tools/list: HTTP 401: it does not accept the credentials that are configured
+    hint: who asks needs the permission `access mcp tool discovery`, and a credential that the route takes: an OAuth bearer token, not HTTP Basic
+    ");
+    assert!(site.fake.asked().iter().all(|asked| !asked.line.contains("/jsonrpc/methods")));
+    place.write("who", "Bearer ada");
+    let header = ["--header-file", "Authorization=who"];
+    let server = start(&place, &site.url(), &header);
+    assert_eq!(
+        (&server.start["found_by"], &server.start["tools"]),
+        (&json!("Drupal's module jsonrpc_mcp"), &json!(86))
+    );
+    drop(server);
+    let server = start(&place, &site.url(), &[&header[..], &["--from", "discovery"]].concat());
+    assert_eq!(server.start["found_by"], "Drupal's module jsonrpc_discovery");
+}
+
+#[test]
+fn the_import_that_is_printed_has_the_credentials() {
+    let (site, place) = (Site::start(), Place::new());
+    site.rule(|asked| asked.line.ends_with(" /").then(|| drupal_site::page(200)));
+    place.write("my key", "Bearer ada");
+    let url = site.url();
+    let mut command = place.command(&["try", &url, "--header-file", "Authorization=my key"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let line = lines.find(|line| line.contains("callgate import")).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let words = line.split_once("callgate import ").unwrap().1;
+    assert_eq!(words, format!("drupal {url}/jsonrpc --header-file 'Authorization=my key'"));
+    // A shell reads it as it is printed.
+    let program = env!("CARGO_BIN_EXE_callgate");
+    place.ok(&["migrate"]);
+    let shell = std::process::Command::new("sh")
+        .args(["-c", &format!("'{program}' import {words}")])
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&shell.stdout).contains("86 added"), "{shell:?}");
 }
