@@ -11,7 +11,7 @@ const SCHEMAS: [&str; 8] =
 /// Keywords whose value is a list of schemas.
 const LISTS: [&str; 4] = ["oneOf", "anyOf", "allOf", "prefixItems"];
 
-/// Maximum depth to which schemas are repaired; serde_json reads 128 levels.
+/// Maximum depth to which schemas are repaired; JSON is read to 128 levels.
 const MAX_DEPTH: usize = 64;
 
 /// Writes empty maps of schemas as objects. Values that are data, such as `default`, stay.
@@ -30,10 +30,14 @@ fn repair_at(schema: &mut Value, depth: usize) {
                 *member = Value::Object(Map::new());
             }
             Value::Object(schemas) if MAPS.contains(&keyword.as_str()) => {
-                schemas.values_mut().for_each(|schema| repair_at(schema, depth + 1));
+                for schema in schemas.values_mut() {
+                    repair_at(schema, depth + 1);
+                }
             }
             Value::Array(schemas) if LISTS.contains(&keyword.as_str()) => {
-                schemas.iter_mut().for_each(|schema| repair_at(schema, depth + 1));
+                for schema in schemas {
+                    repair_at(schema, depth + 1);
+                }
             }
             member if SCHEMAS.contains(&keyword.as_str()) => repair_at(member, depth + 1),
             _ => {}

@@ -107,8 +107,9 @@ fn serve(mut stream: TcpStream, all: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked)
         let asked = Asked { line, head, body: serde_json::from_slice(&body).unwrap_or_default() };
         all.lock().unwrap().push(asked.clone());
         let Answer { status, headers, body } = answer(&asked);
-        let headers: String =
+        let headers: Vec<String> =
             headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let headers = headers.concat();
         let length = body.len();
         // In one piece: the system would hold back the second until the first is acknowledged.
         let text =

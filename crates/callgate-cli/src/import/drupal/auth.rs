@@ -65,8 +65,8 @@ mod tests {
 
     use super::*;
 
-    fn shown(auth: Value) -> String {
-        match needs(Some(&auth)) {
+    fn shown(auth: &Value) -> String {
+        match needs(Some(auth)) {
             Ok(None) => "open".to_owned(),
             Ok(Some(needs)) => {
                 let one = |(section, needed): &(String, Needed)| format!("{section} {needed:?}");
@@ -95,7 +95,7 @@ mod tests {
             json!([]),
         ];
         let table: Vec<String> =
-            all.into_iter().map(|auth| format!("{auth}\n    {}", shown(auth.clone()))).collect();
+            all.into_iter().map(|auth| format!("{auth}\n    {}", shown(&auth))).collect();
         insta::assert_snapshot!(table.join("\n"));
     }
 }

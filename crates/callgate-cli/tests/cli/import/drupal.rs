@@ -198,7 +198,7 @@ fn a_refusal_does_not_mean_that_the_module_is_not_there() {
     let mut told = String::new();
     for who in ["", "Basic ada", "Bearer wrong"] {
         let (_, talk) = import(&site, &place, who, &[]).failure();
-        told.push_str(&format!("{who}\n{}", site.fake.hide(&talk)));
+        told.push_str(&[who, "\n", &site.fake.hide(&talk)].concat());
     }
     site.rule(|_| Some(drupal_site::page(503)));
     told.push_str(&site.fake.hide(&import(&site, &place, "Bearer ada", &[]).failure().1));
