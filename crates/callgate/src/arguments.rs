@@ -68,6 +68,20 @@ impl std::str::FromStr for ParamStyle {
     }
 }
 
+/// How an upstream takes a call's arguments.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taking {
+    pub(crate) style: ParamStyle,
+    /// Whether null for an optional parameter that does not take null counts as absent.
+    pub(crate) null_is_absent: bool,
+}
+
+impl From<ParamStyle> for Taking {
+    fn from(style: ParamStyle) -> Self {
+        Self { style, null_is_absent: false }
+    }
+}
+
 /// A call's arguments, not yet checked.
 #[derive(Debug)]
 pub(crate) enum Arguments<'a> {
@@ -220,21 +234,26 @@ impl CallPlan {
     pub(crate) fn params<'a>(
         &self,
         raw: Option<&'a RawValue>,
-        style: ParamStyle,
+        taking: impl Into<Taking>,
     ) -> Result<Cow<'a, RawValue>, ArgumentsError> {
+        let taking = taking.into();
+        let style = taking.style;
         if let Some(raw) = raw.filter(|_| style == ParamStyle::Named)
             && let Some(params) = self.pass(raw)
         {
             return Ok(params);
         }
         if let Some(gathered) = raw.and_then(|raw| self.gather_rest(raw)) {
-            return Ok(Cow::Owned(self.params(Some(&gathered), style)?.into_owned()));
+            return Ok(Cow::Owned(self.params(Some(&gathered), taking)?.into_owned()));
         }
-        let named = match raw.map(Arguments::parse).transpose()? {
+        let mut named = match raw.map(Arguments::parse).transpose()? {
             None => Vec::new(),
             Some(Arguments::Named(named)) => named,
             Some(Arguments::Positional(items)) => self.name_all(items)?,
         };
+        if taking.null_is_absent {
+            named.retain(|(name, value)| value.get() != "null" || !self.is_meaningless_null(name));
+        }
         self.check(&named, raw.map_or(0, |raw| raw.get().len()))?;
         let given = Given::new(&named);
         match style {
@@ -268,6 +287,22 @@ impl CallPlan {
         let comma = if is_empty { "" } else { "," };
         let text = [open, comma, &defaults.join(","), "}"].concat();
         RawValue::from_string(text).ok().map(Cow::Owned)
+    }
+
+    /// Whether null can only mean that the parameter is absent: it is optional, and does not take null.
+    fn is_meaningless_null(&self, name: &str) -> bool {
+        let mut parts = self.parts().iter();
+        !self.is_required(name)
+            && parts.any(|(known, part)| known == name && !part.is_valid(&Value::Null))
+    }
+
+    fn is_required(&self, name: &str) -> bool {
+        let required = self.schema.get("required").and_then(Value::as_array);
+        required.is_some_and(|required| required.iter().any(|known| known == name))
+    }
+
+    fn parts(&self) -> &[(String, jsonschema::Validator)] {
+        self.parts.get_or_init(|| self.compile_parts())
     }
 
     /// A list whose last items are those of one parameter, as an object.
@@ -313,7 +348,8 @@ impl CallPlan {
             return Ok(());
         }
         if !self.is_recursive && size <= MAX_EXPLAINED {
-            return Err(ArgumentsError::from_validation(self.validator.iter_errors(&object)));
+            let errors = self.validator.iter_errors(&object);
+            return Err(ArgumentsError::from_validation(errors, |name| !self.is_required(name)));
         }
         Err(self.explain_briefly(&object))
     }
@@ -339,10 +375,12 @@ impl CallPlan {
         if !missing.is_empty() {
             return ArgumentsError::missing(&missing);
         }
-        let parts = self.parts.get_or_init(|| self.compile_parts());
-        let given = parts.iter().filter_map(|(name, part)| Some((name, part, object.get(name)?)));
+        let given =
+            self.parts().iter().filter_map(|(name, part)| Some((name, part, object.get(name)?)));
         let wrong = given.filter(|(_, part, value)| !part.is_valid(value));
-        ArgumentsError::wrong(wrong.map(|(name, _, value)| (name, value)))
+        ArgumentsError::wrong(wrong.map(|(name, _, value)| (name.as_str(), value)), |name| {
+            !self.is_required(name)
+        })
     }
 
     fn compile_parts(&self) -> Vec<(String, jsonschema::Validator)> {

@@ -25,17 +25,21 @@
 mod ask;
 mod batch;
 mod breaker;
+mod challenge;
 mod client;
 mod credential;
 mod failure;
 mod mailbox;
 mod options;
+mod refusal;
 mod reply;
 mod reply_id;
 mod request;
+mod scrub;
 mod send_failure;
 mod stats;
 mod target;
+mod tool_path;
 #[cfg(feature = "websocket")]
 mod websocket;
 
@@ -45,13 +49,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Uri;
 use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::arguments::ParamStyle;
-use crate::jsonrpc::RpcError;
+use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
 use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream, UpstreamError};
 use batch::Batches;
 use breaker::{Attempt, Breaker};
@@ -59,6 +64,7 @@ use client::Client;
 use credential::Sent;
 use failure::{Failure, Logged};
 use mailbox::{Answered, Asked, Terms};
+use refusal::{Meaning, SentCredential};
 use reply::Reply;
 use request::RequestId;
 use send_failure::SendFailure;
@@ -76,6 +82,7 @@ pub use options::{
 };
 pub use stats::{ForwardStats, Outcome};
 pub use target::{Target, TargetError};
+pub use tool_path::{ToolPath, ToolPathError};
 
 /// Before a request that found no connection is sent once more.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
@@ -143,7 +150,12 @@ struct Request<'a> {
     id: RequestId<'a>,
     credential: Option<&'a Sent>,
     body: Bytes,
+    /// The URL of the tool, where that is not the service's.
+    uri: Option<Uri>,
 }
+
+/// Maximum length of an error's text in the log.
+const MAX_LOGGED_ERROR: usize = 2000;
 
 /// What the method gave, or said.
 type Replied = Result<Box<RawValue>, Reply>;
@@ -171,8 +183,37 @@ impl Forward {
         &self.stats
     }
 
+    /// Has the call of a tool answered at the URL that it has.
+    async fn answer_tool(&self, call: &Call<'_>) -> Result<Replied, Failure> {
+        let uri = match &self.options.tool_path {
+            Some(path) => {
+                let uri = path.uri(self.options.target.uri(), call.method);
+                Some(uri.ok_or(Failure::NoSuchTool)?)
+            }
+            None => None,
+        };
+        match self.answer(call, uri).await? {
+            Err(Reply::Error(error)) if !self.options.trust_errors => match internal_text(&error) {
+                Some(text) => Err(Failure::Internal(self.loggable(call, &text).await)),
+                None => Ok(Err(Reply::Error(error))),
+            },
+            replied => Ok(replied),
+        }
+    }
+
+    /// What the service said, for the log: without the secrets of the request, and not too much of it.
+    async fn loggable(&self, call: &Call<'_>, text: &str) -> String {
+        let credential = match &self.options.credential {
+            Some(mapped) => mapped.of(call).await.ok().flatten(),
+            None => None,
+        };
+        let headers = request::headers(&self.options, call.caller, credential.as_ref());
+        let text = scrub::without_secrets(text, &self.options, &headers, credential.as_ref());
+        text.chars().take(MAX_LOGGED_ERROR).collect()
+    }
+
     /// Waits for a place, and has the call answered within the time that there is.
-    async fn answer(&self, call: &Call<'_>) -> Result<Replied, Failure> {
+    async fn answer(&self, call: &Call<'_>, uri: Option<Uri>) -> Result<Replied, Failure> {
         let limit = self.options.limits.timeout;
         let end = Instant::now() + limit;
         let credential = match &self.options.credential {
@@ -187,11 +228,10 @@ impl Forward {
         let place = timeout(wait, self.places.acquire()).await;
         let _place = place.map_err(|_| Failure::Busy(wait))?;
         let mut attempt = self.breaker.attempt().ok_or(Failure::Down)?;
-        match timeout_at(end, self.exchange(call, credential.as_ref(), &mut attempt)).await {
-            Ok(Err(failure)) if credential.is_some() => {
-                Err(failure.with_credential_of(call.caller))
+        match timeout_at(end, self.exchange(call, uri, credential.as_ref(), &mut attempt)).await {
+            Ok(answered) => {
+                answered.map_err(|failure| failure.sent_with(self.sent(call, credential.is_some())))
             }
-            Ok(answered) => answered,
             Err(_) => {
                 // Connections have less time than that, so there was one.
                 attempt.reached();
@@ -203,6 +243,7 @@ impl Forward {
     async fn exchange(
         &self,
         call: &Call<'_>,
+        uri: Option<Uri>,
         credential: Option<&Sent>,
         attempt: &mut Attempt<'_>,
     ) -> Result<Replied, Failure> {
@@ -211,7 +252,8 @@ impl Forward {
             Ids::Number => RequestId::Number(self.last_id.fetch_add(1, Ordering::Relaxed) + 1),
         };
         let body = request::body(&self.options, call, id, credential);
-        let answered = self.send(call, Request { id, credential, body }).await;
+        let is_tool_url = uri.is_some();
+        let answered = self.send(call, Request { id, credential, body, uri }).await;
         match &answered {
             Err(failure) if failure.found_no_connection() => attempt.failed(),
             _ => attempt.reached(),
@@ -219,7 +261,22 @@ impl Forward {
         let whole = answered.map_err(SendFailure::into_failure)?;
         // Where it was not counted as it came.
         call.hold.at_least(whole.body.len())?;
-        whole.read(&id)
+        if is_tool_url { whole.read_at_tool_url(&id) } else { whole.read(&id) }
+    }
+
+    /// Whose credential a request has, where the caller's own is sent or not.
+    fn sent(&self, call: &Call<'_>, is_of_caller: bool) -> SentCredential {
+        let passes_token = self.options.pass_caller.token.is_some();
+        if is_of_caller || passes_token && call.caller.token().is_some() {
+            SentCredential::OfCaller(call.caller.name().to_owned())
+        } else if passes_token
+            || self.options.credential.is_some()
+            || !self.options.has_shared_credential()
+        {
+            SentCredential::None { is_known: call.caller.user.is_some() }
+        } else {
+            SentCredential::Shared
+        }
     }
 
     /// Sends a request, and once more where that is safe (D31).
@@ -238,32 +295,56 @@ impl Forward {
     }
 
     async fn send_once(&self, call: &Call<'_>, request: Request<'_>) -> Answered {
-        let Request { id, credential, body } = request;
+        let Request { id, credential, body, uri } = request;
         let headers = || request::headers(&self.options, call.caller, credential);
         match &self.wire {
             Wire::Http(client) => {
                 let limit = self.options.limits.result_bytes;
-                client.ask(headers(), body, limit, call.hold).await
+                let uri = uri.unwrap_or_else(|| client.uri().clone());
+                client.ask_at(uri, headers(), body, limit, call.hold).await
             }
             Wire::Batches(batches) => {
                 let credential = credential.map(Sent::in_body).unwrap_or_default();
                 let terms = Terms { headers: headers(), credential };
-                batches.ask(Asked::new(id.into(), terms, body, call.hold.another())).await
+                let hold = call.hold.another();
+                batches.ask(Asked::new(id.into(), terms, body, call.safety, hold)).await
             }
             // It has headers of its own, of when it was opened.
             #[cfg(feature = "websocket")]
             Wire::WebSocket(socket) => {
                 let terms = Terms::default();
-                socket.ask(Asked::new(id.into(), terms, body, call.hold.another())).await
+                let hold = call.hold.another();
+                socket.ask(Asked::new(id.into(), terms, body, call.safety, hold)).await
             }
         }
     }
 
     fn told(&self, call: &Call<'_>, failure: Failure) -> UpstreamError {
         let words = failure.words(call.safety);
+        let (is_gone, refusal) = match &failure {
+            Failure::Refused(refusal) => (false, Some((refusal.meaning(), refusal.scope.clone()))),
+            failure => (matches!(failure, Failure::NoSuchTool), None),
+        };
         let source = Logged { upstream: self.name.clone(), failure }.into();
-        UpstreamError::Told { words, source }
+        match refusal {
+            Some((Meaning::Unauthorized, _)) => UpstreamError::Unauthorized { words, source },
+            Some((Meaning::Forbidden, scope)) => UpstreamError::Forbidden { words, scope, source },
+            _ if is_gone => UpstreamError::Gone { words, source },
+            _ => UpstreamError::Told { words, source },
+        }
     }
+}
+
+/// The text of an error with the code -32603, if it says more than that.
+fn internal_text(error: &RpcError) -> Option<String> {
+    let message = error.message.trim_end_matches('.');
+    let is_general = message.is_empty() || message.eq_ignore_ascii_case("internal error");
+    let data = error.data.as_ref().filter(|data| !data.is_null());
+    if error.code != INTERNAL_ERROR || is_general && data.is_none() {
+        return None;
+    }
+    let data = data.map_or_else(String::new, |data| format!(": {data}"));
+    Some(format!("{}{data}", error.message))
 }
 
 /// What does not go together.
@@ -279,6 +360,10 @@ fn conflict(options: &ForwardOptions) -> Option<OptionError> {
         Some(OptionError::Http2OverWebSocket)
     } else if is_websocket && options.batch {
         Some(OptionError::BatchOverWebSocket)
+    } else if is_websocket && options.tool_path.is_some() {
+        Some(OptionError::PerToolOverWebSocket)
+    } else if options.batch && options.tool_path.is_some() {
+        Some(OptionError::PerToolBatch)
     } else {
         None
     }
@@ -287,6 +372,10 @@ fn conflict(options: &ForwardOptions) -> Option<OptionError> {
 impl Upstream for Forward {
     fn param_style(&self) -> ParamStyle {
         self.options.style
+    }
+
+    fn null_is_absent(&self) -> bool {
+        self.options.null_is_absent
     }
 
     fn time_limit(&self) -> Option<Duration> {
@@ -312,7 +401,7 @@ impl Upstream for Forward {
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
         Box::pin(async move {
             let mut counted = Counted::begin(&self.stats);
-            let answered = self.answer(&call).await;
+            let answered = self.answer_tool(&call).await;
             counted.outcome = match &answered {
                 Ok(Ok(_)) => Outcome::Result,
                 Ok(Err(Reply::Error(_))) => Outcome::Error,
@@ -320,7 +409,9 @@ impl Upstream for Forward {
                 Err(failure) => failure.outcome(),
             };
             match answered {
-                Ok(replied) => Ok(replied.map_err(RpcError::from)?.into()),
+                Ok(Ok(result)) => Ok(result.into()),
+                Ok(Err(Reply::Error(error))) => Err(error.into()),
+                Ok(Err(Reply::Denied(error))) => Err(UpstreamError::Denied(error)),
                 Err(failure) => Err(self.told(&call, failure)),
             }
         })
@@ -332,7 +423,11 @@ impl Upstream for Forward {
 pub(crate) fn reply_in_batch(body: &str, id: &str) -> Option<String> {
     let whole = reply::Whole::bare(body.to_owned());
     let reply::BatchReply::Each(replies) = whole.read_batch() else { return None };
-    replies.by_id.get(&RequestId::Text(id).into()).map(|reply| (*reply).to_owned())
+    let (parts, _) = replies.hand_out(&[RequestId::Text(id).into()]);
+    parts.into_iter().find_map(|part| match part {
+        reply::Part::Reply(reply) => Some(reply.to_owned()),
+        _ => None,
+    })
 }
 
 /// The result in a body that came with HTTP 200.

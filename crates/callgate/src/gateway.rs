@@ -1,10 +1,10 @@
 //! List, describe, call: the one place where access is decided.
 
 mod as_caller;
+mod call_error;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::future::poll_fn;
@@ -16,12 +16,11 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
-use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::access::Caller;
-use crate::arguments::{ArgumentsError, CallPlans, ParamStyle};
+use crate::arguments::{CallPlans, ParamStyle, Taking};
 use crate::budget::{Budget, Hold, OverBudget};
 use crate::catalog::{Catalog, Entry};
 use crate::client::Client;
@@ -35,7 +34,11 @@ use crate::settings::Settings;
 use crate::tool::Shape;
 use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream, UpstreamError};
 
+use call_error::RunError;
+
 pub use as_caller::AsCaller;
+pub(crate) use call_error::log_failure;
+pub use call_error::{CallError, NotFound};
 
 /// How long a call may take unless told otherwise.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -86,46 +89,6 @@ pub struct UpstreamState {
 
 /// What runs methods, by name.
 type UpstreamMap = HashMap<Arc<str>, Arc<dyn Upstream>>;
-
-/// A tool that is not there for this caller, whether it exists or not.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("Tool '{0}' not found or access denied")]
-pub struct NotFound(pub String);
-
-/// Why a call has no result.
-#[derive(Debug, Error)]
-pub enum CallError {
-    /// Unknown, or not for this caller.
-    #[error(transparent)]
-    NotFound(#[from] NotFound),
-    /// A form of call that is for read-only methods only.
-    #[error("Tool '{0}' is not read-only")]
-    NotReadOnly(String),
-    /// Refused before anything ran.
-    #[error(transparent)]
-    Arguments(#[from] ArgumentsError),
-    /// The method says so.
-    #[error(transparent)]
-    Rpc(RpcError),
-    /// The request itself fails, not only what it ran.
-    #[error(transparent)]
-    Protocol(RpcError),
-    /// Something broke; the log has it under this id.
-    #[error("{words}")]
-    Failed {
-        /// The call's id.
-        error_id: String,
-        /// What the caller is told: general words, unless there are better ones.
-        words: Cow<'static, str>,
-    },
-}
-
-impl CallError {
-    /// A failure of which the caller hears only that.
-    pub(crate) fn failed(error_id: String) -> Self {
-        Self::Failed { error_id, words: Cow::Borrowed("Tool execution failed") }
-    }
-}
 
 /// What a caller names: each face knows tools by one form only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -430,22 +393,7 @@ impl Gateway {
         let Some(entry) = call.found.entry() else { return Err(NotFound(String::new()).into()) };
         let call_id = self.call_ids.next();
         let result = self.run(entry, call, &call_id).await;
-        result.map_err(|error| match error {
-            RunError::Arguments(error) => CallError::Arguments(error),
-            RunError::Upstream(UpstreamError::Rpc(error)) => CallError::Rpc(error),
-            RunError::Upstream(UpstreamError::Protocol(error)) => CallError::Protocol(error),
-            RunError::Upstream(UpstreamError::Arguments(problem)) => {
-                CallError::Arguments(ArgumentsError::from_upstream(problem))
-            }
-            RunError::Upstream(UpstreamError::Failed(source)) => {
-                log_failure(call.caller, entry.id().as_str(), &call_id, source.as_ref());
-                CallError::failed(call_id)
-            }
-            RunError::Upstream(UpstreamError::Told { words, source }) => {
-                log_failure(call.caller, entry.id().as_str(), &call_id, source.as_ref());
-                CallError::Failed { error_id: call_id, words: words.into() }
-            }
-        })
+        result.map_err(|error| error.into_call_error(call.caller, entry.id().as_str(), call_id))
     }
 
     async fn run(
@@ -462,7 +410,8 @@ impl Gateway {
             .plans
             .get(&entry.plan, || found.catalog().check_schema(entry))
             .map_err(UpstreamError::failed)?;
-        let params = plan.params(arguments, style)?;
+        let null_is_absent = upstream.as_ref().is_some_and(Upstream::null_is_absent);
+        let params = plan.params(arguments, Taking { style, null_is_absent })?;
         let upstream = upstream.ok_or_else(|| not_configured(entry.upstream()))?;
         let (method, safety) = (entry.id().as_str(), entry.safety());
         let call = Call { id: call_id, method, params: &params, safety, caller, client, hold };
@@ -552,29 +501,6 @@ fn decide<'a>(
     let method: String = tool.as_str().chars().take(MAX_LOGGED_ID).collect();
     tracing::info!(caller = caller.name(), method, decision, "access denied");
     Err(NotFound(tool.as_str().to_owned()))
-}
-
-pub(crate) fn log_failure(
-    caller: &Caller,
-    method: &str,
-    error_id: &str,
-    source: &(dyn std::error::Error + 'static),
-) {
-    let mut chain = source.to_string();
-    let mut next = source.source();
-    while let Some(cause) = next {
-        let _ = write!(chain, ": {cause}");
-        next = cause.source();
-    }
-    tracing::error!(caller = caller.name(), method, error_id, error = chain, "call failed");
-}
-
-#[derive(Debug, Error)]
-enum RunError {
-    #[error(transparent)]
-    Arguments(#[from] ArgumentsError),
-    #[error(transparent)]
-    Upstream(#[from] UpstreamError),
 }
 
 /// `mcp_` and what no other call, of this process or another, has.

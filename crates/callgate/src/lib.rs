@@ -40,6 +40,7 @@ pub mod local;
 mod log_level;
 pub mod mcp;
 mod method;
+mod oauth_scope;
 mod openrpc;
 mod percent;
 #[cfg(feature = "macros")]
@@ -157,6 +158,7 @@ pub use listing::{Listing, Page};
 pub use local::{Error, Function, Local, Response, Undefined};
 pub use log_level::{LogLevel, LogLevelError};
 pub use method::{DefinitionError, LOCAL, Method, MethodId, Param, Safety};
+pub use oauth_scope::OAuthScope;
 pub use openrpc::OpenRpcError;
 #[cfg(feature = "macros")]
 pub use plugin::{Offer, Plugin};

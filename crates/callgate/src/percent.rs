@@ -1,6 +1,22 @@
-//! Percent-encoding, read.
+//! Percent-encoding.
 
 use std::borrow::Cow;
+#[cfg(feature = "forward")]
+use std::fmt::Write as _;
+
+/// The text as one segment of a path: all but the unreserved characters of RFC 3986 is encoded.
+#[cfg(feature = "forward")]
+pub(crate) fn segment(text: &str) -> String {
+    let mut segment = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            segment.push(char::from(byte));
+        } else {
+            let _ = write!(segment, "%{byte:02X}");
+        }
+    }
+    segment
+}
 
 /// The text that `encoded` stands for; `None` where it is not UTF-8. What is no escape stays.
 pub(crate) fn decoded(encoded: &str) -> Option<Cow<'_, str>> {

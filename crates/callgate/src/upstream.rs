@@ -14,6 +14,7 @@ use crate::client::Client;
 use crate::content::ToolContent;
 use crate::jsonrpc::RpcError;
 use crate::method::Safety;
+use crate::oauth_scope::OAuthScope;
 
 /// A boxed future, for traits whose objects are shared.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -25,6 +26,12 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
     /// How it takes parameters; a method may say otherwise, see [`crate::Method::param_style`].
     fn param_style(&self) -> ParamStyle {
         ParamStyle::Named
+    }
+
+    /// Whether null for an optional parameter that does not take null counts as absent. It is not sent
+    /// then; elsewhere it is refused.
+    fn null_is_absent(&self) -> bool {
+        false
     }
 
     /// How long a call may take, where that is not for the gateway to say. The upstream keeps to it by
@@ -72,6 +79,10 @@ pub struct Counters {
 impl<U: Upstream + ?Sized> Upstream for Arc<U> {
     fn param_style(&self) -> ParamStyle {
         (**self).param_style()
+    }
+
+    fn null_is_absent(&self) -> bool {
+        (**self).null_is_absent()
     }
 
     fn time_limit(&self) -> Option<Duration> {
@@ -156,6 +167,35 @@ pub enum UpstreamError {
     /// The arguments passed the check and are still not what the method takes.
     #[error("{0}")]
     Arguments(String),
+    /// The service says that the caller may not use the method, with its reason.
+    #[error(transparent)]
+    Denied(RpcError),
+    /// The service has no such method any more; the log hears the rest.
+    #[error("{words}")]
+    Gone {
+        /// For the caller: what is wrong, and what to do.
+        words: String,
+        /// For the log.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The service wants the caller to log in, or with another credential; the log hears the rest.
+    #[error("{words}")]
+    Unauthorized {
+        /// For the caller: what is wrong, and what to do.
+        words: String,
+        /// For the log.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The caller lacks a permission or a scope at the service; the log hears the rest.
+    #[error("{words}")]
+    Forbidden {
+        /// For the caller: what is wrong, and what to do.
+        words: String,
+        /// The scope that the service names.
+        scope: Option<OAuthScope>,
+        /// For the log.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Something broke; the caller hears only that, the log hears what.
     #[error("the upstream failed")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -92,6 +92,26 @@ pub(crate) const UPSTREAM_KEYS: &[Key] = &[
         meaning: "do not check results against the output schemas of their methods",
     },
     Key {
+        name: "calls",
+        default: "single",
+        meaning: "where calls go: `single` (all to `url`) or `per_tool` (each to the URL of its tool, as Drupal's `jsonrpc_mcp` has them); not over WebSocket, and not with `batch`",
+    },
+    Key {
+        name: "tool_path",
+        default: "",
+        meaning: "with `calls = \"per_tool\"`, the path of a tool; by default that of `url` without `/jsonrpc` at its end, plus `/mcp/tools/{id}`",
+    },
+    Key {
+        name: "null_is_absent",
+        default: "false",
+        meaning: "take null for an optional parameter that does not allow null as absent, and do not send it; it is refused otherwise",
+    },
+    Key {
+        name: "trust_errors",
+        default: "false",
+        meaning: "tell callers the text of errors with the code -32603, which is only in the log otherwise",
+    },
+    Key {
         name: "ca_file",
         default: "",
         meaning: "a file of certificates, in PEM, of authorities to trust beside those of the system",

@@ -112,6 +112,77 @@ fn calls_that_arrive_together_are_one_batch_where_the_table_says_so() {
     assert!(seen.len() < 3 && seen.iter().any(|(_, asked)| asked.is_array()), "{seen:?}");
 }
 
+/// Answers what it was asked, and at which path.
+fn where_asked() -> Fake {
+    Fake::start(|asked| {
+        let path = asked.line.split_whitespace().nth(1).unwrap_or_default().to_owned();
+        let result = json!({"path": path, "params": asked.body["params"]});
+        (200, json!({"jsonrpc": "2.0", "id": asked.body["id"], "result": result}).to_string())
+    })
+}
+
+#[test]
+fn calls_go_to_the_url_of_their_tool_where_the_table_or_the_row_says_so() {
+    let fake = where_asked();
+    let url = format!("http://{}/drupal/jsonrpc", fake.address);
+    for (keys, path) in [
+        ("", "/drupal/jsonrpc"),
+        ("calls = \"single\"", "/drupal/jsonrpc"),
+        ("calls = \"per_tool\"", "/drupal/mcp/tools/item.get"),
+        ("calls = \"per_tool\"\ntool_path = \"/t/{id}/run\"", "/t/item.get/run"),
+    ] {
+        let table = format!("[upstreams.default]\nurl = \"{url}\"\n{keys}\n");
+        let place = place_with_a_method(&table);
+        let server = place.serve(&[]);
+        let reply = server.invoke("", "item.get", &json!({"id": 7})).json();
+        assert_eq!(reply["result"]["path"], path, "{keys}");
+    }
+    let place = place_with_a_method("");
+    let url = format!("url={url}");
+    place.ok(&["upstream", "set", "default", &url, "calls=per_tool", "null_is_absent=true"]);
+    let server = place.serve(&[]);
+    let reply = server.invoke("", "item.get", &json!({"id": 7})).json();
+    assert_eq!(reply["result"]["path"], "/drupal/mcp/tools/item.get");
+}
+
+#[test]
+fn null_is_absent_where_the_table_says_so() {
+    let fake = where_asked();
+    for (key, status) in [("", 400), ("null_is_absent = true", 200)] {
+        let table = format!("[upstreams.default]\nurl = \"http://{}/\"\n{key}\n", fake.address);
+        let place = place_with_a_method(&table);
+        let params = ["--param", "int $id", "--param", "int $times = 1"];
+        let added = ["method", "add", "item.find", "--read-only"];
+        let added = place.run(&added.into_iter().chain(params).collect::<Vec<_>>());
+        assert!(added.0.status.success(), "{}", added.talk());
+        let server = place.serve(&[]);
+        let reply = server.invoke("", "item.find", &json!({"id": 7, "times": null}));
+        assert_eq!(reply.status, status, "{key}: {}", reply.body);
+        if status == 200 {
+            assert_eq!(reply.json()["result"]["params"], json!({"id": 7, "times": 1}));
+        } else {
+            assert!(reply.body.contains("leave it out"), "{}", reply.body);
+        }
+    }
+}
+
+#[test]
+fn the_text_of_an_internal_error_is_told_only_where_the_table_says_so() {
+    let fake = Fake::start(|asked| {
+        let error = json!({"code": -32603, "message": "Internal Error", "data": "in /var/www"});
+        (200, json!({"jsonrpc": "2.0", "id": asked.body["id"], "error": error}).to_string())
+    });
+    for (key, is_told) in [("", false), ("trust_errors = true", true)] {
+        let table = format!("[upstreams.default]\nurl = \"http://{}/\"\n{key}\n", fake.address);
+        let place = place_with_a_method(&table);
+        let server = place.serve(&[]);
+        let reply = server.invoke("", "item.get", &json!({"id": 7}));
+        assert_eq!((reply.status, reply.body.contains("/var/www")), (500, is_told), "{key}");
+        server.signal("-TERM");
+        assert_eq!(server.ended().1.contains("/var/www"), !is_told);
+    }
+}
+
 #[test]
 fn d18_a_service_that_is_not_there_is_told_to_the_agent_and_on_readyz() {
     for scheme in ["http", "ws"] {
@@ -166,6 +237,11 @@ fn a_table_that_is_wrong_is_refused_with_its_place_and_without_its_secrets() {
         "[upstreams.a]\nurl = \"ws://localhost/\"\nhttp2 = true",
         "[upstreams.a]\nurl = \"ws://localhost/\"\nbatch = true",
         "[upstreams.a]\nurl = \"http://localhost/\"\nbatch = \"always\"",
+        "[upstreams.a]\nurl = \"ws://localhost/\"\ncalls = \"per_tool\"",
+        "[upstreams.a]\nurl = \"http://localhost/\"\ncalls = \"per_tool\"\nbatch = true",
+        "[upstreams.a]\nurl = \"http://localhost/\"\ncalls = \"each\"",
+        "[upstreams.a]\nurl = \"http://localhost/\"\ntool_path = \"/mcp/tools/{id}\"",
+        "[upstreams.a]\nurl = \"http://localhost/\"\ncalls = \"per_tool\"\ntool_path = \"/mcp/{name}\"",
         "[upstreams.a]\nurl = \"wss://localhost/\"\npass_caller = { role = \"X-Role\" }",
     ] {
         place.write("callgate.toml", table);

@@ -63,9 +63,14 @@ impl ArgumentsError {
     }
 
     /// Without saying what inside of each is wrong.
-    pub(super) fn wrong<'a>(arguments: impl Iterator<Item = (&'a String, &'a Value)>) -> Self {
+    pub(super) fn wrong<'a>(
+        arguments: impl Iterator<Item = (&'a str, &'a Value)>,
+        is_optional: impl Fn(&str) -> bool,
+    ) -> Self {
         let told = arguments.map(|(name, value)| {
-            format!("argument `{name}` is not what its schema asks for, found {}", shown(value))
+            let hint = null_hint(name, value, &is_optional);
+            let found = shown(value);
+            format!("argument `{name}` is not what its schema asks for, found {found}{hint}")
         });
         let mut problems: Vec<String> = told.take(MAX_PROBLEMS).collect();
         if problems.is_empty() {
@@ -74,16 +79,30 @@ impl ArgumentsError {
         Self(problems)
     }
 
-    pub(super) fn from_validation<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> Self {
+    /// `is_optional` knows parameters by name.
+    pub(super) fn from_validation<'a>(
+        errors: impl Iterator<Item = ValidationError<'a>>,
+        is_optional: impl Fn(&str) -> bool,
+    ) -> Self {
         let mut problems: Vec<String> = Vec::new();
         for error in errors.take(MAX_PROBLEMS) {
-            let problem = describe(&error);
+            let path = error.instance_path().as_str();
+            let parameter = path.strip_prefix('/').filter(|name| !name.contains('/'));
+            let name = parameter.map(|name| name.replace("~1", "/").replace("~0", "~"));
+            let hint = name.map_or("", |name| null_hint(&name, error.instance(), &is_optional));
+            let problem = describe(&error) + hint;
             if !problems.contains(&problem) {
                 problems.push(problem);
             }
         }
         Self(problems)
     }
+}
+
+/// For those who send null where they mean nothing.
+fn null_hint(parameter: &str, value: &Value, is_optional: impl Fn(&str) -> bool) -> &'static str {
+    let is_meant = value.is_null() && is_optional(parameter);
+    if is_meant { "; leave it out instead: null is not the same as absent here" } else { "" }
 }
 
 fn describe(error: &ValidationError<'_>) -> String {

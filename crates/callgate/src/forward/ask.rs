@@ -53,7 +53,7 @@ impl Forward {
             client: &Client::default(),
             hold: &Hold::default(),
         };
-        self.answer(&call).await?.map_err(|reply| AskError::Rpc(reply.into()))
+        self.answer(&call, None).await?.map_err(|reply| AskError::Rpc(reply.into()))
     }
 
     /// What is at the service's URL, as text.

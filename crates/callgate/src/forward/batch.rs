@@ -18,10 +18,11 @@ use super::client::Client;
 use super::failure::Failure;
 use super::mailbox::{Answered, Asked, Mailbox};
 use super::options::ForwardOptions;
-use super::reply::{BatchReply, Whole};
+use super::reply::{BatchReply, Part, Whole};
 use super::send_failure::SendFailure;
 use super::stats::ForwardStats;
 use crate::http_client::tls::NoTls;
+use crate::method::Safety;
 
 /// So many requests are under way before calls collect.
 const LANES: usize = 2;
@@ -166,13 +167,24 @@ impl Desk {
     /// Gives each its own part of an answer.
     async fn hand_out(&self, batch: Vec<Asked>, whole: &Whole) {
         match whole.read_batch() {
-            BatchReply::Each(mut replies) => {
+            BatchReply::Each(replies) => {
                 self.refused.store(0, Ordering::Relaxed);
-                for asked in batch {
-                    let reply = replies.by_id.remove(&asked.id);
-                    asked.waiter.tell(self.part(whole, reply));
+                let ids: Vec<_> = batch.iter().map(|asked| asked.id.clone()).collect();
+                let (parts, ignored) = replies.hand_out(&ids);
+                self.stats.count_ignored(ignored);
+                let mut alone = Vec::new();
+                for (asked, part) in batch.into_iter().zip(parts) {
+                    // Drupal refuses a batch with an unknown method or wrong parameters before it runs
+                    // any of it, but other services may have run what came before the error. So only
+                    // what reads is sent once more.
+                    if part == Part::Unmatched && asked.safety == Safety::ReadOnly {
+                        self.stats.count_retry();
+                        alone.push(asked);
+                    } else {
+                        asked.waiter.tell(self.part(whole, part));
+                    }
                 }
-                self.stats.count_ignored(replies.by_id.len() + replies.unknown);
+                self.send_singly(alone).await;
             }
             BatchReply::ForAll if whole.body.len() <= self.result_bytes => {
                 for asked in batch {
@@ -194,11 +206,12 @@ impl Desk {
         }
     }
 
-    fn part(&self, whole: &Whole, reply: Option<&str>) -> Answered {
-        match reply {
-            Some(reply) if reply.len() <= self.result_bytes => Ok(whole.with_body(reply)),
-            Some(_) => Err(Failure::TooLarge(self.result_bytes).into()),
-            None => Err(Failure::LeftOut.into()),
+    fn part(&self, whole: &Whole, part: Part<'_>) -> Answered {
+        match part {
+            Part::Reply(reply) if reply.len() <= self.result_bytes => Ok(whole.with_body(reply)),
+            Part::Reply(_) => Err(Failure::TooLarge(self.result_bytes).into()),
+            Part::LeftOut => Err(Failure::LeftOut.into()),
+            Part::Unmatched => Err(Failure::Unmatched.into()),
         }
     }
 }

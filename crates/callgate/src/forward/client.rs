@@ -44,9 +44,27 @@ impl Client {
         Ok(Self { uri: options.target.uri().clone(), pool })
     }
 
-    /// Posts a request, and reads its answer within a limit of its own and that of all.
+    /// The URL of the service.
+    pub(super) fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    /// Posts a request to the service's URL, and reads its answer within a limit of its own and that
+    /// of all.
     pub(super) async fn ask(
         &self,
+        headers: HeaderMap,
+        body: Bytes,
+        limit: usize,
+        hold: &Hold,
+    ) -> Result<Whole, SendFailure> {
+        self.ask_at(self.uri.clone(), headers, body, limit, hold).await
+    }
+
+    /// The same for another URL of the service.
+    pub(super) async fn ask_at(
+        &self,
+        uri: Uri,
         mut headers: HeaderMap,
         body: Bytes,
         limit: usize,
@@ -54,7 +72,7 @@ impl Client {
     ) -> Result<Whole, SendFailure> {
         headers.insert(ACCEPT, JSON);
         headers.insert(CONTENT_TYPE, JSON);
-        let response = self.send(Method::POST, headers, body).await?;
+        let response = self.send_to(uri, Method::POST, headers, body).await?;
         Ok(whole(response, limit, hold).await?)
     }
 
@@ -69,16 +87,26 @@ impl Client {
         Ok(whole(response, limit, &Hold::default()).await?)
     }
 
-    /// Sends a request.
+    /// Sends a request to the service's URL.
     pub(super) async fn send(
         &self,
         method: Method,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Head, SendFailure> {
+        self.send_to(self.uri.clone(), method, headers, body).await
+    }
+
+    async fn send_to(
+        &self,
+        uri: Uri,
+        method: Method,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Head, SendFailure> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
-        *request.uri_mut() = self.uri.clone();
+        *request.uri_mut() = uri;
         *request.headers_mut() = headers;
         self.pool.request(request).await.map_err(|error| SendFailure::of(&error))
     }

@@ -1,6 +1,7 @@
 //! Why a call has no reply: for the log, for the counters, and in words for the agent.
 //!
-//! Nothing that was sent or that came back is repeated, since both may hold secrets.
+//! Nothing that was sent or that came back is repeated, since both may hold secrets. Only the text of an
+//! error with the code -32603 is in the log, without the secrets that were sent.
 
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use http::StatusCode;
 use thiserror::Error;
 
 use super::credential::NoCredential;
+use super::refusal::{Refusal, SentCredential};
 use super::stats::Outcome;
-use crate::access::Caller;
 use crate::budget::OverBudget;
 use crate::http_client::body::BodyError;
 use crate::http_client::endpoint::Endpoint;
@@ -46,10 +47,13 @@ pub(super) enum Failure {
     OverBudget(#[from] OverBudget),
     #[error("HTTP {}, a redirect to {}", .status.as_u16(), elsewhere(.to.as_ref()))]
     Redirected { status: StatusCode, to: Option<Endpoint> },
-    #[error("HTTP {}: it does not accept the credentials that are configured", .0.as_u16())]
-    Refused(StatusCode),
-    #[error("HTTP {}: it does not accept the credential of `{user}`", .status.as_u16())]
-    RefusedUser { status: StatusCode, user: String },
+    #[error("{0}")]
+    Refused(Refusal),
+    #[error("there is no such tool at the URL that it has by `tool_path`")]
+    NoSuchTool,
+    /// An error with the code -32603, whose text is for the log.
+    #[error("the method failed there: {0}")]
+    Internal(String),
     #[error("HTTP {} without a JSON-RPC error", .0.as_u16())]
     Status(StatusCode),
     #[error("the answer is `{0}`, not JSON")]
@@ -64,6 +68,10 @@ pub(super) enum Failure {
     WrongId,
     #[error("the answer to a batch has no reply with the id of the request")]
     LeftOut,
+    #[error(
+        "the answer to a batch has an error for no or another request, and no reply to this one"
+    )]
+    Unmatched,
 }
 
 fn elsewhere(to: Option<&Endpoint>) -> String {
@@ -79,10 +87,10 @@ fn try_again(safety: Safety) -> &'static str {
 }
 
 impl Failure {
-    /// Where the request had a credential of its caller's, that is what was refused.
-    pub(super) fn with_credential_of(self, caller: &Caller) -> Self {
+    /// With the credential that was sent, where that is what was refused.
+    pub(super) fn sent_with(self, sent: SentCredential) -> Self {
         match self {
-            Self::Refused(status) => Self::RefusedUser { status, user: caller.name().to_owned() },
+            Self::Refused(refusal) => Self::Refused(Refusal { sent, ..refusal }),
             other => other,
         }
     }
@@ -103,21 +111,24 @@ impl Failure {
             Self::TooLarge(_) => Outcome::TooLarge,
             Self::OverBudget(_) => Outcome::OverBudget,
             Self::Redirected { .. } => Outcome::Redirected,
-            Self::Refused(_) | Self::RefusedUser { .. } => Outcome::Refused,
-            Self::Status(_) => Outcome::Status,
+            Self::Refused(_) => Outcome::Refused,
+            Self::Internal(_) => Outcome::Error,
+            Self::Status(_) | Self::NoSuchTool => Outcome::Status,
             Self::ContentType(_) => Outcome::ContentType,
             Self::NotJson => Outcome::NotJson,
             Self::Empty(_) => Outcome::Empty,
             Self::NotRpc(_) => Outcome::NotRpc,
-            Self::WrongId | Self::LeftOut => Outcome::WrongId,
+            Self::WrongId | Self::LeftOut | Self::Unmatched => Outcome::WrongId,
         }
     }
 
     /// Returns the HTTP status of the response, if that is what the failure is about.
     pub(super) fn status(&self) -> Option<StatusCode> {
         match self {
-            Self::Refused(status) | Self::Status(status) | Self::Empty(status) => Some(*status),
-            Self::RefusedUser { status, .. } | Self::Redirected { status, .. } => Some(*status),
+            Self::Refused(refusal) => Some(refusal.status),
+            Self::Status(status) | Self::Empty(status) => Some(*status),
+            Self::Redirected { status, .. } => Some(*status),
+            Self::NoSuchTool => Some(StatusCode::NOT_FOUND),
             #[cfg(feature = "websocket")]
             Self::NoWebSocket(status) => Some(*status),
             _ => None,
@@ -167,10 +178,14 @@ impl Failure {
                  correct its URL.",
                 status.as_u16()
             ),
-            Self::Refused(status) => format!(
-                "does not accept the gateway's credentials (HTTP {}). An administrator has to correct \
-                 them.",
-                status.as_u16()
+            Self::Refused(refusal) => refusal.words(),
+            Self::NoSuchTool => {
+                "has no such tool (any more). Nothing was run; an administrator has \
+                                 to import its methods again."
+                    .to_owned()
+            }
+            Self::Internal(_) => format!(
+                "failed inside the method; only the gateway's log has what it said. {again}"
             ),
             #[cfg(feature = "websocket")]
             Self::NoWebSocket(status) => {
@@ -179,10 +194,6 @@ impl Failure {
                     status.as_u16()
                 )
             }
-            Self::RefusedUser { status, .. } => format!(
-                "does not accept your credential (HTTP {}). An administrator has to set another.",
-                status.as_u16()
-            ),
             Self::Status(status) => {
                 format!("answered HTTP {} without saying why. {again}", status.as_u16())
             }
@@ -198,6 +209,9 @@ impl Failure {
             }
             Self::WrongId => format!("answered another request than this one. {again}"),
             Self::LeftOut => format!("answered a batch of requests without this one. {again}"),
+            Self::Unmatched => format!(
+                "answered a batch of requests with an error that is not clearly about this one. {again}"
+            ),
             _ => format!("answered with something that is not HTTP. {again} {LOOK}"),
         };
         format!("The service behind this tool {what}")

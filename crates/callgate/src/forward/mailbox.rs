@@ -11,6 +11,7 @@ use super::reply::Whole;
 use super::reply_id::ReplyId;
 use super::send_failure::SendFailure;
 use crate::budget::Hold;
+use crate::method::Safety;
 
 /// What a request came to.
 pub(super) type Answered = Result<Whole, SendFailure>;
@@ -28,6 +29,8 @@ pub(super) struct Asked {
     pub(super) id: ReplyId,
     pub(super) terms: Terms,
     pub(super) body: Bytes,
+    /// Whether it may be sent once more.
+    pub(super) safety: Safety,
     /// For what is read of the answer.
     pub(super) hold: Hold,
     pub(super) waiter: Waiter,
@@ -39,10 +42,11 @@ impl Asked {
         id: ReplyId,
         terms: Terms,
         body: Bytes,
+        safety: Safety,
         hold: Hold,
     ) -> (Self, oneshot::Receiver<Answered>) {
         let (sender, answer) = oneshot::channel();
-        (Self { id, terms, body, hold, waiter: Waiter(sender) }, answer)
+        (Self { id, terms, body, safety, hold, waiter: Waiter(sender) }, answer)
     }
 }
 

@@ -14,6 +14,7 @@ use thiserror::Error;
 use super::breaker::BreakerLimits;
 use super::credential::{CredentialPlace, Mapped, UserCredential};
 use super::target::Target;
+use super::tool_path::ToolPath;
 use crate::arguments::ParamStyle;
 use crate::credentials::Credentials;
 use crate::gateway::DEFAULT_CALL_TIMEOUT;
@@ -53,6 +54,10 @@ pub struct ForwardOptions {
     pub(super) http2: Http2,
     pub(super) batch: bool,
     pub(super) trust_results: bool,
+    /// Where calls go, if not all to the URL.
+    pub(super) tool_path: Option<ToolPath>,
+    pub(super) trust_errors: bool,
+    pub(super) null_is_absent: bool,
     pub(super) roots: Vec<CertificateDer<'static>>,
     pub(super) limits: ForwardLimits,
 }
@@ -177,6 +182,15 @@ pub enum OptionError {
     /// Batches over WebSocket.
     #[error("`batch` is not for WebSocket, where calls do not wait for each other")]
     BatchOverWebSocket,
+    /// URLs for each tool over WebSocket.
+    #[error("`calls = \"per_tool\"` is not for WebSocket, where all calls share one connection")]
+    PerToolOverWebSocket,
+    /// URLs for each tool, and batches.
+    #[error(
+        "`batch` and `calls = \"per_tool\"` do not go together: a batch has one URL for all of its \
+         calls"
+    )]
+    PerToolBatch,
 }
 
 impl ForwardOptions {
@@ -195,6 +209,9 @@ impl ForwardOptions {
             http2: Http2::default(),
             batch: false,
             trust_results: false,
+            tool_path: None,
+            trust_errors: false,
+            null_is_absent: false,
             roots: Vec::new(),
             limits: ForwardLimits::default(),
         }
@@ -352,6 +369,40 @@ impl ForwardOptions {
     pub fn trust_results(mut self) -> Self {
         self.trust_results = true;
         self
+    }
+
+    /// Sends each call to the URL of its tool, in place of one URL for all.
+    pub fn per_tool(mut self, path: ToolPath) -> Self {
+        self.tool_path = Some(path);
+        self
+    }
+
+    /// Where each call goes, if not all to the URL of the service.
+    pub fn tool_path(&self) -> Option<&ToolPath> {
+        self.tool_path.as_ref()
+    }
+
+    /// Repeats to callers what the service says in errors with the code -32603. Unless it is trusted so,
+    /// that is only in the log: it is the text of an exception, which may hold secrets.
+    pub fn trust_errors(mut self) -> Self {
+        self.trust_errors = true;
+        self
+    }
+
+    /// Null for an optional parameter that does not take null counts as absent, and is not sent.
+    pub fn null_is_absent(mut self) -> Self {
+        self.null_is_absent = true;
+        self
+    }
+
+    /// Returns `true` if null counts as absent.
+    pub fn is_null_absent(&self) -> bool {
+        self.null_is_absent
+    }
+
+    /// Whether all requests carry something that may be a credential.
+    pub(super) fn has_shared_credential(&self) -> bool {
+        !self.headers.is_empty() || !self.members.0.is_empty() || !self.first_params.0.is_empty()
     }
 
     /// Certificates, in PEM, of authorities that are trusted beside those of the system.

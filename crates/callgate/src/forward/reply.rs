@@ -9,20 +9,25 @@ mod batch;
 mod tests;
 
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderMap};
+use http::header::{CONTENT_TYPE, HeaderMap, WWW_AUTHENTICATE};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::failure::Failure;
+use super::refusal::Refusal;
 use super::reply_id::ReplyId;
 use super::request::RequestId;
-use crate::jsonrpc::RpcError;
+use crate::jsonrpc::{METHOD_NOT_FOUND, RpcError};
 use crate::strict_json;
 
-pub(super) use batch::BatchReply;
+pub(super) use batch::{BatchReply, Part};
 
 /// The code of errors that come without one.
 const NO_CODE: i64 = -32000;
+
+/// What the error -32601 means at the URL of a tool.
+const NOT_FOR_CALLER: &str =
+    "The service behind this tool does not have it for you: you may not use it, or it is gone";
 
 /// A longer media type is none.
 const MAX_MEDIA: usize = 60;
@@ -51,6 +56,19 @@ impl Whole {
 
     pub(super) fn read(&self, id: &RequestId<'_>) -> Result<super::Replied, Failure> {
         self.answer().read(id)
+    }
+
+    /// The same for the URL of one tool. Drupal's `jsonrpc_mcp` answers there with HTTP 404: with the
+    /// error -32601 to those who may not use the tool, with a page where there is none.
+    pub(super) fn read_at_tool_url(&self, id: &RequestId<'_>) -> Result<super::Replied, Failure> {
+        let is_not_found = self.status == StatusCode::NOT_FOUND;
+        match self.read(id) {
+            Ok(Err(Reply::Error(error))) if is_not_found && error.code == METHOD_NOT_FOUND => {
+                Ok(Err(Reply::Denied(RpcError::new(error.code, NOT_FOR_CALLER))))
+            }
+            Err(Failure::Status(_)) if is_not_found => Err(Failure::NoSuchTool),
+            read => read,
+        }
     }
 
     /// The body, where the status is good.
@@ -114,6 +132,9 @@ impl Answer<'_> {
             Ok(parts) => parts,
             Err(failure) => return Err(self.refused().unwrap_or_else(|| self.explained(failure))),
         };
+        if let Some(refusal) = self.refusal_despite(parts.error) {
+            return Err(Failure::Refused(refusal));
+        }
         let is_ours = parts.id.is_some_and(|found| id.is(found));
         match (parts.error, parts.result) {
             (Some(error), _) if is_ours || parts.has_no_id() => {
@@ -133,14 +154,19 @@ impl Answer<'_> {
         }
     }
 
+    /// A refusal with an error that is not the method's: one beside a challenge, or none of JSON-RPC,
+    /// such as `"error":"access_denied"` of OAuth.
+    fn refusal_despite(self, error: Option<&RawValue>) -> Option<Refusal> {
+        let is_foreign = error.is_some_and(|error| !error.get().starts_with('{'));
+        Refusal::of(self.status, self.headers)
+            .filter(|_| is_foreign || self.headers.contains_key(WWW_AUTHENTICATE))
+    }
+
     /// What the status alone says.
     fn refused(self) -> Option<Failure> {
-        match self.status {
-            StatusCode::UNAUTHORIZED
-            | StatusCode::FORBIDDEN
-            | StatusCode::PROXY_AUTHENTICATION_REQUIRED => Some(Failure::Refused(self.status)),
-            status if !status.is_success() => Some(Failure::Status(status)),
-            _ => None,
+        match Refusal::of(self.status, self.headers) {
+            Some(refusal) => Some(Failure::Refused(refusal)),
+            None => (!self.status.is_success()).then_some(Failure::Status(self.status)),
         }
     }
 

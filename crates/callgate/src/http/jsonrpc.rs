@@ -1,7 +1,8 @@
 //! `POST /jsonrpc`: plain JSON-RPC 2.0 over the same catalog, with batches and notifications.
 //!
 //! HTTP only carries it: whatever became of a request, the status is 200, or 204 where there is
-//! nothing to say. `rpc.discover` gives the OpenRPC document of what the caller may use.
+//! nothing to say. Only where the service behind a single call wants a credential or a permission it is
+//! 401 or 403, so that the challenge is seen. `rpc.discover` gives the OpenRPC document of what the caller may use.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use futures_util::future::join_all;
 use serde_json::value::RawValue;
 
 use super::body::{self, Slices};
-use super::reply::{self, RestError};
+use super::reply::{self, RestError, RpcFailure};
 use super::{Faces, Shared};
 use crate::access::Caller;
 use crate::gateway::{CallError, CallRequest, log_failure};
@@ -66,7 +67,12 @@ impl Face<'_> {
         if request.method == DISCOVER {
             return Ok(self.discover(&request).await);
         }
-        Ok(self.call(&request).await.map_or_else(nothing, replied))
+        let Some((body, failure)) = self.call(&request).await else { return Ok(nothing()) };
+        let refused = failure.filter(|failure| is_refusal(failure.status));
+        let Some(RpcFailure { status, scope, .. }) = refused else { return Ok(replied(body)) };
+        let mut response = reply::bytes_as_json(status, body);
+        reply::add_challenge(&mut response, scope.as_ref());
+        Ok(response)
     }
 
     /// The members run side by side, and their replies are in their order.
@@ -92,19 +98,22 @@ impl Face<'_> {
                 let error = RpcError::new(INVALID_REQUEST, problem);
                 request.id.map(|id| jsonrpc::reply(Some(id), Err(&error)).into())
             }
-            Ok(request) => self.call(&request).await,
+            Ok(request) => self.call(&request).await.map(|(body, _)| body),
             Err(error) => Some(jsonrpc::reply(None, Err(&error.into())).into()),
         }
     }
 
-    /// Runs a method. Nobody hears what became of a notification.
-    async fn call(self, request: &Request<'_>) -> Option<Bytes> {
+    /// Runs a method: the reply, and why it is an error. Nobody hears what became of a notification.
+    async fn call(self, request: &Request<'_>) -> Option<(Bytes, Option<RpcFailure>)> {
         let Request { id, method, params } = request;
         let call = CallRequest { id: method, arguments: *params, read_only: false };
         let hold = self.shared.gateway.hold();
         let outcome = self.shared.gateway.call_holding(self.caller, call, &hold).await;
-        let outcome = outcome.map_err(|error| reply::rpc_error_of(error).1);
-        id.map(|id| hold.keep(jsonrpc::reply(Some(id), outcome.as_deref()).into()))
+        let outcome = outcome.map_err(reply::rpc_failure_of);
+        let id = (*id)?;
+        let result = outcome.as_deref().map_err(|failure| &failure.error);
+        let body = hold.keep(jsonrpc::reply(Some(id), result).into());
+        Some((body, outcome.err()))
     }
 
     async fn discover(self, request: &Request<'_>) -> Response {
@@ -140,10 +149,15 @@ impl Face<'_> {
             Err(error) => {
                 let error_id = self.shared.gateway.next_call_id();
                 log_failure(self.caller, DISCOVER, &error_id, &error);
-                Err(reply::rpc_error_of(CallError::failed(error_id)).1)
+                Err(reply::rpc_failure_of(CallError::failed(error_id)).error)
             }
         }
     }
+}
+
+/// Whether the service wants a credential, or another one.
+fn is_refusal(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 
 /// Whether an object or a list has nothing in it.

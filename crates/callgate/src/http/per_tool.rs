@@ -11,7 +11,7 @@ use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::value::RawValue;
 
-use super::reply::{self, RestError};
+use super::reply::{self, RestError, RpcFailure};
 use super::{Shared, body, rest};
 use crate::access::Caller;
 use crate::gateway::CallRequest;
@@ -73,8 +73,10 @@ async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Fo
             reply::bytes_as_json(StatusCode::OK, hold.keep(reply.into()))
         }
         Err(error) => {
-            let (status, error) = reply::rpc_error_of(error);
-            rpc_reply(status, request.id, Err(&error))
+            let RpcFailure { status, error, scope } = reply::rpc_failure_of(error);
+            let mut response = rpc_reply(status, request.id, Err(&error));
+            reply::add_challenge(&mut response, scope.as_ref());
+            response
         }
     }
 }
@@ -90,8 +92,8 @@ fn refuse(
     match shared.gateway.describe(caller, id) {
         Ok(_) => rpc_reply(StatusCode::BAD_REQUEST, request_id, Err(error)),
         Err(hidden) => {
-            let (status, hidden) = reply::rpc_error_of(hidden.into());
-            rpc_reply(status, request_id, Err(&hidden))
+            let RpcFailure { status, error, .. } = reply::rpc_failure_of(hidden.into());
+            rpc_reply(status, request_id, Err(&error))
         }
     }
 }

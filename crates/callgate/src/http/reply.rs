@@ -17,6 +17,7 @@ use crate::arguments::ArgumentsError;
 use crate::cursor::CursorError;
 use crate::gateway::{CallError, NotFound};
 use crate::jsonrpc::{self, INTERNAL_ERROR, RpcError};
+use crate::oauth_scope::OAuthScope;
 
 /// What the REST face answers instead of a result.
 #[derive(Debug, Error)]
@@ -37,6 +38,10 @@ pub(super) enum RestError {
     Rpc(RpcError),
     #[error("{words}")]
     Failed { error_id: String, words: Cow<'static, str> },
+    #[error("{words}")]
+    Unauthorized { error_id: String, words: String },
+    #[error("{words}")]
+    Forbidden { error_id: String, words: String, scope: Option<OAuthScope> },
     #[error("the request body is larger than {limit} bytes")]
     BodyTooLarge { limit: usize },
     #[error("the request body did not arrive in time")]
@@ -52,12 +57,18 @@ fn or_general(message: &str) -> &str {
 impl From<CallError> for RestError {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::NotFound(error) => Self::NotFound(error),
+            CallError::NotFound(error)
+            | CallError::Denied { not_found: error, .. }
+            | CallError::Gone { not_found: error, .. } => Self::NotFound(error),
             // Only calls that ask for it meet this; the REST face's own do not.
             CallError::NotReadOnly(id) => Self::NotFound(NotFound(id)),
             CallError::Arguments(error) => Self::InvalidArguments(error),
             CallError::Rpc(error) | CallError::Protocol(error) => Self::Rpc(error),
             CallError::Failed { error_id, words } => Self::Failed { error_id, words },
+            CallError::Unauthorized { error_id, words } => Self::Unauthorized { error_id, words },
+            CallError::Forbidden { error_id, words, scope } => {
+                Self::Forbidden { error_id, words, scope }
+            }
         }
     }
 }
@@ -73,6 +84,9 @@ impl RestError {
             Self::Rpc(_) | Self::Failed { .. } => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "execution_error")
             }
+            Self::Unauthorized { .. } => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            Self::Forbidden { scope: Some(_), .. } => (StatusCode::FORBIDDEN, "insufficient_scope"),
+            Self::Forbidden { scope: None, .. } => (StatusCode::FORBIDDEN, "forbidden"),
             Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::BodyTooSlow => (StatusCode::REQUEST_TIMEOUT, "body_too_slow"),
             Self::BodyBroken => (StatusCode::BAD_REQUEST, "body_broken"),
@@ -101,11 +115,19 @@ impl IntoResponse for RestError {
                 _ => None,
             },
             error_id: match &self {
-                Self::Failed { error_id, .. } => Some(error_id),
+                Self::Failed { error_id, .. }
+                | Self::Unauthorized { error_id, .. }
+                | Self::Forbidden { error_id, .. } => Some(error_id),
                 _ => None,
             },
         };
-        json(status, &Wrapped { error: body })
+        let mut response = json(status, &Wrapped { error: body });
+        let scope = match &self {
+            Self::Forbidden { scope, .. } => scope.as_ref(),
+            _ => None,
+        };
+        add_challenge(&mut response, scope);
+        response
     }
 }
 
@@ -162,9 +184,26 @@ pub(super) fn bad_credential(why: &AuthenticateError) -> Response {
     challenged(challenge, "invalid_token", &format!("{why}; {USE_A_STATIC_TOKEN}"))
 }
 
+const CHALLENGE: &str = "Bearer realm=\"callgate\"";
+
+/// Says on a 401 that a token is wanted, and on a 403 which scope is missing.
+pub(super) fn add_challenge(response: &mut Response, scope: Option<&OAuthScope>) {
+    let challenge = match (response.status(), scope) {
+        (StatusCode::UNAUTHORIZED, _) => Ok(HeaderValue::from_static(CHALLENGE)),
+        (StatusCode::FORBIDDEN, Some(scope)) => HeaderValue::try_from(format!(
+            "{CHALLENGE}, error=\"insufficient_scope\", scope=\"{scope}\""
+        )),
+        _ => return,
+    };
+    // A scope has only characters that a header can have.
+    if let Ok(challenge) = challenge {
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    }
+}
+
 pub(super) fn credential_required() -> Response {
     let message = format!("this server needs a credential; {USE_A_STATIC_TOKEN}");
-    challenged("Bearer realm=\"callgate\"", "unauthorized", &message)
+    challenged(CHALLENGE, "unauthorized", &message)
 }
 
 /// Whether a credential is good cannot be found out just now.
@@ -210,11 +249,28 @@ pub(super) fn never_store(response: &mut Response) {
 }
 
 /// For JSON-RPC replies.
-pub(super) fn rpc_error_of(error: CallError) -> (StatusCode, RpcError) {
+#[derive(Debug)]
+pub(super) struct RpcFailure {
+    pub(super) status: StatusCode,
+    pub(super) error: RpcError,
+    /// The scope that is missing at the service.
+    pub(super) scope: Option<OAuthScope>,
+}
+
+/// What a call without a result is in JSON-RPC.
+pub(super) fn rpc_failure_of(error: CallError) -> RpcFailure {
     use crate::jsonrpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
     let message = error.to_string();
-    match error {
-        CallError::NotFound(_) => (StatusCode::NOT_FOUND, RpcError::new(METHOD_NOT_FOUND, message)),
+    let failed = |status, error_id: String, scope: Option<OAuthScope>| {
+        let scope_member = scope.as_ref().map(|scope| ("scope", scope.to_string()));
+        let data: Value = [("error_id", error_id)].into_iter().chain(scope_member).collect();
+        let error = RpcError { data: Some(data), ..RpcError::new(INTERNAL_ERROR, message.clone()) };
+        RpcFailure { status, error, scope }
+    };
+    let (status, error) = match error {
+        CallError::NotFound(_) | CallError::Denied { .. } | CallError::Gone { .. } => {
+            (StatusCode::NOT_FOUND, RpcError::new(METHOD_NOT_FOUND, message))
+        }
         CallError::NotReadOnly(_) => (
             StatusCode::METHOD_NOT_ALLOWED,
             RpcError::new(INVALID_REQUEST, format!("{message}; use POST")),
@@ -224,9 +280,14 @@ pub(super) fn rpc_error_of(error: CallError) -> (StatusCode, RpcError) {
         }
         CallError::Rpc(error) | CallError::Protocol(error) => (StatusCode::OK, error),
         CallError::Failed { error_id, .. } => {
-            let data = Some(Value::from_iter([("error_id", error_id)]));
-            let error = RpcError { data, ..RpcError::new(INTERNAL_ERROR, message) };
-            (StatusCode::INTERNAL_SERVER_ERROR, error)
+            return failed(StatusCode::INTERNAL_SERVER_ERROR, error_id, None);
         }
-    }
+        CallError::Unauthorized { error_id, .. } => {
+            return failed(StatusCode::UNAUTHORIZED, error_id, None);
+        }
+        CallError::Forbidden { error_id, scope, .. } => {
+            return failed(StatusCode::FORBIDDEN, error_id, scope);
+        }
+    };
+    RpcFailure { status, error, scope: None }
 }

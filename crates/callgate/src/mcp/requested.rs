@@ -149,13 +149,18 @@ fn refused(error: UpstreamError, caller: &Caller, about: &OwnedSubject, error_id
         UpstreamError::Rpc(error) if error.code == TOOL_ERROR => {
             Reject::with_status(200, INTERNAL_ERROR, error.message)
         }
-        UpstreamError::Rpc(error) | UpstreamError::Protocol(error) => Reject::rpc(error),
+        UpstreamError::Rpc(error)
+        | UpstreamError::Protocol(error)
+        | UpstreamError::Denied(error) => Reject::rpc(error),
         UpstreamError::Arguments(problem) => Reject::invalid_params(problem),
         UpstreamError::Failed(source) => {
             log_failure(caller, &about.method, error_id, source.as_ref());
             Reject::rpc(RpcError::new(INTERNAL_ERROR, format!("Failed (error id {error_id})")))
         }
-        UpstreamError::Told { words, source } => {
+        UpstreamError::Told { words, source }
+        | UpstreamError::Gone { words, source }
+        | UpstreamError::Unauthorized { words, source }
+        | UpstreamError::Forbidden { words, source, .. } => {
             log_failure(caller, &about.method, error_id, source.as_ref());
             Reject::rpc(RpcError::new(INTERNAL_ERROR, format!("{words} (error id {error_id})")))
         }

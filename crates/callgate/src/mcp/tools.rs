@@ -256,15 +256,24 @@ impl ToolCall {
             }
             CallError::Arguments(error) => self.told(&error.to_string(), None),
             CallError::Rpc(error) => self.told(&described(&error), None),
+            CallError::Denied { reason, .. } => self.told(&described(&reason), None),
             CallError::Protocol(error) => return Reject::rpc(error).of(&self.id).into(),
-            CallError::Failed { error_id, words } => {
-                if self.terms.log_level.is_some_and(|level| level <= LogLevel::Error) {
-                    notes.push(failure_note(&error_id));
-                }
-                self.told(&format!("{words} (error id {error_id})"), None)
+            CallError::Failed { error_id, words } => self.failed(&error_id, &words, &mut notes),
+            CallError::Gone { error_id, words, .. }
+            | CallError::Unauthorized { error_id, words }
+            | CallError::Forbidden { error_id, words, .. } => {
+                self.failed(&error_id, &words, &mut notes)
             }
         };
         Answer { notes, ..reply.into() }
+    }
+
+    /// What is wrong, and where the log has more of it.
+    fn failed(&self, error_id: &str, words: &str, notes: &mut Vec<OutMessage>) -> OutMessage {
+        if self.terms.log_level.is_some_and(|level| level <= LogLevel::Error) {
+            notes.push(failure_note(error_id));
+        }
+        self.told(&format!("{words} (error id {error_id})"), None)
     }
 
     /// A result that says what went wrong, in words for the agent.

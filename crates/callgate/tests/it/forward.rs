@@ -12,6 +12,7 @@ mod budget;
 mod calls;
 mod credentials;
 mod down;
+mod drupal;
 mod faces;
 mod failures;
 mod fake;

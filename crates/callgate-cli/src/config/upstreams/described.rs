@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use callgate::forward::{
     CredentialPlace, ForwardLimits, ForwardOptions, Http2, Ids, MissingCredential, PassCaller,
-    Target, UserCredential, header_name,
+    Target, ToolPath, UserCredential, header_name,
 };
 use callgate::{LOCAL, ParamStyle};
 use serde::Deserialize;
@@ -19,6 +19,7 @@ use crate::config::unknown;
 use crate::errors::hinted;
 
 #[derive(Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
 pub(super) struct Described {
     url: Text,
     #[serde(default)]
@@ -46,6 +47,13 @@ pub(super) struct Described {
     batch: bool,
     #[serde(default)]
     trust_results: bool,
+    #[serde(default)]
+    calls: Calls,
+    tool_path: Option<String>,
+    #[serde(default)]
+    null_is_absent: bool,
+    #[serde(default)]
+    trust_errors: bool,
     ca_file: Option<PathBuf>,
 }
 
@@ -55,6 +63,14 @@ enum Params {
     #[default]
     Named,
     Positional,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Calls {
+    #[default]
+    Single,
+    PerTool,
 }
 
 #[derive(Default, Deserialize)]
@@ -181,6 +197,15 @@ impl Described {
         if self.trust_results {
             options = options.trust_results();
         }
+        if self.null_is_absent {
+            options = options.null_is_absent();
+        }
+        if self.trust_errors {
+            options = options.trust_errors();
+        }
+        if let Some(path) = self.tool_path(options.target())? {
+            options = options.per_tool(path);
+        }
         for value in &self.first_params {
             options = options.first_param(&value.read("first_params", reading)?);
         }
@@ -198,6 +223,16 @@ impl Described {
             options = options.ca_certificates(&pem).with_context(shown)?;
         }
         self.with_basic(options, reading)
+    }
+
+    /// Where calls go, if not all to the URL.
+    fn tool_path(&self, target: &Target) -> anyhow::Result<Option<ToolPath>> {
+        match (&self.calls, &self.tool_path) {
+            (Calls::Single, None) => Ok(None),
+            (Calls::Single, Some(_)) => anyhow::bail!("`tool_path` needs `calls = \"per_tool\"`"),
+            (Calls::PerTool, None) => Ok(Some(ToolPath::beside(target))),
+            (Calls::PerTool, Some(path)) => Ok(Some(path.parse().context("`tool_path`")?)),
+        }
     }
 
     fn with_basic(

@@ -24,11 +24,22 @@ pub(in crate::forward) enum BatchReply<'a> {
     Wrong(Failure),
 }
 
-#[derive(Debug, Default)]
+/// The messages of an answer, in their order.
+#[derive(Debug)]
 pub(in crate::forward) struct Replies<'a> {
-    pub(in crate::forward) by_id: HashMap<ReplyId, &'a str>,
-    /// How many say of no request that they answer it, or of one that has its reply.
-    pub(in crate::forward) unknown: usize,
+    items: Vec<(Addressee, &'a str)>,
+    /// Whether it is one error in place of a list.
+    is_lone_error: bool,
+}
+
+/// What there is for one request of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::forward) enum Part<'a> {
+    Reply(&'a str),
+    /// No reply, and no error that could be its reply.
+    LeftOut,
+    /// No reply, and an error that may be about it, or that ended the batch.
+    Unmatched,
 }
 
 impl Whole {
@@ -50,7 +61,11 @@ impl Whole {
             }
             _ if self.status == StatusCode::PAYLOAD_TOO_LARGE => BatchReply::Refused,
             // As some do who take the first of a list for all of it.
-            Ok(Parts { id: Some(_), .. }) => BatchReply::Each(Replies::of([body].into_iter())),
+            Ok(Parts { id: Some(_), error, .. }) => {
+                let is_lone_error = error.is_some();
+                let replies = Replies { is_lone_error, ..Replies::of([body].into_iter()) };
+                BatchReply::Each(replies)
+            }
             _ => match self.read(&RequestId::Number(0)) {
                 Ok(_) => BatchReply::ForAll,
                 Err(failure) => BatchReply::Wrong(failure),
@@ -66,16 +81,45 @@ impl Whole {
 
 impl<'a> Replies<'a> {
     fn of(items: impl Iterator<Item = &'a str>) -> Self {
-        let mut replies = Self::default();
-        for item in items {
-            match Addressee::of(item) {
-                Addressee::Request(id) if !replies.by_id.contains_key(&id) => {
-                    replies.by_id.insert(id, item);
+        let items = items.map(|item| (Addressee::of(item), item)).collect();
+        Self { items, is_lone_error: false }
+    }
+
+    /// What there is for each request, and how many messages are for none.
+    ///
+    /// Drupal answers in the order of the requests, with an id of null in every error; JSON-RPC allows
+    /// any order. So an error without an id belongs to the request at its position only where all
+    /// others are at theirs, and else only to the one request that has no reply.
+    pub(in crate::forward) fn hand_out(self, ids: &[ReplyId]) -> (Vec<Part<'a>>, usize) {
+        let is_at = |(addressee, _): &(Addressee, &str), id: &ReplyId| match addressee {
+            Addressee::Request(found) => found == id,
+            Addressee::Unnamed => true,
+            Addressee::Nobody => false,
+        };
+        if self.items.len() == ids.len() && self.items.iter().zip(ids).all(|(it, id)| is_at(it, id))
+        {
+            return (self.items.into_iter().map(|(_, item)| Part::Reply(item)).collect(), 0);
+        }
+        let (mut by_id, mut unnamed, mut ignored) = (HashMap::new(), Vec::new(), 0);
+        for (addressee, item) in self.items {
+            match addressee {
+                Addressee::Request(id) if !by_id.contains_key(&id) => {
+                    by_id.insert(id, item);
                 }
-                _ => replies.unknown += 1,
+                Addressee::Unnamed => unnamed.push(item),
+                _ => ignored += 1,
             }
         }
-        replies
+        let found: Vec<Option<&str>> = ids.iter().map(|id| by_id.remove(id)).collect();
+        let missing = found.iter().filter(|reply| reply.is_none()).count();
+        let otherwise = match *unnamed.as_slice() {
+            [only] if missing == 1 => Part::Reply(only),
+            [] if !self.is_lone_error => Part::LeftOut,
+            _ => Part::Unmatched,
+        };
+        let is_used = matches!(otherwise, Part::Reply(_));
+        ignored += by_id.len() + if is_used { 0 } else { unnamed.len() };
+        (found.into_iter().map(|reply| reply.map_or(otherwise, Part::Reply)).collect(), ignored)
     }
 }
 
@@ -103,11 +147,17 @@ mod tests {
         let status = StatusCode::from_u16(status).unwrap();
         let whole = Whole { status, headers: HeaderMap::new(), body: body.to_owned() };
         match whole.read_batch() {
-            BatchReply::Each(Replies { by_id, unknown }) => {
-                let mut replies: Vec<String> =
-                    by_id.iter().map(|(id, reply)| format!("{id:?} {reply}")).collect();
-                replies.sort();
-                format!("{unknown} unknown, {replies:?}")
+            BatchReply::Each(replies) => {
+                let mut by_id: Vec<String> = Vec::new();
+                let mut unknown = 0;
+                for (addressee, reply) in replies.items {
+                    match addressee {
+                        Addressee::Request(id) => by_id.push(format!("{id:?} {reply}")),
+                        _ => unknown += 1,
+                    }
+                }
+                by_id.sort();
+                format!("{unknown} unknown, {by_id:?}")
             }
             other => format!("{other:?}"),
         }
@@ -138,5 +188,47 @@ mod tests {
             writeln!(table, "{status} {}\n    {}", trimmed(body), read(status, body)).unwrap();
         }
         insta::assert_snapshot!(table);
+    }
+
+    fn parts(body: &str, count: u64) -> String {
+        let whole = Whole::bare(body.to_owned());
+        let BatchReply::Each(replies) = whole.read_batch() else { panic!("{body}") };
+        let ids: Vec<ReplyId> = (1..=count).map(ReplyId::Number).collect();
+        let (parts, ignored) = replies.hand_out(&ids);
+        let parts: Vec<String> = parts
+            .into_iter()
+            .map(|part| match part {
+                Part::Reply(reply) => reply.split_once("\"m\":\"").unwrap().1[..1].to_owned(),
+                other => format!("{other:?}"),
+            })
+            .collect();
+        format!("{} ({ignored} ignored)", parts.join(" "))
+    }
+
+    #[test]
+    fn errors_without_an_id_are_matched_where_that_is_certain() {
+        let named = |id: u32, name: char| format!(r#"{{"id":{id},"result":{{"m":"{name}"}}}}"#);
+        let unnamed = |name: char| format!(r#"{{"id":null,"error":{{"m":"{name}"}}}}"#);
+        for (items, expected) in [
+            // As Drupal answers: in order.
+            (vec![named(1, 'a'), unnamed('b'), unnamed('c')], "a b c (0 ignored)"),
+            (vec![unnamed('a'), unnamed('b'), unnamed('c')], "a b c (0 ignored)"),
+            (vec![unnamed('a'), named(2, 'b'), unnamed('c')], "a b c (0 ignored)"),
+            // In another order there is only one that it can be about.
+            (vec![named(3, 'c'), named(1, 'a'), unnamed('b')], "a b c (0 ignored)"),
+            (vec![unnamed('c'), named(1, 'a'), named(2, 'b')], "a b c (0 ignored)"),
+            // Nobody knows.
+            (vec![unnamed('x'), named(1, 'a'), unnamed('y')], "a Unmatched Unmatched (2 ignored)"),
+            (vec![named(1, 'a'), unnamed('x')], "a Unmatched Unmatched (1 ignored)"),
+            (vec![named(2, 'b'), named(2, 'x'), unnamed('y')], "Unmatched b Unmatched (2 ignored)"),
+            // No error that it could be.
+            (vec![named(1, 'a'), named(3, 'c')], "a LeftOut c (0 ignored)"),
+            (vec![named(1, 'a'), named(3, 'c'), named(7, 'x')], "a LeftOut c (1 ignored)"),
+        ] {
+            assert_eq!(parts(&format!("[{}]", items.join(",")), 3), expected, "{items:?}");
+        }
+        // One error for one of them, in place of a list.
+        let lone = r#"{"id":2,"error":{"m":"b"}}"#;
+        assert_eq!(parts(lone, 2), "Unmatched b (0 ignored)");
     }
 }

@@ -121,13 +121,17 @@ fn each_failure_says_what_is_wrong_and_what_to_do() {
             status: StatusCode::FOUND,
             to: "http://localhost/?s3cret".parse().ok(),
         },
-        Failure::Refused(StatusCode::UNAUTHORIZED),
+        Failure::Refused(Refusal::of(StatusCode::UNAUTHORIZED, &HeaderMap::new()).unwrap()),
+        Failure::NoSuchTool,
+        Failure::Internal("division by zero".to_owned()),
         Failure::Status(bad),
         Failure::ContentType("text/html".to_owned()),
         Failure::NotJson,
         Failure::Empty(StatusCode::NO_CONTENT),
         Failure::NotRpc("not an object"),
         Failure::WrongId,
+        Failure::LeftOut,
+        Failure::Unmatched,
     ];
     let mut table = String::new();
     for failure in failures {

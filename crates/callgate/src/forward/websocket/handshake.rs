@@ -18,6 +18,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::forward::client::{Client, Head, redirected};
 use crate::forward::failure::Failure;
+use crate::forward::refusal::Refusal;
 use crate::forward::send_failure::SendFailure;
 use crate::http_client::send_error::words;
 
@@ -60,10 +61,10 @@ fn check(response: &Head, accept: &str) -> Result<(), Failure> {
         {
             Ok(())
         }
-        StatusCode::UNAUTHORIZED
-        | StatusCode::FORBIDDEN
-        | StatusCode::PROXY_AUTHENTICATION_REQUIRED => Err(Failure::Refused(status)),
         status if status.is_redirection() => Err(redirected(status, headers)),
-        status => Err(Failure::NoWebSocket(status)),
+        status => Err(match Refusal::of(status, headers) {
+            Some(refusal) => Failure::Refused(refusal),
+            None => Failure::NoWebSocket(status),
+        }),
     }
 }

@@ -70,13 +70,14 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::method::Safety;
 
     #[test]
     fn calls_that_nobody_waits_for_are_not_kept_for_ever() {
         let waiting = Waiting::new(3);
         let asked = |number| {
             let (terms, body, hold) = Default::default();
-            Asked::new(ReplyId::Number(number), terms, body, hold)
+            Asked::new(ReplyId::Number(number), terms, body, Safety::ReadOnly, hold)
         };
         for number in 1..100 {
             let (asked, answer) = asked(number);

@@ -266,6 +266,48 @@ async fn d31_of_a_batch_that_is_lost_what_only_reads_goes_out_again() {
 }
 
 #[tokio::test]
+async fn errors_that_nobody_can_match_have_what_reads_sent_alone_and_nothing_else() {
+    // Out of order, and two errors do not say whose they are.
+    let fake = Fake::start(|_, seen| {
+        answer(seen, |request| match request["params"]["id"].as_i64().unwrap() {
+            id if seen.body.is_array() && id < 3 => {
+                json!({"error": {"code": 1, "message": "no"}, "id": null})
+            }
+            id => json!({"result": id}),
+        })
+    })
+    .await;
+    let app = app(&fake);
+    let (first, changing, third, fourth) = tokio::join!(
+        app.invoke("order.get", json!({"id": 1})),
+        app.text("order_delete", json!({"id": 2})),
+        app.invoke("order.get", json!({"id": 3})),
+        app.invoke("order.delete", json!({"id": 4})),
+    );
+    assert_eq!(first.1, json!({"result": 1}));
+    insta::assert_snapshot!(changing.0, @"The service behind this tool answered a batch of requests with an error that is not clearly about this one. It may have run all the same: look before you try again. (error id ID)");
+    assert_eq!((third.1, fourth.1), (json!({"result": 3}), json!({"result": 4})));
+    assert_eq!(sizes(&fake), [4, 0]);
+    assert_eq!(fake.diary.seen()[1].body["method"], "order.get");
+    assert_eq!((app.count(Outcome::WrongId), app.forward.stats().retries()), (1, 1));
+}
+
+#[tokio::test]
+async fn what_changes_something_is_not_sent_again_after_an_error_for_another() {
+    let fake = Fake::start(|_, seen| {
+        let error = json!({"code": -32601, "message": "Method Not Found"});
+        Act::json(400, json!({"jsonrpc": "2.0", "error": error, "id": seen.body[1]["id"]}))
+    })
+    .await;
+    let app = app(&fake);
+    let calls = (0..2).map(|id| app.text("order_delete", json!({"id": id})));
+    let texts: Vec<String> = join_all(calls).await.into_iter().map(|(text, _)| text).collect();
+    assert!(texts[0].contains("It may have run all the same"), "{}", texts[0]);
+    assert_eq!(texts[1], "Method Not Found (code -32601)");
+    assert_eq!(sizes(&fake), [2]);
+}
+
+#[tokio::test]
 async fn a_slow_method_holds_up_nobody() {
     let fake =
         Fake::start(

@@ -126,7 +126,7 @@ async fn a_credential_that_the_service_refuses_is_told_from_the_gateways_own() {
     let refused = app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await;
     insta::assert_snapshot!(
         without_error_id(&refused.unwrap_err().to_string()),
-        @"The service behind this tool does not accept your credential (HTTP 401). An administrator has to set another."
+        @"The service behind this tool does not accept your credential (HTTP 401): it may have expired or been revoked. An administrator has to set another."
     );
     assert_eq!(app.count(Outcome::Refused), 1);
 }

@@ -1,0 +1,368 @@
+//! A Drupal site with `jsonrpc` and `jsonrpc_mcp`, as recorded: what it answers to whom, at `/jsonrpc`
+//! and at the URL of each tool.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::Request;
+use callgate::forward::{
+    CredentialPlace, Forward, ForwardOptions, MissingCredential, Outcome, UserCredential,
+    header_name,
+};
+use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
+use callgate::{
+    BoxFuture, Caller, Callgate, CredentialError, Credentials, Method, Param, Safety, Secret,
+};
+use futures_util::future::join_all;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use crate::forward::credentials::user;
+use crate::forward::fake::{Act, Fake, Seen};
+use crate::forward::secrets::log_everything;
+use crate::forward::{App, ForwardLimits, limits, options, without_error_id};
+
+/// Requests and responses, one exchange a line: `path`, `as`, `body`, and `response` with `status`, `type`,
+/// and `json` or the beginning of `text`.
+const RECORDED: &str = include_str!("../fixtures/drupal_calls.jsonl");
+
+/// What the site answers to a request like a recorded one.
+fn site(seen: &Seen) -> Act {
+    let path = seen.line.split(' ').nth(1).unwrap();
+    let who = match seen.headers.get("authorization") {
+        Some(value) => value.strip_prefix("Bearer ").unwrap(),
+        None => "nobody",
+    };
+    if who == "wrong-bearer" {
+        return Act::text(401, "text/html", "<!DOCTYPE html>");
+    }
+    let mut exchanges = RECORDED.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let found = exchanges.find(|exchange| {
+        exchange["path"] == path && exchange["as"] == who && is_same(&exchange["body"], &seen.body)
+    });
+    let exchange = found.unwrap_or_else(|| panic!("not recorded: {path} {who} {}", seen.body));
+    let response = &exchange["response"];
+    let mut body = match &response["json"] {
+        Value::Null => response["text"].as_str().unwrap().to_owned(),
+        reply => with_ids(reply, &exchange["body"], &seen.body).to_string(),
+    };
+    if let Some(challenge) = response["challenge"].as_str() {
+        body = format!(
+            "WWW-Authenticate: {challenge}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+    } else {
+        body = format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    }
+    let media = response["type"].as_str().unwrap();
+    Act::Send(format!("HTTP/1.1 {} Some\r\nContent-Type: {media}\r\n{body}", response["status"]))
+}
+
+/// Whether two requests, or two batches of them, are the same but for their ids.
+fn is_same(recorded: &Value, sent: &Value) -> bool {
+    match (recorded, sent) {
+        (Value::Array(recorded), Value::Array(sent)) => {
+            recorded.len() == sent.len() && recorded.iter().zip(sent).all(|(a, b)| is_same(a, b))
+        }
+        (Value::Array(_), _) | (_, Value::Array(_)) => false,
+        _ => {
+            let params = |it: &Value| it.get("params").cloned().unwrap_or_else(|| json!({}));
+            recorded["method"] == sent["method"] && params(recorded) == params(sent)
+        }
+    }
+}
+
+/// A recorded reply with the ids of the requests that were sent; null stays.
+fn with_ids(reply: &Value, recorded: &Value, sent: &Value) -> Value {
+    if let Value::Array(replies) = reply {
+        return replies.iter().map(|reply| with_ids(reply, recorded, sent)).collect();
+    }
+    let list = |it: &Value| it.as_array().cloned().unwrap_or_else(|| vec![it.clone()]);
+    let pairs = list(recorded).into_iter().zip(list(sent));
+    let ids: HashMap<String, Value> =
+        pairs.map(|(old, new)| (old["id"].to_string(), new["id"].clone())).collect();
+    let mut reply = reply.clone();
+    if let Some(id) = ids.get(&reply["id"].to_string()) {
+        reply["id"] = id.clone();
+    }
+    reply
+}
+
+/// Callers are who their token says, here and at the site.
+#[derive(Debug)]
+struct Tokens;
+
+impl Authenticate for Tokens {
+    fn authenticate<'a>(
+        &'a self,
+        request: &'a Parts,
+    ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
+        Box::pin(async {
+            let token = bearer_token(&request.headers)?;
+            Ok(token.map_or_else(Caller::anonymous, |name| user(7, name)))
+        })
+    }
+}
+
+impl Credentials for Tokens {
+    fn of<'a>(
+        &'a self,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Option<Secret>, CredentialError>> {
+        Box::pin(async {
+            let user = caller.user.as_ref();
+            Ok(user.and_then(|user| Secret::new(&format!("{}-bearer", user.name))))
+        })
+    }
+}
+
+fn drupal(fake: &Fake) -> ForwardOptions {
+    options(&format!("http://{}/jsonrpc", fake.address))
+        .limits(ForwardLimits { result_bytes: 10_000, ..limits() })
+}
+
+fn per_tool(options: ForwardOptions) -> ForwardOptions {
+    let path = callgate::forward::ToolPath::beside(options.target());
+    options.per_tool(path)
+}
+
+/// A gateway whose callers go with their own credential, or without one.
+fn app(options: ForwardOptions) -> App {
+    let how = UserCredential {
+        place: CredentialPlace::Header(header_name("Authorization").unwrap()),
+        prefix: "Bearer ".to_owned(),
+        missing: MissingCredential::Anonymous,
+    };
+    build(options.credential(how, Arc::new(Tokens)).unwrap())
+}
+
+fn build(options: ForwardOptions) -> App {
+    let forward = Arc::new(Forward::new("drupal", options).unwrap());
+    let method =
+        |id: &str| Method::new(id.parse().unwrap()).upstream("drupal").safety(Safety::ReadOnly);
+    let names = ["whoami", "scoped", "authRequired", "adminOnly", "boom", "rpcError", "nothing"];
+    let mut methods: Vec<Method> =
+        names.iter().map(|name| method(&format!("probe.{name}"))).collect();
+    methods.push(method("probe.badOutput"));
+    methods.push(method("nosuch"));
+    methods.push(
+        method("probe.echo")
+            .param(Param::new("text", "string".parse().unwrap()))
+            .param(Param::new("times", "int".parse().unwrap()).optional())
+            .param(Param::new("note", "?string".parse().unwrap()).optional()),
+    );
+    let gateway = Callgate::builder()
+        .upstream("drupal", Arc::clone(&forward))
+        .upstream_methods(methods)
+        .authenticate(Tokens)
+        .build()
+        .unwrap();
+    App { gateway, forward }
+}
+
+/// Status, challenge and body of what a caller posts.
+async fn post(app: &App, who: &str, path: &str, body: Value) -> (u16, String, Value) {
+    let mut request = Request::post(path);
+    if !who.is_empty() {
+        request = request.header("Authorization", format!("Bearer {who}"));
+    }
+    let request = request.body(Body::from(body.to_string())).unwrap();
+    let response = app.gateway.router().oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    let challenge = response.headers().get("www-authenticate");
+    let challenge = challenge.map_or("", |value| value.to_str().unwrap()).to_owned();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, challenge, serde_json::from_slice(&body).unwrap())
+}
+
+/// What each face says of a call.
+async fn faces(app: &App, who: &str, id: &str) -> String {
+    let mut table = format!("{id} as {}\n", if who.is_empty() { "nobody" } else { who });
+    let arguments = if id == "probe.echo" { json!({"text": "a"}) } else { json!({}) };
+    let call = json!({"jsonrpc": "2.0", "id": 5, "method": id, "params": arguments});
+    let invocation = json!({"name": id, "arguments": arguments});
+    for (path, body) in [
+        ("/mcp/tools/invoke".to_owned(), invocation),
+        (format!("/mcp/tools/{id}"), call.clone()),
+        ("/jsonrpc".to_owned(), call.clone()),
+        ("/jsonrpc".to_owned(), json!([call])),
+    ] {
+        let (status, challenge, body) = post(app, who, &path, body).await;
+        let body = without_error_id(&body.to_string());
+        writeln!(table, "  {path} {status} [{challenge}]\n    {body}").unwrap();
+    }
+    let params = json!({"name": id.replace('.', "_"), "arguments": arguments});
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let (status, challenge, reply) = post(app, who, "/mcp", message).await;
+    assert_eq!((status, challenge.as_str()), (200, ""), "{reply}");
+    let is_error = &reply["result"]["isError"];
+    let text = without_error_id(reply["result"]["content"][0]["text"].as_str().unwrap());
+    writeln!(table, "  /mcp isError {is_error}\n    {text}").unwrap();
+    table
+}
+
+async fn start() -> Fake {
+    Fake::start(|_, seen| site(seen)).await
+}
+
+#[tokio::test]
+async fn calls_go_to_the_url_of_each_tool_with_the_same_envelope() {
+    let fake = start().await;
+    let app = app(per_tool(drupal(&fake)));
+    // Mia may use tools, and not `/jsonrpc`.
+    let invocation = json!({"name": "probe.echo", "arguments": {"text": "a"}});
+    let (status, _, body) = post(&app, "mia", "/mcp/tools/invoke", invocation.clone()).await;
+    assert_eq!((status, body), (200, json!({"result": {"text": "a", "user": "mia"}})));
+    let seen = &fake.diary.seen()[0];
+    assert_eq!(seen.line, "POST /mcp/tools/probe.echo HTTP/1.1");
+    assert_eq!(seen.body["method"], "probe.echo");
+    assert_eq!(seen.body["params"], json!({"text": "a"}));
+    let single = self::app(drupal(&fake));
+    assert_eq!(post(&single, "mia", "/mcp/tools/invoke", invocation).await.0, 403);
+}
+
+#[tokio::test]
+async fn a_service_that_wants_a_login_a_scope_or_a_permission_is_401_or_403_on_every_face() {
+    let fake = start().await;
+    let tools = app(per_tool(drupal(&fake)));
+    let single = app(drupal(&fake));
+    let mut table = String::new();
+    table.push_str(&faces(&tools, "", "probe.authRequired").await);
+    table.push_str(&faces(&single, "", "probe.whoami").await);
+    table.push_str(&faces(&tools, "wrong", "probe.whoami").await);
+    table.push_str(&faces(&tools, "bob", "probe.scoped").await);
+    table.push_str(&faces(&single, "mia", "probe.whoami").await);
+    insta::assert_snapshot!(table);
+    assert_eq!(tools.count(Outcome::Refused), 15);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_refused_credential_of_the_gateway_is_not_the_callers_fault() {
+    let (log, _guard) = log_everything();
+    let fake = start().await;
+    let wrong = drupal(&fake).header("Authorization", "Bearer wrong-bearer").unwrap();
+    insta::assert_snapshot!(faces(&build(wrong), "ada", "probe.whoami").await);
+    assert!(log.text().contains("it does not accept the credentials that are configured"));
+    // Without a configured credential there is nobody to log in as.
+    let nobody = faces(&build(drupal(&fake)), "ada", "probe.whoami").await;
+    insta::assert_snapshot!(nobody);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_denial_by_the_service_is_404_on_every_face_and_the_agent_hears_why() {
+    let (log, _guard) = log_everything();
+    let fake = start().await;
+    let tools = app(per_tool(drupal(&fake)));
+    let single = app(drupal(&fake));
+    let mut table = String::new();
+    table.push_str(&faces(&single, "bob", "probe.adminOnly").await);
+    table.push_str(&faces(&tools, "bob", "probe.adminOnly").await);
+    table.push_str(&faces(&tools, "bob", "nosuch").await);
+    insta::assert_snapshot!(table);
+    assert_eq!((single.count(Outcome::Denied), tools.count(Outcome::Denied)), (5, 5));
+    assert_eq!(tools.count(Outcome::Status), 5);
+    let log = log.text();
+    assert_eq!(log.matches("denied: by the service").count(), 10, "{log}");
+    assert_eq!(log.matches("there is no such tool at the URL").count(), 5, "{log}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn the_text_of_an_exception_is_in_the_log_and_nowhere_else() {
+    let (log, _guard) = log_everything();
+    let fake = start().await;
+    let app = app(drupal(&fake));
+    let mut table = faces(&app, "bob", "probe.boom").await;
+    table.push_str(&faces(&app, "bob", "probe.nothing").await);
+    table.push_str(&faces(&app, "bob", "probe.badOutput").await);
+    assert!(!table.contains("/var/www") && !table.contains("Shaper"), "{table}");
+    insta::assert_snapshot!(table);
+    assert_eq!(app.count(Outcome::Error), 15);
+    let log = log.text();
+    assert_eq!(log.matches("secret detail: /var/www/db.inc").count(), 5, "{log}");
+    let trusted = self::app(drupal(&fake).trust_errors());
+    insta::assert_snapshot!(faces(&trusted, "bob", "probe.boom").await);
+}
+
+#[tokio::test]
+async fn an_internal_error_without_a_text_and_errors_on_purpose_pass() {
+    let fake = start().await;
+    insta::assert_snapshot!(faces(&app(drupal(&fake)), "bob", "probe.rpcError").await);
+    for error in [
+        json!({"code": -32603, "message": "Internal error"}),
+        json!({"code": -32603, "message": "Internal Error.", "data": null}),
+        json!({"message": "no code"}),
+        json!({"code": -32000, "message": "on purpose", "data": "detail"}),
+    ] {
+        let expected = error["message"].clone();
+        let fake = Fake::start(move |_, seen| seen.error(200, error.clone())).await;
+        let app = app(drupal(&fake));
+        let call = json!({"name": "probe.whoami", "arguments": {}});
+        let (status, _, body) = post(&app, "bob", "/mcp/tools/invoke", call).await;
+        assert_eq!((status, &body["error"]["message"]), (500, &expected));
+        assert_eq!(body["error"].get("error_id"), None);
+    }
+}
+
+#[tokio::test]
+async fn null_for_an_optional_parameter_is_absent_where_the_service_says_so() {
+    let fake = Fake::start(|_, seen| seen.result(seen.body["params"].clone())).await;
+    let lenient = app(drupal(&fake).null_is_absent());
+    let strict = app(drupal(&fake));
+    let call = |arguments: Value| json!({"name": "probe.echo", "arguments": arguments});
+    for (arguments, sent) in [
+        (json!({"text": "a", "times": null}), json!({"text": "a"})),
+        // The parameter takes null.
+        (json!({"times": null, "note": null, "text": "a"}), json!({"note": null, "text": "a"})),
+        (json!(["a", null, "b"]), json!({"text": "a", "note": "b"})),
+    ] {
+        let (status, _, body) =
+            post(&lenient, "", "/mcp/tools/invoke", call(arguments.clone())).await;
+        assert_eq!((status, &body["result"]), (200, &sent));
+        let (status, _, body) = post(&strict, "", "/mcp/tools/invoke", call(arguments)).await;
+        assert_eq!((status, &body["error"]["code"]), (400, &json!("invalid_arguments")));
+        assert_eq!(
+            body["error"]["message"],
+            "argument `times`: expected integer, found null; leave it out instead: null is not the \
+             same as absent here"
+        );
+    }
+    let required = post(&lenient, "", "/mcp/tools/invoke", call(json!({"text": null}))).await;
+    assert_eq!(required.0, 400);
+    assert_eq!(required.2["error"]["message"], "argument `text`: expected string, found null");
+}
+
+async fn together(app: &App, ids: &[&str]) -> Vec<(u16, Value)> {
+    let calls = ids
+        .iter()
+        .map(|id| post(app, "bob", "/mcp/tools/invoke", json!({"name": id, "arguments": {}})));
+    join_all(calls).await.into_iter().map(|(status, _, body)| (status, body)).collect()
+}
+
+#[tokio::test]
+async fn errors_of_a_batch_without_an_id_reach_their_calls() {
+    let fake = start().await;
+    let app = app(drupal(&fake).batch());
+    let replies = together(&app, &["probe.whoami", "probe.adminOnly", "probe.rpcError"]).await;
+    assert_eq!(replies[0].1["result"]["name"], "bob");
+    assert_eq!((replies[1].0, &replies[1].1["error"]["code"]), (404, &json!("tool_not_found")));
+    assert_eq!((replies[2].0, &replies[2].1["error"]["message"]), (500, &json!("Out of stock")));
+    assert_eq!(fake.diary.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn one_error_for_a_whole_batch_leaves_the_others_to_be_sent_alone() {
+    let fake = start().await;
+    let app = app(drupal(&fake).batch());
+    let replies = together(&app, &["probe.whoami", "nosuch"]).await;
+    assert_eq!(replies[0].1["result"]["name"], "bob");
+    assert_eq!(
+        (replies[1].0, &replies[1].1["error"]["message"]),
+        (500, &json!("Method Not Found"))
+    );
+    let seen = fake.diary.seen();
+    assert_eq!((seen.len(), &seen[1].body["method"]), (2, &json!("probe.whoami")));
+    assert_eq!(app.forward.stats().retries(), 1);
+}
