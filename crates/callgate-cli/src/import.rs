@@ -39,7 +39,7 @@ use plan::Plan;
 pub(crate) use attempts::Attempts;
 pub(crate) use plan::{Added, needs_by_rows};
 pub(crate) use select::Selection;
-pub(crate) use service::{Configured, Service, ServiceOptions};
+pub(crate) use service::{Configured, Service, ServiceOptions, UpstreamKeys};
 pub(crate) use written::Needs;
 
 /// Larger files are refused.
@@ -65,6 +65,8 @@ pub(crate) struct Source {
     pub(crate) supersedes: &'static [&'static str],
     /// Prefixes of names of sources whose methods this one leaves as they are, since those say more.
     pub(crate) weaker_than: &'static [&'static str],
+    /// Keys that the row of the upstream should have.
+    pub(crate) upstream_keys: Option<UpstreamKeys>,
     /// What else is worth telling.
     pub(crate) notes: Vec<String>,
 }

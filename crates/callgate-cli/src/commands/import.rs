@@ -20,7 +20,9 @@ use crate::import::drupal;
 use crate::import::openrpc::{Foreign, Reading, Way};
 #[cfg(feature = "php")]
 use crate::import::php::read as of_php;
-use crate::import::{self, Attempts, Configured, Options, Service, ServiceOptions, Source};
+use crate::import::{
+    self, Attempts, Configured, Options, Service, ServiceOptions, Source, UpstreamKeys,
+};
 use crate::printer::Printer;
 use crate::registry;
 
@@ -54,6 +56,9 @@ pub(crate) async fn run(
     }
     let options = settled(import.options());
     let seen = import::import(&store, &mut source, &options, printer).await?;
+    if let Some(keys) = &source.upstream_keys {
+        super::upstream::add_keys(&store, keys, options.dry_run, printer).await?;
+    }
     match import.options().watch {
         None => Ok(()),
         Some(seconds) => watch::run(config, &store, &import, seconds, seen, printer).await,
@@ -129,7 +134,7 @@ async fn of_document(service: &Service, reading: Reading<'_>) -> anyhow::Result<
     let mut source =
         import::openrpc::read(&document, reading).with_context(|| format!("`{place}`"))?;
     if way == Way::Discover {
-        source.notes.extend(service.notes());
+        source.notes.extend(service.notes(&[]));
     }
     Ok(source)
 }
@@ -149,7 +154,7 @@ async fn of_introspection(service: &Service, upstream: &str) -> anyhow::Result<S
         ));
     };
     let mut source = import::introspect::read(listed, upstream);
-    source.notes.extend(service.notes());
+    source.notes.extend(service.notes(&[]));
     Ok(source)
 }
 
@@ -174,7 +179,10 @@ async fn of_drupal(
         return Err(attempts.into_error(&format!("{} {problem}", service.target()), hint));
     };
     let mut source = drupal::read(&found, upstream);
-    source.notes.extend(service.notes());
+    let keys = drupal::upstream_keys(service, from).await?;
+    source.notes.extend(service.notes(&keys));
+    source.upstream_keys =
+        service.row_name().map(|name| UpstreamKeys { name: name.to_owned(), keys });
     Ok(source)
 }
 

@@ -106,9 +106,10 @@ async fn find(config: &Config, given: &Try, target: Target) -> anyhow::Result<Fo
         return Ok(Found { service, source, by: "a document at its URL", kept_by: "openrpc" });
     }
     let site = drupal::endpoint(service.target())?;
-    let site = Service::unknown(config, site, &given.service)?;
+    let mut site = Service::unknown(config, site, &given.service)?;
     if let Some(found) = drupal::ask(&site, given.from, &mut attempts).await? {
         let source = drupal::read(&found, upstream);
+        drupal::set_options(&mut site, given.from).await?;
         let (by, kept_by) = match given.from {
             drupal::From::Tools => ("Drupal's module jsonrpc_mcp", "drupal"),
             drupal::From::Discovery => {

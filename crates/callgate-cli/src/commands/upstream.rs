@@ -12,6 +12,7 @@ use super::{json_line, plain_name};
 use crate::cli::Upstream;
 use crate::config::{Config, check_row, keys_of_row, row_shown};
 use crate::errors::hinted;
+use crate::import::UpstreamKeys;
 use crate::printer::Printer;
 use crate::registry;
 
@@ -80,6 +81,36 @@ async fn set(
                  `callgate credential list` shows whose"
             ));
         }
+    }
+    Ok(())
+}
+
+/// Sets keys of an upstream that an import found out, where its row does not have them.
+pub(super) async fn add_keys(
+    store: &Arc<dyn Store>,
+    UpstreamKeys { name, keys }: &UpstreamKeys,
+    dry_run: bool,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    let Some(row) = find(store, name).await? else { return Ok(()) };
+    let mut all = keys_of_row(&row).with_context(|| format!("upstream `{name}`"))?;
+    let new: Vec<_> = keys.iter().filter(|(key, _)| !all.contains_key(*key)).cloned().collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    let shown: Vec<String> = new.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    all.extend(new.into_iter().map(|(key, value)| (key.to_owned(), value)));
+    let row = UpstreamRow { name: name.clone(), config: Value::Object(all).to_string() };
+    if let Err(problem) = check_row(&row) {
+        printer.talk(format_args!(
+            "note: upstream `{name}` cannot have {}: {problem:#}",
+            shown.join(", ")
+        ));
+    } else if dry_run {
+        printer.talk(format_args!("upstream `{name}` would be set: {}", shown.join(", ")));
+    } else {
+        store.set_upstream(&row).await?;
+        printer.talk(format_args!("set upstream `{name}`: {}", shown.join(", ")));
     }
     Ok(())
 }

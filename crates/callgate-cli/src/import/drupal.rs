@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use callgate::forward::{AskError, Outcome, Target};
+use callgate::forward::{AskError, Outcome, Target, ToolPath};
 use callgate_registry::MethodRow;
 use clap::ValueEnum;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::attempts::Attempts;
@@ -83,8 +83,36 @@ pub(crate) async fn ask(
     }
 }
 
+/// Returns the keys of an upstream that a site should be called with, less those that it has.
+pub(crate) async fn upstream_keys(
+    service: &Service,
+    from: From,
+) -> anyhow::Result<Vec<(&'static str, Value)>> {
+    let mut keys = Vec::new();
+    if from == From::Tools
+        && service.options().tool_path().is_none()
+        && has_tool_urls(service).await?
+    {
+        keys.push(("calls", json!("per_tool")));
+    }
+    if !service.options().is_null_absent() {
+        keys.push(("null_is_absent", json!(true)));
+    }
+    Ok(keys)
+}
+
+/// Sets how a site is called that has no configuration.
+pub(crate) async fn set_options(service: &mut Service, from: From) -> anyhow::Result<()> {
+    let mut options = service.options().clone().null_is_absent();
+    if from == From::Tools && has_tool_urls(service).await? {
+        options = options.per_tool(ToolPath::beside(service.target()));
+    }
+    service.set_options(options);
+    Ok(())
+}
+
 /// Returns `true` if each tool of the site has a URL of its own.
-pub(crate) async fn has_tool_urls(service: &Service) -> anyhow::Result<bool> {
+async fn has_tool_urls(service: &Service) -> anyhow::Result<bool> {
     // Before 1.4 the path takes POST alone, which is HTTP 405; since then it is not there.
     let answer = page(service, INVOKE).await?;
     Ok(matches!(answer, Err(AskError::Failed { status: Some(404), .. })))

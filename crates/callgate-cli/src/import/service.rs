@@ -132,7 +132,20 @@ pub(crate) struct Configured<'a> {
 pub(crate) struct Service {
     forward: Forward,
     options: ForwardOptions,
-    notes: Vec<String>,
+    configured: ConfiguredAs,
+}
+
+/// Where calls to a service are configured.
+#[derive(Debug)]
+enum ConfiguredAs {
+    /// Nowhere: the table that the configuration needs, and the command that does the same.
+    Nowhere { table: Vec<String>, command: Option<String> },
+    /// In the file.
+    File(String),
+    /// In a row of the registry.
+    Row(String),
+    /// Elsewhere: the upstream of this name is at another URL, or there is no configuration.
+    Other(Option<String>),
 }
 
 impl Service {
@@ -154,14 +167,17 @@ impl Service {
             (None, Some(target)) => elsewhere(config, target),
             (None, None) => return Err(no_place(upstream)),
         };
-        let notes = match known {
+        let configured = match known {
             None => suggestion(upstream, options.target(), given),
-            Some(known) if !is_its => vec![format!(
+            Some(known) if !is_its => ConfiguredAs::Other(Some(format!(
                 "note: upstream `{upstream}` is at {known}, so nothing of it is used here"
-            )],
-            Some(_) => Vec::new(),
+            ))),
+            Some(_) if config.upstreams.names().any(|name| name == upstream) => {
+                ConfiguredAs::File(upstream.to_owned())
+            }
+            Some(_) => ConfiguredAs::Row(upstream.to_owned()),
         };
-        Self::with(options, given, notes)
+        Self::with(options, given, configured)
     }
 
     /// A service of which nothing is configured.
@@ -170,16 +186,16 @@ impl Service {
         target: Target,
         given: &ServiceOptions,
     ) -> anyhow::Result<Self> {
-        Self::with(elsewhere(config, target), given, Vec::new())
+        Self::with(elsewhere(config, target), given, ConfiguredAs::Other(None))
     }
 
     fn with(
         options: ForwardOptions,
         given: &ServiceOptions,
-        notes: Vec<String>,
+        configured: ConfiguredAs,
     ) -> anyhow::Result<Self> {
         let options = given.add_to(options)?;
-        Ok(Self { forward: asking(options.clone())?, options, notes })
+        Ok(Self { forward: asking(options.clone())?, options, configured })
     }
 
     pub(crate) fn target(&self) -> &Target {
@@ -191,9 +207,40 @@ impl Service {
         &self.options
     }
 
-    /// What is to be configured for calls to reach it.
-    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
-        self.notes.iter().cloned()
+    /// Sets how it is called.
+    pub(crate) fn set_options(&mut self, options: ForwardOptions) {
+        self.options = options;
+    }
+
+    /// Returns what is to be configured for calls to reach it, with keys that the source suggests.
+    pub(crate) fn notes(&self, keys: &[(&'static str, Value)]) -> Vec<String> {
+        let lines = keys.iter().map(|(key, value)| format!("{key} = {value}"));
+        match &self.configured {
+            ConfiguredAs::Nowhere { table, command } => {
+                let values = keys.iter().map(|(key, value)| match value {
+                    Value::String(text) => format!(" {key}={text}"),
+                    other => format!(" {key}={other}"),
+                });
+                let values: Vec<String> = values.collect();
+                let command = command.iter().map(|command| format!("{command}{}", values.concat()));
+                table.iter().cloned().chain(lines).chain(command).collect()
+            }
+            ConfiguredAs::File(name) if !keys.is_empty() => {
+                let note =
+                    format!("note: [upstreams.{name}] in the configuration should also have");
+                [note].into_iter().chain(lines).collect()
+            }
+            ConfiguredAs::Other(note) => note.iter().cloned().collect(),
+            ConfiguredAs::File(_) | ConfiguredAs::Row(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the name of the upstream, if it is a row of the registry.
+    pub(crate) fn row_name(&self) -> Option<&str> {
+        match &self.configured {
+            ConfiguredAs::Row(name) => Some(name),
+            _ => None,
+        }
     }
 
     /// Calls a method.
@@ -215,8 +262,19 @@ impl Service {
     /// The same with another path, as something to be asked.
     pub(crate) fn at(&self, path: &str) -> anyhow::Result<Self> {
         let options = self.options.clone().at(self.target().with_path(path)?);
-        Ok(Self { forward: asking(options.clone())?, options, notes: Vec::new() })
+        Ok(Self {
+            forward: asking(options.clone())?,
+            options,
+            configured: ConfiguredAs::Other(None),
+        })
     }
+}
+
+/// Keys that an import sets in the row of an upstream, where the row does not have them.
+#[derive(Debug)]
+pub(crate) struct UpstreamKeys {
+    pub(crate) name: String,
+    pub(crate) keys: Vec<(&'static str, Value)>,
 }
 
 fn elsewhere(config: &Config, target: Target) -> ForwardOptions {
@@ -238,7 +296,7 @@ fn no_place(upstream: &str) -> anyhow::Error {
 }
 
 /// The table that is to come into the configuration.
-fn suggestion(upstream: &str, target: &Target, given: &ServiceOptions) -> Vec<String> {
+fn suggestion(upstream: &str, target: &Target, given: &ServiceOptions) -> ConfiguredAs {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     let name = match upstream {
         bare if bare.chars().all(is_bare) => bare.to_owned(),
@@ -252,7 +310,7 @@ fn suggestion(upstream: &str, target: &Target, given: &ServiceOptions) -> Vec<St
     let more = given.table();
     let is_all = more.is_empty() && !target.has_query() && name == upstream;
     let command = is_all.then(|| format!("or: callgate upstream set {name} url={target}"));
-    table.into_iter().chain(more).chain(command).collect()
+    ConfiguredAs::Nowhere { table: table.into_iter().chain(more).collect(), command }
 }
 
 /// What a service says, in one line.

@@ -5,6 +5,7 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use super::failure::Failure;
+use super::refusal::SentCredential;
 use super::send_failure::SendFailure;
 use super::stats::Outcome;
 use super::{Forward, Ordering, request};
@@ -72,7 +73,8 @@ impl Forward {
                 let words = format!("HTTP {status}");
                 Err(AskError::Failed { outcome: Outcome::Status, status: Some(status), words })
             }
-            Err(failure) => Err(failure.into()),
+            Err(failure) if self.options.has_shared_credential() => Err(failure.into()),
+            Err(failure) => Err(failure.sent_with(SentCredential::None { is_known: false }).into()),
         }
     }
 }

@@ -447,3 +447,39 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn calls_go_to_the_url_of_the_tool_where_the_site_has_it() {
+    let (site, place) = (Site::start(), registry());
+    let url = site.url();
+    // A row of the registry is set, and a table of the file is told.
+    place.ok(&["upstream", "set", "drupal", &format!("url={url}/jsonrpc")]);
+    let told = import(&site, &place, "Bearer ada", &["--dry-run"]).talk();
+    let keys = "calls = \"per_tool\", null_is_absent = true";
+    assert!(told.contains(&format!("upstream `drupal` would be set: {keys}")), "{told}");
+    let told = import(&site, &place, "Bearer ada", &[]).talk();
+    assert!(told.contains(&format!("set upstream `drupal`: {keys}")), "{told}");
+    let told = import(&site, &place, "Bearer ada", &[]).talk();
+    assert!(!told.contains("upstream `drupal`:"), "{told}");
+    let server = place.serve(&[]);
+    let reply = server.invoke("", "probe.whoami", &json!({}));
+    assert_eq!(reply.json()["result"]["roles"], json!(["anonymous"]), "{}", reply.body);
+    let reply = server.invoke("", "probe.echo", &json!({"text": "a", "deep": null}));
+    assert_eq!(reply.status, 404, "the recording has no such call: {}", reply.body);
+    let asked = site.fake.asked();
+    let sent: Vec<&str> = asked.iter().rev().take(2).map(|asked| asked.line.as_str()).collect();
+    assert_eq!(sent, ["POST /mcp/tools/probe.echo", "POST /mcp/tools/probe.whoami"]);
+    let params = &asked.last().unwrap().body["params"];
+    assert_eq!(params, &json!({"text": "a", "times": 1}), "null is absent");
+    drop(server);
+    place.ok(&["upstream", "remove", "drupal"]);
+    place.write("callgate.toml", &format!("[upstreams.drupal]\nurl = \"{url}/jsonrpc\"\n"));
+    let told = import(&site, &place, "Bearer ada", &[]).talk();
+    let note = "note: [upstreams.drupal] in the configuration should also have\n\
+                calls = \"per_tool\"\nnull_is_absent = true\n";
+    assert!(told.contains(note), "{told}");
+    // Before 1.4 there is one URL for all tools.
+    site.rule(|asked| (asked.line == "GET /mcp/tools/invoke").then(|| drupal_site::page(405)));
+    let told = import(&site, &place, "Bearer ada", &[]).talk();
+    assert!(!told.contains("per_tool"), "{told}");
+}
