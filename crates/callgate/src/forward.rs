@@ -30,6 +30,7 @@ mod client;
 mod credential;
 mod failure;
 mod mailbox;
+mod oauth;
 mod options;
 mod refusal;
 mod reply;
@@ -49,7 +50,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Uri;
+use http::{HeaderMap, StatusCode, Uri};
 use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -61,9 +62,10 @@ use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream, UpstreamErr
 use batch::Batches;
 use breaker::{Attempt, Breaker};
 use client::Client;
-use credential::Sent;
+use credential::{Authentication, Sent};
 use failure::{Failure, Logged};
 use mailbox::{Answered, Asked, Terms};
+use oauth::Tokens;
 use refusal::{Meaning, SentCredential};
 use reply::Reply;
 use request::RequestId;
@@ -77,6 +79,9 @@ pub use crate::http_client::tls::{CertificateError, NoTls};
 pub use ask::AskError;
 pub use breaker::BreakerLimits;
 pub use credential::{CredentialPlace, MissingCredential, UserCredential};
+pub use oauth::{
+    ClientAuth, FixedRefreshToken, OAuthClient, RefreshTokenFile, RefreshTokenStore, UserGrant,
+};
 pub use options::{
     ForwardLimits, ForwardOptions, Http2, Ids, OptionError, PassCaller, header_name,
 };
@@ -92,6 +97,7 @@ pub struct Forward {
     name: String,
     options: ForwardOptions,
     wire: Wire,
+    tokens: Option<Tokens>,
     places: Semaphore,
     breaker: Breaker,
     stats: Arc<ForwardStats>,
@@ -148,7 +154,7 @@ pub enum ForwardError {
 #[derive(Clone)]
 struct Request<'a> {
     id: RequestId<'a>,
-    credential: Option<&'a Sent>,
+    auth: &'a Authentication,
     body: Bytes,
     /// The URL of the tool, where that is not the service's.
     uri: Option<Uri>,
@@ -169,6 +175,7 @@ impl Forward {
         let (name, stats) = (name.into(), Arc::new(ForwardStats::default()));
         Ok(Self {
             wire: Wire::new(&name, &options, &stats)?,
+            tokens: Tokens::new(&name, &options)?,
             name,
             places: Semaphore::new(options.limits.concurrent.clamp(1, Semaphore::MAX_PERMITS)),
             breaker: Breaker::new(options.limits.breaker),
@@ -203,12 +210,9 @@ impl Forward {
 
     /// What the service said, for the log: without the secrets of the request, and not too much of it.
     async fn loggable(&self, call: &Call<'_>, text: &str) -> String {
-        let credential = match &self.options.credential {
-            Some(mapped) => mapped.of(call).await.ok().flatten(),
-            None => None,
-        };
-        let headers = request::headers(&self.options, call.caller, credential.as_ref());
-        let text = scrub::without_secrets(text, &self.options, &headers, credential.as_ref());
+        let auth = self.authentication(call).await.unwrap_or_default();
+        let headers = self.headers(call, &auth);
+        let text = scrub::without_secrets(text, &self.options, &headers, auth.own.as_ref());
         text.chars().take(MAX_LOGGED_ERROR).collect()
     }
 
@@ -216,22 +220,18 @@ impl Forward {
     async fn answer(&self, call: &Call<'_>, uri: Option<Uri>) -> Result<Replied, Failure> {
         let limit = self.options.limits.timeout;
         let end = Instant::now() + limit;
-        let credential = match &self.options.credential {
-            Some(mapped) => {
-                let found = timeout_at(end, mapped.of(call)).await;
-                found.map_err(|_| Failure::TimedOut(limit))??
-            }
-            None => None,
-        };
+        let mut auth = timeout_at(end, self.authentication(call)).await.map_err(|_| {
+            let is_token = self.tokens.is_some();
+            if is_token { Failure::NoTokenInTime(limit) } else { Failure::TimedOut(limit) }
+        })??;
         // Who waits longer would have no time left to be answered.
         let wait = limit / 2;
         let place = timeout(wait, self.places.acquire()).await;
         let _place = place.map_err(|_| Failure::Busy(wait))?;
         let mut attempt = self.breaker.attempt().ok_or(Failure::Down)?;
-        match timeout_at(end, self.exchange(call, uri, credential.as_ref(), &mut attempt)).await {
-            Ok(answered) => {
-                answered.map_err(|failure| failure.sent_with(self.sent(call, credential.is_some())))
-            }
+        let exchanged = timeout_at(end, self.exchange(call, uri, &mut auth, &mut attempt)).await;
+        match exchanged {
+            Ok(answered) => answered.map_err(|failure| failure.sent_with(self.sent(call, &auth))),
             Err(_) => {
                 // Connections have less time than that, so there was one.
                 attempt.reached();
@@ -240,23 +240,34 @@ impl Forward {
         }
     }
 
+    /// What the call goes with: the caller's credential, or an access token, or neither.
+    async fn authentication(&self, call: &Call<'_>) -> Result<Authentication, Failure> {
+        match &self.options.credential {
+            Some(mapped) => mapped.of(call, self.tokens.as_ref()).await,
+            None => Authentication::of_upstream(self.tokens.as_ref()).await,
+        }
+    }
+
     async fn exchange(
         &self,
         call: &Call<'_>,
         uri: Option<Uri>,
-        credential: Option<&Sent>,
+        auth: &mut Authentication,
         attempt: &mut Attempt<'_>,
     ) -> Result<Replied, Failure> {
         let id = match self.options.ids {
             Ids::Text => RequestId::Text(call.id),
             Ids::Number => RequestId::Number(self.last_id.fetch_add(1, Ordering::Relaxed) + 1),
         };
-        let body = request::body(&self.options, call, id, credential);
         let is_tool_url = uri.is_some();
-        let answered = self.send(call, Request { id, credential, body, uri }).await;
-        match &answered {
-            Err(failure) if failure.found_no_connection() => attempt.failed(),
-            _ => attempt.reached(),
+        let mut answered = self.send_with(call, id, uri.clone(), auth, attempt).await;
+        // Nothing was run, so it may go out again whatever it does, once.
+        if auth.token.is_some() && is_unauthorized(&answered) {
+            if let Some(renewed) = auth.renewed(call, self.options.credential.as_ref()).await? {
+                *auth = renewed;
+                self.stats.count_retry();
+                answered = self.send_with(call, id, uri, auth, attempt).await;
+            }
         }
         let whole = answered.map_err(SendFailure::into_failure)?;
         // Where it was not counted as it came.
@@ -264,10 +275,17 @@ impl Forward {
         if is_tool_url { whole.read_at_tool_url(&id) } else { whole.read(&id) }
     }
 
-    /// Whose credential a request has, where the caller's own is sent or not.
-    fn sent(&self, call: &Call<'_>, is_of_caller: bool) -> SentCredential {
+    /// The headers of a request.
+    fn headers(&self, call: &Call<'_>, auth: &Authentication) -> HeaderMap {
+        let mut headers = request::headers(&self.options, call.caller, auth.own.as_ref());
+        auth.add_to(&mut headers);
+        headers
+    }
+
+    /// Whose credential a request was sent with.
+    fn sent(&self, call: &Call<'_>, auth: &Authentication) -> SentCredential {
         let passes_token = self.options.pass_caller.token.is_some();
-        if is_of_caller || passes_token && call.caller.token().is_some() {
+        if auth.own.is_some() || passes_token && call.caller.token().is_some() {
             SentCredential::OfCaller(call.caller.name().to_owned())
         } else if passes_token
             || self.options.credential.is_some()
@@ -277,6 +295,23 @@ impl Forward {
         } else {
             SentCredential::Shared
         }
+    }
+
+    async fn send_with(
+        &self,
+        call: &Call<'_>,
+        id: RequestId<'_>,
+        uri: Option<Uri>,
+        auth: &Authentication,
+        attempt: &mut Attempt<'_>,
+    ) -> Answered {
+        let body = request::body(&self.options, call, id, auth.own.as_ref());
+        let answered = self.send(call, Request { id, auth, body, uri }).await;
+        match &answered {
+            Err(failure) if failure.found_no_connection() => attempt.failed(),
+            _ => attempt.reached(),
+        }
+        answered
     }
 
     /// Sends a request, and once more where that is safe (D31).
@@ -295,8 +330,9 @@ impl Forward {
     }
 
     async fn send_once(&self, call: &Call<'_>, request: Request<'_>) -> Answered {
-        let Request { id, credential, body, uri } = request;
-        let headers = || request::headers(&self.options, call.caller, credential);
+        let Request { id, auth, body, uri } = request;
+        let credential = auth.own.as_ref();
+        let headers = || self.headers(call, auth);
         match &self.wire {
             Wire::Http(client) => {
                 let limit = self.options.limits.result_bytes;
@@ -365,7 +401,15 @@ fn conflict(options: &ForwardOptions) -> Option<OptionError> {
     } else if options.batch && options.tool_path.is_some() {
         Some(OptionError::PerToolBatch)
     } else {
-        None
+        oauth::conflict(options)
+    }
+}
+
+/// Whether the service refused the request for want of a good token.
+fn is_unauthorized(answered: &Answered) -> bool {
+    match answered {
+        Ok(whole) => whole.status == StatusCode::UNAUTHORIZED,
+        Err(failure) => failure.is_unauthorized(),
     }
 }
 

@@ -144,7 +144,7 @@ pub use catalog::{Catalog, CatalogBuilder, Entry, Quarantined};
 pub use client::{Capability, Client};
 pub use content::{Content, ResourceContents, Role, ToolContent};
 pub use context::Context;
-pub use credentials::{CredentialError, Credentials};
+pub use credentials::{CredentialError, Credentials, Replaced};
 pub use cursor::{CursorError, OffsetCursor};
 #[cfg(feature = "http")]
 pub use embedded::ServeError;

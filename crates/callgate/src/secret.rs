@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use subtle::ConstantTimeEq as _;
+
 /// A text that shows in no log and in no `Debug`.
 #[derive(Clone)]
 pub struct Secret(Arc<str>);
@@ -19,6 +21,15 @@ impl Secret {
         &self.0
     }
 }
+
+/// Compares in constant time for texts of one length.
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
+    }
+}
+
+impl Eq for Secret {}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

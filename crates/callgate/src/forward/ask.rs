@@ -1,11 +1,14 @@
 //! What a service says of itself, to a program that is no gateway before it.
 
+use http::StatusCode;
 use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::time::timeout;
 
+use super::credential::Authentication;
 use super::failure::Failure;
 use super::refusal::SentCredential;
+use super::reply::Whole;
 use super::send_failure::SendFailure;
 use super::stats::Outcome;
 use super::{Forward, Ordering, request};
@@ -61,9 +64,15 @@ impl Forward {
     pub async fn get(&self) -> Result<String, AskError> {
         let limits = self.options.limits;
         let reading = async {
-            let headers = request::headers(&self.options, &Caller::anonymous(), None);
-            let read = self.wire.client().get(headers, limits.result_bytes).await;
-            read.map_err(SendFailure::into_failure)?.into_text()
+            let mut auth = Authentication::of_upstream(self.tokens.as_ref()).await?;
+            let mut read = self.get_with(&auth).await?;
+            if let (Some(token), StatusCode::UNAUTHORIZED) = (&auth.token, read.status)
+                && let Some(token) = token.renewed().await?
+            {
+                auth.bearer = token.bearer();
+                read = self.get_with(&auth).await?;
+            }
+            read.into_text()
         };
         let read = timeout(limits.timeout, reading).await;
         match read.unwrap_or(Err(Failure::TimedOut(limits.timeout))) {
@@ -76,5 +85,12 @@ impl Forward {
             Err(failure) if self.options.has_shared_credential() => Err(failure.into()),
             Err(failure) => Err(failure.sent_with(SentCredential::None { is_known: false }).into()),
         }
+    }
+
+    async fn get_with(&self, auth: &Authentication) -> Result<Whole, Failure> {
+        let mut headers = request::headers(&self.options, &Caller::anonymous(), None);
+        auth.add_to(&mut headers);
+        let read = self.wire.client().get(headers, self.options.limits.result_bytes).await;
+        read.map_err(SendFailure::into_failure)
     }
 }

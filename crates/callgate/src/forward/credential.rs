@@ -4,12 +4,16 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use thiserror::Error;
 
+use super::failure::Failure;
+use super::oauth::{Held, Tokens, UserGrant};
 use super::options::Hidden;
 use crate::credentials::Credentials;
+use crate::secret::Secret;
 use crate::upstream::Call;
 
 /// How the credential of the user who asks is sent.
@@ -21,6 +25,8 @@ pub struct UserCredential {
     pub prefix: String,
     /// What becomes of a call whose caller has none.
     pub missing: MissingCredential,
+    /// What an access token is requested with it for; without, it is sent as it is.
+    pub oauth: Option<UserGrant>,
 }
 
 impl UserCredential {
@@ -99,7 +105,7 @@ impl fmt::Debug for Mapped {
 }
 
 /// A credential as it stands in a request.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Sent {
     Header(HeaderName, HeaderValue),
     /// As JSON.
@@ -108,24 +114,97 @@ pub(super) enum Sent {
     Member(Hidden),
 }
 
+/// What a call is authenticated with, beside what every request has.
+#[derive(Debug, Default)]
+pub(super) struct Authentication {
+    /// The caller's own, as it stands in the request.
+    pub(super) own: Option<Sent>,
+    /// The upstream's access token.
+    pub(super) bearer: Option<HeaderValue>,
+    /// The access token that is in one of them.
+    pub(super) token: Option<Held>,
+}
+
+impl Authentication {
+    /// With the upstream's own access token, if it has a client.
+    pub(super) async fn of_upstream(tokens: Option<&Tokens>) -> Result<Self, Failure> {
+        let token = match tokens {
+            Some(tokens) => tokens.own().await?,
+            None => None,
+        };
+        let bearer = token.as_ref().and_then(Held::bearer);
+        Ok(Self { own: None, bearer, token })
+    }
+
+    /// With another access token, after the service has refused this one; `None` where there is no
+    /// other.
+    pub(super) async fn renewed(
+        &self,
+        call: &Call<'_>,
+        mapped: Option<&Mapped>,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(token) = &self.token else { return Ok(None) };
+        let Some(token) = token.renewed().await? else { return Ok(None) };
+        Ok(Some(match mapped.filter(|_| self.own.is_some() && self.bearer.is_none()) {
+            Some(mapped) => {
+                let own = Some(mapped.placed(call, token.secret().expose())?);
+                Self { own, bearer: None, token: Some(token) }
+            }
+            None => Self { own: self.own.clone(), bearer: token.bearer(), token: Some(token) },
+        }))
+    }
+
+    pub(super) fn add_to(&self, headers: &mut HeaderMap) {
+        if let Some(bearer) = &self.bearer {
+            headers.insert(AUTHORIZATION, bearer.clone());
+        }
+    }
+}
+
 impl Mapped {
-    /// What goes with a call; `None` where it may go without.
-    pub(super) async fn of(&self, call: &Call<'_>) -> Result<Option<Sent>, NoCredential> {
+    /// What goes with a call; nothing of the caller where it may go without.
+    pub(super) async fn of(
+        &self,
+        call: &Call<'_>,
+        tokens: Option<&Tokens>,
+    ) -> Result<Authentication, Failure> {
+        let secret = self.secret(call).await?;
+        match (self.how.oauth, tokens, secret) {
+            (Some(grant), Some(tokens), Some(secret)) => {
+                let token = tokens.of_user(call.caller, &secret, grant, &self.known).await?;
+                let own = Some(self.placed(call, token.secret().expose())?);
+                Ok(Authentication { own, bearer: None, token: Some(token) })
+            }
+            // Not the upstream's: the caller would act as somebody else.
+            (Some(_), ..) => Ok(Authentication::default()),
+            (None, _, secret) => {
+                let own = secret.map(|secret| self.placed(call, secret.expose())).transpose()?;
+                Ok(Authentication { own, ..Authentication::of_upstream(tokens).await? })
+            }
+        }
+    }
+
+    /// The caller's credential; `None` where a call may go without.
+    async fn secret(&self, call: &Call<'_>) -> Result<Option<Secret>, NoCredential> {
         let name = || call.caller.name().to_owned();
-        let UserCredential { place, prefix, missing } = &self.how;
         let known = self.known.of(call.caller).await;
-        let secret =
-            match known.map_err(|error| NoCredential::Unknown(name(), error.to_string()))? {
-                Some(secret) => secret,
-                None if *missing == MissingCredential::Anonymous => return Ok(None),
-                None if call.caller.user.is_none() => return Err(NoCredential::Anonymous),
-                None => return Err(NoCredential::Missing(name())),
-            };
-        let text = format!("{prefix}{}", secret.expose());
-        Ok(Some(match place {
+        match known.map_err(|error| NoCredential::Unknown(name(), error.to_string()))? {
+            Some(secret) => Ok(Some(secret)),
+            None if self.how.missing == MissingCredential::Anonymous => Ok(None),
+            None if call.caller.user.is_none() => Err(NoCredential::Anonymous),
+            None => Err(NoCredential::Missing(name())),
+        }
+    }
+
+    /// A secret as it stands in a request.
+    fn placed(&self, call: &Call<'_>, secret: &str) -> Result<Sent, NoCredential> {
+        let UserCredential { place, prefix, .. } = &self.how;
+        let text = format!("{prefix}{secret}");
+        Ok(match place {
             CredentialPlace::Header(header) => {
                 let value = HeaderValue::from_str(&text);
-                let mut value = value.map_err(|_| NoCredential::Unfit(name()))?;
+                let unfit = |_| NoCredential::Unfit(call.caller.name().to_owned());
+                let mut value = value.map_err(unfit)?;
                 value.set_sensitive(true);
                 Sent::Header(header.clone(), value)
             }
@@ -134,7 +213,7 @@ impl Mapped {
             }
             CredentialPlace::FirstParam => Sent::FirstParam(Hidden(Value::from(text).to_string())),
             CredentialPlace::Member(member) => Sent::Member(Hidden::member(member, &text.into())),
-        }))
+        })
     }
 }
 

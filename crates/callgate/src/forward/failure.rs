@@ -9,6 +9,7 @@ use http::StatusCode;
 use thiserror::Error;
 
 use super::credential::NoCredential;
+use super::oauth::NoToken;
 use super::refusal::{Refusal, SentCredential};
 use super::stats::Outcome;
 use crate::budget::OverBudget;
@@ -22,6 +23,10 @@ use crate::method::Safety;
 pub(super) enum Failure {
     #[error(transparent)]
     NoCredential(#[from] NoCredential),
+    #[error(transparent)]
+    NoToken(#[from] NoToken),
+    #[error("no access token within {0:?}")]
+    NoTokenInTime(Duration),
     #[error("no place among the calls under way became free within {0:?}")]
     Busy(Duration),
     #[error("not tried, since connections to it have failed")]
@@ -98,6 +103,7 @@ impl Failure {
     pub(super) fn outcome(&self) -> Outcome {
         match self {
             Self::NoCredential(_) => Outcome::NoCredential,
+            Self::NoToken(_) | Self::NoTokenInTime(_) => Outcome::NoToken,
             Self::Busy(_) => Outcome::Busy,
             Self::Down => Outcome::Down,
             Self::Unreachable(_) => Outcome::Unreachable,
@@ -140,6 +146,11 @@ impl Failure {
         let again = try_again(safety);
         let what = match self {
             Self::NoCredential(why) => why.words().to_owned(),
+            Self::NoToken(why) => why.words(),
+            Self::NoTokenInTime(limit) => format!(
+                "needs an access token, and there was none within {limit:?}. Nothing was run: try again \
+                 later, or tell an administrator."
+            ),
             Self::Busy(limit) => format!(
                 "is busy: too many calls are under way, and none ended within {limit:?}. Nothing was \
                  run: try again later."

@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use super::breaker::BreakerLimits;
 use super::credential::{CredentialPlace, Mapped, UserCredential};
+use super::oauth::OAuthClient;
 use super::target::Target;
 use super::tool_path::ToolPath;
 use crate::arguments::ParamStyle;
@@ -51,6 +52,7 @@ pub struct ForwardOptions {
     pub(super) ids: Ids,
     pub(super) pass_caller: PassCaller,
     pub(super) credential: Option<Mapped>,
+    pub(super) oauth: Option<OAuthClient>,
     pub(super) http2: Http2,
     pub(super) batch: bool,
     pub(super) trust_results: bool,
@@ -191,6 +193,31 @@ pub enum OptionError {
          calls"
     )]
     PerToolBatch,
+    /// Access tokens over WebSocket.
+    #[error(
+        "`oauth` is not for WebSocket: an access token expires, and a connection keeps the one that it \
+         was opened with"
+    )]
+    OAuthOverWebSocket,
+    /// A token endpoint without TLS.
+    #[error(
+        "`token_url` of `oauth` must begin with `https://`, so that secrets do not go over a network in \
+         the clear; `http://` is for this machine (`localhost`, `127.0.0.1`, `[::1]`), and for the host of \
+         an upstream that is `http://` too"
+    )]
+    OAuthInTheClear,
+    /// No client that tokens could be requested for.
+    #[error("`oauth` needs `client_id`")]
+    OAuthClient,
+    /// Something else sets `Authorization`.
+    #[error(
+        "`oauth` sends an access token in the header `Authorization`, which {0} sets too; leave one of \
+         them out"
+    )]
+    OAuthHeader(&'static str),
+    /// Users' credentials that are for OAuth, without a token endpoint.
+    #[error("`credential` with `oauth` needs a table `oauth` with the `token_url` of the service")]
+    UserOAuthAlone,
 }
 
 impl ForwardOptions {
@@ -206,6 +233,7 @@ impl ForwardOptions {
             ids: Ids::default(),
             pass_caller: PassCaller::default(),
             credential: None,
+            oauth: None,
             http2: Http2::default(),
             batch: false,
             trust_results: false,
@@ -276,6 +304,9 @@ impl ForwardOptions {
     pub fn replace_header(mut self, name: &str, value: &str) -> Result<Self, OptionError> {
         let parsed = header_name(name)?;
         self.headers.remove(&parsed);
+        if parsed == header::AUTHORIZATION {
+            self.oauth = None;
+        }
         if self.credential.as_ref().is_some_and(|mapped| mapped.how.is_header(&parsed)) {
             self.credential = None;
         }
@@ -309,6 +340,13 @@ impl ForwardOptions {
         }
         self.credential = Some(Mapped { how, known });
         Ok(self)
+    }
+
+    /// Sends an access token with each request, in `Authorization`. Where users have credentials for
+    /// OAuth, it is theirs.
+    pub fn oauth(mut self, client: OAuthClient) -> Self {
+        self.oauth = Some(client);
+        self
     }
 
     /// Whether something stands before the caller's parameters.
@@ -402,7 +440,10 @@ impl ForwardOptions {
 
     /// Whether all requests carry something that may be a credential.
     pub(super) fn has_shared_credential(&self) -> bool {
-        !self.headers.is_empty() || !self.members.0.is_empty() || !self.first_params.0.is_empty()
+        !self.headers.is_empty()
+            || !self.members.0.is_empty()
+            || !self.first_params.0.is_empty()
+            || self.oauth.is_some()
     }
 
     /// Certificates, in PEM, of authorities that are trusted beside those of the system.

@@ -1,5 +1,6 @@
 //! Why a request has no answer, and what that means for the request.
 
+use http::StatusCode;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::Connected;
 
@@ -80,6 +81,11 @@ impl SendFailure {
     /// Whether the service was not there to be asked.
     pub(super) fn found_no_connection(&self) -> bool {
         self.found_no_connection
+    }
+
+    /// Whether the answer was HTTP 401, so that nothing was run.
+    pub(super) fn is_unauthorized(&self) -> bool {
+        self.failure.status() == Some(StatusCode::UNAUTHORIZED)
     }
 
     pub(super) fn into_failure(self) -> Failure {

@@ -37,6 +37,8 @@ outcomes! {
     Denied = "denied",
     /// The caller has no credential for the service, and needs one.
     NoCredential = "no_credential",
+    /// There is no access token to go with, neither the upstream's nor the caller's.
+    NoToken = "no_token",
     /// No place became free in time.
     Busy = "busy",
     /// Not tried, since connections have failed.

@@ -18,6 +18,7 @@ mod failures;
 mod fake;
 mod fake_socket;
 mod metrics;
+mod oauth;
 mod retries;
 mod secrets;
 mod tokens;

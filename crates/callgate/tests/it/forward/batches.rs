@@ -132,6 +132,7 @@ async fn users_with_credentials_of_their_own_are_not_mixed() {
         place: CredentialPlace::Member("auth".to_owned()),
         prefix: String::new(),
         missing: MissingCredential::Refuse,
+        oauth: None,
     };
     let app = App::with(options(&fake.url()).batch().credential(how, Known::new()).unwrap());
     let callers = [ada(), user(8, "bob"), ada(), user(8, "bob")];

@@ -47,6 +47,7 @@ fn bearer() -> UserCredential {
         place: CredentialPlace::Header(header_name("Authorization").unwrap()),
         prefix: "Bearer ".to_owned(),
         missing: MissingCredential::Refuse,
+        oauth: None,
     }
 }
 
