@@ -4,18 +4,28 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use callgate::{BoxFuture, Caller, CredentialError, Credentials, Secret};
+use callgate::{BoxFuture, Caller, CredentialError, Credentials, Replaced, Secret};
 
 use crate::rows::CredentialRow;
+use crate::store::Store;
 
 /// The credentials of all users, as the registry has them now.
 #[derive(Debug, Clone, Default)]
-pub struct UserCredentials(Arc<ArcSwap<ByUpstream>>);
+pub struct UserCredentials {
+    in_force: Arc<ArcSwap<ByUpstream>>,
+    /// Where those are stored that an authorization server has replaced.
+    store: Option<Arc<dyn Store>>,
+}
 
 /// By the upstream's name and the user's number.
 type ByUpstream = HashMap<String, HashMap<i64, Secret>>;
 
 impl UserCredentials {
+    /// Those of a registry; those that are replaced while they are used are stored there.
+    pub fn kept_in(store: Arc<dyn Store>) -> Self {
+        Self { in_force: Arc::default(), store: Some(store) }
+    }
+
     /// Puts others in force.
     pub fn set(&self, rows: &[CredentialRow]) {
         let mut all = ByUpstream::new();
@@ -25,7 +35,7 @@ impl UserCredentials {
                 all.entry(row.upstream.clone()).or_default().insert(row.id_user, secret.clone());
             }
         }
-        self.0.store(Arc::new(all));
+        self.in_force.store(Arc::new(all));
     }
 
     /// Those for one upstream, now and later.
@@ -46,9 +56,25 @@ impl Credentials for OfUpstream {
         &'a self,
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Option<Secret>, CredentialError>> {
-        let all = self.all.0.load();
+        let all = self.all.in_force.load();
         let users = all.get(&self.name);
         let secret = caller.user.as_ref().and_then(|user| users?.get(&user.id)).cloned();
         Box::pin(std::future::ready(Ok(secret)))
+    }
+
+    fn replace<'a>(
+        &'a self,
+        caller: &'a Caller,
+        old: &'a Secret,
+        new: &'a Secret,
+    ) -> BoxFuture<'a, Result<Replaced, CredentialError>> {
+        Box::pin(async move {
+            let (Some(store), Some(user)) = (&self.all.store, &caller.user) else {
+                return Ok(Replaced::NotKept);
+            };
+            let is_replaced = store.replace_credential(user.id, &self.name, old, new).await?;
+            // The follower brings it to those who look.
+            Ok(if is_replaced { Replaced::Done } else { Replaced::Changed })
+        })
     }
 }

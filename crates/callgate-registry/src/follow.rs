@@ -85,10 +85,11 @@ pub struct Registry {
 impl Registry {
     /// The registry in a database.
     pub fn new(store: Arc<dyn Store>) -> Self {
+        let credentials = UserCredentials::kept_in(Arc::clone(&store));
         Self {
             store,
             authenticator: Arc::new(TokenAuthenticator::new(TokenOptions::default())),
-            credentials: UserCredentials::default(),
+            credentials,
             maker: None,
             exposure: Exposure::default(),
             max_key_age: Some(MAX_KEY_AGE),

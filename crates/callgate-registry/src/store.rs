@@ -463,6 +463,15 @@ pub trait Edit: Send + Sync {
     async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()>;
     /// Says what a user is known by at a service, in place of what there was.
     async fn set_credential(&self, id_user: i64, upstream: &str, secret: &Secret) -> Result<()>;
+    /// Replaces what a user is known by at a service if it is still `old`. Returns whether it is `new`
+    /// now.
+    async fn replace_credential(
+        &self,
+        id_user: i64,
+        upstream: &str,
+        old: &Secret,
+        new: &Secret,
+    ) -> Result<bool>;
     /// Removes that. Comes back with whether there was any.
     async fn remove_credential(&self, id_user: i64, upstream: &str) -> Result<bool>;
     /// Writes a service that runs methods, in place of the one of that name.

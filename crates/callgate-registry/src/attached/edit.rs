@@ -182,6 +182,16 @@ impl Edit for AttachedStore {
         self.own.set_credential(id_user, upstream, secret).await
     }
 
+    async fn replace_credential(
+        &self,
+        id_user: i64,
+        upstream: &str,
+        old: &Secret,
+        new: &Secret,
+    ) -> Result<bool> {
+        self.own.replace_credential(id_user, upstream, old, new).await
+    }
+
     async fn remove_credential(&self, id_user: i64, upstream: &str) -> Result<bool> {
         self.own.remove_credential(id_user, upstream).await
     }

@@ -145,6 +145,30 @@ impl Edit for SqlStore {
         .await
     }
 
+    async fn replace_credential(
+        &self,
+        id_user: i64,
+        upstream: &str,
+        old: &Secret,
+        new: &Secret,
+    ) -> Result<bool> {
+        let keys = [id_user.into(), upstream.into()];
+        let mut work = self.begin(Purpose::Write).await?;
+        let look =
+            "SELECT {text secret} FROM callgate_credentials WHERE id_user = ? AND upstream = ?";
+        let found = work.row(look, &keys).await?.and_then(|mut row| Secret::new(&row.text()));
+        // Compared here, since databases differ in when texts are equal.
+        if found.as_ref() != Some(old) {
+            return Ok(found.as_ref() == Some(new));
+        }
+        let [id_user, upstream] = keys;
+        let change =
+            "UPDATE callgate_credentials SET secret = ? WHERE id_user = ? AND upstream = ?";
+        work.run(change, &[new.expose().into(), id_user, upstream]).await?;
+        work.commit().await?;
+        Ok(true)
+    }
+
     async fn remove_credential(&self, id_user: i64, upstream: &str) -> Result<bool> {
         let rows = "callgate_credentials WHERE id_user = ? AND upstream = ?";
         Ok(self.delete_counted(rows, &[id_user.into(), upstream.into()]).await? > 0)

@@ -62,6 +62,7 @@ macro_rules! contract {
                 an_import_writes_all_of_it_or_nothing,
                 an_import_of_many_methods_takes_few_statements_and_loses_none,
                 a_users_credential_is_theirs_at_one_upstream,
+                a_credential_is_replaced_only_if_it_is_still_the_old_one,
                 an_upstream_is_written_read_and_removed_by_its_name,
                 an_import_of_who_may_do_what_is_for_what_is_not_there,
             }

@@ -238,6 +238,7 @@ unused! {
     fn revoke_token(id: i64) -> ();
     fn revoke_tokens_named(name: &str) -> u64;
     fn set_credential(id_user: i64, upstream: &str, secret: &Secret) -> ();
+    fn replace_credential(id_user: i64, upstream: &str, old: &Secret, new: &Secret) -> bool;
     fn remove_credential(id_user: i64, upstream: &str) -> bool;
     fn set_upstream(row: &UpstreamRow) -> ();
     fn remove_upstream(name: &str, keep_credentials: bool) -> u64;

@@ -400,6 +400,30 @@ pub(crate) async fn a_users_credential_is_theirs_at_one_upstream(registry: Regis
     assert_eq!(of(bob).await, None);
 }
 
+pub(crate) async fn a_credential_is_replaced_only_if_it_is_still_the_old_one(registry: Registry) {
+    let store = &registry.store;
+    let ada = store.add_user("ada", None).await.unwrap();
+    let secret = |text: &str| Secret::new(text).unwrap();
+    let (old, new) = (secret("token-A"), secret(r#"{"refresh_token":"b"}"#));
+    let replace = async |old: &Secret, new: &Secret| {
+        store.replace_credential(ada, "shop", old, new).await.unwrap()
+    };
+    assert!(!replace(&old, &new).await, "there is none");
+    store.set_credential(ada, "shop", &old).await.unwrap();
+    store.set_credential(ada, "node", &old).await.unwrap();
+    let before = store.revisions().await.unwrap().access;
+    assert!(!replace(&secret("token-a"), &new).await, "case counts");
+    assert_eq!(store.revisions().await.unwrap().access, before);
+    assert!(replace(&old, &new).await);
+    assert!(store.revisions().await.unwrap().access > before);
+    // Somebody who does not know whether it was written may say it again.
+    assert!(replace(&old, &new).await);
+    assert!(!replace(&old, &secret("c")).await);
+    let rows = store.credentials().await.unwrap();
+    let of = |upstream: &str| rows.iter().find(|row| row.upstream == upstream).unwrap();
+    assert_eq!((&of("shop").secret, &of("node").secret), (&Some(new), &Some(old)));
+}
+
 pub(crate) async fn an_upstream_is_written_read_and_removed_by_its_name(registry: Registry) {
     let store = &registry.store;
     let row =

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
-use super::error::TokenError;
+use super::error::{TokenError, is_temporary};
 use crate::secret::Secret;
 
 /// Assumed lifetime of an access token whose lifetime is not said.
@@ -92,9 +92,8 @@ fn lifetime(value: Option<&Value>) -> Duration {
 }
 
 fn refused(status: StatusCode, code: Option<&str>, is_refresh: bool) -> TokenError {
-    let is_temporary = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
     match code {
-        _ if is_temporary => TokenError::Status(status),
+        _ if is_temporary(status) => TokenError::Status(status),
         Some("invalid_client") => TokenError::InvalidClient,
         Some("invalid_grant") => TokenError::InvalidGrant,
         // league/oauth2-server before version 9, which Drupal uses, says so of a refresh token.

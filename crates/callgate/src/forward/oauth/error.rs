@@ -52,6 +52,17 @@ fn of(user: Option<&str>) -> String {
 const AGAIN: &str = "Nothing was run: try again later, or tell an administrator.";
 const MEND: &str = "Nothing was run; an administrator has to";
 
+fn away() -> String {
+    format!(
+        "needs an access token, and its authorization server cannot be reached or fails. {AGAIN}"
+    )
+}
+
+/// Whether the same request may be answered otherwise later.
+pub(super) fn is_temporary(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429)
+}
+
 impl NoToken {
     /// What somebody could do, for an agent and who reads along.
     pub(in crate::forward) fn words(&self) -> String {
@@ -81,13 +92,11 @@ impl NoToken {
                 "needs an access token, and its authorization server refuses to issue one. {MEND} \
                  correct the configuration."
             ),
-            TokenError::Untrusted(_) | TokenError::Malformed(_) => format!(
+            TokenError::Unreachable(_) | TokenError::TimedOut => away(),
+            TokenError::Status(status) if is_temporary(*status) => away(),
+            TokenError::Untrusted(_) | TokenError::Malformed(_) | TokenError::Status(_) => format!(
                 "needs an access token, and its authorization server does not answer as it has to. \
                  {MEND} look at the gateway's log."
-            ),
-            TokenError::Unreachable(_) | TokenError::TimedOut | TokenError::Status(_) => format!(
-                "needs an access token, and its authorization server cannot be reached or fails. \
-                 {AGAIN}"
             ),
             TokenError::NotStored(_) | TokenError::Replaced => {
                 format!("needs an access token, and there is none at the moment. {AGAIN}")

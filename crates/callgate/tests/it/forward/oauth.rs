@@ -1,0 +1,103 @@
+//! An upstream as an OAuth client, before a token endpoint and a service that want the right tokens.
+
+mod configured;
+mod failures;
+mod renewal;
+mod users;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use callgate::Secret;
+use callgate::forward::{ForwardOptions, OAuthClient};
+use serde_json::{Value, json};
+
+use crate::forward::fake::{Act, Fake, Seen};
+use crate::forward::{App, options};
+
+pub(crate) const SECRET: &str = "s3cret of/callgate";
+
+/// Something that only the client has.
+pub(crate) fn secret(text: &str) -> Secret {
+    Secret::new(text).unwrap()
+}
+
+/// A token response.
+pub(crate) fn granted(token: &str, expires_in: u64) -> Value {
+    json!({"token_type": "Bearer", "access_token": token, "expires_in": expires_in})
+}
+
+/// One that brings a new refresh token.
+pub(crate) fn rotated(token: &str, refresh_token: &str) -> Value {
+    let mut granted = granted(token, 100);
+    granted["refresh_token"] = refresh_token.into();
+    granted
+}
+
+/// A member of a form.
+pub(crate) fn field(seen: &Seen, name: &str) -> Option<String> {
+    let form = seen.body.as_str()?;
+    let mut pairs = form.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
+}
+
+/// Issues `token-1`, `token-2` and so on, each for 100 seconds.
+pub(crate) async fn issuer() -> Fake {
+    Fake::start(|number, _| Act::json(200, granted(&format!("token-{}", number + 1), 100))).await
+}
+
+/// The reply with this result, to a call or to each of a batch.
+fn result(seen: &Seen, result: Value) -> Act {
+    let Some(batch) = seen.body.as_array() else { return seen.result(result) };
+    let reply = |call: &Value| json!({"jsonrpc": "2.0", "result": result, "id": call["id"]});
+    Act::json(200, batch.iter().map(reply).collect())
+}
+
+/// A service that says with which token it was called.
+pub(crate) async fn service() -> Fake {
+    Fake::start(|_, seen| result(seen, json!(seen.headers.get("authorization")))).await
+}
+
+/// A service that takes none but these tokens.
+pub(crate) async fn service_that_takes(good: Arc<Mutex<Vec<String>>>) -> Fake {
+    Fake::start(move |_, seen| {
+        let sent = seen.headers.get("authorization").cloned().unwrap_or_default();
+        if good.lock().unwrap().iter().any(|good| sent == format!("Bearer {good}")) {
+            result(seen, json!(sent))
+        } else {
+            Act::text(401, "text/html", "<h1>Who are you?</h1>")
+        }
+    })
+    .await
+}
+
+pub(crate) fn client(issuer: &Fake) -> OAuthClient {
+    OAuthClient::new(&format!("http://{}/token?tenant=1", issuer.address))
+        .unwrap()
+        .client("call gate", Some(secret(SECRET)))
+}
+
+pub(crate) fn with_oauth(issuer: &Fake, service: &Fake) -> ForwardOptions {
+    options(&service.url()).oauth(client(issuer))
+}
+
+/// What the service was sent with a call.
+pub(crate) async fn call(app: &App) -> Value {
+    let (status, body) = app.invoke("order.get", json!({"id": 1})).await;
+    assert_eq!(status, 200, "{body}");
+    body["result"].clone()
+}
+
+/// What a call that fails says.
+pub(crate) async fn failing(app: &App) -> String {
+    let (text, is_error) = app.text("order_get", json!({"id": 1})).await;
+    assert!(is_error, "{text}");
+    text
+}
+
+/// The clock is so much later at once, and goes on.
+pub(crate) async fn later(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}

@@ -1,0 +1,56 @@
+//! What of OAuth does not go together with other options.
+
+use std::sync::Arc;
+
+use callgate::ParamStyle;
+use callgate::forward::{
+    CredentialPlace, Forward, ForwardOptions, MissingCredential, OAuthClient, PassCaller,
+    UserCredential, UserGrant, header_name,
+};
+
+use super::secret;
+use crate::forward::credentials::Known;
+
+fn at(url: &str) -> ForwardOptions {
+    ForwardOptions::new(url.parse().unwrap()).params(ParamStyle::Positional)
+}
+
+fn client(url: &str) -> OAuthClient {
+    OAuthClient::new(url).unwrap().client("callgate", Some(secret("s3cret")))
+}
+
+fn credential(oauth: Option<UserGrant>) -> UserCredential {
+    UserCredential {
+        place: CredentialPlace::Header(header_name("Authorization").unwrap()),
+        prefix: "Bearer ".to_owned(),
+        missing: MissingCredential::Refuse,
+        oauth,
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_go_together_is_told() {
+    let tls = "https://auth.example/token";
+    let passed =
+        PassCaller { token: Some(header_name("Authorization").unwrap()), ..PassCaller::default() };
+    let known = || Known::new() as Arc<dyn callgate::Credentials>;
+    let service = || at("https://shop.example/rpc");
+    let refused = [
+        service().oauth(client("http://auth.example/token")),
+        at("ws://shop.example/rpc").oauth(client(tls)),
+        service().header("Authorization", "s3cret").unwrap().oauth(client(tls)),
+        service().oauth(client(tls)).basic("ada", "s3cret").unwrap(),
+        service().oauth(client(tls)).pass_caller(passed).unwrap(),
+        service().oauth(client(tls)).credential(credential(None), known()).unwrap(),
+        service().credential(credential(Some(UserGrant::RefreshToken)), known()).unwrap(),
+        service().oauth(OAuthClient::new(tls).unwrap()),
+    ];
+    let told: Vec<String> = refused
+        .into_iter()
+        .map(|options| Forward::new("shop", options).unwrap_err().to_string())
+        .collect();
+    insta::assert_debug_snapshot!(told);
+    let users = credential(Some(UserGrant::ClientCredentials));
+    let only_users = service().oauth(OAuthClient::new(tls).unwrap());
+    Forward::new("shop", only_users.credential(users, known()).unwrap()).unwrap();
+}

@@ -1,0 +1,293 @@
+//! Access tokens of users, of what is stored for them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use callgate::forward::{
+    CredentialPlace, ForwardOptions, MissingCredential, Outcome, UserCredential, UserGrant,
+    header_name,
+};
+use callgate::{BoxFuture, Caller, CredentialError, Credentials, Replaced, Secret};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::{client, field, granted, issuer, later, rotated, secret, service};
+use crate::forward::credentials::user;
+use crate::forward::fake::{Act, Fake};
+use crate::forward::{App, options, without_error_id};
+
+/// Credentials that can be replaced.
+#[derive(Debug, Default)]
+struct Vault {
+    stored: Mutex<HashMap<i64, Secret>>,
+    /// So many replacements fail.
+    failures: AtomicUsize,
+}
+
+impl Vault {
+    fn with(stored: &[(i64, &str)]) -> Arc<Self> {
+        let vault = Self::default();
+        for (id, text) in stored {
+            vault.put(*id, text);
+        }
+        Arc::new(vault)
+    }
+
+    fn put(&self, id: i64, text: &str) {
+        self.stored.lock().unwrap().insert(id, secret(text));
+    }
+
+    fn get(&self, id: i64) -> String {
+        self.stored.lock().unwrap()[&id].expose().to_owned()
+    }
+}
+
+impl Credentials for Vault {
+    fn of<'a>(
+        &'a self,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Option<Secret>, CredentialError>> {
+        let stored = self.stored.lock().unwrap();
+        let secret = caller.user.as_ref().and_then(|user| stored.get(&user.id)).cloned();
+        Box::pin(std::future::ready(Ok(secret)))
+    }
+
+    fn replace<'a>(
+        &'a self,
+        caller: &'a Caller,
+        old: &'a Secret,
+        new: &'a Secret,
+    ) -> BoxFuture<'a, Result<Replaced, CredentialError>> {
+        Box::pin(async move {
+            let fails = self
+                .failures
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+            if fails.is_ok() {
+                return Err("the vault is away".into());
+            }
+            let mut stored = self.stored.lock().unwrap();
+            let current = stored.get_mut(&caller.user.as_ref().unwrap().id).unwrap();
+            if current != old {
+                return Ok(Replaced::Changed);
+            }
+            *current = new.clone();
+            Ok(Replaced::Done)
+        })
+    }
+}
+
+fn how(oauth: UserGrant, missing: MissingCredential) -> UserCredential {
+    UserCredential {
+        place: CredentialPlace::Header(header_name("Authorization").unwrap()),
+        prefix: "Bearer ".to_owned(),
+        missing,
+        oauth: Some(oauth),
+    }
+}
+
+fn options_of(
+    issuer: &Fake,
+    service: &Fake,
+    grant: UserGrant,
+    vault: &Arc<Vault>,
+) -> ForwardOptions {
+    let vault = Arc::clone(vault) as _;
+    let how = how(grant, MissingCredential::Refuse);
+    options(&service.url()).oauth(client(issuer)).credential(how, vault).unwrap()
+}
+
+fn app_of(issuer: &Fake, service: &Fake, grant: UserGrant, vault: &Arc<Vault>) -> App {
+    App::with(options_of(issuer, service, grant, vault))
+}
+
+async fn call_as(app: &App, id: i64) -> Result<Value, String> {
+    let caller = app.gateway.as_caller(user(id, "somebody"));
+    let called = caller.call("order.get", json!({"id": 1})).await;
+    called.map_err(|error| without_error_id(&error.to_string()))
+}
+
+/// Answers a refresh token `NAME-1` with a token and `NAME-2`, and refuses those of before.
+async fn rotating() -> Fake {
+    let latest = Mutex::new(HashMap::new());
+    Fake::start(move |_, seen| {
+        let refresh = field(seen, "refresh_token").unwrap();
+        let (name, number) = refresh.split_once('-').unwrap();
+        let number: u32 = number.parse().unwrap();
+        let mut latest = latest.lock().unwrap();
+        let known = latest.entry(name.to_owned()).or_insert(number);
+        if *known != number {
+            return Act::json(400, json!({"error": "invalid_grant"}));
+        }
+        *known += 1;
+        Act::json(200, rotated(&format!("{name}-token-{known}"), &format!("{name}-{known}")))
+    })
+    .await
+}
+
+fn stored(text: &str) -> (Value, Value) {
+    let stored: Value = serde_json::from_str(text).unwrap();
+    (stored["refresh_token"].clone(), stored["access_token"].clone())
+}
+
+#[tokio::test]
+async fn two_users_never_share_a_token() {
+    let (issuer, service) = (rotating().await, service().await);
+    let vault = Vault::with(&[(7, "ada-1"), (8, "bob-1")]);
+    let plain = options_of(&issuer, &service, UserGrant::RefreshToken, &vault);
+    let batch = options_of(&issuer, &service, UserGrant::RefreshToken, &vault).batch();
+    for options in [plain, batch] {
+        let app = App::with(options);
+        let calls = (0..40).map(|number| call_as(&app, 7 + number % 2));
+        for (number, sent) in join_all(calls).await.into_iter().enumerate() {
+            let name = if number % 2 == 0 { "ada" } else { "bob" };
+            assert_eq!(sent.unwrap(), format!("Bearer {name}-token-2"));
+        }
+    }
+    // The second gateway found the tokens of the first.
+    assert_eq!(issuer.diary.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn a_users_client_of_their_own_is_what_tokens_are_requested_for() {
+    let (issuer, service) = (issuer().await, service().await);
+    let vault = Vault::with(&[(7, "ada:s3cret"), (8, "nonsense")]);
+    let app = app_of(&issuer, &service, UserGrant::ClientCredentials, &vault);
+    assert_eq!(call_as(&app, 7).await.unwrap(), "Bearer token-1");
+    let seen = issuer.diary.seen();
+    assert_eq!(seen[0].headers["authorization"], "Basic YWRhOnMzY3JldA==");
+    assert_eq!(seen[0].body, "grant_type=client_credentials");
+    insta::assert_snapshot!(call_as(&app, 8).await.unwrap_err());
+    // Another one is used at once.
+    vault.put(7, "ada:other");
+    assert_eq!(call_as(&app, 7).await.unwrap(), "Bearer token-2");
+}
+
+#[tokio::test]
+async fn a_user_without_a_credential_does_not_go_with_the_upstreams_token() {
+    let (issuer, service) = (issuer().await, service().await);
+    let vault = Vault::with(&[]);
+    let app = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
+    call_as(&app, 9).await.unwrap_err();
+    assert_eq!(app.count(Outcome::NoCredential), 1);
+    let how = how(UserGrant::RefreshToken, MissingCredential::Anonymous);
+    let options = options(&service.url()).oauth(client(&issuer));
+    let app = App::with(options.credential(how, vault).unwrap());
+    assert_eq!(call_as(&app, 9).await.unwrap(), Value::Null);
+    assert_eq!(issuer.diary.seen().len(), 0);
+}
+
+#[tokio::test]
+async fn a_credential_elsewhere_goes_beside_the_upstreams_token() {
+    let issuer = issuer().await;
+    let service = Fake::start(|_, seen| {
+        seen.result(json!([seen.headers.get("authorization"), seen.headers.get("x-user-key")]))
+    })
+    .await;
+    let how = UserCredential {
+        place: CredentialPlace::Header(header_name("X-User-Key").unwrap()),
+        prefix: String::new(),
+        missing: MissingCredential::Refuse,
+        oauth: None,
+    };
+    let options = options(&service.url()).oauth(client(&issuer));
+    let app = App::with(options.credential(how, Vault::with(&[(7, "key")])).unwrap());
+    assert_eq!(call_as(&app, 7).await.unwrap(), json!(["Bearer token-1", "key"]));
+}
+
+#[tokio::test]
+async fn a_rotated_refresh_token_is_stored_before_its_token_is_used() {
+    let (issuer, vault) = (rotating().await, Vault::with(&[(7, "ada-1")]));
+    let seen_by_service = Arc::clone(&vault);
+    let service = Fake::start(move |_, seen| seen.result(seen_by_service.get(7).into())).await;
+    let app = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
+    for number in [2, 3] {
+        let seen = call_as(&app, 7).await.unwrap();
+        let (refresh, access) = stored(seen.as_str().unwrap());
+        assert_eq!(refresh, format!("ada-{number}"));
+        assert_eq!(access, format!("ada-token-{number}"));
+        later(95).await;
+    }
+}
+
+#[tokio::test]
+async fn a_rotated_refresh_token_that_cannot_be_stored_is_not_lost() {
+    let (issuer, service) = (rotating().await, service().await);
+    let vault = Vault::with(&[(7, "ada-1")]);
+    vault.failures.store(1, Ordering::SeqCst);
+    let app = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
+    insta::assert_snapshot!(call_as(&app, 7).await.unwrap_err());
+    assert_eq!(service.diary.seen().len(), 0);
+    later(2).await;
+    assert_eq!(call_as(&app, 7).await.unwrap(), "Bearer ada-token-2");
+    assert_eq!(stored(&vault.get(7)).0, "ada-2");
+    assert_eq!(issuer.diary.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_credential_that_somebody_replaced_is_not_overwritten() {
+    let service = service().await;
+    let vault = Vault::with(&[(7, "ada-1")]);
+    let replacing = Arc::clone(&vault);
+    let issuer = Fake::start(move |number, seen| {
+        let refresh = field(seen, "refresh_token").unwrap();
+        if number == 0 {
+            replacing.put(7, "new");
+        }
+        Act::json(200, rotated(&format!("token-of-{refresh}"), &format!("{refresh}-2")))
+    })
+    .await;
+    let app = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
+    assert_eq!(call_as(&app, 7).await.unwrap(), "Bearer token-of-new");
+    assert_eq!(stored(&vault.get(7)).0, "new-2");
+}
+
+#[tokio::test]
+async fn a_refresh_token_that_another_gateway_rotated_is_no_failure() {
+    let service = service().await;
+    let vault = Vault::with(&[(7, "ada-1")]);
+    let elsewhere = Arc::clone(&vault);
+    let issuer = Fake::start(move |number, seen| {
+        if number == 0 {
+            elsewhere.put(7, "ada-2");
+            return Act::json(400, json!({"error": "invalid_grant"}));
+        }
+        assert_eq!(field(seen, "refresh_token").unwrap(), "ada-2");
+        Act::json(200, granted("token", 100))
+    })
+    .await;
+    let app = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
+    assert_eq!(call_as(&app, 7).await.unwrap(), "Bearer token");
+    assert_eq!(issuer.diary.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn gateways_that_share_a_vault_do_not_void_each_others_tokens() {
+    let (issuer, service) = (rotating().await, service().await);
+    let vault = Vault::with(&[(7, "ada-1")]);
+    let one = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
+    let two = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
+    for _ in 0..5 {
+        assert_eq!(call_as(&one, 7).await.unwrap(), "Bearer ada-token-2");
+        assert_eq!(call_as(&two, 7).await.unwrap(), "Bearer ada-token-2");
+    }
+    assert_eq!(issuer.diary.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_credential_that_has_expired_is_told_to_its_user() {
+    let issuer = Fake::start(|_, _| {
+        // As league/oauth2-server 8 says it.
+        Act::json(401, json!({"error": "invalid_request", "hint": "Token has been revoked"}))
+    })
+    .await;
+    let (service, vault) = (service().await, Vault::with(&[(7, "ada-1")]));
+    let app = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
+    insta::assert_snapshot!(call_as(&app, 7).await.unwrap_err());
+    // One that is set meanwhile counts at once, without a pause.
+    vault.put(7, "ada-9");
+    call_as(&app, 7).await.unwrap_err();
+    let sent: Vec<_> =
+        issuer.diary.seen().iter().map(|seen| field(seen, "refresh_token")).collect();
+    assert_eq!(sent, [Some("ada-1".to_owned()), Some("ada-9".to_owned())]);
+}
