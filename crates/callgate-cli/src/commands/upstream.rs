@@ -234,9 +234,21 @@ fn is_secret_in_sight(pair: &str) -> bool {
     let (key, value) = pair.split_once('=').unwrap_or_default();
     match key.split('.').next().unwrap_or_default() {
         "url" => !value.starts_with('{') && value.contains('?'),
+        "oauth" if !value.is_empty() => has_oauth_secret(key, &parsed(value)),
         "basic_password" | "headers" | "members" | "first_params" if !value.is_empty() => {
             has_text(&parsed(value))
         }
+        _ => false,
+    }
+}
+
+/// Whether a secret of `oauth`, or of a table of it, is a text that is not elsewhere.
+fn has_oauth_secret(key: &str, value: &Value) -> bool {
+    match (key, value) {
+        ("oauth", Value::Object(members)) => {
+            members.iter().any(|(name, value)| has_oauth_secret(&format!("oauth.{name}"), value))
+        }
+        ("oauth.client_secret" | "oauth.refresh_token", value) => has_text(value),
         _ => false,
     }
 }

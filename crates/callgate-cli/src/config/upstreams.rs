@@ -2,9 +2,10 @@
 //!
 //! The tables are read with the rest of the configuration, and looked into for real only when they are
 //! served from, or asked what they have: other commands need no secrets. `described.rs` has what a table
-//! says, `secrets.rs` what it leaves elsewhere, `row.rs` the same for rows of the registry.
+//! says, `oauth.rs` its part about OAuth, `secrets.rs` what it leaves elsewhere, `row.rs` the same for rows of the registry.
 
 mod described;
+mod oauth;
 mod row;
 mod secrets;
 
@@ -58,7 +59,12 @@ pub(crate) const UPSTREAM_KEYS: &[Key] = &[
     Key {
         name: "credential",
         default: "",
-        meaning: "a table of how the credential of the user who asks is sent: `header`, `member` or `first_param = true`, with `prefix`; `missing` is `refuse` or `anonymous`",
+        meaning: "a table of how the credential of the user who asks is sent: `header`, `member` or `first_param = true`, with `prefix`; `missing` is `refuse` or `anonymous`; with `oauth` as `refresh_token` or `client_credentials`, an access token that was requested with it is sent",
+    },
+    Key {
+        name: "oauth",
+        default: "",
+        meaning: "a table of the OAuth 2.0 client that requests access tokens: `token_url`, `client_id`, `client_secret`, `scope`, `refresh_token`, and `client_auth` as `basic` or `post`",
     },
     Key {
         name: "timeout_seconds",

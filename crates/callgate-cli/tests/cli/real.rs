@@ -3,6 +3,7 @@
 mod anvil;
 mod aria2;
 mod mock;
+mod oauth;
 mod php;
 pub(crate) mod servers;
 mod wires;

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::UPSTREAM_KEYS;
+use super::oauth::{GrantName, OAuthTable};
 use super::secrets::{Elsewhere, Json, Reading, Text};
 use crate::config::unknown;
 use crate::errors::hinted;
@@ -37,6 +38,7 @@ pub(super) struct Described {
     #[serde(default)]
     pass_caller: Passed,
     credential: Option<Mapped>,
+    oauth: Option<OAuthTable>,
     timeout_seconds: Option<u32>,
     connect_timeout_seconds: Option<u32>,
     max_result_bytes: Option<u32>,
@@ -102,6 +104,7 @@ struct Mapped {
     prefix: String,
     #[serde(default)]
     missing: Missing,
+    oauth: Option<GrantName>,
 }
 
 #[derive(Default, Deserialize)]
@@ -143,6 +146,7 @@ impl Described {
     pub(super) fn elsewhere(&self) -> impl Iterator<Item = &Elsewhere> {
         let texts = self.headers.values().chain([&self.url]);
         let texts = texts.chain(&self.basic_user).chain(&self.basic_password);
+        let texts = texts.chain(self.oauth.iter().flat_map(OAuthTable::texts));
         let values = self.first_params.iter().chain(self.members.values());
         texts.filter_map(Text::elsewhere).chain(values.filter_map(Json::elsewhere))
     }
@@ -221,6 +225,9 @@ impl Described {
             let shown = || format!("`ca_file`: `{}`", path.display());
             let pem = std::fs::read(path).with_context(shown)?;
             options = options.ca_certificates(&pem).with_context(shown)?;
+        }
+        if let Some(oauth) = &self.oauth {
+            options = options.oauth(oauth.client(reading).context("`oauth`")?);
         }
         self.with_basic(options, reading)
     }
@@ -313,6 +320,7 @@ impl Mapped {
             Missing::Refuse => MissingCredential::Refuse,
             Missing::Anonymous => MissingCredential::Anonymous,
         };
-        Ok(UserCredential { place, prefix: self.prefix.clone(), missing })
+        let oauth = self.oauth.map(GrantName::grant);
+        Ok(UserCredential { place, prefix: self.prefix.clone(), missing, oauth })
     }
 }

@@ -7,9 +7,9 @@ use callgate::Upstream;
 use callgate_registry::{MakeUpstream, UpstreamRow};
 use serde_json::{Map, Value};
 
-use super::Maker;
 use super::described::{Described, place_of};
 use super::secrets::Reading;
+use super::{Maker, oauth};
 use crate::errors::hinted;
 
 /// Where it is said.
@@ -56,6 +56,7 @@ pub(crate) fn shown(keys: Map<String, Value>) -> Value {
             ("url", Value::String(url)) => place_of(&url).into(),
             ("headers" | "members" | "first_params", value) => without_leaves(value),
             ("basic_password", value) => without_text(value),
+            ("oauth", value) => oauth::shown(value),
             (_, value) => value,
         };
         (key, value)
@@ -75,7 +76,7 @@ fn without_leaves(value: Value) -> Value {
 }
 
 /// Something stands for it, unless it only says where the text is.
-fn without_text(value: Value) -> Value {
+pub(super) fn without_text(value: Value) -> Value {
     let is_elsewhere = value.get("env").or(value.get("file")).is_some();
     if is_elsewhere { value } else { "…".into() }
 }

@@ -108,6 +108,14 @@ impl Elsewhere {
         }
     }
 
+    /// The file, if it is in one as it is.
+    pub(super) fn whole_file(&self) -> Option<&Path> {
+        match self {
+            Self::File(File { file, prefix }) if prefix.is_empty() => Some(file),
+            _ => None,
+        }
+    }
+
     /// Where it is, for people.
     pub(super) fn place(&self) -> String {
         match self {

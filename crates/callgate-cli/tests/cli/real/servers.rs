@@ -159,6 +159,17 @@ pub(crate) fn mock(document: &Path) -> Running {
     })
 }
 
+/// An authorization server for the client `callgate` with [`SECRET`], at `/token`. Access tokens are good
+/// for so many seconds.
+pub(crate) fn authorization(seconds: u32) -> Running {
+    Running::start(move |port| {
+        let mut command = Command::new("node");
+        command.arg(packages().join("authorization.mjs"));
+        command.args([&port.to_string(), "callgate", SECRET, &seconds.to_string()]);
+        command
+    })
+}
+
 /// An OpenRPC document of what nodes of Ethereum and wallets have, by others, and how many methods are
 /// in it.
 pub(crate) fn ethereum_document() -> (PathBuf, usize) {
@@ -170,6 +181,7 @@ fn packages() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers");
-        callgate_throwaway::npm(Path::new(TMP), &source, &["../clients/loopback.cjs"])
+        let files = ["../clients/loopback.cjs", "authorization.mjs"];
+        callgate_throwaway::npm(Path::new(TMP), &source, &files)
     })
 }

@@ -1,0 +1,123 @@
+//! `[upstreams.NAME.oauth]`: the OAuth 2.0 client that requests access tokens for a service.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use callgate::Secret;
+use callgate::forward::{
+    ClientAuth, FixedRefreshToken, OAuthClient, RefreshTokenFile, RefreshTokenStore, UserGrant,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::described::place_of;
+use super::row::without_text;
+use super::secrets::{Reading, Text};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OAuthTable {
+    token_url: Text,
+    client_id: Option<Text>,
+    client_secret: Option<Text>,
+    scope: Option<String>,
+    refresh_token: Option<Text>,
+    #[serde(default)]
+    client_auth: AuthName,
+}
+
+#[derive(Default, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum AuthName {
+    #[default]
+    Basic,
+    Post,
+}
+
+/// What the stored credential of a user is.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum GrantName {
+    RefreshToken,
+    ClientCredentials,
+}
+
+impl GrantName {
+    pub(super) fn grant(self) -> UserGrant {
+        match self {
+            Self::RefreshToken => UserGrant::RefreshToken,
+            Self::ClientCredentials => UserGrant::ClientCredentials,
+        }
+    }
+}
+
+impl OAuthTable {
+    /// The values that may be elsewhere.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &Text> {
+        let optional = [&self.client_id, &self.client_secret, &self.refresh_token];
+        [&self.token_url].into_iter().chain(optional.into_iter().flatten())
+    }
+
+    /// The client that the table describes, with its secrets.
+    pub(super) fn client(&self, reading: Reading) -> anyhow::Result<OAuthClient> {
+        let token_url = match &self.token_url {
+            Text::Elsewhere(_) if reading == Reading::Assumed => "https://localhost/".to_owned(),
+            url => url.read("token_url", reading)?,
+        };
+        let mut client = OAuthClient::new(&token_url).context("`token_url`")?;
+        client = client.client_auth(match self.client_auth {
+            AuthName::Basic => ClientAuth::Basic,
+            AuthName::Post => ClientAuth::Post,
+        });
+        match (&self.client_id, &self.client_secret) {
+            (Some(id), secret) => {
+                let secret = secret.as_ref().map(|it| secret_of("client_secret", it, reading));
+                let id = secret_of("client_id", id, reading)?;
+                client = client.client(id.expose(), secret.transpose()?);
+            }
+            (None, Some(_)) => anyhow::bail!("`client_secret` needs `client_id`"),
+            (None, None) => {}
+        }
+        if self.client_id.is_none() && self.refresh_token.is_some() {
+            anyhow::bail!("`refresh_token` needs `client_id`");
+        }
+        if self.client_id.is_some() && self.client_secret.is_none() && self.refresh_token.is_none()
+        {
+            anyhow::bail!("`client_id` needs `client_secret`, or a `refresh_token`");
+        }
+        if let Some(scope) = &self.scope {
+            client = client.scope(scope);
+        }
+        if let Some(token) = &self.refresh_token {
+            client = client.refresh_token(store(token, reading)?);
+        }
+        Ok(client)
+    }
+}
+
+fn secret_of(key: &str, text: &Text, reading: Reading) -> anyhow::Result<Secret> {
+    Secret::new(&text.read(key, reading)?).with_context(|| format!("`{key}` is empty"))
+}
+
+/// A file is read again for each request, and replaced when the server rotates the token.
+fn store(token: &Text, reading: Reading) -> anyhow::Result<Arc<dyn RefreshTokenStore>> {
+    let first = secret_of("refresh_token", token, reading)?;
+    Ok(match token.elsewhere().and_then(|elsewhere| elsewhere.whole_file()) {
+        Some(file) => Arc::new(RefreshTokenFile::new(file)),
+        None => Arc::new(FixedRefreshToken::new(first)),
+    })
+}
+
+/// What a row says of it, without what may be a secret.
+pub(super) fn shown(value: Value) -> Value {
+    let Value::Object(members) = value else { return without_text(value) };
+    let hidden = |(key, value): (String, Value)| {
+        let value = match (key.as_str(), value) {
+            ("token_url", Value::String(url)) => place_of(&url).into(),
+            ("client_secret" | "refresh_token", value) => without_text(value),
+            (_, value) => value,
+        };
+        (key, value)
+    };
+    members.into_iter().map(hidden).collect::<serde_json::Map<_, _>>().into()
+}

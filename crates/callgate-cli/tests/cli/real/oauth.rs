@@ -1,0 +1,234 @@
+//! `oauth2-mock-server`: an authorization server whose access tokens a service wants.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::servers::{self, Running, SECRET};
+use crate::fake::Fake;
+use crate::support::{Place, Server};
+use crate::upstreams::place_with_a_method;
+
+/// A service that wants an access token, and refuses those that were revoked.
+struct Service {
+    fake: Fake,
+    revoked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Service {
+    fn start() -> Self {
+        let revoked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let known = Arc::clone(&revoked);
+        let fake = Fake::start(move |asked| match token(&asked.head) {
+            Some(token) if token.starts_with("ey") && !known.lock().unwrap().contains(&token) => (
+                200,
+                json!({"jsonrpc": "2.0", "id": asked.body["id"], "result": token}).to_string(),
+            ),
+            _ => (401, String::new()),
+        });
+        Self { fake, revoked }
+    }
+
+    fn revoke(&self, token: &str) {
+        self.revoked.lock().unwrap().push(token.to_owned());
+    }
+}
+
+/// The token in a head, in small letters.
+fn token(head: &str) -> Option<String> {
+    head.lines().find_map(|line| line.strip_prefix("authorization: bearer ")).map(str::to_owned)
+}
+
+fn configuration(service: &Service, authorization: &Running, more: &str) -> String {
+    format!(
+        r#"
+        [upstreams.default]
+        url = "{}"
+
+        [upstreams.default.oauth]
+        token_url = "{}"
+        client_id = "callgate"
+        client_secret = {{ env = "OAUTH_SECRET" }}
+        {more}
+        "#,
+        service.fake.url("/rpc"),
+        authorization.url("/token"),
+    )
+}
+
+fn serve_with(place: &Place, secret: &str) -> Server {
+    let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+    command.env("OAUTH_SECRET", secret);
+    Server::start(command)
+}
+
+/// The token that a call went with, or what it was told.
+fn called(server: &Server, token: &str) -> Result<String, String> {
+    let reply: Value = server.invoke(token, "item.get", &json!({"id": 7})).json();
+    match reply["result"].as_str() {
+        Some(result) => Ok(result.to_owned()),
+        None => Err(reply["error"]["message"].as_str().unwrap().to_owned()),
+    }
+}
+
+fn log_of(server: Server) -> String {
+    server.signal("-TERM");
+    server.ended().1
+}
+
+#[test]
+fn calls_go_with_a_token_that_is_renewed_when_it_is_refused() {
+    let (service, authorization) = (Service::start(), servers::authorization(3600));
+    let more = "scope = \"content:read\"";
+    let place = place_with_a_method(&configuration(&service, &authorization, more));
+    let server = serve_with(&place, SECRET);
+    let first = called(&server, "").unwrap();
+    assert_eq!(called(&server, "").unwrap(), first);
+    service.revoke(&first);
+    let second = called(&server, "").unwrap();
+    assert_ne!(second, first);
+    assert_eq!(called(&server, "").unwrap(), second);
+    assert_eq!(service.fake.asked().len(), 5, "one request was sent again");
+    let log = log_of(server).to_lowercase();
+    assert!(!log.contains(SECRET) && !log.contains(&first), "{log}");
+}
+
+#[test]
+fn a_token_is_renewed_when_it_expires() {
+    let (service, authorization) = (Service::start(), servers::authorization(2));
+    let place = place_with_a_method(&configuration(&service, &authorization, ""));
+    let server = serve_with(&place, SECRET);
+    let first = called(&server, "").unwrap();
+    server.until("there is another token", |server| called(server, "").unwrap() != first);
+}
+
+#[test]
+fn a_client_that_the_server_refuses_is_told_to_callers_and_in_the_log() {
+    let (service, authorization) = (Service::start(), servers::authorization(3600));
+    let place = place_with_a_method(&configuration(&service, &authorization, ""));
+    let server = serve_with(&place, "wrong-s3cret");
+    let told = called(&server, "").unwrap_err();
+    assert!(told.contains("does not accept the gateway's client id and secret"), "{told}");
+    assert_eq!(service.fake.asked().len(), 0);
+    let log = log_of(server);
+    assert!(log.contains("this is invalid_client"), "{log}");
+    assert!(log.contains("(`invalid_client`)") && !log.contains("wrong-s3cret"), "{log}");
+}
+
+#[test]
+fn a_refresh_token_in_a_file_is_replaced_by_the_next() {
+    let (service, authorization) = (Service::start(), servers::authorization(3600));
+    let more = "refresh_token = { file = \"refresh.txt\" }";
+    let place = place_with_a_method(&configuration(&service, &authorization, more));
+    place.write("refresh.txt", "refresh-0\n");
+    let server = serve_with(&place, SECRET);
+    let first = called(&server, "").unwrap();
+    let path = place.path("refresh.txt");
+    let rotated = std::fs::read_to_string(&path).unwrap();
+    assert_ne!(rotated, "refresh-0\n");
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let log = log_of(server);
+    assert!(!log.contains(rotated.trim()), "{log}");
+    // The next start goes on with it: the first one is void.
+    service.revoke(&first);
+    assert_ne!(called(&serve_with(&place, SECRET), "").unwrap(), first);
+}
+
+#[test]
+fn a_users_refresh_token_is_replaced_in_the_registry() {
+    let (service, authorization) = (Service::start(), servers::authorization(3600));
+    let more = r#"
+        [upstreams.default.credential]
+        header = "Authorization"
+        prefix = "Bearer "
+        oauth = "refresh_token"
+    "#;
+    let place = place_with_a_method(&configuration(&service, &authorization, more));
+    place.ok(&["user", "add", "ada"]);
+    place.ok(&["user", "add", "bob"]);
+    let set = place.run_with(&["credential", "set", "ada", "default"], "refresh-of-ada\n");
+    assert!(set.0.status.success(), "{}", set.talk());
+    let [ada, bob] =
+        ["ada", "bob"].map(|user| place.ok(&["token", "create", user]).trim().to_owned());
+    let server = serve_with(&place, SECRET);
+    let first = called(&server, &ada).unwrap();
+    let told = called(&server, &bob).unwrap_err();
+    assert!(told.contains("there is none of yours"), "{told}");
+    let log = log_of(server).to_lowercase();
+    assert!(!log.contains("refresh-of-ada") && !log.contains(&first), "{log}");
+    // Another gateway goes on with the same token, and gets the next with the new refresh token.
+    let server = serve_with(&place, SECRET);
+    assert_eq!(called(&server, &ada).unwrap(), first);
+    service.revoke(&first);
+    let second = called(&server, &ada).unwrap();
+    assert_ne!(second, first);
+    // The first refresh token is void, which is the user's to know.
+    place.run_with(&["credential", "set", "ada", "default"], "refresh-of-ada\n");
+    server.until("it counts", |server| called(server, &ada).is_err());
+    let told = called(&server, &ada).unwrap_err();
+    assert!(told.contains("your credential: it has expired or was revoked"), "{told}");
+}
+
+#[test]
+fn an_import_goes_with_a_token() {
+    let authorization = servers::authorization(3600);
+    let fake = Fake::start(|asked| match token(&asked.head) {
+        Some(_) if asked.line.starts_with("GET ") => (405, String::new()),
+        Some(_) => {
+            let method =
+                json!({"name": "get_pet", "params": [], "result": {"name": "p", "schema": {}}});
+            let info = json!({"title": "Pets", "version": "1"});
+            let document = json!({"openrpc": "1.2.6", "info": info, "methods": [method]});
+            (200, json!({"jsonrpc": "2.0", "id": asked.body["id"], "result": document}).to_string())
+        }
+        None => (401, String::new()),
+    });
+    let service = Service { fake, revoked: Arc::default() };
+    let place = Place::new();
+    place.write("callgate.toml", &configuration(&service, &authorization, ""));
+    place.ok(&["migrate"]);
+    let mut command = place.command(&["import", "openrpc", "--upstream", "default"]);
+    let output = command.env("OAUTH_SECRET", SECRET).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("1 added"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn what_is_wrong_with_oauth_is_told_and_its_secrets_are_not_shown() {
+    let place = Place::new();
+    place.ok(&["migrate"]);
+    let client = [
+        "url=https://shop.example/rpc",
+        "oauth.token_url=https://shop.example/token?key=s3cret",
+        "oauth.client_id=callgate",
+    ];
+    let user = ["credential.header=Authorization", "credential.oauth=refresh_token"];
+    let secret = ["oauth.client_secret=s3cret"];
+    let mut told = Vec::new();
+    for more in [
+        &[][..],
+        &[secret[0], "oauth.token_url=http://shop.example/token"],
+        &[secret[0], "oauth.token_url=shop.example"],
+        &[secret[0], "oauth.tokenurl=s3cret"],
+        &[secret[0], "oauth.client_auth=body"],
+        &[secret[0], "basic_user=ada", "basic_password=s3cret"],
+        &[secret[0], "credential.header=Authorization"],
+        &[secret[0], "url=wss://shop.example/rpc"],
+    ] {
+        let ran = place.run(&[&["upstream", "set", "shop"], &client[..], more].concat());
+        told.push(ran.failure().1);
+    }
+    let alone = [&["upstream", "set", "shop", "url=https://shop.example/rpc"], &user[..]].concat();
+    told.push(place.run(&alone).failure().1);
+    let told = told.join("\n");
+    assert!(!told.contains("s3cret"), "{told}");
+    insta::assert_snapshot!(told);
+    let refresh = [r#"oauth.refresh_token={"file":"refresh.txt"}"#];
+    let all = [&["upstream", "set", "shop"], &client[..], &secret, &user, &refresh].concat();
+    let ran = place.run(&all);
+    assert!(ran.0.status.success() && ran.talk().contains("a secret is better"), "{}", ran.talk());
+    let shown = place.ok(&["upstream", "show", "shop"]) + &place.ok(&["upstream", "list"]);
+    assert!(!shown.contains("s3cret"), "{shown}");
+    insta::assert_snapshot!(shown);
+}
