@@ -477,8 +477,8 @@ pub(crate) fn reply_in_batch(body: &str, id: &str) -> Option<String> {
 /// The result in a body that came with HTTP 200.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn result_of(body: &str, id: &str) -> Option<String> {
-    let headers = http::HeaderMap::new();
-    let answer = reply::Answer { status: http::StatusCode::OK, headers: &headers, body };
+    let headers = HeaderMap::new();
+    let answer = reply::Answer { status: StatusCode::OK, headers: &headers, body };
     let result = answer.read(&RequestId::Text(id)).ok()?.ok()?;
     Some(result.get().to_owned())
 }

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
 use super::credential::CredentialPlace;
@@ -203,7 +204,10 @@ impl Tokens {
             .client
             .as_ref()
             .map(|_| Arc::new(TokenSource::new(upstream, None, Arc::clone(&endpoint), grant)));
-        let users = Cache::new(MAX_USERS);
+        // The least recently used goes: a new one must not be turned away, or each of its calls would
+        // request a token.
+        let users = Cache::builder().max_capacity(MAX_USERS).eviction_policy(EvictionPolicy::lru());
+        let users = users.build();
         Ok(Some(Self { upstream: upstream.to_owned(), endpoint, own, users }))
     }
 

@@ -157,12 +157,15 @@ fn a_users_refresh_token_is_replaced_in_the_registry() {
     assert!(told.contains("there is none of yours"), "{told}");
     let log = log_of(server).to_lowercase();
     assert!(!log.contains("refresh-of-ada") && !log.contains(&first), "{log}");
-    // Another gateway goes on with the same token, and gets the next with the new refresh token.
-    let server = serve_with(&place, SECRET);
+    // Two others go on with the same token; one gets the next with the new refresh token, the other
+    // finds that one, whether it hears of it before or after its own refresh token is refused.
+    let (server, other) = (serve_with(&place, SECRET), serve_with(&place, SECRET));
     assert_eq!(called(&server, &ada).unwrap(), first);
+    assert_eq!(called(&other, &ada).unwrap(), first);
     service.revoke(&first);
     let second = called(&server, &ada).unwrap();
     assert_ne!(second, first);
+    assert_eq!(called(&other, &ada).unwrap(), second);
     // The first refresh token is void, which is the user's to know.
     place.run_with(&["credential", "set", "ada", "default"], "refresh-of-ada\n");
     server.until("it counts", |server| called(server, &ada).is_err());
