@@ -135,6 +135,7 @@ fn app(options: ForwardOptions) -> App {
         place: CredentialPlace::Header(header_name("Authorization").unwrap()),
         prefix: "Bearer ".to_owned(),
         missing: MissingCredential::Anonymous,
+        oauth: None,
     };
     build(options.credential(how, Arc::new(Tokens)).unwrap())
 }
