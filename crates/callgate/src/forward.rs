@@ -262,12 +262,12 @@ impl Forward {
         let is_tool_url = uri.is_some();
         let mut answered = self.send_with(call, id, uri.clone(), auth, attempt).await;
         // Nothing was run, so it may go out again whatever it does, once.
-        if auth.token.is_some() && is_unauthorized(&answered) {
-            if let Some(renewed) = auth.renewed(call, self.options.credential.as_ref()).await? {
-                *auth = renewed;
-                self.stats.count_retry();
-                answered = self.send_with(call, id, uri, auth, attempt).await;
-            }
+        if is_unauthorized(&answered)
+            && let Some(renewed) = auth.renewed(call, self.options.credential.as_ref()).await?
+        {
+            *auth = renewed;
+            self.stats.count_retry();
+            answered = self.send_with(call, id, uri, auth, attempt).await;
         }
         let whole = answered.map_err(SendFailure::into_failure)?;
         // Where it was not counted as it came.

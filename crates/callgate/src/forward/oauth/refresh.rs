@@ -210,7 +210,7 @@ mod tests {
     fn what_is_stored_is_a_refresh_token_with_or_without_an_access_token() {
         let granted = Granted {
             access_token: secret("access"),
-            lifetime: Duration::from_secs(3600),
+            lifetime: Duration::from_hours(1),
             refresh_token: None,
         };
         let now = Instant::now();

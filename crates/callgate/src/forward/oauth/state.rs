@@ -174,7 +174,7 @@ mod tests {
             assert!((0.74..1.26).contains(&(pause / expected)), "{pause} for {expected}");
         }
         assert_eq!(state.backs_off(now), Some(TokenError::TimedOut));
-        assert_eq!(state.backs_off(now + Duration::from_secs(60)), None);
+        assert_eq!(state.backs_off(now + Duration::from_mins(1)), None);
     }
 
     #[test]

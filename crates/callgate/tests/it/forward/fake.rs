@@ -213,9 +213,10 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Seen> {
     }
     // A form is the text that it is.
     let text = || String::from_utf8(body.clone()).unwrap().into();
-    let body = match body.is_empty() {
-        true => Value::Null,
-        false => serde_json::from_slice(&body).unwrap_or_else(|_| text()),
+    let body = if body.is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_slice(&body).unwrap_or_else(|_| text())
     };
     Some(Seen { line, headers, body })
 }

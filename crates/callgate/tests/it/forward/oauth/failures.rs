@@ -1,5 +1,6 @@
 //! What is told when there is no token, and how often one is requested then.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -62,9 +63,12 @@ async fn an_authorization_server_that_is_away_is_found_when_it_is_back() {
 async fn calls_go_on_while_the_token_is_good_and_the_authorization_server_is_away() {
     let is_away = Arc::new(AtomicBool::new(false));
     let away = Arc::clone(&is_away);
-    let issuer = Fake::start(move |number, _| match away.load(Ordering::SeqCst) {
-        true => Act::text(503, "text/html", "<h1>Maintenance</h1>"),
-        false => Act::json(200, granted(&format!("token-{number}"), 100)),
+    let issuer = Fake::start(move |number, _| {
+        if away.load(Ordering::SeqCst) {
+            Act::text(503, "text/html", "<h1>Maintenance</h1>")
+        } else {
+            Act::json(200, granted(&format!("token-{number}"), 100))
+        }
     })
     .await;
     let service = service().await;
@@ -143,7 +147,7 @@ async fn secrets_of_oauth_are_in_no_log_and_no_error() {
     let app = App::with(options);
     for _ in 0..4 {
         shown.push_str(&failing(&app).await);
-        shown.push_str(&format!("{:?}", app.forward));
+        write!(shown, "{:?}", app.forward).unwrap();
         later(40).await;
     }
     shown.push_str(&log.text());

@@ -11,6 +11,7 @@ use callgate::forward::{
 use callgate::{BoxFuture, Caller, CredentialError, Credentials, Replaced, Secret};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::{client, field, granted, issuer, later, rotated, secret, service};
 use crate::forward::credentials::user;
@@ -102,8 +103,8 @@ fn app_of(issuer: &Fake, service: &Fake, grant: UserGrant, vault: &Arc<Vault>) -
 }
 
 async fn call_as(app: &App, id: i64) -> Result<Value, String> {
-    let caller = app.gateway.as_caller(user(id, "somebody"));
-    let called = caller.call("order.get", json!({"id": 1})).await;
+    let somebody = app.gateway.as_caller(user(id, "somebody"));
+    let called = somebody.call("order.get", json!({"id": 1})).await;
     called.map_err(|error| without_error_id(&error.to_string()))
 }
 
@@ -220,6 +221,29 @@ async fn a_rotated_refresh_token_that_cannot_be_stored_is_not_lost() {
     assert_eq!(service.diary.seen().len(), 0);
     later(2).await;
     assert_eq!(call_as(&app, 7).await.unwrap(), "Bearer ada-token-2");
+    assert_eq!(stored(&vault.get(7)).0, "ada-2");
+    assert_eq!(issuer.diary.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_does_not_take_the_new_refresh_token_along() {
+    let gate = Arc::new(Semaphore::new(0));
+    let held = Arc::clone(&gate);
+    let issuer = Fake::start(move |_, _| {
+        let Act::Send(bytes) = Act::json(200, rotated("token", "ada-2")) else {
+            panic!("it is sent")
+        };
+        Act::Later(Arc::clone(&held), bytes)
+    })
+    .await;
+    let (service, vault) = (service().await, Vault::with(&[(7, "ada-1")]));
+    let app = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
+    tokio::select! {
+        _ = call_as(&app, 7) => panic!("there is no token yet"),
+        () = issuer.diary.asked(1) => {}
+    }
+    gate.add_permits(1);
+    assert_eq!(call_as(&app, 7).await.unwrap(), "Bearer token");
     assert_eq!(stored(&vault.get(7)).0, "ada-2");
     assert_eq!(issuer.diary.seen().len(), 1);
 }
