@@ -51,6 +51,46 @@ fn b59_positional_arguments_become_named_and_back() {
 }
 
 #[test]
+fn null_for_an_optional_parameter_that_does_not_take_it_is_absent_or_refused() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "id": {"type": "integer"},
+            "size": {"type": "integer", "default": 3},
+            "note": {"$ref": "#/$defs/note"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "any": {},
+        },
+        "required": ["id"],
+        "$defs": {"note": {"type": ["string", "null"]}},
+    });
+    let plan = CallPlan::compile(schema.to_string().as_bytes()).unwrap();
+    let lenient = |arguments: &str, style| {
+        let raw: &RawValue = serde_json::from_str(arguments).unwrap();
+        let taking = Taking { style, null_is_absent: true };
+        let params = plan.params(Some(raw), taking);
+        params.map(|params| params.get().to_owned()).map_err(|error| error.to_string())
+    };
+    let all = r#"{"id":1,"size":null,"note":null,"tags":null,"any":null,"other":null}"#;
+    assert_eq!(
+        lenient(all, ParamStyle::Named).unwrap(),
+        r#"{"id":1,"note":null,"any":null,"other":null,"size":3}"#
+    );
+    let by_position = lenient(r#"{"id":1,"size":null,"tags":null}"#, ParamStyle::Positional);
+    assert_eq!(by_position.unwrap(), "[1]");
+    for wrong in [r#"{"id":null}"#, r#"{"id":1,"tags":[null]}"#] {
+        let problem = lenient(wrong, ParamStyle::Named).unwrap_err();
+        assert!(!problem.contains("leave it out"), "{problem}");
+    }
+    let hint = "leave it out instead: null is not the same as absent here";
+    let long = format!(r#"{{"id":1,"tags":null,"any":"{}"}}"#, "x".repeat(MAX_EXPLAINED));
+    for refused in [all, &long] {
+        let problem = sent(&plan, refused, ParamStyle::Named).unwrap_err();
+        assert!(problem.contains(hint), "{problem}");
+    }
+}
+
+#[test]
 fn d25_a_gap_takes_its_default_else_null_else_is_an_error() {
     let gaps = plan(&[
         param("a", "int").default(json!({"x": [1]})),

@@ -146,6 +146,9 @@ impl fmt::Display for Refusal {
             (None, StatusCode::FORBIDDEN, SentCredential::Shared) => f.write_str(
                 "the credentials that are configured lack a permission there, or are wrong",
             ),
+            (None, StatusCode::FORBIDDEN, SentCredential::None { .. }) => {
+                f.write_str("it needs a permission, and was sent no credential")
+            }
             (None, _, SentCredential::OfCaller(user)) => {
                 write!(f, "it does not accept the credential of `{user}`")
             }
