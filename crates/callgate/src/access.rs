@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::secret::Secret;
+use crate::visibility::Visible;
 
 pub use grants::{Grant, GrantSource, Grants, Mask, Section};
 pub use requirement::{Check, Decision, Need, Requirement};
@@ -30,6 +31,8 @@ pub struct Caller {
     pub grants: Arc<Grants>,
     /// What they came with, where an upstream is to be told it.
     token: Option<Secret>,
+    /// What services list for them, where that was looked up for this request.
+    pub(crate) visible: Visible,
 }
 
 /// A user and their role.
@@ -46,14 +49,15 @@ pub struct User {
 impl Caller {
     /// Somebody unknown, without grants.
     pub fn anonymous() -> Self {
-        Self { user: None, grants: Arc::default(), token: None }
+        Self { user: None, grants: Arc::default(), token: None, visible: Visible::default() }
     }
 
     /// A user with grants. Every user also has read on [`Section::authenticated`], unless the grants say
     /// otherwise of that section.
     pub fn user(user: User, mut grants: Grants) -> Self {
         grants.add_authenticated();
-        Self { user: Some(Arc::new(user)), grants: Arc::new(grants), token: None }
+        let (user, grants) = (Some(Arc::new(user)), Arc::new(grants));
+        Self { user, grants, token: None, visible: Visible::default() }
     }
 
     /// With the token that they came with. Upstreams that ask for it are sent it; see

@@ -19,10 +19,11 @@ use bytes::Bytes;
 use crate::access::{Grants, Mask, Requirement, Section};
 use crate::arguments::{ParamStyle, SeenPlan};
 use crate::finding::Finding;
-use crate::listing::{Listing, Listings};
+use crate::listing::{Listing, Listings, VisibleListings};
 use crate::method::{DefinitionError, MethodId, Safety};
 use crate::tool::{HeaderParam, Output, Parts, Shape};
 use crate::tool_name::{Prefix, ToolName};
+use crate::visibility::Listed;
 
 pub(crate) use arena::Arena;
 pub use builder::CatalogBuilder;
@@ -39,6 +40,7 @@ pub struct Catalog {
     quarantined: Vec<Quarantined>,
     prefix: Prefix,
     listings: Listings,
+    visible_listings: VisibleListings,
     /// Which catalog it is, of all that this process made.
     number: u64,
 }
@@ -220,6 +222,27 @@ impl Catalog {
             |entry: &Entry| allowed.get(entry.requirement as usize).copied().unwrap_or(false);
         let ordinals = (0_u32..).zip(&self.entries).filter(|(_, entry)| is_allowed(entry));
         Listing::new(ordinals.map(|(ordinal, _)| ordinal).collect())
+    }
+
+    /// The tools of a listing that the services behind them list too; made when first asked for and
+    /// kept.
+    pub(crate) fn visible_listing(
+        &self,
+        granted: Arc<Listing>,
+        limits: Arc<[Listed]>,
+    ) -> Arc<Listing> {
+        self.visible_listings.get_or_make(granted, limits, |granted, limits| {
+            let is_listed =
+                |entry: &Entry| match limits.iter().find(|(name, _)| **name == *entry.upstream) {
+                    None => true,
+                    Some((_, listed)) => {
+                        listed.as_ref().is_some_and(|methods| methods.contains(entry.id.as_str()))
+                    }
+                };
+            let is_visible =
+                |ordinal: &u32| self.entries.get(*ordinal as usize).is_some_and(is_listed);
+            Listing::new(granted.ordinals.iter().copied().filter(is_visible).collect())
+        })
     }
 
     /// A number that stands for what a listing shows: another catalog with the same tools has the

@@ -28,7 +28,9 @@ mod breaker;
 mod challenge;
 mod client;
 mod credential;
+mod description;
 mod failure;
+mod lists;
 mod mailbox;
 mod oauth;
 mod options;
@@ -59,6 +61,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::arguments::ParamStyle;
 use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
 use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream, UpstreamError};
+use crate::visibility::ListsMethods;
 use batch::Batches;
 use breaker::{Attempt, Breaker};
 use client::Client;
@@ -79,6 +82,7 @@ pub use crate::http_client::tls::{CertificateError, NoTls};
 pub use ask::AskError;
 pub use breaker::BreakerLimits;
 pub use credential::{CredentialPlace, MissingCredential, UserCredential};
+pub use lists::{DescribedBy, UpstreamVisibility};
 pub use oauth::{
     ClientAuth, FixedRefreshToken, OAuthClient, RefreshTokenFile, RefreshTokenStore, UserGrant,
 };
@@ -400,6 +404,8 @@ fn conflict(options: &ForwardOptions) -> Option<OptionError> {
         Some(OptionError::PerToolOverWebSocket)
     } else if options.batch && options.tool_path.is_some() {
         Some(OptionError::PerToolBatch)
+    } else if is_websocket && options.is_described_over_http() {
+        Some(OptionError::DescribedOverWebSocket)
     } else {
         oauth::conflict(options)
     }
@@ -440,6 +446,10 @@ impl Upstream for Forward {
 
     fn counters(&self) -> Option<Counters> {
         Some(self.stats.counters())
+    }
+
+    fn visibility(&self) -> Option<&dyn ListsMethods> {
+        self.options.visibility.is_some().then_some(self)
     }
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {

@@ -2,8 +2,10 @@
 
 mod as_caller;
 mod call_error;
+mod lists;
 #[cfg(test)]
 mod tests;
+mod visible;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -14,7 +16,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -25,14 +26,13 @@ use crate::budget::{Budget, Hold, OverBudget};
 use crate::catalog::{Catalog, Entry};
 use crate::client::Client;
 use crate::jsonrpc::RpcError;
-use crate::listing::{Page, PageLimit};
 use crate::local::TOOL_ERROR;
-use crate::method::{MethodId, Safety};
-use crate::openrpc::{Documents, OpenRpcError};
+use crate::method::Safety;
+use crate::openrpc::Documents;
 use crate::secret::Secret;
 use crate::settings::Settings;
-use crate::tool::Shape;
 use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream, UpstreamError};
+use crate::visibility::Visibility;
 
 use call_error::RunError;
 
@@ -74,6 +74,7 @@ pub struct Gateway {
     budget: Arc<Budget>,
     /// Raised when the tools of a caller may have changed.
     changes: watch::Sender<u64>,
+    visibility: Visibility,
 }
 
 /// How an upstream is.
@@ -152,7 +153,7 @@ impl Gateway {
     /// A gateway with an empty catalog over named upstreams.
     pub fn new(upstreams: impl IntoIterator<Item = (Arc<str>, Arc<dyn Upstream>)>) -> Self {
         let upstreams: UpstreamMap = upstreams.into_iter().collect();
-        Self {
+        let gateway = Self {
             catalog: ArcSwap::default(),
             settings: ArcSwap::default(),
             own_want_tokens: want_tokens(&upstreams),
@@ -165,7 +166,10 @@ impl Gateway {
             call_ids: CallIds::default(),
             budget: Arc::default(),
             changes: watch::Sender::new(0),
-        }
+            visibility: Visibility::default(),
+        };
+        gateway.visibility.set(&gateway.all_upstreams(), &gateway.changes);
+        gateway
     }
 
     /// Sets how long a call may take.
@@ -203,6 +207,7 @@ impl Gateway {
         let upstreams: UpstreamMap = upstreams.into_iter().collect();
         self.more_want_tokens.store(want_tokens(&upstreams), Ordering::Relaxed);
         self.more_upstreams.store(Arc::new(upstreams));
+        self.visibility.set(&self.all_upstreams(), &self.changes);
     }
 
     /// A known caller with the token that they came with, if any upstream is to be told it.
@@ -279,12 +284,6 @@ impl Gateway {
         self.changes.subscribe()
     }
 
-    /// A number that stands for the caller's tools: another one, other tools.
-    pub(crate) fn content_for(&self, caller: &Caller) -> u64 {
-        let catalog = self.catalog.load();
-        catalog.content_of(&catalog.listing(&caller.grants))
-    }
-
     /// The settings in force.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.load_full()
@@ -295,44 +294,6 @@ impl Gateway {
         self.settings.store(settings);
     }
 
-    /// Up to `size` of the caller's tools, from `offset` on.
-    pub fn list(&self, caller: &Caller, offset: usize, size: usize) -> Page {
-        let catalog = self.catalog.load();
-        let limit = PageLimit { tools: size, bytes: usize::MAX };
-        catalog.listing(&caller.grants).page(&catalog, Shape::Rest, offset, limit)
-    }
-
-    /// The caller's tools in the shape of a revision, after the method `after`; with them, where
-    /// there are more, the method to go on after.
-    pub(crate) fn list_after(
-        &self,
-        caller: &Caller,
-        shape: Shape,
-        after: Option<&str>,
-        limit: PageLimit,
-    ) -> (Vec<Bytes>, Option<MethodId>) {
-        let catalog = self.catalog.load();
-        let listing = catalog.listing(&caller.grants);
-        let offset = after.map_or(0, |id| listing.position_after(&catalog, id));
-        let page = listing.page(&catalog, shape, offset, limit);
-        let last = page.next.and(page.last).and_then(|last| catalog.entries().get(last as usize));
-        (page.tools, last.map(|entry| entry.id().clone()))
-    }
-
-    /// One tool as JSON.
-    pub fn describe(&self, caller: &Caller, id: &str) -> Result<Bytes, NotFound> {
-        let catalog = self.catalog.load();
-        let entry = decide(&catalog, caller, ToolRef::Id(id))?;
-        Ok(catalog.tool(entry))
-    }
-
-    /// The caller's methods as an OpenRPC document.
-    pub fn open_rpc(&self, caller: &Caller) -> Result<Bytes, OpenRpcError> {
-        let catalog = self.catalog.load_full();
-        let listing = catalog.listing(&caller.grants);
-        self.documents.get(&self.settings.load_full(), &catalog, listing)
-    }
-
     /// The tool, if the caller may use it, and in this way.
     pub(crate) fn find(
         &self,
@@ -341,7 +302,7 @@ impl Gateway {
         read_only: bool,
     ) -> Result<Found, CallError> {
         let catalog = self.catalog.load_full();
-        let entry = decide(&catalog, caller, tool)?;
+        let entry = self.decide(&catalog, caller, tool)?;
         if read_only && entry.safety() != Safety::ReadOnly {
             return Err(CallError::NotReadOnly(tool.as_str().to_owned()));
         }
@@ -365,6 +326,7 @@ impl Gateway {
         request: CallRequest<'_>,
         hold: &Hold,
     ) -> Result<Box<RawValue>, CallError> {
+        let caller = &*self.prepared(caller).await;
         let found = &self.find(caller, ToolRef::Id(request.id), request.read_only)?;
         let (client, limit) = (&Client::default(), self.call_timeout);
         let CallRequest { arguments, .. } = request;
@@ -393,6 +355,7 @@ impl Gateway {
         let Some(entry) = call.found.entry() else { return Err(NotFound(String::new()).into()) };
         let call_id = self.call_ids.next();
         let result = self.run(entry, call, &call_id).await;
+        self.note_denial(call.caller, entry, &result).await;
         result.map_err(|error| error.into_call_error(call.caller, entry.id().as_str(), call_id))
     }
 
@@ -471,36 +434,6 @@ pub(crate) async fn within<T>(
             return result;
         }
     }
-}
-
-/// Whether the caller may use the method. Denied looks like unknown to the caller, also in how long
-/// it takes, so both are logged; the log says which it was.
-fn decide<'a>(
-    catalog: &'a Catalog,
-    caller: &Caller,
-    tool: ToolRef<'_>,
-) -> Result<&'a Entry, NotFound> {
-    let entry = match tool {
-        ToolRef::Id(id) => catalog.by_id(id),
-        ToolRef::Name(name) => catalog.by_name(name),
-    };
-    if let Some(entry) = entry
-        && catalog.requirement(entry).allows(&caller.grants)
-    {
-        return Ok(entry);
-    }
-    let decision = match entry {
-        Some(entry) => catalog.requirement(entry).decide(&caller.grants).to_string(),
-        None => match (tool, catalog.by_id(tool.as_str())) {
-            (ToolRef::Name(_), Some(entry)) => {
-                format!("denied: over MCP this method is called `{}`", entry.name())
-            }
-            _ => "denied: there is no such method".to_owned(),
-        },
-    };
-    let method: String = tool.as_str().chars().take(MAX_LOGGED_ID).collect();
-    tracing::info!(caller = caller.name(), method, decision, "access denied");
-    Err(NotFound(tool.as_str().to_owned()))
 }
 
 /// `mcp_` and what no other call, of this process or another, has.

@@ -65,6 +65,7 @@ mod tool_name;
 mod type_expr;
 mod types;
 mod upstream;
+mod visibility;
 
 pub use access::{Access, Caller, Decision, Grants, Mask, Need, Requirement, Section, User};
 pub use arguments::{ArgumentsError, ParamStyle};
@@ -177,6 +178,7 @@ pub use tool_name::{Prefix, ToolName, Unnamed, tool_names};
 pub use type_expr::{ClassName, Field, Literal, TypeError, TypeExpr};
 pub use types::{TypeDefinition, TypeField, Types};
 pub use upstream::{BoxFuture, Call, Counters, Returned, Upstream, UpstreamError};
+pub use visibility::{Identity, ListError, ListsMethods};
 
 /// Functions with `#[method]`, for [`Builder::methods`]: `methods![get_user, users::delete_user]`.
 #[cfg(feature = "macros")]

@@ -8,6 +8,7 @@ use moka::sync::Cache;
 use crate::access::Mask;
 use crate::catalog::{Arena, Catalog};
 use crate::tool::Shape;
+use crate::visibility::Listed;
 
 /// All listings of one catalog together take no more than this; the least used go first.
 const MAX_CACHE_BYTES: u64 = 64 * 1024 * 1024;
@@ -114,6 +115,39 @@ impl Default for Listings {
             u32::try_from(key.len() + listing.len() * 4 + 128).unwrap_or(u32::MAX)
         };
         Self { cache: Cache::builder().max_capacity(MAX_CACHE_BYTES).weigher(weigh).build() }
+    }
+}
+
+/// Listings of one catalog that services limit further, by what grants allow and services list.
+#[derive(Debug)]
+pub(crate) struct VisibleListings {
+    /// With the listing of the grants, whose address is in the key.
+    cache: Cache<(usize, Arc<[Listed]>), (Arc<Listing>, Arc<Listing>)>,
+}
+
+impl Default for VisibleListings {
+    fn default() -> Self {
+        let weigh = |_: &_, (_, listing): &(Arc<Listing>, Arc<Listing>)| {
+            u32::try_from(listing.len() * 4 + 256).unwrap_or(u32::MAX)
+        };
+        Self { cache: Cache::builder().max_capacity(MAX_CACHE_BYTES).weigher(weigh).build() }
+    }
+}
+
+impl VisibleListings {
+    pub(crate) fn get_or_make(
+        &self,
+        granted: Arc<Listing>,
+        limits: Arc<[Listed]>,
+        make: impl FnOnce(&Listing, &[Listed]) -> Listing,
+    ) -> Arc<Listing> {
+        let key = (Arc::as_ptr(&granted).addr(), limits);
+        if let Some((_, listing)) = self.cache.get(&key) {
+            return listing;
+        }
+        let listing = Arc::new(make(&granted, &key.1));
+        self.cache.insert(key, (granted, Arc::clone(&listing)));
+        listing
     }
 }
 

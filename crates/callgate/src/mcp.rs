@@ -331,7 +331,26 @@ impl Mcp {
     /// Answers a message.
     pub async fn handle(self: &Arc<Self>, exchange: &Exchange<'_>) -> Result<Reply, Reject> {
         let newest = self.gateway.settings().protocol_version;
-        match classify(&exchange.inbound, newest)? {
+        let route = classify(&exchange.inbound, newest)?;
+        if !self.gateway.has_visibility() {
+            return self.routed(exchange, route).await;
+        }
+        let caller = exchange.caller.clone();
+        let caller = &if route.is_about_tools() {
+            self.gateway.prepare(caller).await
+        } else {
+            self.gateway.prepare_at_once(caller).await
+        };
+        let Exchange { inbound, carrier, who, hears, .. } = *exchange;
+        self.routed(&Exchange { inbound, carrier, caller, who, hears }, route).await
+    }
+
+    async fn routed(
+        self: &Arc<Self>,
+        exchange: &Exchange<'_>,
+        route: Route<'_>,
+    ) -> Result<Reply, Reject> {
+        match route {
             Route::Modern(asked) => {
                 self.modern(exchange, &asked).map_err(|reject| reject.of(asked.id))
             }

@@ -197,6 +197,7 @@ impl Server {
             Ok(Reply::Opened { message, .. }) => {
                 self.send(message).await;
                 if !was_initialized {
+                    let caller = mcp.gateway().prepare(caller).await;
                     self.listen(Listener::legacy(&mcp, &caller, who).over(&connection));
                 }
             }

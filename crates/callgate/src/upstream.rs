@@ -15,6 +15,7 @@ use crate::content::ToolContent;
 use crate::jsonrpc::RpcError;
 use crate::method::Safety;
 use crate::oauth_scope::OAuthScope;
+use crate::visibility::ListsMethods;
 
 /// A boxed future, for traits whose objects are shared.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -61,6 +62,11 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// Lists the methods that each caller may use, where callers see only those.
+    fn visibility(&self) -> Option<&dyn ListsMethods> {
+        None
+    }
+
     /// Runs a method.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>>;
 }
@@ -103,6 +109,10 @@ impl<U: Upstream + ?Sized> Upstream for Arc<U> {
 
     fn counters(&self) -> Option<Counters> {
         (**self).counters()
+    }
+
+    fn visibility(&self) -> Option<&dyn ListsMethods> {
+        (**self).visibility()
     }
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {

@@ -12,7 +12,7 @@ use super::{Arena, Catalog, Entry, Quarantined};
 use crate::access::Requirement;
 use crate::arguments::SeenPlan;
 use crate::finding::Finding;
-use crate::listing::Listings;
+use crate::listing::{Listings, VisibleListings};
 use crate::method::{DefinitionError, Method};
 use crate::tool::{self, Shape};
 use crate::tool_name::{Prefix, ToolName, Unnamed, tool_names};
@@ -163,6 +163,7 @@ impl CatalogBuilder {
             quarantined: self.quarantined,
             prefix: self.prefix,
             listings: Listings::default(),
+            visible_listings: VisibleListings::default(),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
         }
     }

@@ -87,6 +87,18 @@ impl Client {
         Ok(whole(response, limit, &Hold::default()).await?)
     }
 
+    /// Reads what is at another URL of the same server, within a limit.
+    pub(super) async fn get_at(
+        &self,
+        uri: Uri,
+        mut headers: HeaderMap,
+        limit: usize,
+    ) -> Result<Whole, SendFailure> {
+        headers.insert(ACCEPT, JSON);
+        let response = self.send_to(uri, Method::GET, headers, Bytes::new()).await?;
+        Ok(whole(response, limit, &Hold::default()).await?)
+    }
+
     /// Sends a request to the service's URL.
     pub(super) async fn send(
         &self,

@@ -128,6 +128,11 @@ impl Failure {
         }
     }
 
+    /// Returns `true` if the service refused the credential, or wants one.
+    pub(super) fn is_unauthorized(&self) -> bool {
+        self.status() == Some(StatusCode::UNAUTHORIZED)
+    }
+
     /// Returns the HTTP status of the response, if that is what the failure is about.
     pub(super) fn status(&self) -> Option<StatusCode> {
         match self {

@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use super::breaker::BreakerLimits;
 use super::credential::{CredentialPlace, Mapped, UserCredential};
+use super::lists::{DescribedBy, UpstreamVisibility};
 use super::oauth::OAuthClient;
 use super::target::Target;
 use super::tool_path::ToolPath;
@@ -53,6 +54,7 @@ pub struct ForwardOptions {
     pub(super) pass_caller: PassCaller,
     pub(super) credential: Option<Mapped>,
     pub(super) oauth: Option<OAuthClient>,
+    pub(super) visibility: Option<UpstreamVisibility>,
     pub(super) http2: Http2,
     pub(super) batch: bool,
     pub(super) trust_results: bool,
@@ -218,6 +220,9 @@ pub enum OptionError {
     /// Users' credentials that are for OAuth, without a token endpoint.
     #[error("`credential` with `oauth` needs a table `oauth` with the `token_url` of the service")]
     UserOAuthAlone,
+    /// Lists of `jsonrpc_mcp` over WebSocket.
+    #[error("`described_by = \"jsonrpc_mcp\"` is not for WebSocket: its lists are read over HTTP")]
+    DescribedOverWebSocket,
 }
 
 impl ForwardOptions {
@@ -234,6 +239,7 @@ impl ForwardOptions {
             pass_caller: PassCaller::default(),
             credential: None,
             oauth: None,
+            visibility: None,
             http2: Http2::default(),
             batch: false,
             trust_results: false,
@@ -347,6 +353,18 @@ impl ForwardOptions {
     pub fn oauth(mut self, client: OAuthClient) -> Self {
         self.oauth = Some(client);
         self
+    }
+
+    /// Shows each caller only those methods that the service lists for them.
+    pub fn visibility(mut self, visibility: UpstreamVisibility) -> Self {
+        self.visibility = Some(visibility);
+        self
+    }
+
+    /// Whether what it lists is read from another URL.
+    pub(super) fn is_described_over_http(&self) -> bool {
+        let described_by = self.visibility.map(|visibility| visibility.described_by);
+        described_by == Some(DescribedBy::JsonRpcMcp)
     }
 
     /// Whether something stands before the caller's parameters.

@@ -1,6 +1,5 @@
 //! Why a request has no answer, and what that means for the request.
 
-use http::StatusCode;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::Connected;
 
@@ -85,7 +84,7 @@ impl SendFailure {
 
     /// Whether the answer was HTTP 401, so that nothing was run.
     pub(super) fn is_unauthorized(&self) -> bool {
-        self.failure.status() == Some(StatusCode::UNAUTHORIZED)
+        self.failure.is_unauthorized()
     }
 
     pub(super) fn into_failure(self) -> Failure {

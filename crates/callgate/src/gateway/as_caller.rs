@@ -18,6 +18,8 @@ pub struct AsCaller<'a> {
 
 impl Gateway {
     /// Everything as this caller has it.
+    ///
+    /// What is listed needs a caller who is [prepared](Gateway::prepare), where services have a say in it.
     pub fn as_caller(&self, caller: Caller) -> AsCaller<'_> {
         AsCaller { gateway: self, caller }
     }
@@ -40,7 +42,7 @@ impl AsCaller<'_> {
     /// The ids of the methods that the caller may call, sorted.
     pub fn methods(&self) -> Vec<String> {
         let catalog = self.gateway.catalog();
-        let listing = catalog.listing(&self.caller.grants);
+        let listing = self.gateway.listing(&catalog, &self.caller);
         let entries = listing.ordinals.iter().filter_map(|at| catalog.entries().get(*at as usize));
         entries.map(|entry| entry.id().to_string()).collect()
     }

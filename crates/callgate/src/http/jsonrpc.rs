@@ -137,7 +137,8 @@ impl Face<'_> {
     async fn document(self) -> Result<Bytes, RpcError> {
         // Nobody closes it.
         let place = Arc::clone(&self.shared.documents).acquire_owned().await.ok();
-        let (gateway, caller) = (Arc::clone(&self.shared.gateway), self.caller.clone());
+        let gateway = Arc::clone(&self.shared.gateway);
+        let caller = gateway.prepare(self.caller.clone()).await;
         let making = tokio::task::spawn_blocking(move || {
             let _place = place;
             gateway.open_rpc(&caller)

@@ -42,6 +42,7 @@ pub(super) async fn get(
 ) -> Result<Response, RestError> {
     let Ok(Path(id)) = path else { return Ok(reply::no_such_path(uri.path())) };
     let Some(query) = rest::query_parameter(&uri, "query") else {
+        let caller = shared.gateway.prepare(caller).await;
         shared.gateway.describe(&caller, &id)?;
         return Err(RestError::MissingParameter("query"));
     };
@@ -60,9 +61,9 @@ async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Fo
         Ok(request) => {
             let message = format!("the payload's method must be the tool of this URL, `{id}`");
             let error = RpcError::new(INVALID_REQUEST, message);
-            return refuse(shared, caller, id, request.id, &error);
+            return refuse(shared, caller, id, request.id, &error).await;
         }
-        Err(error) => return refuse(shared, caller, id, None, &error.into()),
+        Err(error) => return refuse(shared, caller, id, None, &error.into()).await,
     };
     let call = CallRequest { id, arguments: request.params, read_only: form == Form::Get };
     let hold = shared.gateway.hold();
@@ -82,14 +83,15 @@ async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Fo
 }
 
 /// A payload that cannot run. Whoever may not use the tool learns nothing from why.
-fn refuse(
+async fn refuse(
     shared: &Shared,
     caller: &Caller,
     id: &str,
     request_id: Option<&RawValue>,
     error: &RpcError,
 ) -> Response {
-    match shared.gateway.describe(caller, id) {
+    let caller = shared.gateway.prepared(caller).await;
+    match shared.gateway.describe(&caller, id) {
         Ok(_) => rpc_reply(StatusCode::BAD_REQUEST, request_id, Err(error)),
         Err(hidden) => {
             let RpcFailure { status, error, .. } = reply::rpc_failure_of(hidden.into());

@@ -30,6 +30,7 @@ pub(super) async fn list(
 ) -> Result<Response, RestError> {
     let cursor = query_parameter(&uri, "cursor").unwrap_or_default();
     let OffsetCursor(offset) = OffsetCursor::decode(&cursor)?;
+    let caller = shared.gateway.prepare(caller).await;
     let page = shared.gateway.list(&caller, offset, PAGE_SIZE);
     let end = match page.next {
         Some(next) => format!("],\"nextCursor\":\"{}\"}}", OffsetCursor(next).encode()).into(),
@@ -49,6 +50,7 @@ pub(super) async fn describe(
     let name = query_parameter(&uri, "name")
         .filter(|name| !name.is_empty())
         .ok_or(RestError::MissingParameter("name"))?;
+    let caller = shared.gateway.prepare(caller).await;
     let tool = shared.gateway.describe(&caller, &name)?;
     let slices = [Bytes::from_static(b"{\"tool\":"), tool, Bytes::from_static(b"}")];
     Ok(reply::bytes_as_json(StatusCode::OK, Body::new(Slices::new(slices))))

@@ -100,6 +100,27 @@ pub enum Route<'a> {
     End,
 }
 
+impl Route<'_> {
+    /// Whether the answer depends on what tools the caller has.
+    pub(crate) fn is_about_tools(&self) -> bool {
+        let is_asked = |asked: &Asked<'_>| {
+            let method = asked.method.as_ref();
+            ["tools/list", "tools/call", "resources/read", "subscriptions/listen"].contains(&method)
+        };
+        let is_incoming = |message: &Incoming<'_>| match message {
+            Incoming::Request(asked) => is_asked(asked),
+            Incoming::Notification { .. } | Incoming::Response { .. } => false,
+        };
+        match self {
+            Self::Modern(asked) => is_asked(asked),
+            Self::Legacy { message, .. } => is_incoming(message),
+            Self::Batch { messages, .. } => messages.iter().flatten().any(is_incoming),
+            Self::Stream { .. } => true,
+            Self::End => false,
+        }
+    }
+}
+
 /// One message.
 #[derive(Debug)]
 pub enum Incoming<'a> {

@@ -234,6 +234,7 @@ impl Listener {
                 self.end();
                 continue;
             };
+            let caller = self.mcp.gateway.prepare_at_once(caller).await;
             let content = self.mcp.gateway.content_for(&caller);
             let is_new = std::mem::replace(&mut self.content, content) != content;
             if !self.is_told_elsewhere() {

@@ -1,0 +1,185 @@
+//! What services list for each caller, where a caller sees only what the service lists for them.
+//!
+//! An [`Upstream`] that has a say in what its callers see gives a [`ListsMethods`]. The gateway asks it
+//! in the background, once for each caller, keeps the answers in memory ([`Service`]), and takes the
+//! intersection with what the caller's grants allow. What is not known is not shown.
+
+mod method_set;
+mod service;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use futures_util::future::join_all;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+
+use crate::access::Caller;
+use crate::upstream::{BoxFuture, Upstream};
+use service::Service;
+
+pub(crate) use method_set::MethodSet;
+
+/// How long a request waits for the answer of a service of which nothing is known yet.
+pub(crate) const FIRST_ANSWER: Duration = Duration::from_secs(2);
+
+/// Why a service did not say what it lists. The log has it, the caller has not.
+pub type ListError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Lists the methods of a service as one caller may use them.
+pub trait ListsMethods: Send + Sync {
+    /// How long an answer counts, from when the question was sent.
+    fn max_age(&self) -> Duration;
+
+    /// Who the caller is to the service; `None` where the service lists nothing for them. It is asked
+    /// for each request, so it should have its answers in memory.
+    fn identity<'a>(
+        &'a self,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Option<Identity>, ListError>>;
+
+    /// Asks the service for the ids of the methods that the caller may use. That it refuses the caller
+    /// is an empty list; an error is that it could not be asked, or did not answer with a list.
+    fn methods<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<String>, ListError>>;
+}
+
+/// Who a caller is to a service: the user, and a digest of what they are known by there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    user: Option<i64>,
+    digest: Option<[u8; 32]>,
+}
+
+impl Identity {
+    /// Somebody of whom the service knows nothing.
+    pub const ANYBODY: Self = Self { user: None, digest: None };
+
+    /// A user who is known by these texts. Only a digest of them is kept.
+    pub fn user(user: i64, known_by: &[&str]) -> Self {
+        let mut digest = Sha256::new();
+        for text in known_by {
+            digest.update(text.len().to_le_bytes());
+            digest.update(text);
+        }
+        Self { user: Some(user), digest: Some(digest.finalize().into()) }
+    }
+}
+
+/// What one service lists for a caller; `None` where that is not known.
+pub(crate) type Listed = (Arc<str>, Option<Arc<MethodSet>>);
+
+/// What services list for a caller, as of one request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Visible(Option<Arc<[Listed]>>);
+
+/// Why a method is not visible to a caller whose grants allow it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unlisted {
+    /// The service does not list it.
+    ByService(Arc<str>),
+    /// It is not known what the service lists.
+    Unknown(Arc<str>),
+}
+
+impl Unlisted {
+    /// For the log.
+    pub(crate) fn words(&self, caller: &Caller) -> String {
+        let name = caller.name();
+        match self {
+            Self::ByService(service) => {
+                format!("denied: the service `{service}` does not list it for `{name}`")
+            }
+            Self::Unknown(service) => {
+                format!("denied: it is not known what the service `{service}` lists for `{name}`")
+            }
+        }
+    }
+}
+
+/// The services of a gateway that have a say in what callers see.
+#[derive(Debug, Default)]
+pub(crate) struct Visibility {
+    /// Whether there is any: all that is looked at where there is none.
+    is_on: AtomicBool,
+    /// Sorted by name.
+    services: ArcSwap<Vec<Arc<Service>>>,
+}
+
+impl Visibility {
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Puts other upstreams in force. What is known stays for those that stay.
+    pub(crate) fn set(
+        &self,
+        upstreams: &BTreeMap<Arc<str>, Arc<dyn Upstream>>,
+        changes: &watch::Sender<u64>,
+    ) {
+        let before = self.services.load();
+        let of = |(name, upstream): (&Arc<str>, &Arc<dyn Upstream>)| {
+            let max_age = upstream.visibility()?.max_age();
+            let same = before.iter().find(|service| service.is(name, upstream));
+            Some(same.cloned().unwrap_or_else(|| {
+                Arc::new(Service::new(name, upstream, max_age, changes.clone()))
+            }))
+        };
+        let services: Vec<_> = upstreams.iter().filter_map(of).collect();
+        let is_on = !services.is_empty();
+        self.services.store(Arc::new(services));
+        self.is_on.store(is_on, Ordering::Relaxed);
+    }
+
+    /// What services list for a caller. One of which nothing is known is waited for, this long at most.
+    pub(crate) async fn look(&self, caller: &Caller, patience: Duration) -> Visible {
+        let services = self.services.load_full();
+        let listed: Vec<Listed> = match services.as_slice() {
+            [one] => vec![one.listed(caller, patience).await],
+            several => join_all(several.iter().map(|one| one.listed(caller, patience))).await,
+        };
+        Visible(Some(listed.into()))
+    }
+
+    /// What limits the caller's listing; `None` where there is no service that does.
+    pub(crate) fn limits(&self, caller: &Caller) -> Option<Arc<[Listed]>> {
+        if !self.is_on() {
+            return None;
+        }
+        let services = self.services.load();
+        let seen = caller.visible.0.as_ref();
+        let covers = |seen: &&Arc<[Listed]>| {
+            let names = services.iter().map(|service| &service.name);
+            seen.iter().map(|(name, _)| name).eq(names)
+        };
+        if let Some(seen) = seen.filter(covers) {
+            return Some(Arc::clone(seen));
+        }
+        let closed = services.iter().map(|service| {
+            let listed = seen.and_then(|seen| seen.iter().find(|(name, _)| *name == service.name));
+            listed.cloned().unwrap_or_else(|| (Arc::clone(&service.name), None))
+        });
+        Some(closed.collect())
+    }
+
+    /// Whether the service that runs a method lists it for the caller.
+    pub(crate) fn decide(&self, caller: &Caller, upstream: &str, id: &str) -> Result<(), Unlisted> {
+        let Some(limits) = self.limits(caller) else { return Ok(()) };
+        match limits.iter().find(|(name, _)| **name == *upstream) {
+            None => Ok(()),
+            Some((_, Some(methods))) if methods.contains(id) => Ok(()),
+            Some((name, Some(_))) => Err(Unlisted::ByService(Arc::clone(name))),
+            Some((name, None)) => Err(Unlisted::Unknown(Arc::clone(name))),
+        }
+    }
+
+    /// Takes note that a service denied a caller a method that it had listed.
+    pub(crate) async fn denied(&self, caller: &Caller, upstream: &str, id: &str) {
+        let services = self.services.load_full();
+        if let Some(service) = services.iter().find(|service| *service.name == *upstream) {
+            service.denied(caller, id).await;
+        }
+    }
+}

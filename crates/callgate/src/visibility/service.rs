@@ -1,0 +1,337 @@
+//! What one service lists for its callers, kept in memory.
+//!
+//! An answer counts for [`ListsMethods::max_age`] from when its question was sent. From half of that on,
+//! the next use asks again in the background. An older answer is used only while the service is away,
+//! which is when the last question failed or has not been answered in time, and for [`AWAY`] at most.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use moka::sync::Cache;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout};
+
+use super::method_set::{MethodSet, MethodSets};
+use super::{Identity, ListError, Listed};
+use crate::access::Caller;
+use crate::gateway::DEFAULT_CALL_TIMEOUT;
+use crate::upstream::Upstream;
+
+/// Maximum number of callers that are remembered for a service.
+pub(super) const MAX_CALLERS: u64 = 10_000;
+/// Maximum number of questions to a service at once; more wait.
+pub(super) const MAX_QUESTIONS: usize = 4;
+/// Minimum time between two questions for one caller, where the first failed or a call was denied.
+pub(super) const RETRY: Duration = Duration::from_secs(5);
+/// How long after its age the last answer counts while the service is away.
+pub(super) const AWAY: Duration = Duration::from_mins(15);
+
+/// What one service lists for its callers.
+pub(super) struct Service {
+    pub(super) name: Arc<str>,
+    upstream: Arc<dyn Upstream>,
+    max_age: Duration,
+    callers: Cache<Identity, Arc<Entry>>,
+    sets: MethodSets,
+    nothing: Arc<MethodSet>,
+    places: Semaphore,
+    /// Whether the last question of any caller failed: told once.
+    is_failing: AtomicBool,
+    /// Raised when a caller's tools are others.
+    changes: watch::Sender<u64>,
+}
+
+/// What is known of one caller.
+#[derive(Debug, Default)]
+struct Entry {
+    state: Mutex<State>,
+    /// Raised when a question has ended.
+    ended: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    known: Option<Known>,
+    is_asking: bool,
+    /// When the last question failed; `None` after one that did not.
+    failed: Option<Instant>,
+    /// Whether a call was denied since the last question was sent.
+    is_doubted: bool,
+    /// Methods that were denied while a question was under way.
+    denied: Vec<String>,
+    /// Whether somebody was shown nothing, since nothing was known.
+    was_closed: bool,
+}
+
+/// The last answer.
+#[derive(Debug)]
+struct Known {
+    methods: Arc<MethodSet>,
+    /// When the question was sent.
+    asked: Instant,
+}
+
+/// What can be said of a caller at once.
+enum Look {
+    /// An answer that counts.
+    Good(Arc<MethodSet>),
+    /// A question is under way that is worth waiting for.
+    Asking,
+    /// The service is away.
+    Away,
+}
+
+impl Service {
+    pub(super) fn new(
+        name: &Arc<str>,
+        upstream: &Arc<dyn Upstream>,
+        max_age: Duration,
+        changes: watch::Sender<u64>,
+    ) -> Self {
+        let sets = MethodSets::default();
+        Self {
+            name: Arc::clone(name),
+            upstream: Arc::clone(upstream),
+            max_age,
+            callers: Cache::builder()
+                .max_capacity(MAX_CALLERS)
+                .time_to_idle(max_age.saturating_add(AWAY))
+                .build(),
+            nothing: sets.of(&[]),
+            sets,
+            places: Semaphore::new(MAX_QUESTIONS),
+            is_failing: AtomicBool::new(false),
+            changes,
+        }
+    }
+
+    /// Whether it is the service of this upstream.
+    pub(super) fn is(&self, name: &Arc<str>, upstream: &Arc<dyn Upstream>) -> bool {
+        self.name == *name && Arc::ptr_eq(&self.upstream, upstream)
+    }
+
+    /// What the service lists for a caller, and its name.
+    pub(super) async fn listed(self: &Arc<Self>, caller: &Caller, patience: Duration) -> Listed {
+        (Arc::clone(&self.name), self.methods(caller, patience).await)
+    }
+
+    async fn methods(
+        self: &Arc<Self>,
+        caller: &Caller,
+        patience: Duration,
+    ) -> Option<Arc<MethodSet>> {
+        let Some(identity) = self.identity(caller).await? else {
+            return Some(Arc::clone(&self.nothing));
+        };
+        let entry = match self.callers.get(&identity) {
+            Some(entry) => entry,
+            None => self.callers.get_with(identity, Arc::default),
+        };
+        match self.look(&entry, caller) {
+            Look::Good(methods) => return Some(methods),
+            Look::Asking if !patience.is_zero() => {
+                if let Ok(Some(methods)) = timeout(patience, self.answer(&entry, caller)).await {
+                    return Some(methods);
+                }
+            }
+            Look::Asking | Look::Away => {}
+        }
+        entry.last_known(self.max_age.saturating_add(AWAY))
+    }
+
+    /// Who the caller is to the service; the outer `None` where that cannot be told.
+    async fn identity(&self, caller: &Caller) -> Option<Option<Identity>> {
+        let identity = self.upstream.visibility()?.identity(caller).await;
+        if let Err(error) = &identity {
+            let (upstream, caller) = (&*self.name, caller.name());
+            tracing::warn!(upstream, caller, %error, "the caller's credential cannot be looked up");
+        }
+        identity.ok()
+    }
+
+    /// Waits for the question under way; `None` where it failed.
+    async fn answer(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        caller: &Caller,
+    ) -> Option<Arc<MethodSet>> {
+        // Before the look, so that no end is missed.
+        let mut ended = entry.ended.subscribe();
+        loop {
+            match self.look(entry, caller) {
+                Look::Good(methods) => return Some(methods),
+                Look::Away => return None,
+                Look::Asking => ended.changed().await.ok()?,
+            }
+        }
+    }
+
+    /// What can be said at once. Starts a question where one is due.
+    fn look(self: &Arc<Self>, entry: &Arc<Entry>, caller: &Caller) -> Look {
+        let now = Instant::now();
+        let mut state = entry.lock();
+        if state.is_due(now, self.max_age) {
+            (state.is_asking, state.is_doubted) = (true, false);
+            state.denied.clear();
+            let (service, entry) = (Arc::clone(self), Arc::clone(entry));
+            tokio::spawn(service.ask(entry, caller.clone()));
+        }
+        match &state.known {
+            Some(known) if now - known.asked < self.max_age => {
+                Look::Good(Arc::clone(&known.methods))
+            }
+            // With an answer of before there is something to show meanwhile.
+            Some(_) if state.failed.is_some() => Look::Away,
+            _ if state.is_asking => Look::Asking,
+            _ => Look::Away,
+        }
+    }
+
+    /// Asks the service, and takes its answer.
+    async fn ask(self: Arc<Self>, entry: Arc<Entry>, caller: Caller) {
+        // Ends the question also where this panics.
+        let mut question = Question { entry: &entry, is_answered: false };
+        let Ok(_place) = self.places.acquire().await else { return };
+        let asked = Instant::now();
+        let limit = self.upstream.time_limit().unwrap_or(DEFAULT_CALL_TIMEOUT);
+        let answer = match self.upstream.visibility() {
+            Some(lists) => timeout(limit, lists.methods(&caller))
+                .await
+                .unwrap_or_else(|_| Err(format!("no answer within {limit:?}").into())),
+            None => Ok(Vec::new()),
+        };
+        self.tell(&caller, answer.as_ref().err());
+        let is_other = match answer {
+            Ok(ids) => {
+                question.is_answered = true;
+                entry.lock().take(&self.sets, &ids, asked)
+            }
+            Err(_) => false,
+        };
+        drop(question);
+        if is_other {
+            self.changed();
+        }
+    }
+
+    /// Tells the log that questions fail, and that they no longer do; each once.
+    fn tell(&self, caller: &Caller, error: Option<&ListError>) {
+        let was_failing = self.is_failing.swap(error.is_some(), Ordering::Relaxed);
+        let (upstream, caller) = (&*self.name, caller.name());
+        match error {
+            Some(error) if was_failing => {
+                tracing::debug!(upstream, caller, %error, "the service does not list its methods");
+            }
+            Some(error) => tracing::warn!(
+                upstream, caller, %error,
+                "the service does not list its methods; callers see what it listed before, \
+                 for {} minutes at most", AWAY.as_secs() / 60
+            ),
+            None if was_failing => tracing::info!(upstream, "the service lists its methods again"),
+            None => {}
+        }
+    }
+
+    /// Takes a method out that the service denied the caller.
+    pub(super) async fn denied(&self, caller: &Caller, id: &str) {
+        let Some(Some(identity)) = self.identity(caller).await else { return };
+        let Some(entry) = self.callers.get(&identity) else { return };
+        if entry.lock().deny(&self.sets, id) {
+            self.changed();
+        }
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> (u64, usize) {
+        self.callers.run_pending_tasks();
+        (self.callers.entry_count(), self.sets.count())
+    }
+}
+
+impl Entry {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last answer unless it is older than this.
+    fn last_known(&self, limit: Duration) -> Option<Arc<MethodSet>> {
+        let mut state = self.lock();
+        let known = state.known.as_ref().filter(|known| known.asked.elapsed() < limit);
+        let methods = known.map(|known| Arc::clone(&known.methods));
+        state.was_closed |= methods.is_none();
+        methods
+    }
+}
+
+impl State {
+    /// Whether the service is to be asked.
+    fn is_due(&self, now: Instant, max_age: Duration) -> bool {
+        let is_paused = |failed: Instant| now - failed < RETRY;
+        if self.is_asking || self.failed.is_some_and(is_paused) {
+            return false;
+        }
+        let Some(known) = &self.known else { return true };
+        let age = now - known.asked;
+        age >= max_age / 2 || (self.is_doubted && age >= RETRY)
+    }
+
+    /// Takes an answer; whether it shows other methods than before.
+    fn take(&mut self, sets: &MethodSets, ids: &[String], asked: Instant) -> bool {
+        let mut methods = sets.of(ids);
+        for id in std::mem::take(&mut self.denied) {
+            methods = sets.without(&methods, &id);
+        }
+        let is_other = match &self.known {
+            Some(known) => known.methods != methods || self.was_closed,
+            None => self.was_closed && !methods.is_empty(),
+        };
+        self.known = Some(Known { methods, asked });
+        (self.failed, self.was_closed) = (None, false);
+        is_other
+    }
+
+    /// Takes a method out; whether it was there.
+    fn deny(&mut self, sets: &MethodSets, id: &str) -> bool {
+        self.is_doubted = true;
+        if self.is_asking && !self.denied.iter().any(|known| known == id) {
+            self.denied.push(id.to_owned());
+        }
+        match &mut self.known {
+            Some(known) if known.methods.contains(id) => {
+                known.methods = sets.without(&known.methods, id);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A question under way. One that ends without an answer has failed.
+struct Question<'a> {
+    entry: &'a Entry,
+    is_answered: bool,
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        let mut state = self.entry.lock();
+        state.is_asking = false;
+        if !self.is_answered {
+            state.failed = Some(Instant::now());
+        }
+        drop(state);
+        self.entry.ended.send_replace(());
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service").field("name", &self.name).finish_non_exhaustive()
+    }
+}
