@@ -74,7 +74,7 @@ pub struct Gateway {
     budget: Arc<Budget>,
     /// Raised when the tools of a caller may have changed.
     changes: watch::Sender<u64>,
-    visibility: Visibility,
+    pub(crate) visibility: Visibility,
 }
 
 /// How an upstream is.

@@ -6,6 +6,8 @@
 
 mod method_set;
 mod service;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -173,6 +175,13 @@ impl Visibility {
             Some((name, Some(_))) => Err(Unlisted::ByService(Arc::clone(name))),
             Some((name, None)) => Err(Unlisted::Unknown(Arc::clone(name))),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn remembered(&self, name: &str) -> (u64, usize) {
+        let services = self.services.load();
+        let service = services.iter().find(|service| *service.name == *name);
+        service.map(|service| service.remembered()).unwrap_or_default()
     }
 
     /// Takes note that a service denied a caller a method that it had listed.
