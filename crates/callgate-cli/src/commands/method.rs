@@ -1,5 +1,7 @@
 //! `callgate method add|edit|list|show|remove`
 
+mod listed;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -18,6 +20,7 @@ use crate::errors::hinted;
 use crate::import::guessed;
 use crate::printer::Printer;
 use crate::registry;
+use listed::Said;
 
 /// Of a method that is code the registry knows only what changes it.
 const CODE_DECIDES: &str =
@@ -284,7 +287,12 @@ async fn show(
             let access = access(&store.access_rows().await?);
             let missing = || StoreError::NotFound { what: "user", name: name.to_owned() };
             let caller = access.caller_named(name).ok_or_else(missing)?;
-            Some(inspection.requirement.decide(&caller.grants))
+            let decision = inspection.requirement.decide(&caller.grants);
+            let said = match decision.is_allowed() {
+                true => listed::decide(config, store, &inspection.row, caller, &decision).await?,
+                false => None,
+            };
+            Some(said.unwrap_or(Said::of(&decision)))
         }
     };
     let tool: Option<Value> =
@@ -304,8 +312,8 @@ async fn show(
             "needs": needs,
             "findings": findings,
             "decision": decision
-                .filter(|decision| inspection.row.upstream_name() != LOCAL || !decision.is_allowed())
-                .map(|decision| decision.to_string()),
+                .filter(|said| inspection.row.upstream_name() != LOCAL || !said.is_allowed)
+                .map(|said| said.words),
         });
         printer.data(json_line(&line)?);
         return Ok(());
@@ -328,10 +336,10 @@ async fn show(
     }
     match (decision, caller) {
         // Code can need more than rows say, never less.
-        (Some(decision), Some(caller)) if is_code && decision.is_allowed() => {
+        (Some(said), Some(caller)) if is_code && said.is_allowed => {
             printer.data(format_args!("{caller}: the rows do not keep them out; ask the server"));
         }
-        (Some(decision), Some(caller)) => printer.data(format_args!("{caller}: {decision}")),
+        (Some(said), Some(caller)) => printer.data(format_args!("{caller}: {}", said.words)),
         _ => {}
     }
     Ok(())

@@ -67,6 +67,21 @@ pub(crate) const UPSTREAM_KEYS: &[Key] = &[
         meaning: "a table of the OAuth 2.0 client that requests access tokens: `token_url`, `client_id`, `client_secret`, `scope`, `refresh_token`, and `client_auth` as `basic` or `post`",
     },
     Key {
+        name: "visibility",
+        default: "registry",
+        meaning: "what callers see: `registry` (what their grants allow) or `upstream` (of that, what the service lists for them)",
+    },
+    Key {
+        name: "described_by",
+        default: "openrpc",
+        meaning: "what lists the methods, with `visibility = \"upstream\"`: `openrpc` (the method `rpc.discover`) or `jsonrpc_mcp` (Drupal's `/mcp/tools/list`)",
+    },
+    Key {
+        name: "visibility_seconds",
+        default: "60",
+        meaning: "how long what the service lists for a caller counts",
+    },
+    Key {
         name: "timeout_seconds",
         default: "",
         meaning: "how long a call may take; by default as `call_timeout_seconds` says",
@@ -209,6 +224,23 @@ impl Upstreams {
         call_timeout: Duration,
     ) -> anyhow::Result<Option<ForwardOptions>> {
         self.read_one(name, rows, |described| described.options(call_timeout, Reading::Real))
+    }
+
+    /// One of them as it is called, with its secrets and those of users; one of the file, or else one
+    /// of the rows.
+    pub(crate) fn forward(
+        &self,
+        name: &str,
+        rows: &[UpstreamRow],
+        maker: &Maker,
+    ) -> anyhow::Result<Option<Forward>> {
+        self.read_one(name, rows, |described| maker.forward(name, described, Reading::Real))
+    }
+
+    /// Whether callers of one of them see only what the service lists for them.
+    pub(crate) fn limits_callers(&self, name: &str, rows: &[UpstreamRow]) -> anyhow::Result<bool> {
+        let limits = self.read_one(name, rows, |described| Ok(described.limits_callers()))?;
+        Ok(limits.unwrap_or(false))
     }
 
     fn read_one<T>(

@@ -31,3 +31,4 @@ mod server;
 mod support;
 mod try_service;
 mod upstreams;
+mod visibility;

@@ -23,6 +23,7 @@ mod retries;
 mod secrets;
 mod tokens;
 mod transports;
+mod visibility;
 mod websocket;
 
 use std::sync::Arc;

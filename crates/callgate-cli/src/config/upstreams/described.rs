@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use callgate::forward::{
-    CredentialPlace, ForwardLimits, ForwardOptions, Http2, Ids, MissingCredential, PassCaller,
-    Target, ToolPath, UserCredential, header_name,
+    CredentialPlace, DescribedBy, ForwardLimits, ForwardOptions, Http2, Ids, MissingCredential,
+    PassCaller, Target, ToolPath, UpstreamVisibility, UserCredential, header_name,
 };
 use callgate::{LOCAL, ParamStyle};
 use serde::Deserialize;
@@ -18,6 +18,9 @@ use super::oauth::{GrantName, OAuthTable};
 use super::secrets::{Elsewhere, Json, Reading, Text};
 use crate::config::unknown;
 use crate::errors::hinted;
+
+/// How long what a service lists for a caller counts, unless it is said.
+const DEFAULT_MAX_AGE: Duration = Duration::from_mins(1);
 
 #[derive(Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of its own")]
@@ -39,6 +42,11 @@ pub(super) struct Described {
     pass_caller: Passed,
     credential: Option<Mapped>,
     oauth: Option<OAuthTable>,
+    #[serde(default)]
+    visibility: Visibility,
+    #[serde(default)]
+    described_by: Description,
+    visibility_seconds: Option<u32>,
     timeout_seconds: Option<u32>,
     connect_timeout_seconds: Option<u32>,
     max_result_bytes: Option<u32>,
@@ -81,6 +89,24 @@ enum IdForm {
     #[default]
     Text,
     Integer,
+}
+
+/// What callers see.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Visibility {
+    #[default]
+    Registry,
+    Upstream,
+}
+
+/// What lists the methods of a service.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Description {
+    #[default]
+    Openrpc,
+    JsonrpcMcp,
 }
 
 #[derive(Default, Deserialize)]
@@ -210,6 +236,9 @@ impl Described {
         if let Some(path) = self.tool_path(options.target())? {
             options = options.per_tool(path);
         }
+        if let Some(visibility) = self.visibility()? {
+            options = options.visibility(visibility);
+        }
         for value in &self.first_params {
             options = options.first_param(&value.read("first_params", reading)?);
         }
@@ -240,6 +269,29 @@ impl Described {
             (Calls::PerTool, None) => Ok(Some(ToolPath::beside(target))),
             (Calls::PerTool, Some(path)) => Ok(Some(path.parse().context("`tool_path`")?)),
         }
+    }
+
+    /// Whether callers see only what the service lists for them.
+    pub(super) fn limits_callers(&self) -> bool {
+        matches!(self.visibility, Visibility::Upstream)
+    }
+
+    /// How that is asked for, if it is.
+    fn visibility(&self) -> anyhow::Result<Option<UpstreamVisibility>> {
+        let max_age = self
+            .visibility_seconds
+            .map_or(DEFAULT_MAX_AGE, |seconds| Duration::from_secs(seconds.into()));
+        if max_age.is_zero() {
+            anyhow::bail!("`visibility_seconds` must not be 0");
+        }
+        let described_by = match self.described_by {
+            Description::Openrpc => DescribedBy::OpenRpc,
+            Description::JsonrpcMcp => DescribedBy::JsonRpcMcp,
+        };
+        Ok(match self.visibility {
+            Visibility::Registry => None,
+            Visibility::Upstream => Some(UpstreamVisibility { described_by, max_age }),
+        })
     }
 
     fn with_basic(

@@ -1,9 +1,11 @@
 //! A service that does not answer, or with nothing that counts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::site::{caller, gateway, listed, settle};
 use super::{MAX_AGE, RETRY};
+use crate::mcp::{Event, Listener, Mcp, SessionKey, Sessions};
 use crate::visibility::FIRST_ANSWER;
 use crate::visibility::service::AWAY;
 
@@ -105,4 +107,31 @@ async fn a_panic_while_asking_is_a_failure_and_not_the_end_of_asking() {
     site.set_panics(false);
     tokio::time::advance(RETRY).await;
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_listens_hears_when_its_tools_are_known_and_when_they_shrink() {
+    let (site, gateway) = gateway();
+    site.list(1, &["open", "read"]);
+    let gate = site.hold();
+    let mcp = Arc::new(Mcp::new(Arc::clone(&gateway), Sessions::new([SessionKey::new(&[1; 32])])));
+    let caller = caller(1);
+    let early = gateway.prepare(caller.clone()).await;
+    let mut listener = Listener::legacy(&mcp, &early, Arc::new(caller));
+    let changed = async |listener: &mut Listener| loop {
+        if let Event::Message(message) = listener.next().await.unwrap() {
+            let bytes = message.into_slices().into_iter().flatten().collect();
+            break String::from_utf8(bytes).unwrap();
+        }
+    };
+    gate.add_permits(1);
+    let told = changed(&mut listener).await;
+    assert!(told.contains("notifications/tools/list_changed"), "{told}");
+    site.release();
+    site.list(1, &["open"]);
+    // Nobody else asks: to listen is use enough.
+    let started = tokio::time::Instant::now();
+    let told = changed(&mut listener).await;
+    assert!(told.contains("notifications/tools/list_changed"), "{told}");
+    assert!(started.elapsed() <= MAX_AGE, "{:?}", started.elapsed());
 }

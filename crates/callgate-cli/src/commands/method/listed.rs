@@ -1,0 +1,58 @@
+//! Whether the service behind a method lists it for a caller, where that decides.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use callgate::{Caller, Decision, Upstream as _};
+use callgate_registry::{MethodRow, Store, UserCredentials};
+
+use crate::config::{Config, Maker};
+
+/// What is said of a caller and a method.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) is_allowed: bool,
+    pub(super) words: String,
+}
+
+impl Said {
+    /// What the caller's grants say.
+    pub(super) fn of(decision: &Decision) -> Self {
+        Self { is_allowed: decision.is_allowed(), words: decision.to_string() }
+    }
+}
+
+/// Asks the service with the caller's own credential; `None` where it has no say in it.
+pub(super) async fn decide(
+    config: &Config,
+    store: &Arc<dyn Store>,
+    row: &MethodRow,
+    caller: &Caller,
+    granted: &Decision,
+) -> anyhow::Result<Option<Said>> {
+    let (name, upstreams) = (row.upstream_name(), store.upstreams().await?);
+    if !config.upstreams.limits_callers(name, &upstreams)? {
+        return Ok(None);
+    }
+    let credentials = UserCredentials::default();
+    credentials.set(&store.credentials().await?);
+    let maker = Maker { call_timeout: config.call_timeout, credentials };
+    let forward = config.upstreams.forward(name, &upstreams, &maker)?;
+    let Some(lists) = forward.as_ref().and_then(|forward| forward.visibility()) else {
+        return Ok(None);
+    };
+    let asked =
+        || format!("the service `{name}` does not say what it lists for `{}`", caller.name());
+    let methods = match lists.identity(caller).await.map_err(anyhow::Error::from_boxed)? {
+        Some(_) => {
+            lists.methods(caller).await.map_err(anyhow::Error::from_boxed).with_context(asked)?
+        }
+        None => Vec::new(),
+    };
+    let is_allowed = methods.contains(&row.rpc_method);
+    let words = match is_allowed {
+        true => format!("{granted}; the service `{name}` lists it for `{}`", caller.name()),
+        false => format!("denied: the service `{name}` does not list it for `{}`", caller.name()),
+    };
+    Ok(Some(Said { is_allowed, words }))
+}

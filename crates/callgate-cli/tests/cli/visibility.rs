@@ -1,0 +1,163 @@
+//! `visibility = "upstream"`: what each user sees is what the service lists for them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+
+use super::fake::{Asked, Fake};
+use super::support::{Place, Server};
+
+const ADA_1: &str = include_str!("../../../callgate/tests/it/fixtures/drupal/list-ada-1.json");
+const ADA_2: &str = include_str!("../../../callgate/tests/it/fixtures/drupal/list-ada-2.json");
+const BOB: &str = include_str!("../../../callgate/tests/it/fixtures/drupal/list-bob.json");
+
+/// A Drupal site with two users, as one answered. Bob can lose most of his rights.
+fn site(asked: &Asked, has_bob_less: &AtomicBool) -> (u16, String) {
+    let who = asked.head.lines().find_map(|line| line.strip_prefix("authorization: bearer "));
+    match (asked.line.as_str(), who) {
+        ("GET /mcp/tools/list", Some("of-ada")) => (200, ADA_1.to_owned()),
+        ("GET /mcp/tools/list?cursor=NTA%3D", Some("of-ada")) => (200, ADA_2.to_owned()),
+        ("GET /mcp/tools/list", Some("of-bob")) if has_bob_less.load(Ordering::SeqCst) => {
+            (200, json!({"tools": [{"name": "probe.echo"}], "nextCursor": null}).to_string())
+        }
+        ("GET /mcp/tools/list", Some("of-bob")) => (200, BOB.to_owned()),
+        ("POST /jsonrpc", Some(_)) => {
+            let reply = json!({"jsonrpc": "2.0", "id": asked.body["id"], "result": who});
+            (200, reply.to_string())
+        }
+        _ => (403, "<!DOCTYPE html>".to_owned()),
+    }
+}
+
+/// What the site has is imported as ada sees it; ada and bob have credentials, eve has none.
+fn place(site: &Fake, visibility: &str) -> (Place, [String; 3]) {
+    let place = Place::new();
+    place.write(
+        "callgate.toml",
+        &format!(
+            r#"
+            [upstreams.drupal]
+            url = "{}"
+            {visibility}
+
+            [upstreams.drupal.credential]
+            header = "Authorization"
+            prefix = "Bearer "
+            "#,
+            site.url("/jsonrpc")
+        ),
+    );
+    place.ok(&["migrate"]);
+    let header = ["--header-env", "Authorization=SITE"];
+    let import = ["import", "drupal", &site.url(""), "--upstream", "drupal"];
+    let mut import = place.command(&[&import[..], &header].concat());
+    let imported = import.env("SITE", "Bearer of-ada").output().unwrap();
+    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    let tokens = ["ada", "bob", "eve"].map(|user| {
+        place.ok(&["user", "add", user]);
+        if user != "eve" {
+            let set = ["credential", "set", user, "drupal"];
+            let ran = place.run_with(&set, &format!("of-{user}\n"));
+            assert!(ran.0.status.success(), "{}", ran.talk());
+        }
+        place.ok(&["token", "create", user]).trim().to_owned()
+    });
+    (place, tokens)
+}
+
+/// The ids of the methods that the registry serves.
+fn imported(place: &Place) -> Vec<String> {
+    let listed = place.ok(&["method", "list", "--json"]);
+    let rows = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let tools = rows.filter(|row| row["state"] == "tool");
+    tools.map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The ids in a page of the site.
+fn ids(page: &str) -> Vec<String> {
+    let page: Value = serde_json::from_str(page).unwrap();
+    let tools = page["tools"].as_array().unwrap();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The names of all tools that somebody sees over MCP.
+fn listed(server: &Server, token: &str) -> Vec<String> {
+    let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+    let reply = server.request("POST /mcp", token, &ask.to_string()).json();
+    let tools = reply["result"]["tools"].as_array().unwrap_or_else(|| panic!("{reply}"));
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn each_user_sees_what_the_site_lists_for_them_and_fewer_when_it_lists_fewer() {
+    let has_bob_less = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&has_bob_less);
+    let site = Fake::start(move |asked| site(asked, &told));
+    let said = "visibility = \"upstream\"\ndescribed_by = \"jsonrpc_mcp\"\nvisibility_seconds = 1";
+    let (place, [ada, bob, eve]) = place(&site, said);
+    let server = place.serve(&[]);
+    let imported = imported(&place);
+    let all = imported.len();
+    assert!(all >= 85, "{all}");
+    assert_eq!(listed(&server, &ada).len(), all);
+    let mut bobs = ids(BOB);
+    bobs.retain(|id| imported.contains(id));
+    bobs.sort();
+    assert!((24..=25).contains(&bobs.len()), "{bobs:?}");
+    assert_eq!(server.tools(&bob), bobs);
+    assert_eq!(listed(&server, &eve).len(), 0);
+    assert_eq!(listed(&server, "").len(), 0);
+
+    let hidden = server.invoke(&bob, "probe.adminOnly", &json!({}));
+    assert_eq!((hidden.status, &hidden.json()["error"]["code"]), (404, &json!("tool_not_found")));
+    assert_eq!(server.invoke(&ada, "probe.adminOnly", &json!({})).json()["result"], "of-ada");
+
+    has_bob_less.store(true, Ordering::SeqCst);
+    server.until("bob sees fewer", |server| listed(server, &bob) == ["probe_echo"]);
+    assert_eq!(listed(&server, &ada).len(), all);
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    let reason = "denied: the service `drupal` does not list it for `bob`";
+    assert!(log.contains(reason), "{log}");
+    assert!(!log.contains("of-bob"), "{log}");
+}
+
+#[test]
+fn a_method_is_shown_with_what_the_service_says_of_a_user() {
+    let site = Fake::start(|asked| site(asked, &AtomicBool::new(false)));
+    let said = "visibility = \"upstream\"\ndescribed_by = \"jsonrpc_mcp\"";
+    let (place, _) = place(&site, said);
+    let decision = |id: &str, caller: &str| {
+        let shown = place.ok(&["method", "show", id, "--caller", caller, "--json"]);
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        shown["decision"].as_str().unwrap().to_owned()
+    };
+    let mut decisions = Vec::new();
+    for id in ["probe.echo", "probe.adminOnly"] {
+        decisions.extend(["ada", "bob", "eve"].map(|caller| decision(id, caller)));
+    }
+    insta::assert_debug_snapshot!(decisions);
+    let shown = place.ok(&["method", "show", "probe.adminOnly", "--caller", "bob"]);
+    assert!(shown.contains("bob: denied: the service `drupal` does not list it for `bob`"));
+}
+
+#[test]
+fn the_keys_are_those_of_rows_too_and_what_is_wrong_is_told() {
+    let place = Place::new();
+    place.ok(&["migrate"]);
+    let set = |more: &[&str]| {
+        let all = ["upstream", "set", "drupal", "url=http://localhost/jsonrpc"];
+        place.run(&[&all, more].concat())
+    };
+    let good = ["visibility=upstream", "described_by=jsonrpc_mcp", "visibility_seconds=5"];
+    assert!(set(&good).0.status.success());
+    let wrong = [
+        &["visibility=both"][..],
+        &["described_by=wsdl"],
+        &["visibility_seconds=0"],
+        &["url=ws://localhost/jsonrpc", "visibility=upstream", "described_by=jsonrpc_mcp"],
+    ];
+    let told: Vec<String> = wrong.iter().map(|more| set(more).failure().1).collect();
+    insta::assert_debug_snapshot!(told);
+}

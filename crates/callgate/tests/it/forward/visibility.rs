@@ -1,0 +1,316 @@
+//! A service whose description depends on who asks, as a Drupal site answered it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Request;
+use callgate::forward::{
+    CredentialPlace, DescribedBy, Forward, ForwardOptions, MissingCredential, UpstreamVisibility,
+    UserCredential, header_name,
+};
+use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
+use callgate::{
+    BoxFuture, Caller, Callgate, CredentialError, Credentials, Method, ParamStyle, Secret, Upstream,
+};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use crate::forward::credentials::user;
+use crate::forward::fake::{Act, Fake, Seen};
+use crate::forward::{ada, options};
+
+const ADA_1: &str = include_str!("../fixtures/drupal/list-ada-1.json");
+const ADA_2: &str = include_str!("../fixtures/drupal/list-ada-2.json");
+const BOB: &str = include_str!("../fixtures/drupal/list-bob.json");
+const DENIED: &str = include_str!("../fixtures/drupal/denied.json");
+
+/// A page of a site that says no.
+const PAGE: &str = "<!DOCTYPE html><html lang=\"en\"><title>Access denied</title></html>";
+
+/// The names of tools in a page.
+fn names(page: &str) -> Vec<String> {
+    let page: Value = serde_json::from_str(page).unwrap();
+    let tools = page["tools"].as_array().unwrap();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The site, as it answered.
+fn site(_: usize, seen: &Seen) -> Act {
+    let who = seen.headers.get("authorization").map_or("", String::as_str);
+    let json = |page: &str| Act::text(200, "application/json", page);
+    match (seen.line.as_str(), who) {
+        ("GET /mcp/tools/list HTTP/1.1", "Bearer of-ada") => json(ADA_1),
+        ("GET /mcp/tools/list?cursor=NTA%3D HTTP/1.1", "Bearer of-ada") => json(ADA_2),
+        ("GET /mcp/tools/list HTTP/1.1", "Bearer of-bob") => json(BOB),
+        ("GET /mcp/tools/list HTTP/1.1", "") => Act::text(403, "text/html", PAGE),
+        ("GET /mcp/tools/list HTTP/1.1", _) => Act::text(401, "text/html", PAGE),
+        ("POST /jsonrpc HTTP/1.1", "Bearer of-ada") => seen.result(json!("done")),
+        ("POST /jsonrpc HTTP/1.1", _) => json(DENIED),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Ada's is 7, bob's 8, eve's 9 is wrong, and others have none.
+#[derive(Debug)]
+struct Vault(Mutex<HashMap<i64, &'static str>>);
+
+impl Credentials for Vault {
+    fn of<'a>(
+        &'a self,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Option<Secret>, CredentialError>> {
+        let all = self.0.lock().unwrap();
+        let own = caller.user.as_ref().and_then(|user| all.get(&user.id));
+        Box::pin(std::future::ready(Ok(own.and_then(|own| Secret::new(own)))))
+    }
+}
+
+fn vault() -> Arc<Vault> {
+    Arc::new(Vault(Mutex::new(HashMap::from([(7, "of-ada"), (8, "of-bob"), (9, "wrong")]))))
+}
+
+/// Callers say who they are by their names.
+#[derive(Debug)]
+struct ByName;
+
+fn named(name: &str) -> Caller {
+    match name {
+        "ada" => ada(),
+        "bob" => user(8, "bob"),
+        "eve" => user(9, "eve"),
+        "dan" => user(10, "dan"),
+        _ => Caller::anonymous(),
+    }
+}
+
+impl Authenticate for ByName {
+    fn authenticate<'a>(
+        &'a self,
+        request: &'a Parts,
+    ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
+        Box::pin(async { Ok(named(bearer_token(&request.headers)?.unwrap_or_default())) })
+    }
+}
+
+fn described_by(options: ForwardOptions, described_by: DescribedBy) -> ForwardOptions {
+    let max_age = Duration::from_mins(1);
+    options.visibility(UpstreamVisibility { described_by, max_age })
+}
+
+fn drupal(fake: &Fake, missing: MissingCredential) -> ForwardOptions {
+    let place = CredentialPlace::Header(header_name("Authorization").unwrap());
+    let how = UserCredential { place, prefix: "Bearer ".to_owned(), missing };
+    let options = options(&format!("http://{}/jsonrpc", fake.address));
+    described_by(options.credential(how, vault()).unwrap(), DescribedBy::JsonRpcMcp)
+}
+
+/// A gateway that has everything that ada sees at the site.
+fn gateway(options: ForwardOptions) -> Callgate {
+    let all = names(ADA_1).into_iter().chain(names(ADA_2));
+    let methods = all.map(|id| Method::new(id.parse().unwrap()).upstream("drupal"));
+    Callgate::builder()
+        .upstream("drupal", Forward::new("drupal", options).unwrap())
+        .upstream_methods(methods.collect::<Vec<_>>())
+        .authenticate(ByName)
+        .build()
+        .unwrap()
+}
+
+async fn send(gateway: &Callgate, who: &str, path: &str, body: Option<Value>) -> Value {
+    let request = match &body {
+        Some(_) => Request::post(path),
+        None => Request::get(path),
+    };
+    let request = match who {
+        "" => request,
+        who => request.header("authorization", format!("Bearer {who}")),
+    };
+    let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
+    let response = gateway.router().oneshot(request.body(body).unwrap()).await.unwrap();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    serde_json::from_slice(&body).unwrap()
+}
+
+/// How many tools somebody sees, over each face.
+async fn counts(gateway: &Callgate, who: &str) -> [usize; 3] {
+    let rpc = |method: &str| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}});
+    let length = |list: &Value| list.as_array().unwrap().len();
+    let listed = send(gateway, who, "/mcp", Some(rpc("tools/list"))).await;
+    let document = send(gateway, who, "/jsonrpc", Some(rpc("rpc.discover"))).await;
+    let (mut rest, mut path) = (0, "/mcp/tools/list".to_owned());
+    loop {
+        let page = send(gateway, who, &path, None).await;
+        rest += length(&page["tools"]);
+        match page["nextCursor"].as_str() {
+            Some(cursor) => path = format!("/mcp/tools/list?cursor={cursor}"),
+            None => break,
+        }
+    }
+    [rest, length(&listed["result"]["tools"]), length(&document["result"]["methods"])]
+}
+
+async fn seen_by(gateway: &Callgate, caller: Caller) -> Vec<String> {
+    let gateway = gateway.gateway();
+    gateway.as_caller(gateway.prepare(caller).await).methods()
+}
+
+#[tokio::test]
+async fn each_user_sees_what_drupal_lists_for_them_over_every_face() {
+    let fake = Fake::start(site).await;
+    let gateway = gateway(drupal(&fake, MissingCredential::Refuse));
+    assert_eq!(counts(&gateway, "ada").await, [86; 3]);
+    assert_eq!(counts(&gateway, "bob").await, [25; 3]);
+    assert_eq!(counts(&gateway, "eve").await, [0; 3], "whose credential is refused");
+    assert_eq!(counts(&gateway, "dan").await, [0; 3], "who has none");
+    assert_eq!(counts(&gateway, "").await, [0; 3]);
+    assert_eq!(fake.diary.seen().len(), 4, "ada's two pages, bob's one, eve's one");
+    let mut bobs = names(BOB);
+    bobs.sort();
+    assert_eq!(seen_by(&gateway, named("bob")).await, bobs);
+}
+
+#[tokio::test]
+async fn what_drupal_does_not_list_looks_unknown_and_is_not_sent() {
+    let fake = Fake::start(site).await;
+    let gateway = gateway(drupal(&fake, MissingCredential::Refuse));
+    let hidden = names(ADA_2).into_iter().find(|id| !names(BOB).contains(id)).unwrap();
+    let mut told = Vec::new();
+    for id in [hidden.as_str(), "no.such"] {
+        let call = json!({"name": id, "arguments": {}});
+        let describe = format!("/mcp/tools/describe?name={id}");
+        let envelope = json!({"jsonrpc": "2.0", "id": 1, "method": id, "params": {}});
+        told.push([
+            send(&gateway, "bob", "/mcp/tools/invoke", Some(call)).await,
+            send(&gateway, "bob", &describe, None).await,
+            send(&gateway, "bob", &format!("/mcp/tools/{id}"), Some(envelope.clone())).await,
+            send(&gateway, "bob", "/jsonrpc", Some(envelope)).await,
+        ]);
+    }
+    let hide = |told: &[Value; 4], id: &str| format!("{told:?}").replace(id, "ID");
+    assert_eq!(hide(&told[0], &hidden), hide(&told[1], "no.such"));
+    assert!(
+        told[0][0]["error"]["message"].as_str().unwrap().contains("not found or access denied")
+    );
+    assert!(fake.diary.seen().iter().all(|seen| seen.line.starts_with("GET ")));
+}
+
+#[tokio::test]
+async fn what_drupal_denies_at_the_call_is_no_longer_shown() {
+    let fake = Fake::start(site).await;
+    let gateway = gateway(drupal(&fake, MissingCredential::Refuse));
+    let id = names(BOB)[0].clone();
+    assert!(seen_by(&gateway, named("bob")).await.contains(&id));
+    assert!(gateway.as_caller(named("bob")).call(&id, json!({})).await.is_err());
+    let left = seen_by(&gateway, named("bob")).await;
+    assert_eq!((left.len(), left.contains(&id)), (24, false));
+    assert!(seen_by(&gateway, named("ada")).await.contains(&id), "others still see it");
+}
+
+#[tokio::test]
+async fn callers_without_a_credential_are_one_where_the_service_takes_them() {
+    let fake = Fake::start(|_, seen| match seen.headers.get("authorization") {
+        None => Act::text(200, "application/json", BOB),
+        Some(_) => Act::text(200, "application/json", ADA_2),
+    })
+    .await;
+    let gateway = gateway(drupal(&fake, MissingCredential::Anonymous));
+    assert_eq!(seen_by(&gateway, Caller::anonymous()).await.len(), 25);
+    assert_eq!(seen_by(&gateway, named("dan")).await.len(), 25);
+    assert_eq!(fake.diary.seen().len(), 1);
+    assert_eq!(seen_by(&gateway, named("ada")).await.len(), 36);
+}
+
+#[tokio::test]
+async fn pages_that_are_none_or_do_not_end_are_no_answer() {
+    let answer = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&answer);
+    let fake = Fake::start(move |number, _| match now.load(Ordering::SeqCst) {
+        0 => Act::text(503, "text/html", PAGE),
+        1 => Act::text(200, "text/html", PAGE),
+        2 => Act::json(404, json!({"error": "no module"})),
+        3 => Act::json(200, json!({"tools": null})),
+        4 => Act::json(200, json!({"tools": [], "nextCursor": "again"})),
+        5 => Act::json(200, json!({"tools": [], "nextCursor": format!("{number}")})),
+        6 => Act::close(),
+        _ => Act::json(200, json!({"tools": []})),
+    })
+    .await;
+    let forward = Forward::new("drupal", drupal(&fake, MissingCredential::Refuse)).unwrap();
+    let lists = Upstream::visibility(&forward).unwrap();
+    let mut told = Vec::new();
+    for number in 0..7 {
+        answer.store(number, Ordering::SeqCst);
+        told.push(lists.methods(&ada()).await.unwrap_err().to_string());
+    }
+    insta::assert_debug_snapshot!(told);
+    answer.store(7, Ordering::SeqCst);
+    assert!(lists.methods(&ada()).await.unwrap().is_empty(), "an empty list is a list");
+}
+
+#[tokio::test]
+async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
+    // Larger than a result may be, which does not matter here.
+    let document = |names: &[&str]| {
+        let methods: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+        json!({"openrpc": "1.3.2", "info": {"title": "x".repeat(2000)}, "methods": methods})
+    };
+    let fake = Fake::start(move |_, seen| {
+        assert_eq!(seen.body["method"], "rpc.discover");
+        match seen.body["params"][0].as_str() {
+            Some("of-ada") => seen.result(document(&["a", "b"])),
+            Some("of-bob") => seen.result(document(&["a"])),
+            _ => seen.error(200, json!({"code": -32601, "message": "Method not found"})),
+        }
+    })
+    .await;
+    let how = UserCredential {
+        place: CredentialPlace::FirstParam,
+        prefix: String::new(),
+        missing: MissingCredential::Refuse,
+    };
+    let options = options(&fake.url()).params(ParamStyle::Positional);
+    let options = described_by(options.credential(how, vault()).unwrap(), DescribedBy::OpenRpc);
+    for options in [options.clone(), options.batch()] {
+        let forward = Forward::new("shop", options).unwrap();
+        let lists = Upstream::visibility(&forward).unwrap();
+        assert_eq!(lists.methods(&named("ada")).await.unwrap(), ["a", "b"]);
+        assert_eq!(lists.methods(&named("bob")).await.unwrap(), ["a"]);
+        assert!(lists.methods(&named("dan")).await.unwrap().is_empty());
+        let failed = lists.methods(&named("eve")).await.unwrap_err();
+        assert_eq!(failed.to_string(), "it answers with the error -32601");
+    }
+}
+
+#[tokio::test]
+async fn who_a_caller_is_changes_with_their_credential_and_tells_nothing_of_it() {
+    let fake = Fake::start(site).await;
+    let vault = vault();
+    let place = CredentialPlace::Header(header_name("Authorization").unwrap());
+    let missing = MissingCredential::Refuse;
+    let how = UserCredential { place, prefix: "Bearer ".to_owned(), missing };
+    let options = options(&fake.url()).credential(how, Arc::clone(&vault) as _).unwrap();
+    let options = described_by(options, DescribedBy::JsonRpcMcp);
+    let forward = Forward::new("drupal", options).unwrap();
+    let lists = Upstream::visibility(&forward).unwrap();
+    let first = lists.identity(&named("ada")).await.unwrap();
+    assert_eq!(first, lists.identity(&named("ada")).await.unwrap());
+    assert_ne!(first, lists.identity(&named("bob")).await.unwrap());
+    assert!(!format!("{first:?}").contains("of-ada"));
+    vault.0.lock().unwrap().insert(7, "another");
+    assert_ne!(first, lists.identity(&named("ada")).await.unwrap());
+    assert_eq!(lists.identity(&named("dan")).await.unwrap(), None);
+}
+
+#[test]
+fn lists_of_drupal_are_not_read_over_websocket() {
+    let options = described_by(options("ws://localhost/jsonrpc"), DescribedBy::JsonRpcMcp);
+    let problem = Forward::new("drupal", options).unwrap_err();
+    insta::assert_snapshot!(
+        problem,
+        @r#"`described_by = "jsonrpc_mcp"` is not for WebSocket: its lists are read over HTTP"#
+    );
+}
