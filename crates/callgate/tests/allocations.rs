@@ -2,6 +2,7 @@
 #![expect(clippy::unused_async, reason = "the function has the form that is measured")]
 
 use std::alloc::System;
+use std::sync::Mutex;
 
 use callgate::{
     CallRequest, Caller, Callgate, Context, Error, Grants, Mask, User, method, methods,
@@ -13,6 +14,9 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// The allocator counts for all threads, so tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// What the issue of this budget allows.
 const BUDGET: usize = 30;
@@ -38,11 +42,28 @@ async fn get_user(
     Ok(Person { id: id_user, name: "Ada".to_owned(), email })
 }
 
+#[test]
+fn a_caller_of_whom_no_service_has_a_say_is_prepared_without_an_allocation() {
+    let _turn = TURN.lock();
+    let gateway = Callgate::builder().methods(methods![get_user]).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let prepared = runtime.block_on(async {
+        let caller = Caller::anonymous();
+        let region = Region::new(ALLOCATOR);
+        let caller = gateway.gateway().prepare(caller).await;
+        let stats = region.change();
+        drop(caller);
+        stats.allocations + stats.reallocations
+    });
+    assert_eq!(prepared, 0);
+}
+
 /// Allocations of the function alone: the name, and the e-mail where it is asked for.
 const OWN: [usize; 2] = [1, 2];
 
 #[test]
 fn a_call_through_the_attribute_stays_within_its_budget() {
+    let _turn = TURN.lock();
     let gateway = Callgate::builder().methods(methods![get_user]).build().unwrap();
     let user = User { id: 1, name: "ada".to_owned(), role: None };
     let ada = Caller::user(user, Grants::from_iter([("user_management", Mask::Read)]));

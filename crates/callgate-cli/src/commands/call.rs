@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use callgate::http::AuthenticateError;
 use callgate::stdio::{self, StdioOptions};
-use callgate::{Caller, Callgate, Catalog, Entry, LOCAL, Local, Secret};
+use callgate::{Caller, Callgate, Catalog, Entry, Gateway, LOCAL, Local, Secret};
 use callgate_registry::{Registry, StoreError, access};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -53,6 +53,7 @@ pub(crate) async fn run(config: &Config, call: &Call, printer: &mut Printer) -> 
         return Err(unknown(&registry, &catalog, &caller, &call.tool).await?);
     };
     allow(&catalog, entry, &caller)?;
+    listed(gateway.gateway(), entry, &caller).await?;
     let request = Request { name: entry.name().as_str(), arguments: &arguments };
     let reply = ask(&gateway, caller, &request).await?;
     following.end().await;
@@ -116,6 +117,21 @@ fn allow(catalog: &Catalog, entry: &Entry, caller: &Caller) -> anyhow::Result<()
     Err(hinted(
         format!("{} may not call `{}`, {decision}", caller.name(), entry.id()),
         "`--user NAME` says who calls, `callgate grant` what they may do",
+    ))
+}
+
+/// The same where the service has a say in what the caller sees.
+async fn listed(gateway: &Gateway, entry: &Entry, caller: &Caller) -> anyhow::Result<()> {
+    let caller = gateway.prepare(caller.clone()).await;
+    if gateway.describe(&caller, entry.id().as_str()).is_ok() {
+        return Ok(());
+    }
+    let (name, id, upstream) = (caller.name(), entry.id(), entry.upstream());
+    Err(hinted(
+        format!("{name} may not call `{id}`: the service `{upstream}` does not list it for them"),
+        format!(
+            "`callgate method show {id} --caller {name}` asks the service, and says if that fails"
+        ),
     ))
 }
 

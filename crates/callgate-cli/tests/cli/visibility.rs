@@ -140,6 +140,12 @@ fn a_method_is_shown_with_what_the_service_says_of_a_user() {
     insta::assert_debug_snapshot!(decisions);
     let shown = place.ok(&["method", "show", "probe.adminOnly", "--caller", "bob"]);
     assert!(shown.contains("bob: denied: the service `drupal` does not list it for `bob`"));
+    let call = |user: &str| place.run(&["call", "probe.adminOnly", "{}", "--user", user]);
+    assert!(call("ada").data().contains("of-ada"));
+    let (_, told) = call("bob").failure();
+    let reason =
+        "bob may not call `probe.adminOnly`: the service `drupal` does not list it for them";
+    assert!(told.contains(reason), "{told}");
 }
 
 #[test]
