@@ -103,7 +103,7 @@ fn described_by(options: ForwardOptions, described_by: DescribedBy) -> ForwardOp
 
 fn drupal(fake: &Fake, missing: MissingCredential) -> ForwardOptions {
     let place = CredentialPlace::Header(header_name("Authorization").unwrap());
-    let how = UserCredential { place, prefix: "Bearer ".to_owned(), missing };
+    let how = UserCredential { place, prefix: "Bearer ".to_owned(), missing, oauth: None };
     let options = options(&format!("http://{}/jsonrpc", fake.address));
     described_by(options.credential(how, vault()).unwrap(), DescribedBy::JsonRpcMcp)
 }
@@ -271,6 +271,7 @@ async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
         place: CredentialPlace::FirstParam,
         prefix: String::new(),
         missing: MissingCredential::Refuse,
+        oauth: None,
     };
     let options = options(&fake.url()).params(ParamStyle::Positional);
     let options = described_by(options.credential(how, vault()).unwrap(), DescribedBy::OpenRpc);
@@ -291,7 +292,7 @@ async fn who_a_caller_is_changes_with_their_credential_and_tells_nothing_of_it()
     let vault = vault();
     let place = CredentialPlace::Header(header_name("Authorization").unwrap());
     let missing = MissingCredential::Refuse;
-    let how = UserCredential { place, prefix: "Bearer ".to_owned(), missing };
+    let how = UserCredential { place, prefix: "Bearer ".to_owned(), missing, oauth: None };
     let options = options(&fake.url()).credential(how, Arc::clone(&vault) as _).unwrap();
     let options = described_by(options, DescribedBy::JsonRpcMcp);
     let forward = Forward::new("drupal", options).unwrap();
