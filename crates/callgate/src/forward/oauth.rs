@@ -251,10 +251,7 @@ impl Held {
 
     /// It as the value of `Authorization`.
     pub(super) fn bearer(&self) -> Option<HeaderValue> {
-        let mut value =
-            HeaderValue::from_str(&format!("Bearer {}", self.token.secret.expose())).ok()?;
-        value.set_sensitive(true);
-        Some(value)
+        self.token.bearer.clone()
     }
 
     /// Another token, after the service has refused this one; `None` where no other is requested so

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderValue;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -24,6 +25,8 @@ const REJECTIONS_COUNT: Duration = Duration::from_mins(2);
 /// An access token, with times on the monotonic clock of when its answer came.
 pub(in crate::forward) struct AccessToken {
     pub(super) secret: Secret,
+    /// It as the value of `Authorization`.
+    pub(super) bearer: Option<HeaderValue>,
     renew_from: Instant,
     ends: Instant,
 }
@@ -31,7 +34,12 @@ pub(in crate::forward) struct AccessToken {
 impl AccessToken {
     pub(super) fn new(secret: Secret, lifetime: Duration, now: Instant) -> Self {
         let margin = MAX_MARGIN.min(lifetime / 10);
-        Self { secret, renew_from: now + lifetime - 2 * margin, ends: now + lifetime - margin }
+        let (renew_from, ends) = (now + lifetime - 2 * margin, now + lifetime - margin);
+        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", secret.expose())).ok();
+        if let Some(bearer) = &mut bearer {
+            bearer.set_sensitive(true);
+        }
+        Self { secret, bearer, renew_from, ends }
     }
 
     /// Whether it is to be renewed while it is still good.
