@@ -94,7 +94,7 @@ async fn list(mcp: &Arc<Mcp>, caller: &Caller) -> usize {
         hears: false,
     };
     let Ok(Reply::Message(message)) = mcp.handle(&exchange).await else { return 0 };
-    message.into_slices().iter().map(|slice| slice.len()).sum()
+    message.into_slices().iter().map(bytes::Bytes::len).sum()
 }
 
 fn visibility(criterion: &mut Criterion) {

@@ -121,13 +121,15 @@ impl Default for Listings {
 /// Listings of one catalog that services limit further, by what grants allow and services list.
 #[derive(Debug)]
 pub(crate) struct VisibleListings {
-    /// With the listing of the grants, whose address is in the key.
-    cache: Cache<(usize, Arc<[Listed]>), (Arc<Listing>, Arc<Listing>)>,
+    cache: Cache<(usize, Arc<[Listed]>), Joined>,
 }
+
+/// A listing that services limit, and the listing of the grants, whose address is in the key.
+type Joined = (Arc<Listing>, Arc<Listing>);
 
 impl Default for VisibleListings {
     fn default() -> Self {
-        let weigh = |_: &_, (_, listing): &(Arc<Listing>, Arc<Listing>)| {
+        let weigh = |_: &_, (listing, _): &Joined| {
             u32::try_from(listing.len() * 4 + 256).unwrap_or(u32::MAX)
         };
         Self { cache: Cache::builder().max_capacity(MAX_CACHE_BYTES).weigher(weigh).build() }
@@ -142,11 +144,11 @@ impl VisibleListings {
         make: impl FnOnce(&Listing, &[Listed]) -> Listing,
     ) -> Arc<Listing> {
         let key = (Arc::as_ptr(&granted).addr(), limits);
-        if let Some((_, listing)) = self.cache.get(&key) {
+        if let Some((listing, _)) = self.cache.get(&key) {
             return listing;
         }
         let listing = Arc::new(make(&granted, &key.1));
-        self.cache.insert(key, (granted, Arc::clone(&listing)));
+        self.cache.insert(key, (Arc::clone(&listing), granted));
         listing
     }
 }

@@ -43,7 +43,7 @@ pub enum DescribedBy {
     /// The OpenRPC document that the method `rpc.discover` gives.
     #[default]
     OpenRpc,
-    /// `GET /mcp/tools/list` of Drupal's module jsonrpc_mcp, beside the service's `/jsonrpc`.
+    /// `GET /mcp/tools/list` of Drupal's module `jsonrpc_mcp`, beside the service's `/jsonrpc`.
     JsonRpcMcp,
 }
 
