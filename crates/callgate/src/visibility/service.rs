@@ -2,7 +2,8 @@
 //!
 //! An answer counts for [`ListsMethods::max_age`] from when its question was sent. From half of that on,
 //! the next use asks again in the background. An older answer is used only while the service is away,
-//! which is when the last question failed or has not been answered in time, and for [`AWAY`] at most.
+//! which is when the last question failed or is not answered in time, and for [`AWAY`] at most. Nobody waits
+//! longer for a question than its time allows, however often it is waited for.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use moka::sync::Cache;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::method_set::{MethodSet, MethodSets};
 use super::{Identity, ListError, Listed};
@@ -54,7 +55,8 @@ struct Entry {
 #[derive(Debug, Default)]
 struct State {
     known: Option<Known>,
-    is_asking: bool,
+    /// Since when a question is under way.
+    asking: Option<Instant>,
     /// When the last question failed; `None` after one that did not.
     failed: Option<Instant>,
     /// Whether a call was denied since the last question was sent.
@@ -77,9 +79,9 @@ struct Known {
 enum Look {
     /// An answer that counts.
     Good(Arc<MethodSet>),
-    /// A question is under way that is worth waiting for.
-    Asking,
-    /// The service is away.
+    /// A question is under way, since then.
+    Asking(Instant),
+    /// The last question failed, not long ago.
     Away,
 }
 
@@ -131,12 +133,13 @@ impl Service {
         };
         match self.look(&entry, caller) {
             Look::Good(methods) => return Some(methods),
-            Look::Asking if !patience.is_zero() => {
-                if let Ok(Some(methods)) = timeout(patience, self.answer(&entry, caller)).await {
+            Look::Asking(since) if since.elapsed() < patience => {
+                let answer = self.answer(&entry, caller);
+                if let Ok(Some(methods)) = timeout_at(since + patience, answer).await {
                     return Some(methods);
                 }
             }
-            Look::Asking | Look::Away => {}
+            Look::Asking(_) | Look::Away => {}
         }
         entry.last_known(self.max_age.saturating_add(AWAY))
     }
@@ -163,7 +166,7 @@ impl Service {
             match self.look(entry, caller) {
                 Look::Good(methods) => return Some(methods),
                 Look::Away => return None,
-                Look::Asking => ended.changed().await.ok()?,
+                Look::Asking(_) => ended.changed().await.ok()?,
             }
         }
     }
@@ -173,19 +176,17 @@ impl Service {
         let now = Instant::now();
         let mut state = entry.lock();
         if state.is_due(now, self.max_age) {
-            (state.is_asking, state.is_doubted) = (true, false);
+            (state.asking, state.is_doubted) = (Some(now), false);
             state.denied.clear();
             let (service, entry) = (Arc::clone(self), Arc::clone(entry));
             tokio::spawn(service.ask(entry, caller.clone()));
         }
-        match &state.known {
-            Some(known) if now - known.asked < self.max_age => {
+        match (&state.known, state.asking) {
+            (Some(known), _) if now - known.asked < self.max_age => {
                 Look::Good(Arc::clone(&known.methods))
             }
-            // With an answer of before there is something to show meanwhile.
-            Some(_) if state.failed.is_some() => Look::Away,
-            _ if state.is_asking => Look::Asking,
-            _ => Look::Away,
+            (_, Some(since)) => Look::Asking(since),
+            (_, None) => Look::Away,
         }
     }
 
@@ -273,7 +274,7 @@ impl State {
     /// Whether the service is to be asked.
     fn is_due(&self, now: Instant, max_age: Duration) -> bool {
         let is_paused = |failed: Instant| now - failed < RETRY;
-        if self.is_asking || self.failed.is_some_and(is_paused) {
+        if self.asking.is_some() || self.failed.is_some_and(is_paused) {
             return false;
         }
         let Some(known) = &self.known else { return true };
@@ -299,7 +300,7 @@ impl State {
     /// Takes a method out; whether it was there.
     fn deny(&mut self, sets: &MethodSets, id: &str) -> bool {
         self.is_doubted = true;
-        if self.is_asking && !self.denied.iter().any(|known| known == id) {
+        if self.asking.is_some() && !self.denied.iter().any(|known| known == id) {
             self.denied.push(id.to_owned());
         }
         match &mut self.known {
@@ -321,7 +322,7 @@ struct Question<'a> {
 impl Drop for Question<'_> {
     fn drop(&mut self) {
         let mut state = self.entry.lock();
-        state.is_asking = false;
+        state.asking = None;
         if !self.is_answered {
             state.failed = Some(Instant::now());
         }

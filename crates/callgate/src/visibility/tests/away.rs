@@ -60,9 +60,6 @@ async fn a_service_that_is_away_leaves_what_it_listed_for_a_while_and_then_nothi
     let changes = gateway.changes();
     site.set_away(false);
     tokio::time::advance(RETRY).await;
-    // What is too old is worth no wait, but the question is sent.
-    listed(&gateway, &caller(1)).await;
-    settle().await;
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
     assert!(changes.has_changed().unwrap(), "it was closed, so those who listen are told");
 }
@@ -77,6 +74,23 @@ async fn a_service_that_hangs_is_away() {
     let started = tokio::time::Instant::now();
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
     assert_eq!(started.elapsed(), FIRST_ANSWER);
+    assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
+    assert_eq!(started.elapsed(), FIRST_ANSWER, "one question is waited for once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_before_does_not_keep_what_is_too_old() {
+    let (site, gateway) = gateway();
+    site.list(1, &["open"]);
+    listed(&gateway, &caller(1)).await;
+    site.set_away(true);
+    tokio::time::advance(MAX_AGE / 2).await;
+    listed(&gateway, &caller(1)).await;
+    settle().await;
+    site.set_away(false);
+    site.list(1, &[]);
+    tokio::time::advance(MAX_AGE).await;
+    assert_eq!(listed(&gateway, &caller(1)).await, ["local"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -208,7 +208,7 @@ pub(super) async fn listed(gateway: &Gateway, caller: &Caller) -> Vec<String> {
 
 /// Lets what runs beside go on until it waits.
 pub(super) async fn settle() {
-    for _ in 0..100 {
+    for _ in 0..20 {
         tokio::task::yield_now().await;
     }
 }
