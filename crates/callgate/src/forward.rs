@@ -65,7 +65,7 @@ use crate::visibility::ListsMethods;
 use batch::Batches;
 use breaker::{Attempt, Breaker};
 use client::Client;
-use credential::{Authentication, Sent};
+use credential::{Authentication, NoCredential, Sent};
 use failure::{Failure, Logged};
 use mailbox::{Answered, Asked, Terms};
 use oauth::Tokens;
@@ -363,6 +363,9 @@ impl Forward {
         let words = failure.words(call.safety);
         let (is_gone, refusal) = match &failure {
             Failure::Refused(refusal) => (false, Some((refusal.meaning(), refusal.scope.clone()))),
+            Failure::NoCredential(NoCredential::Anonymous) => {
+                (false, Some((Meaning::Unauthorized, None)))
+            }
             failure => (matches!(failure, Failure::NoSuchTool), None),
         };
         let source = Logged { upstream: self.name.clone(), failure }.into();

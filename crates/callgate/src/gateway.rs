@@ -20,7 +20,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::access::Caller;
+use crate::access::{Caller, Section};
 use crate::arguments::{CallPlans, ParamStyle, Taking};
 use crate::budget::{Budget, Hold, OverBudget};
 use crate::catalog::{Catalog, Entry};
@@ -302,7 +302,13 @@ impl Gateway {
         read_only: bool,
     ) -> Result<Found, CallError> {
         let catalog = self.catalog.load_full();
-        let entry = self.decide(&catalog, caller, tool)?;
+        let entry = match self.decide(&catalog, caller, tool) {
+            Err(_) if wants_login(&catalog, caller, tool) => {
+                let words = format!("Tool '{}' is for users who are logged in", tool.as_str());
+                return Err(CallError::Unauthorized { error_id: self.next_call_id(), words });
+            }
+            decided => decided?,
+        };
         if read_only && entry.safety() != Safety::ReadOnly {
             return Err(CallError::NotReadOnly(tool.as_str().to_owned()));
         }
@@ -383,6 +389,15 @@ impl Gateway {
         hold.at_least(returned.len()).map_err(too_much)?;
         Ok(returned)
     }
+}
+
+/// Returns `true` if a method says itself that it needs a login, and the caller has none. Over MCP it is
+/// unknown: a client would take it for a reason to sign in to the server.
+fn wants_login(catalog: &Catalog, caller: &Caller, tool: ToolRef<'_>) -> bool {
+    let ToolRef::Id(id) = tool else { return false };
+    let login = Section::authenticated();
+    let needs = catalog.by_id(id).map(|entry| catalog.requirement(entry).needs());
+    caller.user.is_none() && needs.is_some_and(|needs| needs.iter().any(|(it, _)| *it == login))
 }
 
 fn want_tokens(upstreams: &UpstreamMap) -> bool {

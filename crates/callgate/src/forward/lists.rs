@@ -130,7 +130,8 @@ impl Forward {
         match (Question { forward: self, call: &call, auth: &auth }).ask(id).await {
             Err(NotListed::Failure(failure)) if failure.is_unauthorized() => {
                 // The access token may have been revoked.
-                let Some(auth) = auth.renewed(&call, self.options.credential.as_ref()).await? else {
+                let Some(auth) = auth.renewed(&call, self.options.credential.as_ref()).await?
+                else {
                     return Err(failure.into());
                 };
                 Question { forward: self, call: &call, auth: &auth }.ask(id).await

@@ -65,9 +65,9 @@ impl Gateway {
 /// Whether the service says that the method is not there for the caller.
 fn is_denial(error: &UpstreamError) -> bool {
     match error {
-        UpstreamError::Denied(_)
-        | UpstreamError::Gone { .. }
-        | UpstreamError::Forbidden { .. } => true,
+        UpstreamError::Denied(_) | UpstreamError::Gone { .. } | UpstreamError::Forbidden { .. } => {
+            true
+        }
         UpstreamError::Rpc(error) => error.code == METHOD_NOT_FOUND,
         _ => false,
     }

@@ -366,6 +366,33 @@ fn a_result_that_breaks_its_output_schema_is_passed_on_as_text() {
     insta::assert_json_snapshot!(answers);
 }
 
+#[test]
+fn a_tool_that_wants_a_login_is_401_for_callers_without_one() {
+    let (site, place) = (Site::start(), registry());
+    assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
+    place
+        .write("callgate.toml", &format!("[upstreams.drupal]\nurl = \"{}/jsonrpc\"\n", site.url()));
+    let server = place.serve(&[]);
+    let mut told = String::new();
+    for id in ["probe.authRequired", "probe.scoped", "probe.nosuch"] {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": id, "params": {}}).to_string();
+        for reply in [
+            server.invoke("", id, &json!({})),
+            server.request(&format!("POST /mcp/tools/{id}"), "", &call),
+            server.request("POST /jsonrpc", "", &call),
+            server.get("", &format!("/mcp/tools/describe?name={id}")),
+        ] {
+            let challenge = reply.header("www-authenticate").unwrap_or("no challenge");
+            let body = reply.body.split("\"error_id\"").next().unwrap();
+            told.push_str(
+                &[id, " ", &reply.status.to_string(), " ", challenge, " ", body, "\n"].concat(),
+            );
+        }
+    }
+    insta::assert_snapshot!(told);
+    assert!(site.fake.asked().iter().all(|asked| !asked.line.starts_with("POST")));
+}
+
 /// What a site may answer in place of its list.
 #[derive(Debug, Clone)]
 enum Instead {
