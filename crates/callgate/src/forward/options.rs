@@ -41,6 +41,7 @@ const OWN_MEMBERS: [&str; 4] = ["jsonrpc", "method", "params", "id"];
 /// How a service wants to be called. Its secrets show in no `Debug` and in no log.
 #[derive(Debug, Clone)]
 #[must_use]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct ForwardOptions {
     pub(super) target: Target,
     pub(super) style: ParamStyle,
