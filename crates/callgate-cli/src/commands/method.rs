@@ -288,9 +288,10 @@ async fn show(
             let missing = || StoreError::NotFound { what: "user", name: name.to_owned() };
             let caller = access.caller_named(name).ok_or_else(missing)?;
             let decision = inspection.requirement.decide(&caller.grants);
-            let said = match decision.is_allowed() {
-                true => listed::decide(config, store, &inspection.row, caller, &decision).await?,
-                false => None,
+            let said = if decision.is_allowed() {
+                listed::decide(config, store, &inspection.row, caller, &decision).await?
+            } else {
+                None
             };
             Some(said.unwrap_or(Said::of(&decision)))
         }
@@ -320,17 +321,7 @@ async fn show(
     }
     let is_code = inspection.row.upstream_name() == LOCAL;
     printer.data(format_args!("{id}, on upstream `{}`", inspection.row.upstream_name()));
-    match &tool {
-        Some(tool) => printer.data(serde_json::to_string_pretty(tool)?),
-        None if is_code => printer.data(CODE_DECIDES),
-        None => printer.data("not exposed"),
-    }
-    if needs.is_empty() && !is_code {
-        printer.data("open to every caller");
-    }
-    for need in needs {
-        printer.data(need);
-    }
+    print_tool(tool.as_ref(), &needs, is_code, printer)?;
     for finding in findings {
         printer.data(format_args!("note: {finding}"));
     }
@@ -341,6 +332,27 @@ async fn show(
         }
         (Some(said), Some(caller)) => printer.data(format_args!("{caller}: {}", said.words)),
         _ => {}
+    }
+    Ok(())
+}
+
+/// Prints a tool, and what callers need for it.
+fn print_tool(
+    tool: Option<&Value>,
+    needs: &[String],
+    is_code: bool,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    match tool {
+        Some(tool) => printer.data(serde_json::to_string_pretty(tool)?),
+        None if is_code => printer.data(CODE_DECIDES),
+        None => printer.data("not exposed"),
+    }
+    if needs.is_empty() && !is_code {
+        printer.data("open to every caller");
+    }
+    for need in needs {
+        printer.data(need);
     }
     Ok(())
 }

@@ -34,7 +34,8 @@ pub(super) async fn decide(
     if !config.upstreams.limits_callers(name, &upstreams)? {
         return Ok(None);
     }
-    let credentials = UserCredentials::default();
+    // An authorization server may replace a refresh token, which must not be lost.
+    let credentials = UserCredentials::kept_in(Arc::clone(store));
     credentials.set(&store.credentials().await?);
     let maker = Maker { call_timeout: config.call_timeout, credentials };
     let forward = config.upstreams.forward(name, &upstreams, &maker)?;
@@ -50,9 +51,10 @@ pub(super) async fn decide(
         None => Vec::new(),
     };
     let is_allowed = methods.contains(&row.rpc_method);
-    let words = match is_allowed {
-        true => format!("{granted}; the service `{name}` lists it for `{}`", caller.name()),
-        false => format!("denied: the service `{name}` does not list it for `{}`", caller.name()),
+    let words = if is_allowed {
+        format!("{granted}; the service `{name}` lists it for `{}`", caller.name())
+    } else {
+        format!("denied: the service `{name}` does not list it for `{}`", caller.name())
     };
     Ok(Some(Said { is_allowed, words }))
 }

@@ -44,8 +44,8 @@ pub(super) struct Described {
     oauth: Option<OAuthTable>,
     #[serde(default)]
     visibility: Visibility,
-    #[serde(default)]
-    described_by: Description,
+    #[serde(default, rename = "described_by")]
+    description: Description,
     visibility_seconds: Option<u32>,
     timeout_seconds: Option<u32>,
     connect_timeout_seconds: Option<u32>,
@@ -284,7 +284,7 @@ impl Described {
         if max_age.is_zero() {
             anyhow::bail!("`visibility_seconds` must not be 0");
         }
-        let described_by = match self.described_by {
+        let described_by = match self.description {
             Description::Openrpc => DescribedBy::OpenRpc,
             Description::JsonrpcMcp => DescribedBy::JsonRpcMcp,
         };
