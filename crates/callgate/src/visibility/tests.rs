@@ -137,7 +137,7 @@ async fn what_the_service_denies_is_gone_at_once() {
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open", "read"]);
     site.deny("read");
     let told = gateway.as_caller(caller(1)).call("read", ()).await;
-    assert!(matches!(told, Err(CallError::Rpc(_))), "the service's own words: {told:?}");
+    assert!(matches!(told, Err(CallError::Denied { .. })), "the service's own words: {told:?}");
     assert!(changes.has_changed().unwrap());
     assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open"]);
     let again = gateway.as_caller(caller(1)).call("read", ()).await;

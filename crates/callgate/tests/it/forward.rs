@@ -19,6 +19,7 @@ mod fake;
 mod fake_socket;
 mod metrics;
 mod oauth;
+mod recorded;
 mod retries;
 mod secrets;
 mod tokens;

@@ -157,7 +157,7 @@ impl Upstream for Site {
         let result = if said.denied.contains(call.method) {
             let mut error = RpcError::new(-32600, "Invalid Request");
             error.data = Some(json!("Access Denied: The 'x' permission is required."));
-            Err(error.into())
+            Err(UpstreamError::Denied(error))
         } else {
             Ok(Box::<RawValue>::default().into())
         };

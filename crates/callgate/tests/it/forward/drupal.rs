@@ -22,12 +22,9 @@ use tower::ServiceExt as _;
 
 use crate::forward::credentials::user;
 use crate::forward::fake::{Act, Fake, Seen};
+use crate::forward::recorded::EXCHANGES;
 use crate::forward::secrets::log_everything;
 use crate::forward::{App, ForwardLimits, limits, options, without_error_id};
-
-/// Requests and responses, one exchange a line: `path`, `as`, `body`, and `response` with `status`, `type`,
-/// and `json` or the beginning of `text`.
-const RECORDED: &str = include_str!("../fixtures/drupal_calls.jsonl");
 
 /// What the site answers to a request like a recorded one.
 fn site(seen: &Seen) -> Act {
@@ -39,17 +36,20 @@ fn site(seen: &Seen) -> Act {
     if who == "wrong-bearer" {
         return Act::text(401, "text/html", "<!DOCTYPE html>");
     }
-    let mut exchanges = RECORDED.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let found = exchanges.find(|exchange| {
-        exchange["path"] == path && exchange["as"] == who && is_same(&exchange["body"], &seen.body)
+    let found = EXCHANGES.iter().find(|exchange| {
+        let request = &exchange["request"];
+        let is_it = request["path"] == path && request["as"] == who && request["method"] == "POST";
+        // The site in maintenance answers the same requests otherwise.
+        let is_up = !exchange["label"].as_str().unwrap().starts_with("in maintenance");
+        is_it && is_up && is_same(&request["body"], &seen.body)
     });
     let exchange = found.unwrap_or_else(|| panic!("not recorded: {path} {who} {}", seen.body));
     let response = &exchange["response"];
     let mut body = match &response["json"] {
         Value::Null => response["text"].as_str().unwrap().to_owned(),
-        reply => with_ids(reply, &exchange["body"], &seen.body).to_string(),
+        reply => with_ids(reply, &exchange["request"]["body"], &seen.body).to_string(),
     };
-    if let Some(challenge) = response["challenge"].as_str() {
+    if let Some(challenge) = response["headers"]["WWW-Authenticate"].as_str() {
         body = format!(
             "WWW-Authenticate: {challenge}\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
@@ -57,7 +57,7 @@ fn site(seen: &Seen) -> Act {
     } else {
         body = format!("Content-Length: {}\r\n\r\n{body}", body.len());
     }
-    let media = response["type"].as_str().unwrap();
+    let media = response["headers"]["Content-Type"].as_str().unwrap();
     Act::Send(format!("HTTP/1.1 {} Some\r\nContent-Type: {media}\r\n{body}", response["status"]))
 }
 

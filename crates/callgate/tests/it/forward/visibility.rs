@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -21,12 +21,22 @@ use tower::ServiceExt as _;
 
 use crate::forward::credentials::user;
 use crate::forward::fake::{Act, Fake, Seen};
+use crate::forward::recorded::{EXCHANGES, json_of};
 use crate::forward::{ada, options};
 
-const ADA_1: &str = include_str!("../fixtures/drupal/list-ada-1.json");
-const ADA_2: &str = include_str!("../fixtures/drupal/list-ada-2.json");
-const BOB: &str = include_str!("../fixtures/drupal/list-bob.json");
-const DENIED: &str = include_str!("../fixtures/drupal/denied.json");
+const LIST: &str = "/mcp/tools/list";
+
+/// The pages of the site's list, as two users got them.
+static ADA_1: LazyLock<String> = LazyLock::new(|| json_of(LIST, "ada-bearer"));
+static ADA_2: LazyLock<String> =
+    LazyLock::new(|| json_of("/mcp/tools/list?cursor=NTA%3D", "ada-bearer"));
+static BOB: LazyLock<String> = LazyLock::new(|| json_of(LIST, "bob-bearer"));
+
+/// How the site denies a method.
+static DENIED: LazyLock<String> = LazyLock::new(|| {
+    let is_denial = |exchange: &&Value| exchange["response"]["json"]["error"]["code"] == -32600;
+    EXCHANGES.iter().find(is_denial).unwrap()["response"]["json"].to_string()
+});
 
 /// A page of a site that says no.
 const PAGE: &str = "<!DOCTYPE html><html lang=\"en\"><title>Access denied</title></html>";
@@ -43,13 +53,13 @@ fn site(_: usize, seen: &Seen) -> Act {
     let who = seen.headers.get("authorization").map_or("", String::as_str);
     let json = |page: &str| Act::text(200, "application/json", page);
     match (seen.line.as_str(), who) {
-        ("GET /mcp/tools/list HTTP/1.1", "Bearer of-ada") => json(ADA_1),
-        ("GET /mcp/tools/list?cursor=NTA%3D HTTP/1.1", "Bearer of-ada") => json(ADA_2),
-        ("GET /mcp/tools/list HTTP/1.1", "Bearer of-bob") => json(BOB),
+        ("GET /mcp/tools/list HTTP/1.1", "Bearer of-ada") => json(&ADA_1),
+        ("GET /mcp/tools/list?cursor=NTA%3D HTTP/1.1", "Bearer of-ada") => json(&ADA_2),
+        ("GET /mcp/tools/list HTTP/1.1", "Bearer of-bob") => json(&BOB),
         ("GET /mcp/tools/list HTTP/1.1", "") => Act::text(403, "text/html", PAGE),
         ("GET /mcp/tools/list HTTP/1.1", _) => Act::text(401, "text/html", PAGE),
         ("POST /jsonrpc HTTP/1.1", "Bearer of-ada") => seen.result(json!("done")),
-        ("POST /jsonrpc HTTP/1.1", _) => json(DENIED),
+        ("POST /jsonrpc HTTP/1.1", _) => json(&DENIED),
         other => panic!("{other:?}"),
     }
 }
@@ -110,7 +120,7 @@ fn drupal(fake: &Fake, missing: MissingCredential) -> ForwardOptions {
 
 /// A gateway that has everything that ada sees at the site.
 fn gateway(options: ForwardOptions) -> Callgate {
-    let all = names(ADA_1).into_iter().chain(names(ADA_2));
+    let all = names(&ADA_1).into_iter().chain(names(&ADA_2));
     let methods = all.map(|id| Method::new(id.parse().unwrap()).upstream("drupal"));
     Callgate::builder()
         .upstream("drupal", Forward::new("drupal", options).unwrap())
@@ -168,7 +178,7 @@ async fn each_user_sees_what_drupal_lists_for_them_over_every_face() {
     assert_eq!(counts(&gateway, "dan").await, [0; 3], "who has none");
     assert_eq!(counts(&gateway, "").await, [0; 3]);
     assert_eq!(fake.diary.seen().len(), 4, "ada's two pages, bob's one, eve's one");
-    let mut bobs = names(BOB);
+    let mut bobs = names(&BOB);
     bobs.sort();
     assert_eq!(seen_by(&gateway, named("bob")).await, bobs);
 }
@@ -177,7 +187,7 @@ async fn each_user_sees_what_drupal_lists_for_them_over_every_face() {
 async fn what_drupal_does_not_list_looks_unknown_and_is_not_sent() {
     let fake = Fake::start(site).await;
     let gateway = gateway(drupal(&fake, MissingCredential::Refuse));
-    let hidden = names(ADA_2).into_iter().find(|id| !names(BOB).contains(id)).unwrap();
+    let hidden = names(&ADA_2).into_iter().find(|id| !names(&BOB).contains(id)).unwrap();
     let mut told = Vec::new();
     for id in [hidden.as_str(), "no.such"] {
         let call = json!({"name": id, "arguments": {}});
@@ -202,7 +212,7 @@ async fn what_drupal_does_not_list_looks_unknown_and_is_not_sent() {
 async fn what_drupal_denies_at_the_call_is_no_longer_shown() {
     let fake = Fake::start(site).await;
     let gateway = gateway(drupal(&fake, MissingCredential::Refuse));
-    let id = names(BOB)[0].clone();
+    let id = names(&BOB)[0].clone();
     assert!(seen_by(&gateway, named("bob")).await.contains(&id));
     assert!(gateway.as_caller(named("bob")).call(&id, json!({})).await.is_err());
     let left = seen_by(&gateway, named("bob")).await;
@@ -213,8 +223,8 @@ async fn what_drupal_denies_at_the_call_is_no_longer_shown() {
 #[tokio::test]
 async fn callers_without_a_credential_are_one_where_the_service_takes_them() {
     let fake = Fake::start(|_, seen| match seen.headers.get("authorization") {
-        None => Act::text(200, "application/json", BOB),
-        Some(_) => Act::text(200, "application/json", ADA_2),
+        None => Act::text(200, "application/json", &BOB),
+        Some(_) => Act::text(200, "application/json", &ADA_2),
     })
     .await;
     let gateway = gateway(drupal(&fake, MissingCredential::Anonymous));

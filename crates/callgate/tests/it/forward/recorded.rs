@@ -1,0 +1,24 @@
+//! The recording of a Drupal site in `tests/drupal`.
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+/// Each exchange with `label`, `request` and `response`; the body of a request is JSON where it can be.
+pub(super) static EXCHANGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    let lines = include_str!("../../drupal/exchanges.jsonl").lines();
+    let exchanges = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let with_body = |mut exchange: Value| {
+        let body = exchange["request"]["body"].as_str().unwrap_or_default();
+        exchange["request"]["body"] = serde_json::from_str(body).unwrap_or_default();
+        exchange
+    };
+    exchanges.map(with_body).collect()
+});
+
+/// Returns the JSON that a user got from a path, as text.
+pub(super) fn json_of(path: &str, who: &str) -> String {
+    let is_it =
+        |exchange: &&Value| exchange["request"]["path"] == path && exchange["request"]["as"] == who;
+    EXCHANGES.iter().find(is_it).unwrap()["response"]["json"].to_string()
+}
