@@ -28,7 +28,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate::{Mask, Section};
+use callgate::Mask;
 use callgate_registry::{CatalogRows, ImportRow, MethodRow, Store, StoreError, TypeRow, check};
 
 use crate::errors::hinted;
@@ -61,6 +61,8 @@ pub(crate) struct Source {
     /// removed.
     pub(crate) unread: Vec<Refusal>,
     pub(crate) access: AccessProposal,
+    /// Whether the source says what the service itself asks of callers, beside which `--section` counts.
+    pub(crate) does_service_ask: bool,
     /// Names of sources that this one replaces: what only they have is removed.
     pub(crate) supersedes: &'static [&'static str],
     /// Prefixes of names of sources whose methods this one leaves as they are, since those say more.
@@ -104,21 +106,22 @@ pub(crate) struct Proposal {
     pub(crate) row: MethodRow,
     /// What callers need; `None` where the source says nothing of it.
     pub(crate) needs: Option<Vec<(String, Needed)>>,
+    /// Whether they are those of the source and of the command line together.
+    pub(crate) is_joined: bool,
     pub(crate) safety_is_guess: bool,
     /// Why it is not to be a tool.
     pub(crate) hidden: Option<&'static str>,
 }
 
 impl Proposal {
-    /// Adds what callers need on sections, unless the source names sections itself. That callers have to be
-    /// logged in is no section of the source.
-    fn add_sections(&mut self, sections: &[(String, Needed)]) {
-        let login = Section::authenticated();
-        let needs = self.needs.get_or_insert_default();
-        if needs.iter().all(|(section, _)| section == login.as_str()) {
-            let new = sections.iter().filter(|new| !needs.contains(new));
-            let new: Vec<_> = new.cloned().collect();
-            needs.extend(new);
+    /// Adds what callers need on sections that the command line names. They replace nothing that the
+    /// service asks of callers, and no later import takes them back.
+    fn add_sections(&mut self, sections: &[(String, Needed)], does_service_ask: bool) {
+        if does_service_ask {
+            self.is_joined = true;
+            self.needs.get_or_insert_default().extend_from_slice(sections);
+        } else {
+            self.needs.get_or_insert_with(|| sections.to_vec());
         }
     }
 }
@@ -139,6 +142,15 @@ pub(crate) struct Refusal {
     /// Its id, or where it stands.
     pub(crate) id: String,
     pub(crate) reason: String,
+    /// Whether it is hidden if it was imported before, since it may be restricted now.
+    pub(crate) hides: bool,
+}
+
+impl Refusal {
+    /// A method that stays as it is if it was imported before.
+    pub(crate) fn new(id: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { id: id.into(), reason: reason.into(), hides: false }
+    }
 }
 
 /// How to import.
@@ -166,7 +178,7 @@ pub(crate) async fn import(
 ) -> anyhow::Result<Option<String>> {
     if !options.sections.is_empty() {
         for method in &mut source.methods {
-            method.add_sections(options.sections);
+            method.add_sections(options.sections, source.does_service_ask);
         }
     }
     for attempt in 0..TRIES {

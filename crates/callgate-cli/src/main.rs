@@ -15,12 +15,17 @@ mod standard_streams;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
+use callgate::forward::token_requests_ended;
 use callgate_registry::StoreError;
 
 use crate::cli::{Cli, Command, RegistryCommand};
 use crate::config::Config;
 use crate::printer::Printer;
+
+/// Maximum time to wait at the end for token requests that are under way.
+const TOKEN_REQUESTS: Duration = Duration::from_secs(10);
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -50,7 +55,7 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ran = runtime
         .block_on(async {
-            match cli.command {
+            let ran = match cli.command {
                 Command::Serve(serve) => commands::serve::run(&config, &serve, printer).await,
                 Command::Bridge(bridge) => commands::bridge::run(&bridge, printer),
                 Command::Method(method) => commands::method::run(&config, method, printer).await,
@@ -81,7 +86,9 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
                 Command::Registry(RegistryCommand::Copy(copy)) => {
                     commands::copy::run(&config, &copy, printer).await
                 }
-            }
+            };
+            token_requests_ended(TOKEN_REQUESTS).await;
+            ran
         })
         .map_err(|error| match error.downcast_ref() {
             // The database's own words do not say which one it is.

@@ -3,8 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use callgate::{BoxFuture, Call, Gateway, Returned, Upstream, UpstreamError};
+use callgate::{
+    BoxFuture, Call, Caller, CallerMethods, Gateway, Identity, ListError, ListsMethods, Returned,
+    Upstream, UpstreamError,
+};
 
 use crate::rows::UpstreamRow;
 
@@ -71,7 +75,7 @@ impl RowUpstreams {
                 }
                 Err(reason) => {
                     now.problems.insert(format!("upstream `{name}` is quarantined: {reason}"));
-                    served.insert(name, Arc::new(Quarantined(reason)));
+                    served.insert(name, Arc::new(Quarantined::new(row, reason)));
                 }
             }
         }
@@ -91,15 +95,49 @@ impl RowUpstreams {
 
 /// Stands for an upstream whose row is wrong, so that its callers are told.
 #[derive(Debug)]
-struct Quarantined(String);
+struct Quarantined {
+    reason: String,
+    /// Whether the service says what callers see, or may: then they see nothing.
+    limits_callers: bool,
+}
+
+impl Quarantined {
+    fn new(row: &UpstreamRow, reason: String) -> Self {
+        let keys = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&row.config);
+        let limits_callers = match keys {
+            Ok(keys) => keys.get("visibility").is_some_and(|visibility| visibility != "registry"),
+            Err(_) => true,
+        };
+        Self { reason, limits_callers }
+    }
+}
+
+impl ListsMethods for Quarantined {
+    fn max_age(&self) -> Duration {
+        Duration::from_mins(1)
+    }
+
+    fn identity<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, Result<Option<Identity>, ListError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn methods<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, Result<CallerMethods, ListError>> {
+        let refused = CallerMethods::Refused("its upstream is quarantined".to_owned());
+        Box::pin(std::future::ready(Ok(refused)))
+    }
+}
 
 impl Upstream for Quarantined {
+    fn visibility(&self) -> Option<&dyn ListsMethods> {
+        self.limits_callers.then_some(self as _)
+    }
+
     fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
         let words =
             "The service behind this tool is not configured as it has to be. Nothing was run; \
                      an administrator has to mend it."
                 .to_owned();
-        let source = format!("its upstream is quarantined: {}", self.0).into();
+        let source = format!("its upstream is quarantined: {}", self.reason).into();
         Box::pin(std::future::ready(Err(UpstreamError::Told { words, source })))
     }
 }
@@ -119,7 +157,7 @@ mod tests {
             if row.config == "no" {
                 Err("no".to_owned())
             } else {
-                Ok(Arc::new(Quarantined(String::new())))
+                Ok(Arc::new(Quarantined::new(row, String::new())))
             }
         }
     }
@@ -145,8 +183,22 @@ mod tests {
     }
 
     #[test]
+    fn a_row_that_is_wrong_shows_nothing_where_the_service_has_a_say() {
+        for (config, is_closed) in [
+            ("{}", false),
+            (r#"{"visibility":"registry"}"#, false),
+            (r#"{"visibility":"upstream"}"#, true),
+            ("not JSON", true),
+        ] {
+            let quarantined = Quarantined::new(&row("a", config), String::new());
+            assert_eq!(quarantined.visibility().is_some(), is_closed, "{config}");
+        }
+    }
+
+    #[test]
     fn the_programs_own_count_and_without_a_maker_rows_do_not() {
-        let own: (Arc<str>, Arc<dyn Upstream>) = ("a".into(), Arc::new(Quarantined("own".into())));
+        let own: (Arc<str>, Arc<dyn Upstream>) =
+            ("a".into(), Arc::new(Quarantined::new(&row("a", "{}"), "own".into())));
         let gateway = Gateway::new([own]);
         let upstreams = RowUpstreams::default();
         let (_, problems) = upstreams.update(&[row("a", "{}"), row("b", "{}")], &gateway);

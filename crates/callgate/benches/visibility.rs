@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use callgate::mcp::{Carrier, Exchange, Inbound, Mcp, Reply, SessionKey, Sessions, Verb};
 use callgate::{
-    BoxFuture, Call, Caller, CatalogBuilder, Gateway, Grants, Identity, ListError, ListsMethods,
-    Method, Param, Prefix, Returned, Safety, Types, Upstream, UpstreamError, User,
+    BoxFuture, Call, Caller, CallerMethods, CatalogBuilder, Gateway, Grants, Identity, ListError,
+    ListsMethods, Method, Param, Prefix, Returned, Safety, Types, Upstream, UpstreamError, User,
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tokio::runtime::Runtime;
@@ -53,12 +53,15 @@ impl ListsMethods for Site {
         Box::pin(std::future::ready(Ok(identity)))
     }
 
-    fn methods<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<String>, ListError>> {
+    fn methods<'a>(
+        &'a self,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<CallerMethods, ListError>> {
         let user = caller.user.as_ref().map_or(0, |user| user.id);
         let user = usize::try_from(user).unwrap_or_default();
         let hidden = [user % TOOLS, user / 5 % TOOLS];
         let ids = (0..TOOLS).filter(|number| !hidden.contains(number)).map(id).collect();
-        Box::pin(std::future::ready(Ok(ids)))
+        Box::pin(std::future::ready(Ok(CallerMethods::Listed(ids))))
     }
 }
 

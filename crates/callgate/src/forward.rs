@@ -52,7 +52,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, Uri};
+use http::{HeaderMap, Uri};
 use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -85,6 +85,7 @@ pub use credential::{CredentialPlace, MissingCredential, UserCredential};
 pub use lists::{DescribedBy, UpstreamVisibility};
 pub use oauth::{
     ClientAuth, FixedRefreshToken, OAuthClient, RefreshTokenFile, RefreshTokenStore, UserGrant,
+    token_requests_ended,
 };
 pub use options::{
     ForwardLimits, ForwardOptions, Http2, Ids, OptionError, PassCaller, header_name,
@@ -203,9 +204,10 @@ impl Forward {
             }
             None => None,
         };
-        match self.answer(call, uri).await? {
+        let mut auth = Authentication::default();
+        match self.answer_as(call, uri, &mut auth).await? {
             Err(Reply::Error(error)) if !self.options.trust_errors => match internal_text(&error) {
-                Some(text) => Err(Failure::Internal(self.loggable(call, &text).await)),
+                Some(text) => Err(Failure::Internal(self.loggable(call, &auth, &text))),
                 None => Ok(Err(Reply::Error(error))),
             },
             replied => Ok(replied),
@@ -213,18 +215,27 @@ impl Forward {
     }
 
     /// What the service said, for the log: without the secrets of the request, and not too much of it.
-    async fn loggable(&self, call: &Call<'_>, text: &str) -> String {
-        let auth = self.authentication(call).await.unwrap_or_default();
-        let headers = self.headers(call, &auth);
+    fn loggable(&self, call: &Call<'_>, auth: &Authentication, text: &str) -> String {
+        let headers = self.headers(call, auth);
         let text = scrub::without_secrets(text, &self.options, &headers, auth.own.as_ref());
         text.chars().take(MAX_LOGGED_ERROR).collect()
     }
 
     /// Waits for a place, and has the call answered within the time that there is.
     async fn answer(&self, call: &Call<'_>, uri: Option<Uri>) -> Result<Replied, Failure> {
+        self.answer_as(call, uri, &mut Authentication::default()).await
+    }
+
+    /// The same; what the request was sent with is in `auth` then.
+    async fn answer_as(
+        &self,
+        call: &Call<'_>,
+        uri: Option<Uri>,
+        auth: &mut Authentication,
+    ) -> Result<Replied, Failure> {
         let limit = self.options.limits.timeout;
         let end = Instant::now() + limit;
-        let mut auth = timeout_at(end, self.authentication(call)).await.map_err(|_| {
+        *auth = timeout_at(end, self.authentication(call)).await.map_err(|_| {
             let is_token = self.tokens.is_some();
             if is_token { Failure::NoTokenInTime(limit) } else { Failure::TimedOut(limit) }
         })??;
@@ -233,9 +244,9 @@ impl Forward {
         let place = timeout(wait, self.places.acquire()).await;
         let _place = place.map_err(|_| Failure::Busy(wait))?;
         let mut attempt = self.breaker.attempt().ok_or(Failure::Down)?;
-        let exchanged = timeout_at(end, self.exchange(call, uri, &mut auth, &mut attempt)).await;
+        let exchanged = timeout_at(end, self.exchange(call, uri, auth, &mut attempt)).await;
         match exchanged {
-            Ok(answered) => answered.map_err(|failure| failure.sent_with(self.sent(call, &auth))),
+            Ok(answered) => answered.map_err(|failure| failure.sent_with(self.sent(call, auth))),
             Err(_) => {
                 // Connections have less time than that, so there was one.
                 attempt.reached();
@@ -266,7 +277,7 @@ impl Forward {
         let is_tool_url = uri.is_some();
         let mut answered = self.send_with(call, id, uri.clone(), auth, attempt).await;
         // Nothing was run, so it may go out again whatever it does, once.
-        if is_unauthorized(&answered)
+        if is_unauthorized(&answered, &id)
             && let Some(renewed) = auth.renewed(call, self.options.credential.as_ref()).await?
         {
             *auth = renewed;
@@ -366,6 +377,9 @@ impl Forward {
             Failure::NoCredential(NoCredential::Anonymous) => {
                 (false, Some((Meaning::Unauthorized, None)))
             }
+            Failure::NoCredential(NoCredential::Missing(_)) => {
+                (false, Some((Meaning::Forbidden, None)))
+            }
             failure => (matches!(failure, Failure::NoSuchTool), None),
         };
         let source = Logged { upstream: self.name.clone(), failure }.into();
@@ -414,10 +428,10 @@ fn conflict(options: &ForwardOptions) -> Option<OptionError> {
     }
 }
 
-/// Whether the service refused the request for want of a good token.
-fn is_unauthorized(answered: &Answered) -> bool {
+/// Whether the service refused the request for want of a good token, and ran nothing.
+fn is_unauthorized(answered: &Answered, id: &RequestId<'_>) -> bool {
     match answered {
-        Ok(whole) => whole.status == StatusCode::UNAUTHORIZED,
+        Ok(whole) => whole.is_unauthorized(id),
         Err(failure) => failure.is_unauthorized(),
     }
 }
@@ -491,7 +505,7 @@ pub(crate) fn reply_in_batch(body: &str, id: &str) -> Option<String> {
 #[cfg(any(test, fuzzing))]
 pub(crate) fn result_of(body: &str, id: &str) -> Option<String> {
     let headers = HeaderMap::new();
-    let answer = reply::Answer { status: StatusCode::OK, headers: &headers, body };
+    let answer = reply::Answer { status: http::StatusCode::OK, headers: &headers, body };
     let result = answer.read(&RequestId::Text(id)).ok()?.ok()?;
     Some(result.get().to_owned())
 }

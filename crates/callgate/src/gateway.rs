@@ -304,8 +304,13 @@ impl Gateway {
         let catalog = self.catalog.load_full();
         let entry = match self.decide(&catalog, caller, tool) {
             Err(_) if wants_login(&catalog, caller, tool) => {
-                let words = format!("Tool '{}' is for users who are logged in", tool.as_str());
-                return Err(CallError::Unauthorized { error_id: self.next_call_id(), words });
+                let words = format!(
+                    "Tool '{}' is for users who are logged in; send a token, `Authorization: Bearer …`",
+                    tool.as_str()
+                );
+                let error_id = self.next_call_id();
+                tracing::info!(error_id, "a caller without a token is asked to log in");
+                return Err(CallError::Unauthorized { error_id, words });
             }
             decided => decided?,
         };

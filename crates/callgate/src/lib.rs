@@ -178,7 +178,7 @@ pub use tool_name::{Prefix, ToolName, Unnamed, tool_names};
 pub use type_expr::{ClassName, Field, Literal, TypeError, TypeExpr};
 pub use types::{TypeDefinition, TypeField, Types};
 pub use upstream::{BoxFuture, Call, Counters, Returned, Upstream, UpstreamError};
-pub use visibility::{Identity, ListError, ListsMethods};
+pub use visibility::{CallerMethods, Identity, ListError, ListsMethods};
 
 /// Functions with `#[method]`, for [`Builder::methods`]: `methods![get_user, users::delete_user]`.
 #[cfg(feature = "macros")]

@@ -43,9 +43,19 @@ pub trait ListsMethods: Send + Sync {
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Option<Identity>, ListError>>;
 
-    /// Asks the service for the ids of the methods that the caller may use. That it refuses the caller
-    /// is an empty list; an error is that it could not be asked, or did not answer with a list.
-    fn methods<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<String>, ListError>>;
+    /// Asks the service for the methods that the caller may use. An error is that it could not be asked,
+    /// or did not answer with a list.
+    fn methods<'a>(&'a self, caller: &'a Caller)
+    -> BoxFuture<'a, Result<CallerMethods, ListError>>;
+}
+
+/// What a service answers that is asked for the methods of a caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallerMethods {
+    /// The ids of the methods that the caller may use.
+    Listed(Vec<String>),
+    /// Nothing, since it refuses the caller: why, for the log and for administrators.
+    Refused(String),
 }
 
 /// Who a caller is to a service: the user, and a digest of what they are known by there.
@@ -68,6 +78,15 @@ impl Identity {
         }
         Self { user: Some(user), digest: Some(digest.finalize().into()) }
     }
+}
+
+/// What an answer to a call says about a method that the service had listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Denial {
+    /// It is not there for the caller: it is taken out at once.
+    Certain,
+    /// It may not be: the service is asked again.
+    Possible,
 }
 
 /// What one service lists for a caller; `None` where that is not known.
@@ -185,10 +204,10 @@ impl Visibility {
     }
 
     /// Takes note that a service denied a caller a method that it had listed.
-    pub(crate) async fn denied(&self, caller: &Caller, upstream: &str, id: &str) {
+    pub(crate) async fn denied(&self, caller: &Caller, upstream: &str, id: &str, denial: Denial) {
         let services = self.services.load_full();
         if let Some(service) = services.iter().find(|service| *service.name == *upstream) {
-            service.denied(caller, id).await;
+            service.denied(caller, id, denial).await;
         }
     }
 }

@@ -129,9 +129,11 @@ async fn listed(gateway: &Gateway, entry: &Entry, caller: &Caller) -> anyhow::Re
     let (name, id, upstream) = (caller.name(), entry.id(), entry.upstream());
     Err(hinted(
         format!("{name} may not call `{id}`: the service `{upstream}` does not list it for them"),
-        format!(
-            "`callgate method show {id} --caller {name}` asks the service, and says if that fails"
-        ),
+        if caller.user.is_none() {
+            "`--user NAME` calls it as a user, with their credential".to_owned()
+        } else {
+            format!("`callgate method show {id} --caller {name}` asks the service, and says why")
+        },
     ))
 }
 

@@ -168,8 +168,8 @@ async fn of_drupal(
         let (problem, hint) = match from {
             drupal::From::Tools => (
                 "does not have the module `jsonrpc_mcp`",
-                "`--from discovery` reads all methods of the module `jsonrpc_discovery` that the user \
-                 who asks may use, marked as tools or not",
+                "is that the URL of the site? If it has the module `jsonrpc_discovery` alone, `--from \
+                 discovery` reads all methods that the user who asks may use, marked as tools or not",
             ),
             drupal::From::Discovery => (
                 "does not have the module `jsonrpc_discovery`",
@@ -179,7 +179,7 @@ async fn of_drupal(
         return Err(attempts.into_error(&format!("{} {problem}", service.target()), hint));
     };
     let mut source = drupal::read(&found, upstream);
-    let keys = drupal::upstream_keys(service, from).await?;
+    let keys = drupal::upstream_keys(service, from, &mut source.notes).await?;
     source.notes.extend(service.notes(&keys));
     source.upstream_keys =
         service.row_name().map(|name| UpstreamKeys { name: name.to_owned(), keys });

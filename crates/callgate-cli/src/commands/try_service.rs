@@ -164,7 +164,7 @@ fn tell(found: &Found, catalog: &Catalog, alone: &Alone, printer: &mut Printer) 
         printer.data(format_args!("{what:<8} {}: {}", one_line(id), one_line(why)));
     };
     alone.hidden.iter().for_each(|(id, why)| line("hidden", id, why));
-    alone.refused.iter().for_each(|Refusal { id, reason }| line("refused", id, reason));
+    alone.refused.iter().for_each(|Refusal { id, reason, .. }| line("refused", id, reason));
     for quarantined in catalog.quarantined() {
         line("refused", &quarantined.id, &quarantined.reason.to_string());
     }

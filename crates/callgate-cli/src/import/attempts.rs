@@ -81,10 +81,14 @@ impl Attempts {
     }
 }
 
-/// Returns `true` if the service says that it has no such method, resource or HTTP method.
+/// Returns `true` if the service says that it has no such method, resource or HTTP method. What an error
+/// says in words does not count: "no such session" is a refusal. aria2 is known by its code and its words.
 fn is_absent(error: &AskError) -> bool {
     match error {
-        AskError::Rpc(error) => is_unknown_method(error),
+        AskError::Rpc(error) => {
+            error.code == METHOD_NOT_FOUND
+                || (error.code == 1 && error.message.starts_with("No such method: "))
+        }
         AskError::Failed { status, .. } => matches!(status, Some(404 | 405 | 501)),
     }
 }
@@ -92,7 +96,9 @@ fn is_absent(error: &AskError) -> bool {
 /// Returns `true` if what answered is not a service that takes such a request, or does not answer GET.
 fn is_no_rpc(what: &str, error: &AskError) -> bool {
     let (outcome, status) = match error {
-        AskError::Rpc(error) => return matches!(error.code, INVALID_PARAMS | PARSE_ERROR),
+        AskError::Rpc(error) => {
+            return matches!(error.code, INVALID_PARAMS | PARSE_ERROR) || is_unknown_method(error);
+        }
         AskError::Failed { outcome, status, .. } => (outcome, status),
     };
     match outcome {
@@ -120,6 +126,11 @@ fn likely_reason(error: &AskError) -> &'static str {
     };
     match (outcome, status) {
         (Outcome::Refused, _) => CREDENTIALS,
+        (Outcome::NoToken, _) => {
+            "the service was not asked: look at `token_url`, `client_id`, `client_secret`, `scope` and \
+             `refresh_token` in the table `oauth` of the upstream, and at the log of the authorization \
+             server; one that is away may be back later"
+        }
         (Outcome::Redirected, _) => {
             "redirects are not followed; name the URL that it leads to, if that is the service's"
         }

@@ -6,7 +6,7 @@ mod methods;
 mod schema;
 mod tools;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -87,13 +87,18 @@ pub(crate) async fn ask(
 pub(crate) async fn upstream_keys(
     service: &Service,
     from: From,
+    notes: &mut Vec<String>,
 ) -> anyhow::Result<Vec<(&'static str, Value)>> {
     let mut keys = Vec::new();
-    if from == From::Tools
-        && service.options().tool_path().is_none()
-        && has_tool_urls(service).await?
-    {
-        keys.push(("calls", json!("per_tool")));
+    if from == From::Tools && service.options().tool_path().is_none() {
+        match has_tool_urls(service).await? {
+            Ok(true) => keys.push(("calls", json!("per_tool"))),
+            Ok(false) => {}
+            Err(problem) => notes.push(format!(
+                "note: whether each tool has a URL of its own is not known ({problem}); if so, the \
+                 upstream needs `calls = \"per_tool\"`, since `/jsonrpc` does not check scopes"
+            )),
+        }
     }
     if !service.options().is_null_absent() {
         keys.push(("null_is_absent", json!(true)));
@@ -104,18 +109,22 @@ pub(crate) async fn upstream_keys(
 /// Sets how a site is called that has no configuration.
 pub(crate) async fn set_options(service: &mut Service, from: From) -> anyhow::Result<()> {
     let mut options = service.options().clone().null_is_absent();
-    if from == From::Tools && has_tool_urls(service).await? {
+    if from == From::Tools && has_tool_urls(service).await? != Ok(false) {
         options = options.per_tool(ToolPath::beside(service.target()));
     }
     service.set_options(options);
     Ok(())
 }
 
-/// Returns `true` if each tool of the site has a URL of its own.
-async fn has_tool_urls(service: &Service) -> anyhow::Result<bool> {
+/// Returns whether each tool of the site has a URL of its own, or why that is not known.
+async fn has_tool_urls(service: &Service) -> anyhow::Result<Result<bool, String>> {
     // Before 1.4 the path takes POST alone, which is HTTP 405; since then it is not there.
-    let answer = page(service, INVOKE).await?;
-    Ok(matches!(answer, Err(AskError::Failed { status: Some(404), .. })))
+    Ok(match page(service, INVOKE).await? {
+        Err(AskError::Failed { status: Some(404), .. }) => Ok(true),
+        Err(AskError::Failed { status: Some(405), .. }) => Ok(false),
+        Err(error) => Err(format!("GET {}{INVOKE}: {error}", base(service.target()))),
+        Ok(_) => Err(format!("GET {}{INVOKE}: there is a page", base(service.target()))),
+    })
 }
 
 async fn page(service: &Service, path: &str) -> anyhow::Result<Result<String, AskError>> {
@@ -219,6 +228,7 @@ pub(crate) fn read(found: &Found, upstream: &str) -> Source {
         name: name.to_owned(),
         upstreams: BTreeSet::from([upstream.to_owned()]),
         notes: vec![format!("it has {} {what}", all.len())],
+        does_service_ask: matches!(found, Found::Tools(_)),
         supersedes,
         weaker_than,
         ..Source::default()
@@ -236,11 +246,27 @@ pub(crate) fn read(found: &Found, upstream: &str) -> Source {
             Err(reason) => {
                 let id =
                     tools::id(one).map_or_else(|| format!("#{}", number + 1), ToOwned::to_owned);
-                source.refused.push(Refusal { id, reason });
+                // One that is open and cannot be read otherwise stays as it was.
+                let hides = !matches!(tools::needs(one), Ok(None));
+                source.refused.push(Refusal { id, reason, hides });
             }
         }
     }
+    refuse_twins(&mut source);
     source
+}
+
+/// Refuses tools of one name: what one of them asks of callers, another may not.
+fn refuse_twins(source: &mut Source) {
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for method in &source.methods {
+        *counts.entry(method.row.rpc_method.clone()).or_default() += 1;
+    }
+    counts.retain(|_, count| *count > 1);
+    source.methods.retain(|method| !counts.contains_key(&method.row.rpc_method));
+    let reason = || "the site has several of this name".to_owned();
+    let twins = counts.into_keys().map(|id| Refusal { id, reason: reason(), hides: true });
+    source.refused.extend(twins);
 }
 
 /// Returns a proposal with what both descriptions have.

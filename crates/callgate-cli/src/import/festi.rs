@@ -105,11 +105,11 @@ fn proposal(row: &MethodRow, needs: &Needs<'_>, upstream: &str) -> Result<Propos
     let id = row.rpc_method.trim();
     if id.is_empty() {
         let reason = "it has no `rpc_method`".to_owned();
-        return Err(Refusal { id: format!("rpc_methods row {}", row.id), reason });
+        return Err(Refusal::new(format!("rpc_methods row {}", row.id), reason));
     }
     if is_of_mcp(id) {
         let reason = "it belongs to MCP itself".to_owned();
-        return Err(Refusal { id: id.to_owned(), reason });
+        return Err(Refusal::new(id, reason));
     }
     let said = row.safety.as_deref().and_then(|said| said.trim().parse::<Safety>().ok());
     let description = row.description.as_deref().unwrap_or_default();
@@ -125,6 +125,7 @@ fn proposal(row: &MethodRow, needs: &Needs<'_>, upstream: &str) -> Result<Propos
         ..row.clone()
     };
     Ok(Proposal {
+        is_joined: false,
         needs: needs.of(row)?,
         row: proposed,
         safety_is_guess: guessed.is_some(),
@@ -162,7 +163,7 @@ impl<'r> Needs<'r> {
         let mut needs = self.by_action.get(&row.action_key()).cloned().unwrap_or_default();
         let named = row
             .section_names()
-            .map_err(|error| Refusal { id: row.rpc_method.clone(), reason: error.to_string() })?;
+            .map_err(|error| Refusal::new(&row.rpc_method, error.to_string()))?;
         for ident in named {
             // Without an action Festi checks nothing, and here it is closed: somebody meant it to be.
             if !needs.iter().any(|(known, _)| *known == ident) {

@@ -160,7 +160,7 @@ pub(crate) fn read(listed: Vec<Listed>, upstream: &str) -> Source {
     for Listed { name, signature, help } in listed {
         if NEVER_TOOLS.contains(&name.as_str()) {
             let reason = "it is about the other methods, and never a tool".to_owned();
-            source.refused.push(Refusal { id: name, reason });
+            source.refused.push(Refusal::new(name, reason));
             continue;
         }
         let guess = safety::guess(&name, help.as_deref().unwrap_or_default());

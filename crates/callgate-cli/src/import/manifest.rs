@@ -290,7 +290,7 @@ fn proposal(method: Method, usual: &str) -> Proposal {
     let needs = method
         .sections
         .map(|sections| sections.into_iter().map(|(ident, mask)| (ident, needed(mask))).collect());
-    Proposal { row, needs, safety_is_guess, hidden }
+    Proposal { row, needs, is_joined: false, safety_is_guess, hidden }
 }
 
 fn type_row((name, class): (String, Class)) -> TypeRow {

@@ -5,8 +5,8 @@ use std::collections::btree_map::Entry;
 use callgate::{Mask, Safety};
 use callgate_registry::MethodRow;
 
-use super::Needed;
 use super::written::{Needs, Written};
+use super::{Needed, Proposal};
 
 /// In place of a mask: a section that the row names, and no action gives a mask for.
 pub(super) const CLOSED: &str = "closed";
@@ -40,20 +40,18 @@ pub(super) enum Kept {
 
 impl Settled {
     /// Of a method that is not there yet.
-    pub(super) fn new_method(
-        proposed: Option<&[(String, Needed)]>,
-        row: &MethodRow,
-        source: &str,
-    ) -> Self {
-        let new = proposed.map(|needs| resolved(needs, row, &Needs::new(), true));
-        let by = new.is_some().then(|| kind(source).to_owned());
+    pub(super) fn new_method(proposal: &Proposal, row: &MethodRow, source: &str) -> Self {
+        let needs = proposal.needs.as_deref();
+        let new = needs.map(|needs| resolved(needs, row, &Needs::new(), true));
+        let by = if proposal.is_joined { SEVERAL } else { kind(source) };
+        let by = new.is_some().then(|| by.to_owned());
         Self { said: new.clone(), new, by, kept: None }
     }
 
     /// Of a method that needs `old` now. What people say stays, and what another kind of source said is
     /// only tightened.
     pub(super) fn with_old(
-        proposed: Option<&[(String, Needed)]>,
+        proposal: &Proposal,
         row: &MethodRow,
         old: &Needs,
         last: Option<&Written>,
@@ -63,7 +61,7 @@ impl Settled {
         let by = last.and_then(|last| last.sections_by.as_deref());
         let stays =
             |kept| Self { new: None, said: said.cloned(), by: by.map(ToOwned::to_owned), kept };
-        let Some(proposed) = proposed else { return stays(None) };
+        let Some(proposed) = proposal.needs.as_deref() else { return stays(None) };
         let is_ours = said.is_none_or(Needs::is_empty) || by == Some(kind(source));
         let proposed = resolved(proposed, row, old, is_ours);
         if said.map_or(!old.is_empty(), |said| said != old) {
@@ -74,7 +72,7 @@ impl Settled {
         if !is_ours && new == *old {
             return stays(kept);
         }
-        let by = if new == proposed { kind(source) } else { SEVERAL };
+        let by = if new == proposed && !proposal.is_joined { kind(source) } else { SEVERAL };
         let by = Some(by.to_owned());
         Self { new: Some(new.clone()).filter(|new| new != old), said: Some(new), by, kept }
     }
@@ -111,7 +109,7 @@ fn strictest(one: &Needs, other: &Needs) -> Needs {
     all
 }
 
-fn tighten(needs: &mut Needs, ident: &str, mask: &str) {
+pub(super) fn tighten(needs: &mut Needs, ident: &str, mask: &str) {
     match needs.entry(ident.to_owned()) {
         Entry::Vacant(entry) => {
             entry.insert(mask.to_owned());

@@ -12,7 +12,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::field::Field;
-use super::needs::{CLOSED, Kept, Settled, kind};
+use super::needs::{CLOSED, Kept, Settled, kind, tighten};
 use super::written::{Needs, Written};
 use super::{Options, Proposal, Refusal, Source};
 
@@ -70,15 +70,20 @@ impl Plan {
         for refusal in source.refused.iter().filter(|one| options.selection.has(&one.id)) {
             plan.refuse(&refusal.id, refusal.reason.clone());
         }
-        let mut seen = HashSet::new();
+        let mut seen: HashMap<String, &str> = HashMap::new();
         for proposal in &source.methods {
             let id = proposal.row.rpc_method.as_str();
             if !options.selection.has(id) {
                 plan.not_selected += 1;
-            } else if seen.insert(id) {
-                plan.take(source, proposal, &registry);
-            } else {
-                plan.refuse(id, "another method of the source has the same name".to_owned());
+                continue;
+            }
+            match *seen.entry(id.to_ascii_lowercase()).or_insert(id) {
+                // An entry of its own, or the first of several.
+                first if std::ptr::eq(first, id) => plan.take(source, proposal, &registry),
+                first if first == id => {
+                    plan.refuse(id, "another method of the source has the same name".to_owned());
+                }
+                first => plan.refuse(id, in_case_only(first)),
             }
         }
         if source.unread.is_empty() {
@@ -124,12 +129,15 @@ impl Plan {
     }
 
     fn refuse(&mut self, id: &str, reason: String) {
-        self.refused.push(Refusal { id: id.to_owned(), reason });
+        self.refused.push(Refusal { id: id.to_owned(), reason, hides: false });
     }
 
     fn take(&mut self, source: &Source, proposal: &Proposal, registry: &Registry<'_>) {
         let id = &proposal.row.rpc_method;
         let upstream = proposal.row.upstream_name();
+        if let Some(other) = registry.in_case_only(id) {
+            return self.refuse(id, in_case_only(other));
+        }
         let result = match registry.methods.get(id.as_str()) {
             None => Merged::new_method(proposal, &source.name),
             Some(row) if row.upstream_name() != upstream => {
@@ -211,7 +219,7 @@ impl Plan {
             .methods
             .iter()
             .map(|method| method.row.rpc_method.as_str())
-            .chain(source.refused.iter().map(|refusal| refusal.id.as_str()))
+            .chain(source.refused.iter().filter(|it| !it.hides).map(|it| it.id.as_str()))
             .collect();
         let mut gone: Vec<&ImportRow> = registry.written.values().copied().collect();
         gone.retain(|note| {
@@ -234,8 +242,10 @@ impl Plan {
         let mut written = Written::read(note);
         if prune {
             self.import.changes.push(ImportChange::Remove(Box::new(row.clone())));
-        } else if written.get(Field::Exposed) == Some("0") {
-            // Hidden before; if somebody shows it since, that is theirs to decide.
+        } else if written.get(Field::Exposed) == Some("0")
+            || Field::Exposed.value(row).as_deref() == Some("0")
+        {
+            // Hidden before, by an import or by hand; who shows it since, or hid it, decides.
             return;
         } else {
             let hidden = Some("0".to_owned());
@@ -283,6 +293,8 @@ struct Registry<'a> {
     written: HashMap<(&'a str, &'a str), &'a ImportRow>,
     needs: NeedsByKey,
     by_action: HashMap<(String, String), Vec<&'a MethodRow>>,
+    /// Ids of methods, by the same in lower case.
+    in_lower_case: HashMap<String, &'a str>,
 }
 
 impl<'a> Registry<'a> {
@@ -299,7 +311,18 @@ impl<'a> Registry<'a> {
             written: written.iter().map(|row| (key(row), row)).collect(),
             needs: NeedsByKey::new(rows),
             by_action,
+            in_lower_case: rows
+                .methods
+                .iter()
+                .map(|row| (row.rpc_method.to_ascii_lowercase(), row.rpc_method.as_str()))
+                .collect(),
         }
+    }
+
+    /// Returns another id that differs from this one in case only: actions would be those of both.
+    fn in_case_only(&self, id: &str) -> Option<&'a str> {
+        let other = self.in_lower_case.get(&id.to_ascii_lowercase()).copied()?;
+        (other != id && !self.methods.contains_key(id)).then_some(other)
     }
 
     /// A method of another upstream that would need something else: actions know no upstreams.
@@ -310,6 +333,10 @@ impl<'a> Registry<'a> {
         let is_others = |row: &&&MethodRow| row.upstream_name() != upstream;
         rows.iter().filter(is_others).find(|row| self.needs.of(row) != *claimed).copied()
     }
+}
+
+fn in_case_only(other: &str) -> String {
+    format!("it differs from `{other}` in case only, and what callers need would be one for both")
 }
 
 /// What methods need, by the key of their actions.
@@ -324,7 +351,7 @@ impl NeedsByKey {
             let number = || format!("#{}", action.id_section);
             let ident = idents.get(&action.id_section).map_or_else(number, ToString::to_string);
             let key = action_key(&action.plugin, &action.method);
-            needs.entry(key).or_default().insert(ident, action.mask.clone());
+            tighten(needs.entry(key).or_default(), &ident, &action.mask);
         }
         Self(needs)
     }
@@ -367,7 +394,7 @@ impl Merged {
         row.method.get_or_insert_with(|| row.rpc_method.clone());
         row.plugin.get_or_insert_with(|| upstream.clone());
         row.upstream = Some(upstream).filter(|name| name != DEFAULT_UPSTREAM);
-        let settled = Settled::new_method(proposal.needs.as_deref(), &row, source);
+        let settled = Settled::new_method(proposal, &row, source);
         Self::settled(proposal, row, settled, Vec::new(), Vec::new())
     }
 
@@ -399,7 +426,7 @@ impl Merged {
                 changes.push((field.name(), old, new));
             }
         }
-        let settled = Settled::with_old(proposal.needs.as_deref(), &row, &old, last, source);
+        let settled = Settled::with_old(proposal, &row, &old, last, source);
         if settled.kept == Some(Kept::ByHand) {
             kept.push("sections");
         }

@@ -30,6 +30,23 @@ impl Most {
 pub(super) fn preface(source: &Source, plan: &Plan, printer: &mut Printer) {
     head(source, plan, printer);
     openness(plan, printer);
+    for changed in &plan.changed {
+        for (field, old, new) in &changed.fields {
+            let (old, new) = (old.as_deref(), new.as_deref());
+            let words = match (*field, old, new) {
+                ("sections", old, new) => {
+                    format!(
+                        "needs {}, and no more {}",
+                        new.unwrap_or("no section"),
+                        old.unwrap_or("none")
+                    )
+                }
+                ("exposed", Some("0"), _) => "is shown again".to_owned(),
+                _ => continue,
+            };
+            printer.talk(format_args!("note: `{}` {words}", one_line(&changed.id)));
+        }
+    }
 }
 
 /// What was done.
@@ -94,7 +111,7 @@ fn head(source: &Source, plan: &Plan, printer: &mut Printer) {
 }
 
 fn tail(source: &Source, plan: &Plan, printer: &mut Printer) {
-    for Refusal { id, reason } in &source.unread {
+    for Refusal { id, reason, .. } in &source.unread {
         line(printer, "skipped", id, one_line(reason));
     }
     for (id, reason) in &plan.hidden {
@@ -103,7 +120,7 @@ fn tail(source: &Source, plan: &Plan, printer: &mut Printer) {
     for (id, what) in &plan.kept {
         line(printer, "kept", id, what);
     }
-    for Refusal { id, reason } in &plan.refused {
+    for Refusal { id, reason, .. } in &plan.refused {
         line(printer, "refused", id, one_line(reason));
     }
 }

@@ -26,6 +26,8 @@ pub(super) enum NotListed {
     Pages(usize),
     #[error("its pages of tools have more than {0} bytes together")]
     TooLarge(usize),
+    #[error("it denies the list")]
+    Denied,
     #[error("it answers with the error {0}")]
     Rpc(i64),
 }

@@ -210,6 +210,9 @@ impl Failure {
                     status.as_u16()
                 )
             }
+            Self::Status(StatusCode::SERVICE_UNAVAILABLE) => format!(
+                "is not available now, such as a site in maintenance (HTTP 503). Try again later. {again}"
+            ),
             Self::Status(status) => {
                 format!("answered HTTP {} without saying why. {again}", status.as_u16())
             }

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::credential::{Authentication, MissingCredential, NoCredential};
 use super::description::{self, MAX_IDS, NotListed};
 use super::failure::{Failure, Logged};
+use super::oauth::UserGrant;
 use super::reply::{Reply, Whole};
 use super::request::RequestId;
 use super::send_failure::SendFailure;
@@ -20,7 +21,7 @@ use crate::budget::Hold;
 use crate::client::Client;
 use crate::method::Safety;
 use crate::upstream::{BoxFuture, Call};
-use crate::visibility::{Identity, ListError, ListsMethods};
+use crate::visibility::{CallerMethods, Identity, ListError, ListsMethods};
 
 /// Maximum number of bytes of a description, all pages together.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -68,7 +69,11 @@ impl ListsMethods for Forward {
             let is_passed = passed.names().next().is_some();
             Ok(Some(match &caller.user {
                 Some(user) if secret.is_some() || is_passed => {
-                    let secret = secret.as_ref().map_or("", |secret| secret.expose());
+                    // A refresh token becomes another with each use, and is the same user's.
+                    let grant =
+                        self.options.credential.as_ref().and_then(|mapped| mapped.how.oauth);
+                    let secret = secret.as_ref().filter(|_| grant != Some(UserGrant::RefreshToken));
+                    let secret = secret.map_or("", |secret| secret.expose());
                     let role = passed.role.as_ref().and(user.role.as_deref()).unwrap_or("");
                     let token = passed.token.as_ref().and(caller.token());
                     let token = token.map_or("", |token| token.expose());
@@ -80,13 +85,21 @@ impl ListsMethods for Forward {
         })
     }
 
-    fn methods<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<String>, ListError>> {
+    fn methods<'a>(
+        &'a self,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<CallerMethods, ListError>> {
         Box::pin(async move {
             let limit = self.options.limits.timeout;
             let listed = timeout(limit, self.list_for(caller)).await;
             match listed.unwrap_or(Err(Failure::TimedOut(limit).into())) {
-                Ok(ids) => Ok(ids),
-                Err(NotListed::Failure(failure)) if refuses_caller(&failure) => Ok(Vec::new()),
+                Ok(ids) => Ok(CallerMethods::Listed(ids)),
+                Err(NotListed::Denied) => {
+                    Ok(CallerMethods::Refused("it denies the caller `rpc.discover`".to_owned()))
+                }
+                Err(NotListed::Failure(failure)) if self.refuses_caller(&failure) => {
+                    Ok(CallerMethods::Refused(failure.to_string()))
+                }
                 Err(NotListed::Failure(failure)) => {
                     Err(Logged { upstream: self.name.clone(), failure }.into())
                 }
@@ -96,15 +109,18 @@ impl ListsMethods for Forward {
     }
 }
 
-/// Whether it is the caller who is refused: then nothing is listed for them.
-fn refuses_caller(failure: &Failure) -> bool {
-    match failure {
-        Failure::NoCredential(NoCredential::Unknown(..)) => false,
-        other => matches!(other.outcome(), Outcome::NoCredential | Outcome::Refused),
-    }
-}
-
 impl Forward {
+    /// Whether it is the caller who is refused: then nothing is listed for them.
+    fn refuses_caller(&self, failure: &Failure) -> bool {
+        match failure {
+            Failure::NoCredential(NoCredential::Unknown(..)) => false,
+            // The access token may have expired just now, and another is not requested at once.
+            other if other.is_unauthorized() && self.options.oauth.is_some() => false,
+            Failure::NoToken(no_token) => no_token.is_of_user(),
+            other => matches!(other.outcome(), Outcome::NoCredential | Outcome::Refused),
+        }
+    }
+
     async fn list_for(&self, caller: &Caller) -> Result<Vec<String>, NotListed> {
         let number = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let text = format!("mcp_list_{number}");
@@ -209,8 +225,7 @@ impl Question<'_> {
 fn read_document(replied: super::Replied) -> Result<Vec<String>, NotListed> {
     match replied {
         Ok(document) => description::open_rpc(document.get()),
-        // Whom it denies the list, it lists nothing for.
-        Err(Reply::Denied(_)) => Ok(Vec::new()),
+        Err(Reply::Denied(_)) => Err(NotListed::Denied),
         Err(Reply::Error(error)) => Err(NotListed::Rpc(error.code)),
     }
 }

@@ -33,6 +33,7 @@ use source::{Grant, TokenSource};
 use store::OfUser;
 
 pub(super) use error::NoToken;
+pub use source::token_requests_ended;
 pub(super) use state::AccessToken;
 pub use store::{FixedRefreshToken, RefreshTokenFile, RefreshTokenStore};
 

@@ -71,6 +71,20 @@ impl Whole {
         }
     }
 
+    /// Returns `true` if it is HTTP 401 and no reply of the method: a method may have run that answers
+    /// with an error of its own, or with a result, whatever the status is.
+    pub(super) fn is_unauthorized(&self, id: &RequestId<'_>) -> bool {
+        let is_reply = || match Parts::read(trimmed(&self.body)) {
+            Ok(parts) if parts.result.is_some() => true,
+            Ok(parts) => {
+                let is_ours = parts.id.is_some_and(|found| id.is(found));
+                is_ours && !self.headers.contains_key(WWW_AUTHENTICATE)
+            }
+            Err(_) => false,
+        };
+        self.status == StatusCode::UNAUTHORIZED && !is_reply()
+    }
+
     /// The body, where the status is good.
     pub(super) fn into_text(self) -> Result<String, Failure> {
         match self.answer().refused() {

@@ -13,6 +13,7 @@ use crate::percent;
 const ID: &str = "{id}";
 
 /// The path of the endpoint that the tools of Drupal's `jsonrpc_mcp` are beside.
+const TOOLS: &str = "/mcp/tools/";
 const JSON_RPC: &str = "/jsonrpc";
 
 /// A path with `{id}` in it, such as `/mcp/tools/{id}`: where a service takes the calls of one tool.
@@ -33,13 +34,18 @@ impl ToolPath {
     pub fn beside(target: &Target) -> Self {
         let path = target.path().trim_end_matches('/');
         let base = path.strip_suffix(JSON_RPC).unwrap_or(path);
-        Self { before: format!("{}/mcp/tools/", base.trim_end_matches('/')), after: String::new() }
+        Self { before: format!("{}{TOOLS}", base.trim_end_matches('/')), after: String::new() }
     }
 
     /// The URL of a method, with the server and the query of `uri`; `None` where it can have none.
     pub(super) fn uri(&self, uri: &Uri, method: &str) -> Option<Uri> {
-        // A server takes these for the directory itself and the one above, also when encoded.
-        if matches!(method, "." | "..") {
+        // A server takes these for the directory itself and the one above, and some do so after they have
+        // decoded the path.
+        if method.split(['/', '\\']).any(|segment| matches!(segment, "." | "..")) {
+            return None;
+        }
+        // Other routes of `jsonrpc_mcp`.
+        if self.before.ends_with(TOOLS) && matches!(method, "list" | "describe") {
             return None;
         }
         let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
@@ -105,13 +111,19 @@ mod tests {
         for (method, expected) in [
             ("probe.echo", "/t/probe.echo/call"),
             ("a/b", "/t/a%2Fb/call"),
-            ("../x", "/t/..%2Fx/call"),
             ("a?b#c%2F é", "/t/a%3Fb%23c%252F%20%C3%A9/call"),
         ] {
             let found = path.uri(&uri, method).unwrap().to_string();
             assert_eq!(found, format!("http://localhost:1{expected}?key=1"));
         }
-        assert_eq!(path.uri(&uri, ".."), None);
+        for above in ["..", ".", "../x", "a/../../b", "a\\..\\b"] {
+            assert_eq!(path.uri(&uri, above), None, "{above}");
+        }
+        assert!(path.uri(&uri, "list").is_some());
+        let beside = ToolPath::beside(&"http://localhost/jsonrpc".parse().unwrap());
+        for other in ["list", "describe"] {
+            assert_eq!(beside.uri(&uri, other), None, "another route: {other}");
+        }
     }
 
     #[test]

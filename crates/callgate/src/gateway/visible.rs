@@ -8,7 +8,7 @@ use crate::access::Caller;
 use crate::catalog::Entry;
 use crate::jsonrpc::METHOD_NOT_FOUND;
 use crate::upstream::{Returned, UpstreamError};
-use crate::visibility::FIRST_ANSWER;
+use crate::visibility::{Denial, FIRST_ANSWER};
 
 impl Gateway {
     /// The caller with what services list for them just now, for one request. A service of which nothing
@@ -55,20 +55,20 @@ impl Gateway {
     ) {
         if self.has_visibility()
             && let Err(RunError::Upstream(error)) = result
-            && is_denial(error)
+            && let Some(denial) = denial(error)
         {
-            self.visibility.denied(caller, entry.upstream(), entry.id().as_str()).await;
+            self.visibility.denied(caller, entry.upstream(), entry.id().as_str(), denial).await;
         }
     }
 }
 
-/// Whether the service says that the method is not there for the caller.
-fn is_denial(error: &UpstreamError) -> bool {
+/// Returns what an error says about the method being there for the caller.
+fn denial(error: &UpstreamError) -> Option<Denial> {
     match error {
-        UpstreamError::Denied(_) | UpstreamError::Gone { .. } | UpstreamError::Forbidden { .. } => {
-            true
-        }
-        UpstreamError::Rpc(error) => error.code == METHOD_NOT_FOUND,
-        _ => false,
+        UpstreamError::Denied(_) | UpstreamError::Gone { .. } => Some(Denial::Certain),
+        UpstreamError::Rpc(error) if error.code == METHOD_NOT_FOUND => Some(Denial::Certain),
+        // It may be about a scope of the credential, or about the arguments.
+        UpstreamError::Forbidden { .. } => Some(Denial::Possible),
+        _ => None,
     }
 }

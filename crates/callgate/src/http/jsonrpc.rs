@@ -135,10 +135,11 @@ impl Face<'_> {
 
     /// Made on a thread of its own, since a large one would hold up others.
     async fn document(self) -> Result<Bytes, RpcError> {
+        let gateway = Arc::clone(&self.shared.gateway);
+        // Before there is a place: a service that is slow must not keep others from theirs.
+        let caller = gateway.prepare(self.caller.clone()).await;
         // Nobody closes it.
         let place = Arc::clone(&self.shared.documents).acquire_owned().await.ok();
-        let gateway = Arc::clone(&self.shared.gateway);
-        let caller = gateway.prepare(self.caller.clone()).await;
         let making = tokio::task::spawn_blocking(move || {
             let _place = place;
             gateway.open_rpc(&caller)

@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::method_set::{MethodSet, MethodSets};
-use super::{Identity, ListError, Listed};
+use super::{CallerMethods, Denial, Identity, ListError, Listed};
 use crate::access::Caller;
 use crate::gateway::DEFAULT_CALL_TIMEOUT;
 use crate::upstream::Upstream;
@@ -65,6 +66,8 @@ struct State {
     denied: Vec<String>,
     /// Whether somebody was shown nothing, since nothing was known.
     was_closed: bool,
+    /// Whether the last answer was a refusal.
+    is_refused: bool,
 }
 
 /// The last answer.
@@ -99,6 +102,8 @@ impl Service {
             max_age,
             callers: Cache::builder()
                 .max_capacity(MAX_CALLERS)
+                // The newest always gets a place.
+                .eviction_policy(EvictionPolicy::lru())
                 .time_to_idle(max_age.saturating_add(AWAY))
                 .build(),
             nothing: sets.of(&[]),
@@ -201,12 +206,13 @@ impl Service {
             Some(lists) => timeout(limit, lists.methods(&caller))
                 .await
                 .unwrap_or_else(|_| Err(format!("no answer within {limit:?}").into())),
-            None => Ok(Vec::new()),
+            None => Ok(CallerMethods::Listed(Vec::new())),
         };
         self.tell(&caller, answer.as_ref().err());
         let is_other = match answer {
-            Ok(ids) => {
+            Ok(answer) => {
                 question.is_answered = true;
+                let ids = self.ids(&entry, &caller, answer);
                 entry.lock().take(&self.sets, &ids, asked)
             }
             Err(_) => false,
@@ -215,6 +221,25 @@ impl Service {
         if is_other {
             self.changed();
         }
+    }
+
+    /// Returns the ids of an answer. The log is told once that a caller is refused.
+    fn ids(&self, entry: &Entry, caller: &Caller, answer: CallerMethods) -> Vec<String> {
+        let (ids, reason) = match answer {
+            CallerMethods::Listed(ids) => (ids, None),
+            CallerMethods::Refused(reason) => (Vec::new(), Some(reason)),
+        };
+        let was_refused = std::mem::replace(&mut entry.lock().is_refused, reason.is_some());
+        if let Some(reason) = reason.filter(|_| !was_refused) {
+            let (upstream, caller) = (&*self.name, caller.name());
+            tracing::warn!(
+                upstream,
+                caller,
+                reason,
+                "the service refuses the caller its list of methods"
+            );
+        }
+        ids
     }
 
     /// Tells the log that questions fail, and that they no longer do; each once.
@@ -235,11 +260,14 @@ impl Service {
         }
     }
 
-    /// Takes a method out that the service denied the caller.
-    pub(super) async fn denied(&self, caller: &Caller, id: &str) {
+    /// Takes a method out that the service denied the caller. Where callers share an identity, one of them
+    /// takes nothing from the others: the service is asked again.
+    pub(super) async fn denied(&self, caller: &Caller, id: &str, denial: Denial) {
         let Some(Some(identity)) = self.identity(caller).await else { return };
         let Some(entry) = self.callers.get(&identity) else { return };
-        if entry.lock().deny(&self.sets, id) {
+        if denial == Denial::Possible || identity == Identity::ANYBODY {
+            entry.lock().is_doubted = true;
+        } else if entry.lock().deny(&self.sets, id) {
             self.changed();
         }
     }

@@ -197,6 +197,38 @@ async fn all_whom_the_service_cannot_tell_apart_are_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_denial_takes_nothing_from_others_of_the_same_identity() {
+    let (site, gateway) = gateway();
+    site.take_anonymous();
+    site.list(0, &["open", "read"]);
+    site.set_credential(1, None);
+    assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open", "read"]);
+    site.deny("open");
+    for _ in 0..3 {
+        let told = gateway.as_caller(Caller::anonymous()).call("open", ()).await;
+        assert!(matches!(told, Err(CallError::Denied { .. })), "{told:?}");
+        assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open", "read"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_method_that_is_forbidden_stays_listed_and_the_service_is_asked_again() {
+    let (site, gateway) = gateway();
+    site.list(1, &["open", "read"]);
+    assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open", "read"]);
+    site.forbid("read");
+    for _ in 0..2 {
+        let told = gateway.as_caller(caller(1)).call("read", ()).await;
+        assert!(matches!(told, Err(CallError::Forbidden { .. })), "{told:?}");
+        assert_eq!(listed(&gateway, &caller(1)).await, ["local", "open", "read"]);
+    }
+    tokio::time::advance(RETRY).await;
+    listed(&gateway, &caller(1)).await;
+    tokio::task::yield_now().await;
+    assert_eq!(site.asked(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_thousand_callers_share_what_is_the_same_and_no_more_than_so_many_are_kept() {
     let (site, gateway) = gateway();
     for number in 0..1000 {

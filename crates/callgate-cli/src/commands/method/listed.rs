@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate::{Caller, Decision, Upstream as _};
+use callgate::{Caller, CallerMethods, Decision, Upstream as _};
 use callgate_registry::{MethodRow, Store, UserCredentials};
 
 use crate::config::{Config, Maker};
@@ -44,17 +44,26 @@ pub(super) async fn decide(
     };
     let asked =
         || format!("the service `{name}` does not say what it lists for `{}`", caller.name());
-    let methods = match lists.identity(caller).await.map_err(anyhow::Error::from_boxed)? {
-        Some(_) => {
-            lists.methods(caller).await.map_err(anyhow::Error::from_boxed).with_context(asked)?
+    let user = caller.name();
+    if lists.identity(caller).await.map_err(anyhow::Error::from_boxed)?.is_none() {
+        let words = format!(
+            "denied: `{user}` has no credential for the service `{name}`; `callgate credential set {user} \
+             {name}` sets it"
+        );
+        return Ok(Some(Said { is_allowed: false, words }));
+    }
+    let methods =
+        lists.methods(caller).await.map_err(anyhow::Error::from_boxed).with_context(asked)?;
+    let (is_allowed, words) = match methods {
+        CallerMethods::Refused(reason) => {
+            (false, format!("denied: the service `{name}` refuses `{user}` its list: {reason}"))
         }
-        None => Vec::new(),
-    };
-    let is_allowed = methods.contains(&row.rpc_method);
-    let words = if is_allowed {
-        format!("{granted}; the service `{name}` lists it for `{}`", caller.name())
-    } else {
-        format!("denied: the service `{name}` does not list it for `{}`", caller.name())
+        CallerMethods::Listed(ids) if ids.contains(&row.rpc_method) => {
+            (true, format!("{granted}; the service `{name}` lists it for `{user}`"))
+        }
+        CallerMethods::Listed(_) => {
+            (false, format!("denied: the service `{name}` does not list it for `{user}`"))
+        }
     };
     Ok(Some(Said { is_allowed, words }))
 }

@@ -13,7 +13,11 @@ use crate::import::Needed;
 /// Maximum number of scopes of one tool.
 const MAX_SCOPES: usize = 100;
 
-/// Returns what callers need according to `annotations.auth`; `None` where every caller will do.
+/// Keys of `annotations.auth` that say nothing about who may call.
+const TEXTS: [&str; 2] = ["description", "label"];
+
+/// Returns what callers need according to `annotations.auth`; `None` where every caller will do. What is not
+/// understood is an error, since it may be a restriction.
 pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Needed)>>, String> {
     let auth = match auth {
         None | Some(Value::Null) => return Ok(None),
@@ -22,15 +26,13 @@ pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Needed)>
         Some(Value::Object(auth)) => auth,
         Some(_) => return Err("`annotations.auth` is no object".to_owned()),
     };
-    let scopes = match auth.get("scopes") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(scopes)) if scopes.len() <= MAX_SCOPES => scopes
-            .iter()
-            .map(|scope| scope.as_str().map(str::trim).filter(|scope| !scope.is_empty()))
-            .collect::<Option<Vec<&str>>>()
-            .ok_or("`annotations.auth.scopes` has something else than names of scopes")?,
-        Some(_) => return Err("`annotations.auth.scopes` is no list of scopes".to_owned()),
+    let is_known = |key: &&String| {
+        ["level", "scopes"].contains(&key.as_str()) || TEXTS.contains(&key.as_str())
     };
+    if let Some(key) = auth.keys().find(|key| !is_known(key)) {
+        return Err(format!("`annotations.auth.{key}` is not known"));
+    }
+    let scopes = scopes(auth.get("scopes"))?;
     let is_required = match auth.get("level") {
         None | Some(Value::Null) => !scopes.is_empty(),
         Some(Value::String(level)) => match level.as_str() {
@@ -46,6 +48,26 @@ pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Needed)>
     }
     let login = (Section::authenticated().as_str().to_owned(), Needed::Mask(Mask::Read));
     Ok(Some([login].into_iter().chain(scopes.into_iter().map(section)).collect()))
+}
+
+/// Returns the names of scopes. PHP writes a list with gaps as a map.
+fn scopes(scopes: Option<&Value>) -> Result<Vec<&str>, String> {
+    let all: Vec<&Value> = match scopes {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(scopes)) => scopes.iter().collect(),
+        Some(Value::Object(scopes)) => scopes.values().collect(),
+        Some(_) => return Err("`annotations.auth.scopes` is no list of scopes".to_owned()),
+    };
+    if all.len() > MAX_SCOPES {
+        return Err(format!("`annotations.auth.scopes` has more than {MAX_SCOPES} scopes"));
+    }
+    let names = all
+        .into_iter()
+        .map(|scope| scope.as_str().map(str::trim).filter(|scope| !scope.is_empty()));
+    let names: Option<Vec<&str>> = names.collect();
+    names.ok_or_else(|| {
+        "`annotations.auth.scopes` has something else than names of scopes".to_owned()
+    })
 }
 
 /// Returns the section, and the mask on it, that stand for a scope.
@@ -91,6 +113,10 @@ mod tests {
             json!({"level": 1}),
             json!({"scopes": "content:read"}),
             json!({"scopes": ["content:read", 7]}),
+            json!({"scopes": {"1": "content:write"}}),
+            json!({"Level": "required"}),
+            json!({"scope": "content:write"}),
+            json!({"description": "For everybody"}),
             json!("required"),
             json!([]),
         ];

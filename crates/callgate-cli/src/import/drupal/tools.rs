@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::{auth, proposed, schema, text};
-use crate::import::{Proposal, safety};
+use crate::import::{Needed, Proposal, safety};
 use crate::php_schema;
 
 /// A page of them.
@@ -45,14 +45,26 @@ pub(super) fn encoded(text: &str) -> String {
     out
 }
 
-/// Returns the id of the method behind a tool.
+/// Returns the id of the method behind a tool, as it stands.
 pub(super) fn id(tool: &Value) -> Option<&str> {
-    text(tool, "name")
+    tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())
+}
+
+/// Returns what callers need; an error where that is said in a form that is not known.
+pub(super) fn needs(tool: &Value) -> Result<Option<Vec<(String, Needed)>>, String> {
+    match tool.get("annotations") {
+        None | Some(Value::Null) => Ok(None),
+        // PHP's empty map.
+        Some(Value::Array(items)) if items.is_empty() => Ok(None),
+        Some(Value::Object(annotations)) => auth::needs(annotations.get("auth")),
+        Some(_) => Err("`annotations` is no object".to_owned()),
+    }
 }
 
 /// Returns a tool as a method; its name is the method's id.
 pub(super) fn proposal(tool: &Value) -> Result<Proposal, String> {
     let id = id(tool).ok_or("the tool has no `name`")?;
+    let needs = needs(tool)?;
     let (style, schema) =
         schema::input(schema_of(tool, "inputSchema")?.unwrap_or_else(|| json!({})));
     let mut output = schema_of(tool, "outputSchema")?;
@@ -60,7 +72,8 @@ pub(super) fn proposal(tool: &Value) -> Result<Proposal, String> {
     let mut proposal = proposed(id, text(tool, "description"));
     let mut annotations: Map<String, Value> =
         tool.get("annotations").and_then(Value::as_object).cloned().unwrap_or_default();
-    proposal.needs = auth::needs(annotations.shift_remove("auth").as_ref())?;
+    annotations.shift_remove("auth");
+    proposal.needs = needs;
     if let Some(said) = safety::said(&mut annotations) {
         proposal.row.safety = Some(said.as_str().to_owned());
         proposal.safety_is_guess = false;

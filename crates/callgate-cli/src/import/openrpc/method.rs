@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
             ..MethodRow::default()
         };
         let safety_is_guess = guessed.is_some();
-        Ok((Proposal { row, needs: None, safety_is_guess, hidden }, note))
+        Ok((Proposal { row, safety_is_guess, hidden, ..Proposal::default() }, note))
     }
 
     fn params(&self, method: &'a Value) -> Result<Vec<Param<'a>>, MethodError> {

@@ -54,13 +54,13 @@ impl Described<'_> {
         let Some(id) = id.as_ref().and_then(Value::as_str) else {
             let place = Place { at, id: "", line }.shown();
             let reason = "the `id` of `#[JsonRpcMethod]` is not a constant text".to_owned();
-            return Some(Err(Refusal { id: place, reason }));
+            return Some(Err(Refusal::new(place, reason)));
         };
         let place = Place { at, id, line };
-        Some(self.method(reader, place, &attribute.arguments).map_err(|reason| Refusal {
-            id: id.to_owned(),
-            reason: format!("{}: {reason}", place.shown()),
-        }))
+        Some(
+            self.method(reader, place, &attribute.arguments)
+                .map_err(|reason| Refusal::new(id, format!("{}: {reason}", place.shown()))),
+        )
     }
 
     fn method(

@@ -49,6 +49,12 @@ impl Docblock {
         docblock
     }
 
+    /// Returns `true` if a word stands in a text, in whatever case.
+    pub(super) fn mentions(&self, word: &str) -> bool {
+        let texts = [&self.text].into_iter().chain(self.tags.iter().map(|(_, body)| body));
+        texts.into_iter().any(|text| text.to_ascii_lowercase().contains(word))
+    }
+
     /// Whether there is such a tag.
     pub(super) fn has(&self, name: &str) -> bool {
         self.all(name).next().is_some()

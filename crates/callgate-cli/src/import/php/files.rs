@@ -141,7 +141,7 @@ impl Files {
 
     /// Notes that something was not read.
     pub(super) fn leave(&mut self, path: &Path, reason: String) {
-        self.unread.push(Refusal { id: path.display().to_string(), reason });
+        self.unread.push(Refusal::new(path.display().to_string(), reason));
     }
 }
 

@@ -35,10 +35,9 @@ pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposa
             let Some(id) = id(method) else { continue };
             let place = Place { at, id, line: method.line };
             let read = rpc(reader, place, class, method);
-            found.push(read.map_err(|reason| Refusal {
-                id: id.to_owned(),
-                reason: format!("{}: {reason}", place.shown()),
-            }));
+            found.push(
+                read.map_err(|reason| Refusal::new(id, format!("{}: {reason}", place.shown()))),
+            );
         }
     }
     found
@@ -113,7 +112,7 @@ pub(super) fn proposal(
     if hidden.is_some() {
         row.exposed = Some("0".to_owned());
     }
-    Proposal { row, needs: None, safety_is_guess: guess.0, hidden }
+    Proposal { row, safety_is_guess: guess.0, hidden, ..Proposal::default() }
 }
 
 /// A list as a column has it; none is nothing.
@@ -133,6 +132,10 @@ pub(super) fn description(doc: &Docblock) -> String {
 
 /// `@section users`; the mask is not said there, so it follows from what the method does.
 fn sections(doc: &Docblock) -> Result<Option<Vec<(String, Needed)>>, String> {
+    if doc.mentions("@section") {
+        return Err("its `@section` stands where it is no tag, and without one it is open to all"
+            .to_owned());
+    }
     let mut sections: Vec<(String, Needed)> = Vec::new();
     for said in doc.all("section") {
         let idents = idents(said);

@@ -263,7 +263,7 @@ fn sections_of_the_command_line_are_needed_beside_a_login() {
     let sections =
         |id: &str| methods[id]["sections"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(sections("probe.authRequired"), ["@authenticated", "site"]);
-    assert_eq!(sections("probe.scoped"), ["@authenticated", "content"]);
+    assert_eq!(sections("probe.scoped"), ["@authenticated", "content", "site"]);
     assert_eq!(sections("probe.open"), ["site"]);
 }
 
@@ -391,6 +391,114 @@ fn a_tool_that_wants_a_login_is_401_for_callers_without_one() {
     }
     insta::assert_snapshot!(told);
     assert!(site.fake.asked().iter().all(|asked| !asked.line.starts_with("POST")));
+}
+
+/// The site lists these tools from now on.
+fn list(site: &Site, tools: &Value) {
+    let page = json!({"tools": tools, "nextCursor": null}).to_string();
+    site.rule(move |asked| {
+        (asked.line == "GET /mcp/tools/list").then(|| (200, page.clone()).into())
+    });
+}
+
+/// Imports, which must succeed, and returns what each method needs and whether it is shown.
+fn imported(site: &Site, place: &Place, more: &[&str]) -> String {
+    let ran = import(site, place, "Bearer ada", more);
+    assert!(ran.0.status.success(), "{}", ran.talk());
+    let methods = place.exported();
+    let shown = methods.values().map(|method| {
+        let hidden = if method["exposed"] == false { " hidden" } else { "" };
+        format!("{} {}{hidden}\n", method["id"].as_str().unwrap(), method["sections"])
+    });
+    shown.collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn sections_of_the_command_line_are_not_lost_when_the_site_says_otherwise() {
+    let (site, place) = (Site::start(), registry());
+    let with = |auth: Value| json!([{"name": "a.del", "annotations": {"auth": auth}}]);
+    list(&site, &with(json!(null)));
+    let staff = ["--section", "staff:execute"];
+    let mut told = imported(&site, &place, &staff);
+    for auth in
+        [json!({"level": "required"}), json!({"scopes": ["public:read"]}), json!({"level": "none"})]
+    {
+        list(&site, &with(auth));
+        told.push_str(&imported(&site, &place, &[]));
+        told.push_str(&imported(&site, &place, &staff));
+    }
+    insta::assert_snapshot!(told, @r#"
+    a.del {"staff":"execute"}
+    a.del {"@authenticated":"read","staff":"execute"}
+    a.del {"@authenticated":"read","staff":"execute"}
+    a.del {"@authenticated":"read","public":"read","staff":"execute"}
+    a.del {"@authenticated":"read","public":"read","staff":"execute"}
+    a.del {"@authenticated":"read","public":"read","staff":"execute"}
+    a.del {"@authenticated":"read","public":"read","staff":"execute"}
+    "#);
+}
+
+#[test]
+fn a_method_that_was_hidden_by_hand_stays_hidden_when_it_comes_back() {
+    let (site, place) = (Site::start(), registry());
+    let (both, one) = (json!([{"name": "a"}, {"name": "b"}]), json!([{"name": "b"}]));
+    list(&site, &both);
+    imported(&site, &place, &[]);
+    place.ok(&["method", "edit", "a", "--hidden"]);
+    for tools in [&both, &one, &both] {
+        list(&site, tools);
+        assert_eq!(imported(&site, &place, &[]), "a {} hidden\nb {}\n");
+    }
+}
+
+#[test]
+fn a_restriction_in_a_form_that_is_not_known_does_not_leave_a_tool_open() {
+    for tool in [
+        json!({"name": "a", "annotations": {"auth": {"level": "admin"}}}),
+        json!({"name": "a", "annotations": {"auth": {"Level": "required"}}}),
+        json!({"name": "a", "annotations": "required"}),
+        json!({"name": "a", "inputSchema": 7, "annotations": {"auth": {"level": "required"}}}),
+        json!([{"name": "a"}, {"name": "a", "annotations": {"auth": {"level": "required"}}}]),
+    ] {
+        let (site, place) = (Site::start(), registry());
+        let mut tools = match tool.clone() {
+            Value::Array(tools) => tools,
+            one => vec![one],
+        };
+        tools.push(json!({"name": "b"}));
+        list(&site, &json!(tools));
+        assert_eq!(imported(&site, &place, &[]), "b {}\n", "new: {tool}");
+        list(&site, &json!([{"name": "a"}, {"name": "b"}]));
+        assert_eq!(imported(&site, &place, &[]), "a {}\nb {}\n");
+        list(&site, &json!(tools));
+        assert_eq!(imported(&site, &place, &[]), "a {} hidden\nb {}\n", "{tool}");
+    }
+}
+
+#[test]
+fn ids_that_differ_in_case_only_do_not_share_what_callers_need() {
+    let (site, place) = (Site::start(), registry());
+    let tool = |name: &str, scope: &str| json!({"name": name, "annotations": {"auth": {"scopes": [scope]}}});
+    let needs = "{\"@authenticated\":\"read\",\"content\":\"execute\"}";
+    list(&site, &json!([tool("a.del", "content:execute")]));
+    assert_eq!(imported(&site, &place, &[]), format!("a.del {needs}\n"));
+    list(&site, &json!([tool("A.DEL", "content:read"), tool("a.del", "content:execute")]));
+    let said = import(&site, &place, "Bearer ada", &[]).data();
+    assert!(said.contains("refused  A.DEL: it differs from `a.del` in case only"), "{said}");
+    assert_eq!(imported(&site, &place, &[]), format!("a.del {needs}\n"));
+}
+
+#[test]
+fn what_an_import_loosens_is_told_before_it_writes() {
+    let (site, place) = (Site::start(), registry());
+    let scoped = |scope: &str| json!([{"name": "a", "annotations": {"auth": {"scopes": [scope]}}}]);
+    list(&site, &scoped("content:write"));
+    imported(&site, &place, &[]);
+    list(&site, &scoped("content:read"));
+    let told = import(&site, &place, "Bearer ada", &[]).talk();
+    let note = "note: `a` needs @authenticated:read content:read, and no more \
+                @authenticated:read content:write";
+    assert!(told.contains(note), "{told}");
 }
 
 /// What a site may answer in place of its list.

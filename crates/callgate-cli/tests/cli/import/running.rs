@@ -155,3 +155,24 @@ fn what_was_tried_is_told_with_what_to_do() {
     assert!(!told.contains("s3cret"));
     insta::assert_snapshot!(told);
 }
+
+#[test]
+fn words_that_sound_like_unknown_do_not_make_another_description_count() {
+    for message in [
+        "Session not found: log in before you call this method",
+        "Method not permitted: no such permission",
+        "Invalid signature: key not found",
+    ] {
+        let service = Fake::start(move |asked| {
+            if asked.line == "GET /rpc" {
+                return (200, pets().to_string());
+            }
+            let error = json!({"code": -32001, "message": message});
+            (200, json!({"jsonrpc": "2.0", "id": asked.body["id"], "error": error}).to_string())
+        });
+        let place = registry();
+        let (_, told) = place.run(&["import", "openrpc", &service.url("/rpc")]).failure();
+        assert!(told.contains(message), "{told}");
+        assert!(place.exported().is_empty());
+    }
+}

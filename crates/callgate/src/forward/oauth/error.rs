@@ -45,6 +45,18 @@ pub(in crate::forward) struct NoToken {
     pub(super) error: TokenError,
 }
 
+impl NoToken {
+    /// Returns `true` if the credential of a user is not accepted, and not that of the gateway.
+    pub(in crate::forward) fn is_of_user(&self) -> bool {
+        let is_refused = match self.error {
+            TokenError::InvalidGrant | TokenError::NotAClient => true,
+            TokenError::InvalidClient => self.is_own_client,
+            _ => false,
+        };
+        self.user.is_some() && is_refused
+    }
+}
+
 fn of(user: Option<&str>) -> String {
     user.map_or_else(String::new, |user| format!(" for `{user}`"))
 }

@@ -2,7 +2,8 @@
 //! all who wait.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -13,6 +14,32 @@ use super::error::{NoToken, TokenError};
 use super::state::{AccessToken, Flight, State};
 use super::store::RefreshTokenStore;
 use crate::secret::Secret;
+
+/// The number of token requests of this process that have not ended.
+static UNDER_WAY: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+
+/// A token request until it has ended, and what it brought is stored.
+struct UnderWay;
+
+impl UnderWay {
+    fn begin() -> Self {
+        UNDER_WAY.send_modify(|count| *count += 1);
+        Self
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        UNDER_WAY.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+/// Waits until no token request is under way, and at most this long. A process that ends before would
+/// lose refresh tokens that an authorization server has just replaced.
+pub async fn token_requests_ended(limit: Duration) {
+    let mut count = UNDER_WAY.subscribe();
+    let _ = tokio::time::timeout(limit, count.wait_for(|count| *count == 0)).await;
+}
 
 /// What tokens are requested with.
 pub(super) enum Grant {
@@ -103,8 +130,13 @@ impl TokenSource {
             if let Some(token) = other {
                 return Ok(Some(token));
             }
-            if state.under_way().is_none() && !state.rejected(now) {
-                return Ok(None);
+            if state.under_way().is_none() {
+                if let Some(error) = state.backs_off(now) {
+                    return Err(self.no_token(error));
+                }
+                if !state.rejected(now) {
+                    return Ok(None);
+                }
             }
             self.joined(&mut state, now).map_err(|error| self.no_token(error))?
         };
@@ -138,7 +170,9 @@ impl TokenSource {
         let (generation, basis) = (state.generation, state.basis.clone());
         let unstored = state.unstored.clone();
         // In a task of its own: a caller who goes must not take a rotated refresh token along.
+        let under_way = UnderWay::begin();
         tokio::spawn(async move {
+            let _under_way = under_way;
             let fetched = match &source.grant {
                 Grant::Client => source.fetch(TokenRequest::Client).await,
                 Grant::OwnClient => match basis.as_ref().and_then(ClientId::parse) {

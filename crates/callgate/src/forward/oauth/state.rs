@@ -83,6 +83,8 @@ pub(super) struct State {
     pub(super) flight: Option<Flight>,
     /// The stored credential that tokens are requested with, where it is a user's.
     pub(super) basis: Option<Secret>,
+    /// The stored credential as it was last seen; what was stored since may not be seen yet.
+    pub(super) seen: Option<Secret>,
     /// The one before it, which others may still see for a moment.
     pub(super) superseded: Option<Secret>,
     /// A rotated refresh token that could not be stored yet.
@@ -97,6 +99,11 @@ impl State {
     /// Takes over a stored credential. One that somebody has replaced makes the token of the old one
     /// void.
     pub(super) fn adopt(&mut self, stored: &Secret, is_refresh: bool, now: Instant) {
+        // What is seen lags behind what was stored: the same as before is not a replacement.
+        if self.seen.as_ref() == Some(stored) {
+            return;
+        }
+        self.seen = Some(stored.clone());
         if [&self.basis, &self.superseded].into_iter().any(|known| known.as_ref() == Some(stored)) {
             return;
         }
@@ -105,6 +112,7 @@ impl State {
             token: shared.map(Arc::new),
             rejection: self.rejection,
             basis: Some(stored.clone()),
+            seen: Some(stored.clone()),
             generation: self.generation + 1,
             has_warned: self.has_warned,
             ..Self::default()

@@ -19,7 +19,7 @@ use crate::method::{LOCAL, Method};
 use crate::tool_name::Prefix;
 use crate::types::Types;
 use crate::upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
-use crate::visibility::{Identity, ListError, ListsMethods};
+use crate::visibility::{CallerMethods, Identity, ListError, ListsMethods};
 
 #[derive(Debug, Default)]
 pub(super) struct Site {
@@ -38,6 +38,7 @@ struct Said {
     is_away: bool,
     panics: bool,
     denied: HashSet<String>,
+    forbidden: HashSet<String>,
     calls: Vec<String>,
     gate: Option<Arc<Semaphore>>,
 }
@@ -71,6 +72,10 @@ impl Site {
 
     pub(super) fn set_panics(&self, panics: bool) {
         self.said().panics = panics;
+    }
+
+    pub(super) fn forbid(&self, id: &str) {
+        self.said().forbidden.insert(id.to_owned());
     }
 
     pub(super) fn deny(&self, id: &str) {
@@ -125,14 +130,19 @@ impl ListsMethods for Site {
         Box::pin(std::future::ready(Ok(identity)))
     }
 
-    fn methods<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<String>, ListError>> {
+    fn methods<'a>(
+        &'a self,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<CallerMethods, ListError>> {
         Box::pin(async move {
             self.asked.fetch_add(1, Ordering::SeqCst);
             let gate = self.said().gate.clone();
             if let Some(gate) = gate {
                 gate.acquire().await?.forget();
             }
-            let Some((user, _)) = self.known(caller) else { return Ok(Vec::new()) };
+            let Some((user, _)) = self.known(caller) else {
+                return Ok(CallerMethods::Refused("nobody".to_owned()));
+            };
             let panics = self.said().panics;
             assert!(!panics, "told to");
             let mut said = self.said();
@@ -141,7 +151,7 @@ impl ListsMethods for Site {
             }
             let ids = said.lists.get(&user).cloned().unwrap_or_default();
             said.answered.insert(user, ids.clone());
-            Ok(ids)
+            Ok(CallerMethods::Listed(ids))
         })
     }
 }
@@ -158,6 +168,9 @@ impl Upstream for Site {
             let mut error = RpcError::new(-32600, "Invalid Request");
             error.data = Some(json!("Access Denied: The 'x' permission is required."));
             Err(UpstreamError::Denied(error))
+        } else if said.forbidden.contains(call.method) {
+            let words = "lacks a scope".to_owned();
+            Err(UpstreamError::Forbidden { words, scope: None, source: "HTTP 403".into() })
         } else {
             Ok(Box::<RawValue>::default().into())
         };

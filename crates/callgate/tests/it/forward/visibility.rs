@@ -13,7 +13,8 @@ use callgate::forward::{
 };
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
 use callgate::{
-    BoxFuture, Caller, Callgate, CredentialError, Credentials, Method, ParamStyle, Secret, Upstream,
+    BoxFuture, Caller, CallerMethods, Callgate, CredentialError, Credentials, Method, ParamStyle,
+    Secret, Upstream,
 };
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -258,7 +259,8 @@ async fn pages_that_are_none_or_do_not_end_are_no_answer() {
     }
     insta::assert_debug_snapshot!(told);
     answer.store(7, Ordering::SeqCst);
-    assert!(lists.methods(&ada()).await.unwrap().is_empty(), "an empty list is a list");
+    let empty = CallerMethods::Listed(Vec::new());
+    assert_eq!(lists.methods(&ada()).await.unwrap(), empty, "an empty list is a list");
 }
 
 #[tokio::test]
@@ -288,9 +290,12 @@ async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
     for options in [options.clone(), options.batch()] {
         let forward = Forward::new("shop", options).unwrap();
         let lists = Upstream::visibility(&forward).unwrap();
-        assert_eq!(lists.methods(&named("ada")).await.unwrap(), ["a", "b"]);
-        assert_eq!(lists.methods(&named("bob")).await.unwrap(), ["a"]);
-        assert!(lists.methods(&named("dan")).await.unwrap().is_empty());
+        let listed =
+            |ids: &[&str]| CallerMethods::Listed(ids.iter().map(|id| (*id).to_owned()).collect());
+        assert_eq!(lists.methods(&named("ada")).await.unwrap(), listed(&["a", "b"]));
+        assert_eq!(lists.methods(&named("bob")).await.unwrap(), listed(&["a"]));
+        let refused = lists.methods(&named("dan")).await.unwrap();
+        assert_eq!(refused, CallerMethods::Refused("`dan` has no credential for it".to_owned()));
         let failed = lists.methods(&named("eve")).await.unwrap_err();
         assert_eq!(failed.to_string(), "it answers with the error -32601");
     }

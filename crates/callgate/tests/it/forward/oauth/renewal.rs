@@ -197,3 +197,38 @@ async fn a_rotated_refresh_token_without_a_file_is_used_and_told_once() {
     assert_eq!(log.matches("after a restart another one is needed").count(), 1, "{log}");
     assert!(!log.contains("refresh-1") && !log.contains(SECRET), "{log}");
 }
+
+#[tokio::test]
+async fn a_401_with_a_reply_of_the_method_is_not_sent_again() {
+    let issuer = issuer().await;
+    for reply in [json!({"error": {"code": -32001, "message": "No session"}}), json!({"result": 1})]
+    {
+        let service = Fake::start(move |_, seen| {
+            let mut reply = reply.clone();
+            reply["jsonrpc"] = json!("2.0");
+            reply["id"] = seen.body["id"].clone();
+            Act::json(401, reply)
+        })
+        .await;
+        let app = App::with(with_oauth(&issuer, &service));
+        let (status, _) = app.invoke("order.delete", json!({"id": 1})).await;
+        assert_ne!(status, 200);
+        assert_eq!(service.diary.seen().len(), 1, "it may have run");
+    }
+}
+
+#[tokio::test]
+async fn while_no_token_can_be_had_the_reason_is_told_and_not_the_old_tokens_refusal() {
+    let issuer = Fake::start(|number, _| match number {
+        0 => Act::json(200, granted("token-1", 100)),
+        _ => Act::json(500, json!({})),
+    })
+    .await;
+    let service = service_that_takes(Arc::default()).await;
+    let app = App::with(with_oauth(&issuer, &service));
+    for _ in 0..3 {
+        let (_, body) = app.invoke("order.get", json!({"id": 1})).await;
+        let words = body["error"]["message"].as_str().unwrap();
+        assert!(words.contains("authorization server"), "{words}");
+    }
+}

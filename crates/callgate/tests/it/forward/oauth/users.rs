@@ -91,15 +91,19 @@ fn options_of(
     issuer: &Fake,
     service: &Fake,
     grant: UserGrant,
-    vault: &Arc<Vault>,
+    known: Arc<dyn Credentials>,
 ) -> ForwardOptions {
-    let vault = Arc::clone(vault) as _;
+    let vault = known;
     let how = how(grant, MissingCredential::Refuse);
     options(&service.url()).oauth(client(issuer)).credential(how, vault).unwrap()
 }
 
 fn app_of(issuer: &Fake, service: &Fake, grant: UserGrant, vault: &Arc<Vault>) -> App {
-    App::with(options_of(issuer, service, grant, vault))
+    app_with(issuer, service, grant, Arc::clone(vault) as _)
+}
+
+fn app_with(issuer: &Fake, service: &Fake, grant: UserGrant, known: Arc<dyn Credentials>) -> App {
+    App::with(options_of(issuer, service, grant, known))
 }
 
 async fn call_as(app: &App, id: i64) -> Result<Value, String> {
@@ -135,8 +139,9 @@ fn stored(text: &str) -> (Value, Value) {
 async fn two_users_never_share_a_token() {
     let (issuer, service) = (rotating().await, service().await);
     let vault = Vault::with(&[(7, "ada-1"), (8, "bob-1")]);
-    let plain = options_of(&issuer, &service, UserGrant::RefreshToken, &vault);
-    let batch = options_of(&issuer, &service, UserGrant::RefreshToken, &vault).batch();
+    let plain = options_of(&issuer, &service, UserGrant::RefreshToken, Arc::clone(&vault) as _);
+    let batch =
+        options_of(&issuer, &service, UserGrant::RefreshToken, Arc::clone(&vault) as _).batch();
     for options in [plain, batch] {
         let app = App::with(options);
         let calls = (0..40).map(|number| call_as(&app, 7 + number % 2));
@@ -314,4 +319,44 @@ async fn a_credential_that_has_expired_is_told_to_its_user() {
     let sent: Vec<_> =
         issuer.diary.seen().iter().map(|seen| field(seen, "refresh_token")).collect();
     assert_eq!(sent, [Some("ada-1".to_owned()), Some("ada-9".to_owned())]);
+}
+
+/// Stores what is replaced, and still shows what was there at first, as a follower that lags behind.
+#[derive(Debug)]
+struct Lagging(Arc<Vault>, Secret);
+
+impl Credentials for Lagging {
+    fn of<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, Result<Option<Secret>, CredentialError>> {
+        Box::pin(std::future::ready(Ok(Some(self.1.clone()))))
+    }
+
+    fn replace<'a>(
+        &'a self,
+        caller: &'a Caller,
+        old: &'a Secret,
+        new: &'a Secret,
+    ) -> BoxFuture<'a, Result<Replaced, CredentialError>> {
+        self.0.replace(caller, old, new)
+    }
+}
+
+#[tokio::test]
+async fn a_refresh_token_that_was_used_is_not_sent_again_while_the_new_one_is_not_seen_yet() {
+    let (issuer, vault) = (rotating().await, Vault::with(&[(7, "ada-1")]));
+    let refused = AtomicUsize::new(1);
+    let service = Fake::start(move |_, seen| {
+        if refused.swap(0, Ordering::SeqCst) > 0 {
+            return Act::text(401, "text/html", "<h1>Who are you?</h1>");
+        }
+        seen.result(json!(seen.headers.get("authorization")))
+    })
+    .await;
+    let lagging = Arc::new(Lagging(Arc::clone(&vault), secret("ada-1")));
+    let app = app_with(&issuer, &service, UserGrant::RefreshToken, lagging);
+    for _ in 0..3 {
+        assert_eq!(call_as(&app, 7).await.unwrap(), "Bearer ada-token-3");
+    }
+    let sent: Vec<_> =
+        issuer.diary.seen().iter().map(|seen| field(seen, "refresh_token")).collect();
+    assert_eq!(sent, [Some("ada-1".to_owned()), Some("ada-2".to_owned())]);
 }
