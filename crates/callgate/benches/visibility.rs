@@ -1,5 +1,6 @@
 //! What `tools/list` costs where the service has a say in what callers see, and where it has none: 200
-//! tools, 1,000 users, each with a list of their own. `cargo bench -p callgate --bench visibility`.
+//! tools, 1,000 users, each with a list of their own; the message alone, and as an HTTP request through the
+//! router. `cargo bench -p callgate --bench visibility`.
 #![expect(missing_docs, reason = "criterion's macros make undocumented functions")]
 #![expect(clippy::expect_used, reason = "a benchmark may stop")]
 
@@ -7,13 +8,20 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
 use callgate::mcp::{Carrier, Exchange, Inbound, Mcp, Reply, SessionKey, Sessions, Verb};
 use callgate::{
-    BoxFuture, Call, Caller, CallerMethods, CatalogBuilder, Gateway, Grants, Identity, ListError,
-    ListsMethods, Method, Param, Prefix, Returned, Safety, Types, Upstream, UpstreamError, User,
+    BoxFuture, Call, Caller, CallerMethods, Callgate, CatalogBuilder, Gateway, Grants, Identity,
+    ListError, ListsMethods, Mask, Method, Param, Prefix, Returned, Safety, Types, Upstream,
+    UpstreamError, User,
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use http_body_util::BodyExt as _;
 use tokio::runtime::Runtime;
+use tower::ServiceExt as _;
 
 const TOOLS: usize = 200;
 const USERS: usize = 1_000;
@@ -65,7 +73,14 @@ impl ListsMethods for Site {
     }
 }
 
-fn method(number: usize) -> Method {
+/// Without a say of the service, two methods are for nobody, so that lists have as many tools and gaps.
+fn method(number: usize, has_a_say: bool) -> Method {
+    let is_closed = !has_a_say && [50, 120].contains(&number);
+    let method = described(number);
+    if is_closed { method.requires("closed", Mask::Read) } else { method }
+}
+
+fn described(number: usize) -> Method {
     let parse = |text: &str| text.parse().expect("a type");
     Method::new(id(number).parse().expect("an id"))
         .description(format!("Does action {number} on a resource, and returns what came of it."))
@@ -80,7 +95,7 @@ fn mcp(has_a_say: bool) -> Arc<Mcp> {
     let gateway = Arc::new(Gateway::new([("site".into(), site)]));
     let (types, mut builder) = (Types::default(), CatalogBuilder::new(Prefix::default(), None));
     for number in 0..TOOLS {
-        builder.add(method(number), number as u64, &types, []);
+        builder.add(method(number, has_a_say), number as u64, &types, []);
     }
     gateway.set_catalog(Arc::new(builder.finish()));
     let key = SessionKey::generate().expect("randomness");
@@ -98,6 +113,60 @@ async fn list(mcp: &Arc<Mcp>, caller: &Caller) -> usize {
     };
     let Ok(Reply::Message(message)) = mcp.handle(&exchange).await else { return 0 };
     message.into_slices().iter().map(bytes::Bytes::len).sum()
+}
+
+/// A token is a user's number.
+#[derive(Debug)]
+struct ByNumber(Vec<Caller>);
+
+impl Authenticate for ByNumber {
+    fn authenticate<'a>(
+        &'a self,
+        request: &'a Parts,
+    ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
+        Box::pin(async {
+            let number = bearer_token(&request.headers)?.and_then(|token| token.parse().ok());
+            let user = number.and_then(|number: usize| self.0.get(number));
+            Ok(user.cloned().unwrap_or_else(Caller::anonymous))
+        })
+    }
+}
+
+/// One `tools/list` over HTTP, without a network.
+async fn post(router: &Router, user: usize) -> usize {
+    let request = Request::post("/mcp")
+        .header("authorization", format!("Bearer {user}"))
+        .header("content-type", "application/json")
+        .body(Body::from(LIST))
+        .expect("a request");
+    let response = router.clone().oneshot(request).await.expect("a response");
+    response.into_body().collect().await.map_or(0, |body| body.to_bytes().len())
+}
+
+fn over_http(criterion: &mut Criterion, runtime: &Runtime, users: &[Caller]) {
+    let mut group = criterion.benchmark_group("POST /mcp of 1,000 users");
+    group.throughput(Throughput::Elements(USERS as u64));
+    for (name, has_a_say) in [("registry", false), ("upstream", true)] {
+        let gateway = Callgate::builder()
+            .upstream("site", Site { has_a_say })
+            .upstream_methods(
+                (0..TOOLS).map(|number| method(number, has_a_say)).collect::<Vec<_>>(),
+            )
+            .authenticate(ByNumber(users.to_vec()))
+            .build()
+            .expect("a gateway");
+        let router = gateway.router();
+        let all = || async {
+            let mut bytes = 0;
+            for user in 0..USERS {
+                bytes += post(&router, user).await;
+            }
+            bytes
+        };
+        assert!(runtime.block_on(all()) > USERS * 10_000, "tools are listed");
+        group.bench_function(name, |bencher| bencher.iter(|| black_box(runtime.block_on(all()))));
+    }
+    group.finish();
 }
 
 fn visibility(criterion: &mut Criterion) {
@@ -122,6 +191,7 @@ fn visibility(criterion: &mut Criterion) {
         group.bench_function(name, |bencher| bencher.iter(|| black_box(runtime.block_on(all()))));
     }
     group.finish();
+    over_http(criterion, &runtime, &users);
 }
 
 criterion_group!(benches, visibility);

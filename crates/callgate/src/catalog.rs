@@ -23,7 +23,7 @@ use crate::listing::{Listing, Listings, VisibleListings};
 use crate::method::{DefinitionError, MethodId, Safety};
 use crate::tool::{HeaderParam, Output, Parts, Shape};
 use crate::tool_name::{Prefix, ToolName};
-use crate::visibility::Listed;
+use crate::visibility::Limits;
 
 pub(crate) use arena::Arena;
 pub use builder::CatalogBuilder;
@@ -228,21 +228,22 @@ impl Catalog {
     /// kept.
     pub(crate) fn visible_listing(
         &self,
-        granted: Arc<Listing>,
-        limits: Arc<[Listed]>,
+        granted: &Arc<Listing>,
+        limits: &Arc<Limits>,
     ) -> Arc<Listing> {
-        self.visible_listings.get_or_make(granted, limits, |granted, limits| {
-            let is_listed =
-                |entry: &Entry| match limits.iter().find(|(name, _)| **name == *entry.upstream) {
-                    None => true,
-                    Some((_, listed)) => {
-                        listed.as_ref().is_some_and(|methods| methods.contains(entry.id.as_str()))
-                    }
-                };
-            let is_visible =
-                |ordinal: &u32| self.entries.get(*ordinal as usize).is_some_and(is_listed);
+        if let Some(listing) = limits.last(self.number, granted) {
+            return listing;
+        }
+        let make = |granted: &Listing, limits: &Limits| {
+            let is_visible = |ordinal: &u32| {
+                let entry = self.entries.get(*ordinal as usize);
+                entry.is_some_and(|entry| limits.allow(&entry.upstream, entry.id.as_str()))
+            };
             Listing::new(granted.ordinals.iter().copied().filter(is_visible).collect())
-        })
+        };
+        let listing = self.visible_listings.get_or_make(granted, limits, make);
+        limits.remember(self.number, granted, &listing);
+        listing
     }
 
     /// A number that stands for what a listing shows: another catalog with the same tools has the

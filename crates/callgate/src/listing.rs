@@ -8,7 +8,7 @@ use moka::sync::Cache;
 use crate::access::Mask;
 use crate::catalog::{Arena, Catalog};
 use crate::tool::Shape;
-use crate::visibility::Listed;
+use crate::visibility::Limits;
 
 /// All listings of one catalog together take no more than this; the least used go first.
 const MAX_CACHE_BYTES: u64 = 64 * 1024 * 1024;
@@ -121,7 +121,7 @@ impl Default for Listings {
 /// Listings of one catalog that services limit further, by what grants allow and services list.
 #[derive(Debug)]
 pub(crate) struct VisibleListings {
-    cache: Cache<(usize, Arc<[Listed]>), Joined>,
+    cache: Cache<(usize, Arc<Limits>), Joined>,
 }
 
 /// A listing that services limit, and the listing of the grants, whose address is in the key.
@@ -139,16 +139,16 @@ impl Default for VisibleListings {
 impl VisibleListings {
     pub(crate) fn get_or_make(
         &self,
-        granted: Arc<Listing>,
-        limits: Arc<[Listed]>,
-        make: impl FnOnce(&Listing, &[Listed]) -> Listing,
+        granted: &Arc<Listing>,
+        limits: &Arc<Limits>,
+        make: impl FnOnce(&Listing, &Limits) -> Listing,
     ) -> Arc<Listing> {
-        let key = (Arc::as_ptr(&granted).addr(), limits);
+        let key = (Arc::as_ptr(granted).addr(), Arc::clone(limits));
         if let Some((listing, _)) = self.cache.get(&key) {
             return listing;
         }
-        let listing = Arc::new(make(&granted, &key.1));
-        self.cache.insert(key, (Arc::clone(&listing), granted));
+        let listing = Arc::new(make(granted, limits));
+        self.cache.insert(key, (Arc::clone(&listing), Arc::clone(granted)));
         listing
     }
 }

@@ -4,25 +4,27 @@
 //! in the background, once for each caller, keeps the answers in memory ([`Service`]), and takes the
 //! intersection with what the caller's grants allow. What is not known is not shown.
 
+mod limits;
 mod method_set;
 mod service;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
-use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use crate::access::Caller;
 use crate::upstream::{BoxFuture, Upstream};
 use service::Service;
 
+pub(crate) use limits::Limits;
 pub(crate) use method_set::MethodSet;
 
 /// How long a request waits for the answer of a service of which nothing is known yet.
@@ -58,25 +60,23 @@ pub enum CallerMethods {
     Refused(String),
 }
 
-/// Who a caller is to a service: the user, and a digest of what they are known by there.
+/// Who a caller is to a service: the user, and a keyed hash of what they are known by there, which tells
+/// one credential of theirs from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
     user: Option<i64>,
-    digest: Option<[u8; 32]>,
+    known_by: Option<u64>,
 }
 
 impl Identity {
     /// Somebody of whom the service knows nothing.
-    pub const ANYBODY: Self = Self { user: None, digest: None };
+    pub const ANYBODY: Self = Self { user: None, known_by: None };
 
-    /// A user who is known by these texts. Only a digest of them is kept.
+    /// A user who is known by these texts. Only a hash of them is kept, with a key that no other process
+    /// has.
     pub fn user(user: i64, known_by: &[&str]) -> Self {
-        let mut digest = Sha256::new();
-        for text in known_by {
-            digest.update(text.len().to_le_bytes());
-            digest.update(text);
-        }
-        Self { user: Some(user), digest: Some(digest.finalize().into()) }
+        static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        Self { user: Some(user), known_by: Some(KEY.hash_one(known_by)) }
     }
 }
 
@@ -89,12 +89,9 @@ pub(crate) enum Denial {
     Possible,
 }
 
-/// What one service lists for a caller; `None` where that is not known.
-pub(crate) type Listed = (Arc<str>, Option<Arc<MethodSet>>);
-
 /// What services list for a caller, as of one request.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Visible(Option<Arc<[Listed]>>);
+pub(crate) struct Visible(Option<Arc<Limits>>);
 
 /// Why a method is not visible to a caller whose grants allow it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,42 +154,38 @@ impl Visibility {
     /// What services list for a caller. One of which nothing is known is waited for, this long at most.
     pub(crate) async fn look(&self, caller: &Caller, patience: Duration) -> Visible {
         let services = self.services.load_full();
-        let listed: Vec<Listed> = match services.as_slice() {
-            [one] => vec![one.listed(caller, patience).await],
-            several => join_all(several.iter().map(|one| one.listed(caller, patience))).await,
-        };
-        Visible(Some(listed.into()))
+        Visible(Some(match services.as_slice() {
+            [one] => one.limits(caller, patience).await,
+            several => {
+                let each = several.iter().map(|one| one.limits(caller, patience));
+                Arc::new(Limits::all(&join_all(each).await))
+            }
+        }))
     }
 
     /// What limits the caller's listing; `None` where there is no service that does.
-    pub(crate) fn limits(&self, caller: &Caller) -> Option<Arc<[Listed]>> {
+    pub(crate) fn limits(&self, caller: &Caller) -> Option<Arc<Limits>> {
         if !self.is_on() {
             return None;
         }
         let services = self.services.load();
         let seen = caller.visible.0.as_ref();
-        let covers = |seen: &&Arc<[Listed]>| {
-            let names = services.iter().map(|service| &service.name);
-            seen.iter().map(|(name, _)| name).eq(names)
-        };
-        if let Some(seen) = seen.filter(covers) {
+        let names = services.iter().map(|service| &service.name);
+        if let Some(seen) = seen.filter(|seen| seen.names().eq(names.clone())) {
             return Some(Arc::clone(seen));
         }
-        let closed = services.iter().map(|service| {
-            let listed = seen.and_then(|seen| seen.iter().find(|(name, _)| *name == service.name));
-            listed.cloned().unwrap_or_else(|| (Arc::clone(&service.name), None))
-        });
-        Some(closed.collect())
+        let known = |name| seen.and_then(|seen| seen.of(name)).cloned().flatten();
+        Some(Arc::new(Limits::new(names.map(|name| (Arc::clone(name), known(name))))))
     }
 
     /// Whether the service that runs a method lists it for the caller.
     pub(crate) fn decide(&self, caller: &Caller, upstream: &str, id: &str) -> Result<(), Unlisted> {
         let Some(limits) = self.limits(caller) else { return Ok(()) };
-        match limits.iter().find(|(name, _)| **name == *upstream) {
+        match limits.of(upstream) {
             None => Ok(()),
-            Some((_, Some(methods))) if methods.contains(id) => Ok(()),
-            Some((name, Some(_))) => Err(Unlisted::ByService(Arc::clone(name))),
-            Some((name, None)) => Err(Unlisted::Unknown(Arc::clone(name))),
+            Some(Some(methods)) if methods.contains(id) => Ok(()),
+            Some(Some(_)) => Err(Unlisted::ByService(upstream.into())),
+            Some(None) => Err(Unlisted::Unknown(upstream.into())),
         }
     }
 

@@ -18,7 +18,7 @@ impl Gateway {
         let granted = catalog.listing(&caller.grants);
         match self.visibility.limits(caller) {
             None => granted,
-            Some(limits) => catalog.visible_listing(granted, limits),
+            Some(limits) => catalog.visible_listing(&granted, &limits),
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::method_set::{MethodSet, MethodSets};
-use super::{CallerMethods, Denial, Identity, ListError, Listed};
+use super::{CallerMethods, Denial, Identity, Limits, ListError};
 use crate::access::Caller;
 use crate::gateway::DEFAULT_CALL_TIMEOUT;
 use crate::upstream::Upstream;
@@ -37,7 +37,10 @@ pub(super) struct Service {
     max_age: Duration,
     callers: Cache<Identity, Arc<Entry>>,
     sets: MethodSets,
-    nothing: Arc<MethodSet>,
+    /// For those for whom it lists nothing.
+    nothing: Arc<Limits>,
+    /// For those of whom it is not known what it lists.
+    unknown: Arc<Limits>,
     places: Semaphore,
     /// Whether the last question of any caller failed: told once.
     is_failing: AtomicBool,
@@ -74,6 +77,8 @@ struct State {
 #[derive(Debug)]
 struct Known {
     methods: Arc<MethodSet>,
+    /// The same, as requests have it.
+    limits: Arc<Limits>,
     /// When the question was sent.
     asked: Instant,
 }
@@ -81,7 +86,7 @@ struct Known {
 /// What can be said of a caller at once.
 enum Look {
     /// An answer that counts.
-    Good(Arc<MethodSet>),
+    Good(Arc<Limits>),
     /// A question is under way, since then.
     Asking(Instant),
     /// The last question failed, not long ago.
@@ -104,9 +109,9 @@ impl Service {
                 .max_capacity(MAX_CALLERS)
                 // The newest always gets a place.
                 .eviction_policy(EvictionPolicy::lru())
-                .time_to_idle(max_age.saturating_add(AWAY))
                 .build(),
-            nothing: sets.of(&[]),
+            nothing: limits(name, Some(sets.of(&[]))),
+            unknown: limits(name, None),
             sets,
             places: Semaphore::new(MAX_QUESTIONS),
             is_failing: AtomicBool::new(false),
@@ -119,16 +124,16 @@ impl Service {
         self.name == *name && Arc::ptr_eq(&self.upstream, upstream)
     }
 
-    /// What the service lists for a caller, and its name.
-    pub(super) async fn listed(self: &Arc<Self>, caller: &Caller, patience: Duration) -> Listed {
-        (Arc::clone(&self.name), self.methods(caller, patience).await)
-    }
-
-    async fn methods(
+    /// What the service lists for a caller.
+    pub(super) async fn limits(
         self: &Arc<Self>,
         caller: &Caller,
         patience: Duration,
-    ) -> Option<Arc<MethodSet>> {
+    ) -> Arc<Limits> {
+        self.known(caller, patience).await.unwrap_or_else(|| Arc::clone(&self.unknown))
+    }
+
+    async fn known(self: &Arc<Self>, caller: &Caller, patience: Duration) -> Option<Arc<Limits>> {
         let Some(identity) = self.identity(caller).await? else {
             return Some(Arc::clone(&self.nothing));
         };
@@ -137,11 +142,11 @@ impl Service {
             None => self.callers.get_with(identity, Arc::default),
         };
         match self.look(&entry, caller) {
-            Look::Good(methods) => return Some(methods),
+            Look::Good(limits) => return Some(limits),
             Look::Asking(since) if since.elapsed() < patience => {
                 let answer = self.answer(&entry, caller);
-                if let Ok(Some(methods)) = timeout_at(since + patience, answer).await {
-                    return Some(methods);
+                if let Ok(Some(limits)) = timeout_at(since + patience, answer).await {
+                    return Some(limits);
                 }
             }
             Look::Asking(_) | Look::Away => {}
@@ -160,16 +165,12 @@ impl Service {
     }
 
     /// Waits for the question under way; `None` where it failed.
-    async fn answer(
-        self: &Arc<Self>,
-        entry: &Arc<Entry>,
-        caller: &Caller,
-    ) -> Option<Arc<MethodSet>> {
+    async fn answer(self: &Arc<Self>, entry: &Arc<Entry>, caller: &Caller) -> Option<Arc<Limits>> {
         // Before the look, so that no end is missed.
         let mut ended = entry.ended.subscribe();
         loop {
             match self.look(entry, caller) {
-                Look::Good(methods) => return Some(methods),
+                Look::Good(limits) => return Some(limits),
                 Look::Away => return None,
                 Look::Asking(_) => ended.changed().await.ok()?,
             }
@@ -188,7 +189,7 @@ impl Service {
         }
         match (&state.known, state.asking) {
             (Some(known), _) if now - known.asked < self.max_age => {
-                Look::Good(Arc::clone(&known.methods))
+                Look::Good(Arc::clone(&known.limits))
             }
             (_, Some(since)) => Look::Asking(since),
             (_, None) => Look::Away,
@@ -213,7 +214,7 @@ impl Service {
             Ok(answer) => {
                 question.is_answered = true;
                 let ids = self.ids(&entry, &caller, answer);
-                entry.lock().take(&self.sets, &ids, asked)
+                entry.lock().take(&self, &ids, asked)
             }
             Err(_) => false,
         };
@@ -267,7 +268,7 @@ impl Service {
         let Some(entry) = self.callers.get(&identity) else { return };
         if denial == Denial::Possible || identity == Identity::ANYBODY {
             entry.lock().is_doubted = true;
-        } else if entry.lock().deny(&self.sets, id) {
+        } else if entry.lock().deny(self, id) {
             self.changed();
         }
     }
@@ -283,18 +284,23 @@ impl Service {
     }
 }
 
+/// What one service lists, as a limit.
+fn limits(name: &Arc<str>, methods: Option<Arc<MethodSet>>) -> Arc<Limits> {
+    Arc::new(Limits::new([(Arc::clone(name), methods)]))
+}
+
 impl Entry {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The last answer unless it is older than this.
-    fn last_known(&self, limit: Duration) -> Option<Arc<MethodSet>> {
+    fn last_known(&self, limit: Duration) -> Option<Arc<Limits>> {
         let mut state = self.lock();
         let known = state.known.as_ref().filter(|known| known.asked.elapsed() < limit);
-        let methods = known.map(|known| Arc::clone(&known.methods));
-        state.was_closed |= methods.is_none();
-        methods
+        let limits = known.map(|known| Arc::clone(&known.limits));
+        state.was_closed |= limits.is_none();
+        limits
     }
 }
 
@@ -311,29 +317,31 @@ impl State {
     }
 
     /// Takes an answer; whether it shows other methods than before.
-    fn take(&mut self, sets: &MethodSets, ids: &[String], asked: Instant) -> bool {
-        let mut methods = sets.of(ids);
+    fn take(&mut self, service: &Service, ids: &[String], asked: Instant) -> bool {
+        let mut methods = service.sets.of(ids);
         for id in std::mem::take(&mut self.denied) {
-            methods = sets.without(&methods, &id);
+            methods = service.sets.without(&methods, &id);
         }
         let is_other = match &self.known {
             Some(known) => known.methods != methods || self.was_closed,
             None => self.was_closed && !methods.is_empty(),
         };
-        self.known = Some(Known { methods, asked });
+        let limits = limits(&service.name, Some(Arc::clone(&methods)));
+        self.known = Some(Known { methods, limits, asked });
         (self.failed, self.was_closed) = (None, false);
         is_other
     }
 
     /// Takes a method out; whether it was there.
-    fn deny(&mut self, sets: &MethodSets, id: &str) -> bool {
+    fn deny(&mut self, service: &Service, id: &str) -> bool {
         self.is_doubted = true;
         if self.asking.is_some() && !self.denied.iter().any(|known| known == id) {
             self.denied.push(id.to_owned());
         }
         match &mut self.known {
             Some(known) if known.methods.contains(id) => {
-                known.methods = sets.without(&known.methods, id);
+                known.methods = service.sets.without(&known.methods, id);
+                known.limits = limits(&service.name, Some(Arc::clone(&known.methods)));
                 true
             }
             _ => false,

@@ -31,8 +31,8 @@ pub(super) struct Site {
 struct Said {
     /// By the user's number; 0 is anybody.
     lists: HashMap<i64, Vec<String>>,
-    /// What was answered last.
-    answered: HashMap<i64, Vec<String>>,
+    /// What was answered last, by the user and their credential.
+    answered: HashMap<(i64, String), Vec<String>>,
     credentials: HashMap<i64, Option<String>>,
     takes_anonymous: bool,
     is_away: bool,
@@ -53,9 +53,10 @@ impl Site {
         self.said().lists.insert(user, ids);
     }
 
-    /// What a user was last told.
-    pub(super) fn answered(&self, user: i64) -> Vec<String> {
-        self.said().answered.get(&user).cloned().unwrap_or_default()
+    /// What a user was last told who has the credential that they have now.
+    pub(super) fn answered(&self, caller: &Caller) -> Vec<String> {
+        let known = self.known(caller);
+        known.and_then(|known| self.said().answered.get(&known).cloned()).unwrap_or_default()
     }
 
     pub(super) fn set_credential(&self, user: i64, credential: Option<&str>) {
@@ -140,7 +141,7 @@ impl ListsMethods for Site {
             if let Some(gate) = gate {
                 gate.acquire().await?.forget();
             }
-            let Some((user, _)) = self.known(caller) else {
+            let Some(known) = self.known(caller) else {
                 return Ok(CallerMethods::Refused("nobody".to_owned()));
             };
             let panics = self.said().panics;
@@ -149,8 +150,8 @@ impl ListsMethods for Site {
             if said.is_away {
                 return Err("away".into());
             }
-            let ids = said.lists.get(&user).cloned().unwrap_or_default();
-            said.answered.insert(user, ids.clone());
+            let ids = said.lists.get(&known.0).cloned().unwrap_or_default();
+            said.answered.insert(known, ids.clone());
             Ok(CallerMethods::Listed(ids))
         })
     }
