@@ -129,7 +129,7 @@ async fn has_tool_urls(service: &Service) -> anyhow::Result<Result<bool, String>
 
 async fn page(service: &Service, path: &str) -> anyhow::Result<Result<String, AskError>> {
     let path = format!("{}{path}", base(service.target()));
-    Ok(service.at(&path)?.get().await)
+    service.get_at(&path).await
 }
 
 /// Returns the methods of `jsonrpc_discovery`.

@@ -259,14 +259,9 @@ impl Service {
         self.forward.get().await
     }
 
-    /// The same with another path, as something to be asked.
-    pub(crate) fn at(&self, path: &str) -> anyhow::Result<Self> {
-        let options = self.options.clone().at(self.target().with_path(path)?);
-        Ok(Self {
-            forward: asking(options.clone())?,
-            options,
-            configured: ConfiguredAs::Other(None),
-        })
+    /// Returns what is at another path of the same server, and perhaps with a query.
+    pub(crate) async fn get_at(&self, path: &str) -> anyhow::Result<Result<String, AskError>> {
+        Ok(self.forward.get_at(&self.target().with_path(path)?).await)
     }
 }
 

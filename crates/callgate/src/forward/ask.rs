@@ -11,6 +11,7 @@ use super::refusal::SentCredential;
 use super::reply::Whole;
 use super::send_failure::SendFailure;
 use super::stats::Outcome;
+use super::target::Target;
 use super::{Forward, Ordering, request};
 use crate::access::Caller;
 use crate::budget::Hold;
@@ -60,17 +61,22 @@ impl Forward {
         self.answer(&call, None).await?.map_err(|reply| AskError::Rpc(reply.into()))
     }
 
-    /// What is at the service's URL, as text.
+    /// Returns what is at the service's URL, as text.
     pub async fn get(&self) -> Result<String, AskError> {
+        self.get_at(&self.options.target).await
+    }
+
+    /// Returns what is at another URL of the same server, as text. It is asked with the same credentials.
+    pub async fn get_at(&self, target: &Target) -> Result<String, AskError> {
         let limits = self.options.limits;
         let reading = async {
             let mut auth = Authentication::of_upstream(self.tokens.as_ref()).await?;
-            let mut read = self.get_with(&auth).await?;
+            let mut read = self.get_with(target, &auth).await?;
             if let (Some(token), StatusCode::UNAUTHORIZED) = (&auth.token, read.status)
                 && let Some(token) = token.renewed().await?
             {
                 auth.bearer = token.bearer();
-                read = self.get_with(&auth).await?;
+                read = self.get_with(target, &auth).await?;
             }
             read.into_text()
         };
@@ -87,10 +93,11 @@ impl Forward {
         }
     }
 
-    async fn get_with(&self, auth: &Authentication) -> Result<Whole, Failure> {
+    async fn get_with(&self, target: &Target, auth: &Authentication) -> Result<Whole, Failure> {
         let mut headers = request::headers(&self.options, &Caller::anonymous(), None);
         auth.add_to(&mut headers);
-        let read = self.wire.client().get(headers, self.options.limits.result_bytes).await;
+        let (client, limit) = (self.wire.client(), self.options.limits.result_bytes);
+        let read = client.get_at(target.uri().clone(), headers, limit).await;
         read.map_err(SendFailure::into_failure)
     }
 }

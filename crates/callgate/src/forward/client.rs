@@ -76,18 +76,7 @@ impl Client {
         Ok(whole(response, limit, hold).await?)
     }
 
-    /// Reads what is at the URL, within a limit.
-    pub(super) async fn get(
-        &self,
-        mut headers: HeaderMap,
-        limit: usize,
-    ) -> Result<Whole, SendFailure> {
-        headers.insert(ACCEPT, JSON);
-        let response = self.send(Method::GET, headers, Bytes::new()).await?;
-        Ok(whole(response, limit, &Hold::default()).await?)
-    }
-
-    /// Reads what is at another URL of the same server, within a limit.
+    /// Reads what is at a URL of the service, within a limit.
     pub(super) async fn get_at(
         &self,
         uri: Uri,

@@ -257,12 +257,6 @@ impl ForwardOptions {
         &self.target
     }
 
-    /// The same for what is elsewhere, credentials included.
-    pub fn at(mut self, target: Target) -> Self {
-        self.target = target;
-        self
-    }
-
     /// How parameters are sent.
     pub fn params(mut self, style: ParamStyle) -> Self {
         self.style = style;
