@@ -36,14 +36,14 @@ fn place(site: &Site, visibility: &str) -> (Place, [String; 3]) {
         &format!(
             r#"
             [upstreams.drupal]
-            url = "{}"
+            url = "{}/jsonrpc"
             {visibility}
 
             [upstreams.drupal.credential]
             header = "Authorization"
             prefix = "Bearer "
             "#,
-            format!("{}/jsonrpc", site.url())
+            site.url()
         ),
     );
     place.ok(&["migrate"]);
