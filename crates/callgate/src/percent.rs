@@ -4,7 +4,8 @@ use std::borrow::Cow;
 #[cfg(feature = "forward")]
 use std::fmt::Write as _;
 
-/// The text as one segment of a path: all but the unreserved characters of RFC 3986 is encoded.
+/// The text as one segment of a path, or as a value in a query: all but the unreserved characters of
+/// RFC 3986 is encoded.
 #[cfg(feature = "forward")]
 pub(crate) fn segment(text: &str) -> String {
     let mut segment = String::with_capacity(text.len());

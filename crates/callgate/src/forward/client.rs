@@ -89,6 +89,7 @@ impl Client {
     }
 
     /// Sends a request to the service's URL.
+    #[cfg(feature = "websocket")]
     pub(super) async fn send(
         &self,
         method: Method,

@@ -20,6 +20,7 @@ use crate::arguments::ParamStyle;
 use crate::budget::Hold;
 use crate::client::Client;
 use crate::method::Safety;
+use crate::percent;
 use crate::upstream::{BoxFuture, Call};
 use crate::visibility::{CallerMethods, Identity, ListError, ListsMethods};
 
@@ -195,7 +196,7 @@ impl Question<'_> {
             let page = self.answered(reading).await?.into_text()?;
             left = left.checked_sub(page.len()).ok_or(NotListed::TooLarge(MAX_BYTES))?;
             let Some(cursor) = description::tools(&page, &mut ids)? else { return Ok(ids) };
-            query = format!("?cursor={}", request::percent_encoded(&cursor));
+            query = format!("?cursor={}", percent::segment(&cursor));
             if seen.len() + 1 >= MAX_PAGES || ids.len() > MAX_IDS || !seen.insert(cursor) {
                 return Err(NotListed::Pages(MAX_PAGES));
             }

@@ -110,19 +110,6 @@ pub(super) fn headers(
     headers
 }
 
-/// For a part of a query.
-pub(super) fn percent_encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}
-
 /// Percent-encoded where a header could not have it as it is.
 fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
