@@ -30,21 +30,22 @@ impl Most {
 pub(super) fn preface(source: &Source, plan: &Plan, printer: &mut Printer) {
     head(source, plan, printer);
     openness(plan, printer);
-    for changed in &plan.changed {
-        for (field, old, new) in &changed.fields {
-            let (old, new) = (old.as_deref(), new.as_deref());
-            let words = match (*field, old, new) {
+    changed_access(plan, printer);
+}
+
+/// Tells which methods need something else than before, or are shown again.
+fn changed_access(plan: &Plan, printer: &mut Printer) {
+    for Changed { id, fields } in &plan.changed {
+        for (field, old, new) in fields {
+            let words = match (*field, old.as_deref(), new.as_deref()) {
                 ("sections", old, new) => {
-                    format!(
-                        "needs {}, and no more {}",
-                        new.unwrap_or("no section"),
-                        old.unwrap_or("none")
-                    )
+                    let shown = |needs: Option<&str>| needs.unwrap_or("no section").to_owned();
+                    format!("needs {} now, and needed {} before", shown(new), shown(old))
                 }
                 ("exposed", Some("0"), _) => "is shown again".to_owned(),
                 _ => continue,
             };
-            printer.talk(format_args!("note: `{}` {words}", one_line(&changed.id)));
+            printer.talk(format_args!("note: `{}` {words}", one_line(id)));
         }
     }
 }

@@ -496,8 +496,8 @@ fn what_an_import_loosens_is_told_before_it_writes() {
     imported(&site, &place, &[]);
     list(&site, &scoped("content:read"));
     let told = import(&site, &place, "Bearer ada", &[]).talk();
-    let note = "note: `a` needs @authenticated:read content:read, and no more \
-                @authenticated:read content:write";
+    let note = "note: `a` needs @authenticated:read content:read now, and needed \
+                @authenticated:read content:write before";
     assert!(told.contains(note), "{told}");
 }
 
