@@ -19,11 +19,20 @@ pub(crate) fn repair(schema: &mut Value) {
     repair_at(schema, 0);
 }
 
+/// Does the same for the members of a schema.
+pub(crate) fn repair_members(members: &mut Map<String, Value>) {
+    repair_members_at(members, 0);
+}
+
 fn repair_at(schema: &mut Value, depth: usize) {
-    let Value::Object(members) = schema else { return };
-    if depth > MAX_DEPTH {
-        return;
+    if let Value::Object(members) = schema
+        && depth <= MAX_DEPTH
+    {
+        repair_members_at(members, depth);
     }
+}
+
+fn repair_members_at(members: &mut Map<String, Value>, depth: usize) {
     for (keyword, member) in members {
         match member {
             Value::Array(items) if items.is_empty() && MAPS.contains(&keyword.as_str()) => {

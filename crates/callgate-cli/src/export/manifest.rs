@@ -108,12 +108,9 @@ fn json<T: DeserializeOwned>(row: &MethodRow, field: Field) -> anyhow::Result<Op
 
 /// Returns a schema of the row. PHP may have written it.
 fn schema(row: &MethodRow, field: Field) -> anyhow::Result<Option<Map<String, Value>>> {
-    let repaired = |map: Map<String, Value>| {
-        let mut schema = Value::Object(map);
-        php_schema::repair(&mut schema);
-        if let Value::Object(map) = schema { map } else { Map::new() }
-    };
-    Ok(json(row, field)?.map(repaired))
+    let mut schema = json(row, field)?;
+    schema.iter_mut().for_each(php_schema::repair_members);
+    Ok(schema)
 }
 
 /// What is past the ladder's end is closed.

@@ -1,0 +1,215 @@
+//! What a site may answer in place of what it should: nothing becomes callable or open by it.
+
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::import;
+use crate::drupal_site::{self, Site, listed};
+use crate::fake::Answer;
+use crate::import::registry;
+use crate::support::Place;
+
+/// The site lists these tools from now on.
+fn list(site: &Site, tools: &Value) {
+    let page = json!({"tools": tools, "nextCursor": null}).to_string();
+    site.rule(move |asked| {
+        (asked.line == "GET /mcp/tools/list").then(|| (200, page.clone()).into())
+    });
+}
+
+/// Imports, which must succeed, and returns what each method needs and whether it is shown.
+fn imported(site: &Site, place: &Place, more: &[&str]) -> String {
+    let ran = import(site, place, "Bearer ada", more);
+    assert!(ran.0.status.success(), "{}", ran.talk());
+    let methods = place.exported();
+    let shown = methods.values().map(|method| {
+        let hidden = if method["exposed"] == false { " hidden" } else { "" };
+        format!("{} {}{hidden}\n", method["id"].as_str().unwrap(), method["sections"])
+    });
+    shown.collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn sections_of_the_command_line_are_not_lost_when_the_site_says_otherwise() {
+    let (site, place) = (Site::start(), registry());
+    let with = |auth: Value| json!([{"name": "a.del", "annotations": {"auth": auth}}]);
+    list(&site, &with(json!(null)));
+    let staff = ["--section", "staff:execute"];
+    let mut told = imported(&site, &place, &staff);
+    for auth in
+        [json!({"level": "required"}), json!({"scopes": ["public:read"]}), json!({"level": "none"})]
+    {
+        list(&site, &with(auth));
+        told.push_str(&imported(&site, &place, &[]));
+        told.push_str(&imported(&site, &place, &staff));
+    }
+    insta::assert_snapshot!(told, @r#"
+    a.del {"staff":"execute"}
+    a.del {"@authenticated":"read","staff":"execute"}
+    a.del {"@authenticated":"read","staff":"execute"}
+    a.del {"@authenticated":"read","public":"read","staff":"execute"}
+    a.del {"@authenticated":"read","public":"read","staff":"execute"}
+    a.del {"@authenticated":"read","public":"read","staff":"execute"}
+    a.del {"@authenticated":"read","public":"read","staff":"execute"}
+    "#);
+}
+
+#[test]
+fn a_method_that_was_hidden_by_hand_stays_hidden_when_it_comes_back() {
+    let (site, place) = (Site::start(), registry());
+    let (both, one) = (json!([{"name": "a"}, {"name": "b"}]), json!([{"name": "b"}]));
+    list(&site, &both);
+    imported(&site, &place, &[]);
+    place.ok(&["method", "edit", "a", "--hidden"]);
+    for tools in [&both, &one, &both] {
+        list(&site, tools);
+        assert_eq!(imported(&site, &place, &[]), "a {} hidden\nb {}\n");
+    }
+}
+
+#[test]
+fn a_restriction_in_a_form_that_is_not_known_does_not_leave_a_tool_open() {
+    for tool in [
+        json!({"name": "a", "annotations": {"auth": {"level": "admin"}}}),
+        json!({"name": "a", "annotations": {"auth": {"Level": "required"}}}),
+        json!({"name": "a", "annotations": "required"}),
+        json!({"name": "a", "inputSchema": 7, "annotations": {"auth": {"level": "required"}}}),
+        json!([{"name": "a"}, {"name": "a", "annotations": {"auth": {"level": "required"}}}]),
+    ] {
+        let (site, place) = (Site::start(), registry());
+        let mut tools = match tool.clone() {
+            Value::Array(tools) => tools,
+            one => vec![one],
+        };
+        tools.push(json!({"name": "b"}));
+        list(&site, &json!(tools));
+        assert_eq!(imported(&site, &place, &[]), "b {}\n", "new: {tool}");
+        list(&site, &json!([{"name": "a"}, {"name": "b"}]));
+        assert_eq!(imported(&site, &place, &[]), "a {}\nb {}\n");
+        list(&site, &json!(tools));
+        assert_eq!(imported(&site, &place, &[]), "a {} hidden\nb {}\n", "{tool}");
+    }
+}
+
+#[test]
+fn ids_that_differ_in_case_only_do_not_share_what_callers_need() {
+    let (site, place) = (Site::start(), registry());
+    let tool = |name: &str, scope: &str| json!({"name": name, "annotations": {"auth": {"scopes": [scope]}}});
+    let needs = "{\"@authenticated\":\"read\",\"content\":\"execute\"}";
+    list(&site, &json!([tool("a.del", "content:execute")]));
+    assert_eq!(imported(&site, &place, &[]), format!("a.del {needs}\n"));
+    list(&site, &json!([tool("A.DEL", "content:read"), tool("a.del", "content:execute")]));
+    let said = import(&site, &place, "Bearer ada", &[]).data();
+    assert!(said.contains("refused  A.DEL: it differs from `a.del` in case only"), "{said}");
+    assert_eq!(imported(&site, &place, &[]), format!("a.del {needs}\n"));
+}
+
+#[test]
+fn what_an_import_loosens_is_told_before_it_writes() {
+    let (site, place) = (Site::start(), registry());
+    let scoped = |scope: &str| json!([{"name": "a", "annotations": {"auth": {"scopes": [scope]}}}]);
+    list(&site, &scoped("content:write"));
+    imported(&site, &place, &[]);
+    list(&site, &scoped("content:read"));
+    let told = import(&site, &place, "Bearer ada", &[]).talk();
+    let note = "note: `a` needs @authenticated:read content:read now, and needed \
+                @authenticated:read content:write before";
+    assert!(told.contains(note), "{told}");
+}
+
+/// What a site may answer in place of its list.
+#[derive(Debug, Clone)]
+enum Instead {
+    Page(u16),
+    Half,
+    Empty,
+    Cursor(Value),
+    Odd(Value),
+}
+
+impl Instead {
+    fn answer(&self, list: &str) -> Answer {
+        match self {
+            Self::Page(status) => drupal_site::page(*status),
+            Self::Half => (200, list[..list.len() / 2].to_owned()).into(),
+            Self::Empty => (200, json!({"tools": []}).to_string()).into(),
+            Self::Cursor(cursor) => {
+                let mut list: Value = serde_json::from_str(list).unwrap();
+                list["nextCursor"] = cursor.clone();
+                (200, list.to_string()).into()
+            }
+            Self::Odd(value) => (200, value.to_string()).into(),
+        }
+    }
+}
+
+fn instead() -> impl Strategy<Value = Instead> {
+    prop_oneof![
+        prop::sample::select(vec![200_u16, 301, 400, 401, 403, 404, 405, 410, 429, 500, 502, 503])
+            .prop_map(Instead::Page),
+        Just(Instead::Half),
+        Just(Instead::Empty),
+        prop::sample::select(vec![json!(7), json!("again"), json!({}), json!(true)])
+            .prop_map(Instead::Cursor),
+        prop::sample::select(vec![
+            json!([]),
+            json!({"tools": {}}),
+            json!({"data": []}),
+            json!({"result": {"tools": []}}),
+            json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "Method not found"}}),
+        ])
+        .prop_map(Instead::Odd),
+    ]
+}
+
+/// The file of a registry, empty and with what ada sees of the site: a copy is quicker than a command.
+static REGISTRIES: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
+    let (site, place) = (Site::start(), registry());
+    // All of it is in the copy, also what is in the write-ahead log only.
+    let copy = |name: &str| {
+        let path = place.path(name);
+        place.sql("callgate.db", &format!("VACUUM INTO '{}'", path.display()));
+        std::fs::read(path).unwrap()
+    };
+    let empty = copy("empty.db");
+    assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
+    [empty, copy("filled.db")]
+});
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever a site answers for its list, or for a page of it, no method becomes callable that the list
+    /// does not have.
+    #[test]
+    fn only_marked_methods_become_callable(
+        first in prop::option::of(instead()),
+        second in prop::option::of(instead()),
+        who in prop::sample::select(vec!["Bearer ada", "Bearer bob", "Basic ada", "Bearer mia", ""]),
+        is_again in any::<bool>(),
+    ) {
+        let (site, place) = (Site::start(), Place::new());
+        std::fs::write(place.path("callgate.db"), &REGISTRIES[usize::from(is_again)]).unwrap();
+        let before = place.exported();
+        prop_assert_eq!(before.len(), if is_again { 86 } else { 0 });
+        let is_changed = first.is_some() || second.is_some();
+        site.rule(move |asked| {
+            let instead = match asked.line.as_str() {
+                "GET /mcp/tools/list" => first.as_ref(),
+                "GET /mcp/tools/list?cursor=NTA%3D" => second.as_ref(),
+                _ => None,
+            };
+            let list = json!({"tools": [{"name": "probe.echo"}]}).to_string();
+            instead.map(|instead| instead.answer(&list))
+        });
+        let ran = import(&site, &place, who, &[]);
+        let after = place.exported();
+        let marked = listed("ada-bearer");
+        prop_assert!(after.keys().all(|id| marked.contains(id)), "{}", ran.talk());
+        if is_changed && !ran.0.status.success() {
+            prop_assert_eq!(before, after, "a source that fails changes nothing");
+        }
+    }
+}
