@@ -57,18 +57,12 @@ pub(crate) enum Found {
 
 /// Returns the JSON-RPC endpoint of a site, given the URL of either.
 pub(crate) fn endpoint(site: &Target) -> anyhow::Result<Target> {
-    Ok(site.with_path(&format!("{}{ENDPOINT}", base(site)))?)
-}
-
-/// Returns the path of the site.
-fn base(target: &Target) -> &str {
-    let path = target.path().trim_end_matches('/');
-    path.strip_suffix(ENDPOINT).unwrap_or(path)
+    Ok(site.with_path(&format!("{}{ENDPOINT}", site.site_path()))?)
 }
 
 /// Returns the URL of the site.
 fn site(service: &Service) -> anyhow::Result<Target> {
-    Ok(service.target().with_path(&format!("{}/", base(service.target())))?)
+    Ok(service.target().with_path(&format!("{}/", service.target().site_path()))?)
 }
 
 /// Asks a site for one of its descriptions; `None` if it does not have the module for it.
@@ -122,14 +116,14 @@ async fn has_tool_urls(service: &Service) -> anyhow::Result<Result<bool, String>
     Ok(match page(service, INVOKE).await? {
         Err(AskError::Failed { status: Some(404), .. }) => Ok(true),
         Err(AskError::Failed { status: Some(405), .. }) => Ok(false),
-        Err(error) => Err(format!("GET {}{INVOKE}: {error}", base(service.target()))),
-        Ok(_) => Err(format!("GET {}{INVOKE}: there is a page", base(service.target()))),
+        Err(error) => Err(format!("GET {}{INVOKE}: {error}", service.target().site_path())),
+        Ok(_) => Err(format!("GET {}{INVOKE}: there is a page", service.target().site_path())),
     })
 }
 
 async fn page(service: &Service, path: &str) -> anyhow::Result<Result<String, AskError>> {
-    let path = format!("{}{path}", base(service.target()));
-    service.get_at(&path).await
+    let target = service.target();
+    Ok(service.get_at(&target.with_path(&format!("{}{path}", target.site_path()))?).await)
 }
 
 /// Returns the methods of `jsonrpc_discovery`.
@@ -137,7 +131,7 @@ async fn discovered(
     service: &Service,
     attempts: &mut Attempts,
 ) -> anyhow::Result<Option<Vec<Value>>> {
-    let (site, what) = (site(service)?, format!("GET {}{METHODS}", base(service.target())));
+    let (site, what) = (site(service)?, format!("GET {}{METHODS}", service.target().site_path()));
     let text = match page(service, METHODS).await? {
         Ok(text) => text,
         Err(error) => {
@@ -161,7 +155,7 @@ async fn discovered(
 
 /// Returns the tools of all pages.
 async fn tools(service: &Service, attempts: &mut Attempts) -> anyhow::Result<Option<Vec<Value>>> {
-    let (site, what) = (site(service)?, format!("GET {}{TOOLS}", base(service.target())));
+    let (site, what) = (site(service)?, format!("GET {}{TOOLS}", service.target().site_path()));
     let first = match page(service, TOOLS).await? {
         Ok(page) => tools::Page::read(&page),
         Err(error) => {
@@ -194,9 +188,10 @@ async fn pages(service: &Service, first: tools::Page) -> anyhow::Result<Vec<Valu
         if seen.len() >= MAX_PAGES || all.len() > MAX_METHODS {
             return Err(too_many(service));
         }
-        let path = format!("{TOOLS}?cursor={}", tools::encoded(&cursor));
         let place = || format!("{}, page {} of the tools", service.target(), seen.len() + 2);
-        let page = page(service, &path).await?.with_context(place)?;
+        let list = format!("{}{TOOLS}", service.target().site_path());
+        let list = service.target().with_parameter(&list, "cursor", &cursor)?;
+        let page = service.get_at(&list).await.with_context(place)?;
         let Some(page) = tools::Page::read(&page) else { bail!("{}: no list of tools", place()) };
         all.extend(page.tools);
         next = page.next_cursor;

@@ -259,9 +259,9 @@ impl Service {
         self.forward.get().await
     }
 
-    /// Returns what is at another path of the same server, and perhaps with a query.
-    pub(crate) async fn get_at(&self, path: &str) -> anyhow::Result<Result<String, AskError>> {
-        Ok(self.forward.get_at(&self.target().with_path(path)?).await)
+    /// Returns what is at another URL of the same server.
+    pub(crate) async fn get_at(&self, target: &Target) -> Result<String, AskError> {
+        self.forward.get_at(target).await
     }
 }
 

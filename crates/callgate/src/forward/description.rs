@@ -4,6 +4,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use super::failure::Failure;
+use super::target::site_path;
 
 /// Maximum number of ids; a service that lists more is not believed.
 pub(super) const MAX_IDS: usize = 10_000;
@@ -77,11 +78,7 @@ fn add(ids: &mut Vec<String>, named: Vec<Named>) -> Result<(), NotListed> {
 
 /// The URL's path of a site's list of tools, by the path that its methods are called at.
 pub(super) fn tools_path(path: &str) -> String {
-    let path = path.trim_end_matches('/');
-    let base = match path.rsplit_once("/mcp/tools/") {
-        Some((base, _)) => base,
-        None => path.strip_suffix("/jsonrpc").unwrap_or(path),
-    };
+    let base = path.rsplit_once("/mcp/tools/").map_or_else(|| site_path(path), |(base, _)| base);
     format!("{base}/mcp/tools/list")
 }
 

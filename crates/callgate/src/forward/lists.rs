@@ -20,7 +20,6 @@ use crate::arguments::ParamStyle;
 use crate::budget::Hold;
 use crate::client::Client;
 use crate::method::Safety;
-use crate::percent;
 use crate::upstream::{BoxFuture, Call};
 use crate::visibility::{CallerMethods, Identity, ListError, ListsMethods};
 
@@ -187,16 +186,15 @@ impl Question<'_> {
         let target = &self.forward.options.target;
         let path = description::tools_path(target.path());
         let (mut ids, mut seen, mut left) = (Vec::new(), HashSet::new(), MAX_BYTES);
-        let mut query = String::new();
+        let mut next = target.with_path(&path);
         loop {
-            let place = target.with_path(&format!("{path}{query}"));
-            let place = place.map_err(|_| NotListed::Pages(MAX_PAGES))?;
+            let place = next.map_err(|_| NotListed::Pages(MAX_PAGES))?;
             let client = self.forward.wire.client();
             let reading = client.get_at(place.uri().clone(), self.headers(), left);
             let page = self.answered(reading).await?.into_text()?;
             left = left.checked_sub(page.len()).ok_or(NotListed::TooLarge(MAX_BYTES))?;
             let Some(cursor) = description::tools(&page, &mut ids)? else { return Ok(ids) };
-            query = format!("?cursor={}", percent::segment(&cursor));
+            next = target.with_parameter(&path, "cursor", &cursor);
             if seen.len() + 1 >= MAX_PAGES || ids.len() > MAX_IDS || !seen.insert(cursor) {
                 return Err(NotListed::Pages(MAX_PAGES));
             }

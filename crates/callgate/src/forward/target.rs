@@ -8,6 +8,7 @@ use http::Uri;
 use thiserror::Error;
 
 use crate::http_client::endpoint::{Endpoint, EndpointError};
+use crate::percent;
 
 /// Where a service is.
 #[derive(Clone, PartialEq, Eq)]
@@ -83,6 +84,16 @@ impl Target {
         self.uri().query().is_some_and(|query| !query.is_empty())
     }
 
+    /// Returns the path of the Drupal site whose JSON-RPC endpoint it is: without `/jsonrpc` at the end.
+    pub fn site_path(&self) -> &str {
+        site_path(self.path())
+    }
+
+    /// Another path on the same server, with one parameter in the query.
+    pub fn with_parameter(&self, path: &str, name: &str, value: &str) -> Result<Self, TargetError> {
+        self.with_path(&format!("{path}?{name}={}", percent::segment(value)))
+    }
+
     /// Another path, and perhaps a query, on the same server.
     pub fn with_path(&self, path: &str) -> Result<Self, TargetError> {
         if !path.starts_with('/') {
@@ -98,6 +109,12 @@ impl Target {
             Place::Unix { socket, .. } => Place::Unix { socket: socket.clone(), uri },
         }))
     }
+}
+
+/// The path of a Drupal site, by that of its JSON-RPC endpoint.
+pub(super) fn site_path(path: &str) -> &str {
+    let path = path.trim_end_matches('/');
+    path.strip_suffix("/jsonrpc").unwrap_or(path).trim_end_matches('/')
 }
 
 impl FromStr for Target {

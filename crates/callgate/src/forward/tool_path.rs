@@ -12,9 +12,8 @@ use crate::percent;
 /// What stands for the method's id.
 const ID: &str = "{id}";
 
-/// The path of the endpoint that the tools of Drupal's `jsonrpc_mcp` are beside.
+/// Where Drupal's `jsonrpc_mcp` has its tools, below the site.
 const TOOLS: &str = "/mcp/tools/";
-const JSON_RPC: &str = "/jsonrpc";
 
 /// A path with `{id}` in it, such as `/mcp/tools/{id}`: where a service takes the calls of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,9 +31,7 @@ impl ToolPath {
     /// Where `jsonrpc_mcp` has its tools: the path of the URL without a trailing `/jsonrpc`, plus
     /// `/mcp/tools/{id}`.
     pub fn beside(target: &Target) -> Self {
-        let path = target.path().trim_end_matches('/');
-        let base = path.strip_suffix(JSON_RPC).unwrap_or(path);
-        Self { before: format!("{}{TOOLS}", base.trim_end_matches('/')), after: String::new() }
+        Self { before: format!("{}{TOOLS}", target.site_path()), after: String::new() }
     }
 
     /// The URL of a method, with the server and the query of `uri`; `None` where it can have none.

@@ -1,7 +1,5 @@
 //! The tools of `jsonrpc_mcp`: those methods that are marked, with all that MCP says of tools.
 
-use std::fmt::Write as _;
-
 use serde_json::{Map, Value, json};
 
 use super::{auth, proposed, schema, text};
@@ -30,19 +28,6 @@ impl Page {
             _ => None,
         }
     }
-}
-
-/// For a query.
-pub(super) fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }
 
 /// Returns the id of the method behind a tool, as it stands.
