@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::de::{self, Deserializer, Unexpected};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use thiserror::Error;
@@ -23,15 +24,51 @@ pub const INTERNAL_ERROR: i64 = -32603;
 /// More messages than this are no batch that anybody needs.
 pub(crate) const MAX_BATCH: usize = 100;
 
+/// A JSON-RPC message, its members as they stand in the text. Other members are ignored.
+///
+/// The type of `params` is the reader's choice, so that a message is read in one pass.
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object", bound(deserialize = "P: Deserialize<'de>"))]
+pub(crate) struct Envelope<'a, P = &'a RawValue> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(crate) jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(crate) id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(crate) method: Option<&'a RawValue>,
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) params: Option<P>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(crate) result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(crate) error: Option<&'a RawValue>,
+}
+
+/// Reads a member that is there; null is a value of its own.
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// A message, by what it is.
+#[derive(Debug)]
+pub(crate) enum Message<'a, P = &'a RawValue> {
+    /// A request or a notification.
+    Request(Request<'a, P>),
+    /// A response to a request.
+    Response { id: &'a RawValue, outcome: Result<&'a RawValue, &'a RawValue> },
+}
+
 /// A request or, without an id, a notification.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub struct Request<'a, P = &'a RawValue> {
     /// A string or a number as it stands in the body; `None` is a notification.
     pub id: Option<&'a RawValue>,
     /// The method.
     pub method: Cow<'a, str>,
     /// An object or a list.
-    pub params: Option<&'a RawValue>,
+    pub params: Option<P>,
 }
 
 /// A body that is neither a request nor a batch of them.
@@ -65,29 +102,53 @@ impl EnvelopeError {
     }
 }
 
+impl<'a, P: Deserialize<'a>> Envelope<'a, P> {
+    /// Reads an object in which no known key is there twice.
+    pub(crate) fn read(body: &'a str) -> Result<Self, serde_json::Error> {
+        if body.trim_start().starts_with('[') {
+            // A derived struct would read one from a list, too.
+            return Err(de::Error::invalid_type(Unexpected::Seq, &"an object"));
+        }
+        serde_json::from_str(body)
+    }
+
+    /// Reads an object, and says what is wrong where there is none.
+    pub(crate) fn parse(body: &'a str) -> Result<Self, EnvelopeError> {
+        Self::read(body).map_err(|error| why_not_an_object(body, error))
+    }
+}
+
+impl<'a, P> Envelope<'a, P> {
+    /// Returns what the message is, if it is one of JSON-RPC 2.0.
+    pub(crate) fn message(self) -> Result<Message<'a, P>, EnvelopeError> {
+        if self.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
+            return Err(EnvelopeError::invalid("`jsonrpc` must be \"2.0\""));
+        }
+        if self.id.is_some_and(|id| {
+            !id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
+        }) {
+            return Err(EnvelopeError::invalid("`id` must be a string or a number"));
+        }
+        let outcome = self.result.map(Ok).or(self.error.map(Err));
+        if let (Some(outcome), Some(id), None) = (outcome, self.id, self.method) {
+            return Ok(Message::Response { id, outcome });
+        }
+        let method = self.method.and_then(strict_json::text);
+        let method = method.ok_or(EnvelopeError::invalid("`method` must be a string"))?;
+        Ok(Message::Request(Request { id: self.id, method, params: self.params }))
+    }
+}
+
 impl<'a> Request<'a> {
     /// Reads one request; a list is not one.
     pub fn parse(body: &'a str) -> Result<Self, EnvelopeError> {
-        let members = match strict_json::members(body) {
-            Ok(members) => members,
-            Err(error) => return Err(why_not_an_object(body, error)),
-        };
-        let mut head = Head::default();
-        let mut params = None;
-        for (name, value) in members {
-            if name == "params" {
-                params = Some(value);
-            } else {
-                let _ = head.member(&name, value);
-            }
-        }
-        let Checked::Asks { id, method } = head.check()? else {
+        let Message::Request(request) = Envelope::parse(body)?.message()? else {
             return Err(EnvelopeError::invalid("`method` must be a string"));
         };
-        if params.is_some_and(|params| !params.get().starts_with(['{', '['])) {
+        if request.params.is_some_and(|params: &RawValue| !params.get().starts_with(['{', '['])) {
             return Err(EnvelopeError::invalid("`params` must be an object or a list"));
         }
-        Ok(Self { id, method, params })
+        Ok(request)
     }
 }
 
@@ -129,47 +190,30 @@ impl<'a> Head<'a> {
         self.id
     }
 
-    /// What the message is.
-    pub(crate) fn check(self) -> Result<Checked<'a>, EnvelopeError> {
-        if self.version.map(RawValue::get) != Some("\"2.0\"") {
-            return Err(EnvelopeError::invalid("`jsonrpc` must be \"2.0\""));
-        }
-        if self.id.is_some_and(|id| {
-            !id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
-        }) {
-            return Err(EnvelopeError::invalid("`id` must be a string or a number"));
-        }
-        let outcome = self.result.map(Ok).or(self.error.map(Err));
-        if let (Some(outcome), Some(id), None) = (outcome, self.id, self.method) {
-            return Ok(Checked::Answers { id, outcome });
-        }
-        let method = self.method.and_then(strict_json::text);
-        let method = method.ok_or(EnvelopeError::invalid("`method` must be a string"))?;
-        Ok(Checked::Asks { id: self.id, method })
+    pub(crate) fn check(self) -> Result<Message<'a>, EnvelopeError> {
+        let Self { version: jsonrpc, id, method, result, error } = self;
+        Envelope { jsonrpc, id, method, params: None, result, error }.message()
     }
 }
 
-/// A message, by what it is.
-#[derive(Debug)]
-pub(crate) enum Checked<'a> {
-    /// A request or a notification.
-    Asks { id: Option<&'a RawValue>, method: Cow<'a, str> },
-    /// An answer.
-    Answers { id: &'a RawValue, outcome: Result<&'a RawValue, &'a RawValue> },
-}
-
+/// Says why a text is not an object with each member once.
 pub(crate) fn why_not_an_object(body: &str, error: serde_json::Error) -> EnvelopeError {
     if error.is_syntax() || error.is_eof() {
         return EnvelopeError::Parse(error);
     }
-    match body.trim_start().chars().next() {
-        Some('[') => EnvelopeError::invalid("batches are not taken here; send one request"),
-        _ => EnvelopeError::Invalid(error.to_string().into()),
+    if body.trim_start().starts_with('[') {
+        return EnvelopeError::invalid("batches are not taken here; send one request");
     }
+    let problem = error.to_string();
+    let twice = problem.strip_prefix("duplicate field ").and_then(|it| it.split_once(" at "));
+    EnvelopeError::Invalid(match twice {
+        Some((key, place)) => format!("the key {key} is there twice at {place}").into(),
+        None => problem.into(),
+    })
 }
 
 /// The error of a JSON-RPC reply, as an upstream gave it or as we make it.
-#[derive(Debug, Clone, PartialEq, Serialize, serde::Deserialize, Error)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Error)]
 #[error("{message} (code {code})")]
 pub struct RpcError {
     /// The code.

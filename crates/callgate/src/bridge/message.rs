@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{self, Checked, EnvelopeError, Head};
+use crate::jsonrpc::{self, EnvelopeError, Head, Message};
 use crate::strict_json::{self, text};
 
 /// Opens a connection of the legacy era.
@@ -214,8 +214,8 @@ fn parts(line: &str) -> Result<Parts<'_>, EnvelopeError> {
         }
     }
     Ok(match head.check()? {
-        Checked::Asks { id, method } => (id, Some(method), params),
-        Checked::Answers { id, .. } => (Some(id), None, None),
+        Message::Request(request) => (request.id, Some(request.method), params),
+        Message::Response { id, .. } => (Some(id), None, None),
     })
 }
 

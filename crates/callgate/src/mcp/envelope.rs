@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::classify::{Asked, Incoming};
 use super::members::Members;
 use super::reject::Reject;
-use crate::jsonrpc::{self, Checked, EnvelopeError, Head, INVALID_PARAMS};
+use crate::jsonrpc::{self, EnvelopeError, Head, INVALID_PARAMS, Message, Request};
 use crate::strict_json::Key;
 
 /// Objects with more members than this are no parameters of MCP; to compare each with each must not
@@ -35,8 +35,8 @@ pub(crate) fn incoming(body: &str) -> Result<Incoming<'_>, Reject> {
     }
     let checked = head.check().map_err(|error| about(refused(error), id))?;
     let (id, method) = match checked {
-        Checked::Asks { id, method } => (id, method),
-        Checked::Answers { id, outcome } => return Ok(Incoming::Response { id, outcome }),
+        Message::Request(Request { id, method, .. }) => (id, method),
+        Message::Response { id, outcome } => return Ok(Incoming::Response { id, outcome }),
     };
     let Params { members, meta, problem } = params.unwrap_or_default();
     match (id, problem) {
