@@ -146,10 +146,10 @@ fn our_own_tokens_speak_for_festis_users_and_calls_take_the_callers_own_token_al
     );
     assert_eq!(server.invoke("token-of-root", "getProjects", &json!({})).status, 200);
     let tokens = ["token-of-ada", "token-of-root"];
-    for (asked, token) in festi.asked().iter().zip(tokens) {
+    for (asked, token) in festi.seen().iter().zip(tokens) {
         assert!(asked.head.contains(&format!("x-authorization: {token}")), "{}", asked.head);
     }
-    assert_eq!(festi.asked().len(), 2);
+    assert_eq!(festi.seen().len(), 2);
 }
 
 #[test]

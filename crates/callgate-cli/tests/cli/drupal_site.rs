@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use serde_json::Value;
 
-use super::fake::{Answer, Asked, Fake};
+use super::fake::{Answer, Fake, Seen};
 
 /// What was recorded, one exchange a line.
 static EXCHANGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
@@ -13,7 +13,7 @@ static EXCHANGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
 });
 
 /// A rule that answers in place of the recording.
-type Rule = Box<dyn Fn(&Asked) -> Option<Answer> + Send + Sync>;
+type Rule = Box<dyn Fn(&Seen) -> Option<Answer> + Send + Sync>;
 
 /// The site. Users come with `Bearer NAME` or with `Basic NAME`, which stands for their password too.
 pub(crate) struct Site {
@@ -37,7 +37,7 @@ impl Site {
     }
 
     /// From now on answers with what `rule` says, where it says something.
-    pub(crate) fn rule(&self, rule: impl Fn(&Asked) -> Option<Answer> + Send + Sync + 'static) {
+    pub(crate) fn rule(&self, rule: impl Fn(&Seen) -> Option<Answer> + Send + Sync + 'static) {
         *self.rule.lock().unwrap() = Some(Box::new(rule));
     }
 }
@@ -63,13 +63,12 @@ pub(crate) fn not_found() -> Answer {
 
 /// A page of HTML, as Drupal has for every status.
 pub(crate) fn page(status: u16) -> Answer {
-    let html = ("Content-Type".to_owned(), "text/html; charset=UTF-8".to_owned());
-    Answer { status, headers: vec![html], body: "<!DOCTYPE html>\n<html lang=\"en\">".to_owned() }
+    Answer::text(status, "text/html; charset=UTF-8", "<!DOCTYPE html>\n<html lang=\"en\">")
 }
 
 /// What the site answered to the same request of the same user.
-fn recorded(asked: &Asked) -> Option<Answer> {
-    let (method, path) = asked.line.split_once(' ').unwrap();
+fn recorded(asked: &Seen) -> Option<Answer> {
+    let (method, path) = asked.target().split_once(' ').unwrap();
     let who = who(&asked.head);
     let is_it = |exchange: &&Value| {
         let request = &exchange["request"];
@@ -95,9 +94,6 @@ fn is_same_call(recorded: Option<&str>, body: &Value) -> bool {
 
 /// The response, with the id of the request where the site repeated one.
 fn replied(response: &Value, id: &Value) -> Answer {
-    let headers = response["headers"].as_object().unwrap();
-    let headers =
-        headers.iter().map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned()));
     let mut json = response["json"].clone();
     if json["id"] == 1 {
         json["id"] = id.clone();
@@ -108,7 +104,10 @@ fn replied(response: &Value, id: &Value) -> Answer {
         json.to_string()
     };
     let status = u16::try_from(response["status"].as_u64().unwrap()).unwrap();
-    Answer { status, headers: headers.collect(), body }
+    let headers = response["headers"].as_object().unwrap();
+    headers.iter().fold(Answer::empty(status).body(body), |answer, (name, value)| {
+        answer.with(name, value.as_str().unwrap())
+    })
 }
 
 fn who(head: &str) -> String {

@@ -1,16 +1,17 @@
 //! What stands before a server in the world: TLS, and another path.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use callgate_throwaway::tls;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+/// A runtime with a thread of its own.
+pub(crate) fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
 
 /// A proxy on loopback; gone at the end.
 pub(crate) struct Front {
@@ -23,8 +24,7 @@ pub(crate) struct Front {
 impl Front {
     /// With TLS, as `localhost`.
     pub(crate) fn secure(server: SocketAddr) -> Self {
-        let (acceptor, authority) = acceptor();
-        Self::start(server, "/mcp", Some((acceptor, authority)))
+        Self::start(server, "/mcp", Some(tls::localhost(&[])))
     }
 
     /// Which has the server's `/mcp` at another path.
@@ -33,11 +33,7 @@ impl Front {
     }
 
     fn start(server: SocketAddr, path: &'static str, tls: Option<(TlsAcceptor, String)>) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = runtime();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (acceptor, authority) = tls.unzip();
@@ -85,22 +81,4 @@ async fn pass_on(
         to_client.shutdown().await.ok()
     };
     tokio::join!(there, back).1
-}
-
-/// For `localhost`, and the certificate of the authority that vouches for it.
-fn acceptor() -> (TlsAcceptor, String) {
-    let mut authority = CertificateParams::default();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let server = CertificateParams::new(["localhost".to_owned()]).unwrap();
-    let server = server.signed_by(&key, &authority).unwrap();
-    let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![server.der().clone()], private)
-        .unwrap();
-    (TlsAcceptor::from(Arc::new(config)), authority.pem())
 }

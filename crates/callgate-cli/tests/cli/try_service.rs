@@ -85,7 +85,7 @@ fn it_finds_each_way_that_a_service_has() {
     assert_eq!(server.start["found_by"], "system.listMethods");
     let reply = server.invoke("", "item.get", &json!({"params": [1, 2]}));
     assert_eq!(reply.json(), json!({"result": [1, 2]}));
-    let has_it = Fake::start(|asked| match asked.line.as_str() {
+    let has_it = Fake::start(|asked| match asked.target() {
         "GET /rpc" => (200, document().to_string()),
         _ => (405, String::new()),
     });
@@ -120,7 +120,7 @@ fn what_was_tried_is_told_where_nothing_is_found() {
 fn a_site_that_refuses_its_list_is_not_tried_in_another_way() {
     let (site, place) = (Site::start(), Place::new());
     // As Drupal's front page does, whatever is posted.
-    site.rule(|asked| asked.line.ends_with(" /").then(|| drupal_site::page(200)));
+    site.rule(|asked| asked.target().ends_with(" /").then(|| drupal_site::page(200)));
     let mut told = String::new();
     for who in ["Basic ada", "Bearer wrong"] {
         place.write("who", who);
@@ -134,7 +134,7 @@ fn a_site_that_refuses_its_list_is_not_tried_in_another_way() {
     callgate: http://127.0.0.1:[port]/: GET /mcp/tools/list: HTTP 401: it does not accept the credentials that are configured
     hint: who asks needs the permission `access mcp tool discovery`, and a credential that the route takes: an OAuth bearer token, not HTTP Basic
     ");
-    assert!(site.fake.asked().iter().all(|asked| !asked.line.contains("/jsonrpc/methods")));
+    assert!(site.fake.seen().iter().all(|asked| !asked.target().contains("/jsonrpc/methods")));
     place.write("who", "Bearer ada");
     let header = ["--header-file", "Authorization=who"];
     let server = start(&place, &site.url(), &header);
@@ -150,7 +150,7 @@ fn a_site_that_refuses_its_list_is_not_tried_in_another_way() {
 #[test]
 fn the_import_that_is_printed_has_the_credentials() {
     let (site, place) = (Site::start(), Place::new());
-    site.rule(|asked| asked.line.ends_with(" /").then(|| drupal_site::page(200)));
+    site.rule(|asked| asked.target().ends_with(" /").then(|| drupal_site::page(200)));
     place.write("my key", "Bearer ada");
     let url = site.url();
     let mut command = place.command(&["try", &url, "--header-file", "Authorization=my key"]);

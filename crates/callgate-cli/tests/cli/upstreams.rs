@@ -27,7 +27,7 @@ impl Service {
 
     /// The heads and bodies that came so far.
     pub(crate) fn seen(&self) -> Vec<(String, Value)> {
-        self.fake.asked().into_iter().map(|asked| (asked.head, asked.body)).collect()
+        self.fake.seen().into_iter().map(|asked| (asked.head, asked.body)).collect()
     }
 }
 
@@ -115,7 +115,7 @@ fn calls_that_arrive_together_are_one_batch_where_the_table_says_so() {
 /// Answers what it was asked, and at which path.
 fn where_asked() -> Fake {
     Fake::start(|asked| {
-        let path = asked.line.split_whitespace().nth(1).unwrap_or_default().to_owned();
+        let path = asked.target().split_whitespace().nth(1).unwrap_or_default().to_owned();
         let result = json!({"path": path, "params": asked.body["params"]});
         (200, json!({"jsonrpc": "2.0", "id": asked.body["id"], "result": result}).to_string())
     })

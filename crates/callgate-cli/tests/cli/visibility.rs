@@ -13,7 +13,7 @@ fn site(has_bob_less: &Arc<AtomicBool>) -> Site {
     let (site, has_bob_less) = (Site::start(), Arc::clone(has_bob_less));
     site.rule(move |asked| {
         let who = asked.head.lines().find_map(|line| line.strip_prefix("authorization: bearer "));
-        match (asked.line.as_str(), who) {
+        match (asked.target(), who) {
             ("GET /mcp/tools/list", Some("bob")) if has_bob_less.load(Ordering::SeqCst) => {
                 let list = json!({"tools": [{"name": "probe.echo"}], "nextCursor": null});
                 Some((200, list.to_string()).into())

@@ -9,7 +9,6 @@
 
 mod batches;
 mod failures;
-mod fake;
 mod legacy;
 mod lines;
 mod modern;

@@ -3,7 +3,6 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    clippy::needless_pass_by_value,
     reason = "a test may stop, and reads better so"
 )]
 
@@ -15,7 +14,6 @@ mod down;
 mod drupal;
 mod faces;
 mod failures;
-mod fake;
 mod fake_socket;
 mod metrics;
 mod oauth;

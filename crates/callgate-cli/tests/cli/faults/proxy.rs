@@ -28,11 +28,7 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) fn start(to: SocketAddr) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = crate::front::runtime();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (wire, seen) = watch::channel(Wire::Passes);

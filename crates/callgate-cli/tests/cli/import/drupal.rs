@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::registry;
 use crate::drupal_site::{self, Site, listed};
-use crate::fake::{Asked, Fake};
+use crate::fake::{Fake, Seen};
 use crate::support::{Place, Ran};
 
 /// What `jsonrpc_discovery` answers.
@@ -37,7 +37,7 @@ fn discovery() -> Value {
 
 #[test]
 fn d16_methods_of_jsonrpc_discovery_are_read_with_patience() {
-    let site = Fake::start(|asked| match asked.line.as_str() {
+    let site = Fake::start(|asked| match asked.target() {
         "GET /sub/jsonrpc/methods" => (200, discovery().to_string()),
         _ => (404, String::new()),
     });
@@ -73,7 +73,7 @@ fn d16_methods_of_jsonrpc_discovery_are_read_with_patience() {
 
 #[test]
 fn tools_of_jsonrpc_mcp_are_read_page_by_page() {
-    let page = |asked: &Asked| match asked.line.as_str() {
+    let page = |asked: &Seen| match asked.target() {
         "GET /mcp/tools/list" => json!({"tools": [
             {"name": "cache.rebuild", "title": "Rebuild", "description": "Makes them anew.",
              "inputSchema": {"type": "object", "properties": []},
@@ -129,11 +129,11 @@ fn a_site_that_does_not_end_or_says_nothing_is_told() {
     let place = registry();
     let circle = Fake::start(|_| (200, json!({"tools": [], "nextCursor": "again"}).to_string()));
     let closed = Fake::start(|_| (403, String::new()));
-    let plain = Fake::start(|asked| match asked.line.as_str() {
+    let plain = Fake::start(|asked| match asked.target() {
         "GET /jsonrpc/methods" => (200, "{\"message\":\"\"}".to_owned()),
         _ => (404, String::new()),
     });
-    let breaks = Fake::start(|asked| match asked.line.as_str() {
+    let breaks = Fake::start(|asked| match asked.target() {
         "GET /mcp/tools/list" => (200, json!({"tools": [], "nextCursor": "b"}).to_string()),
         _ => (500, String::new()),
     });
@@ -205,12 +205,12 @@ fn a_refusal_does_not_mean_that_the_module_is_not_there() {
     told.push_str(&site.fake.hide(&import(&site, &place, "Bearer ada", &[]).failure().1));
     site.rule(|_| Some(drupal_site::page(200)));
     told.push_str(&site.fake.hide(&import(&site, &place, "Bearer ada", &[]).failure().1));
-    site.rule(|asked| asked.line.contains("/mcp/").then(drupal_site::not_found));
+    site.rule(|asked| asked.target().contains("/mcp/").then(drupal_site::not_found));
     told.push_str(&site.fake.hide(&import(&site, &place, "Bearer ada", &[]).failure().1));
     insta::assert_snapshot!(told);
     assert!(place.exported().is_empty());
-    let asked = site.fake.asked();
-    assert!(asked.iter().all(|asked| asked.line == "GET /mcp/tools/list"), "{asked:?}");
+    let asked = site.fake.seen();
+    assert!(asked.iter().all(|asked| asked.target() == "GET /mcp/tools/list"), "{asked:?}");
     // Asked for by name, it is read.
     assert!(import(&site, &place, "Basic ada", &["--from", "discovery"]).0.status.success());
     assert!(place.exported().contains_key("probe.unmarked"));
@@ -327,13 +327,13 @@ fn a_repeated_import_whose_list_fails_changes_nothing_and_says_why() {
         ((200, half[..half.len() / 2].to_owned()).into(), "the answer has no list of tools"),
         (drupal_site::not_found(), "does not have the module"),
     ] {
-        site.rule(move |asked| asked.line.contains("/mcp/tools/list").then(|| answer.clone()));
+        site.rule(move |asked| asked.target().contains("/mcp/tools/list").then(|| answer.clone()));
         until(&mut log, &["import `site` failed, and methods stay as they are", why]);
         assert!(exported() == before, "{why}");
         site.rule(|_| None);
         until(&mut log, &["import `site` works again"]);
     }
-    assert!(site.fake.asked().iter().all(|asked| asked.line != "GET /jsonrpc/methods"));
+    assert!(site.fake.seen().iter().all(|asked| asked.target() != "GET /jsonrpc/methods"));
     server.kill().unwrap();
     server.wait().unwrap();
 }
@@ -391,7 +391,7 @@ fn a_tool_that_wants_a_login_is_401_for_callers_without_one() {
         }
     }
     insta::assert_snapshot!(told);
-    assert!(site.fake.asked().iter().all(|asked| !asked.line.starts_with("POST")));
+    assert!(site.fake.seen().iter().all(|asked| !asked.target().starts_with("POST")));
 }
 
 #[test]
@@ -412,8 +412,8 @@ fn calls_go_to_the_url_of_the_tool_where_the_site_has_it() {
     assert_eq!(reply.json()["result"]["roles"], json!(["anonymous"]), "{}", reply.body);
     let reply = server.invoke("", "probe.echo", &json!({"text": "a", "deep": null}));
     assert_eq!(reply.status, 404, "the recording has no such call: {}", reply.body);
-    let asked = site.fake.asked();
-    let sent: Vec<&str> = asked.iter().rev().take(2).map(|asked| asked.line.as_str()).collect();
+    let asked = site.fake.seen();
+    let sent: Vec<&str> = asked.iter().rev().take(2).map(Seen::target).collect();
     assert_eq!(sent, ["POST /mcp/tools/probe.echo", "POST /mcp/tools/probe.whoami"]);
     let params = &asked.last().unwrap().body["params"];
     assert_eq!(params, &json!({"text": "a", "times": 1}), "null is absent");
@@ -425,7 +425,7 @@ fn calls_go_to_the_url_of_the_tool_where_the_site_has_it() {
                 calls = \"per_tool\"\nnull_is_absent = true\n";
     assert!(told.contains(note), "{told}");
     // Before 1.4 there is one URL for all tools.
-    site.rule(|asked| (asked.line == "GET /mcp/tools/invoke").then(|| drupal_site::page(405)));
+    site.rule(|asked| (asked.target() == "GET /mcp/tools/invoke").then(|| drupal_site::page(405)));
     let told = import(&site, &place, "Bearer ada", &[]).talk();
     assert!(!told.contains("per_tool"), "{told}");
 }

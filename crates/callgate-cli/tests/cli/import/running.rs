@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{document, reading, registry};
-use crate::fake::Fake;
+use crate::fake::{Fake, Seen};
 
 fn pets() -> serde_json::Value {
     serde_json::from_str(&document(&json!([reading("pet.get", "A pet.")]))).unwrap()
@@ -35,7 +35,7 @@ fn a_service_is_asked_for_its_document_and_the_table_to_paste_is_told() {
 
 #[test]
 fn a_document_at_a_url_is_read_and_a_service_may_have_it_at_its_own() {
-    let has = |asked: &crate::fake::Asked| match asked.line.as_str() {
+    let has = |asked: &Seen| match asked.target() {
         "GET /openrpc.json" | "GET /rpc" => (200, pets().to_string()),
         _ => (404, "{}".to_owned()),
     };
@@ -43,12 +43,12 @@ fn a_document_at_a_url_is_read_and_a_service_may_have_it_at_its_own() {
     for (path, lines) in
         [("/openrpc.json", &["GET /openrpc.json"][..]), ("/rpc", &["POST /rpc", "GET /rpc"])]
     {
-        let before = server.asked().len();
+        let before = server.seen().len();
         let ran = registry().run(&["import", "openrpc", &server.url(path)]);
         assert!(ran.data().starts_with("1 added"), "{}", ran.talk());
         assert!(!ran.talk().contains("callgate.toml"), "where the service is, is not known");
-        let asked = server.asked();
-        let asked: Vec<&str> = asked[before..].iter().map(|asked| asked.line.as_str()).collect();
+        let asked = server.seen();
+        let asked: Vec<&str> = asked[before..].iter().map(Seen::target).collect();
         assert_eq!(asked, lines);
     }
 }
@@ -65,15 +65,15 @@ fn credentials_go_to_the_upstreams_own_url_and_nowhere_else() {
     );
     place.ok(&["import", "openrpc", "--upstream", "pets"]);
     place.ok(&["import", "openrpc", &url, "--upstream", "pets"]);
-    assert!(service.asked().iter().all(|asked| asked.head.contains("x-key: s3cret")));
-    assert_eq!(service.asked().len(), 2);
+    assert!(service.seen().iter().all(|asked| asked.head.contains("x-key: s3cret")));
+    assert_eq!(service.seen().len(), 2);
     let ran = place.run(&["import", "openrpc", &other.url("/rpc"), "--upstream", "pets"]);
     let told = service.hide(&ran.talk());
     let note = "note: upstream `pets` is at http://127.0.0.1:[port]/rpc, so nothing of it is used";
     assert!(told.contains(note), "{told}");
     // Also where the path is another.
     place.run(&["import", "openrpc", &service.url("/other"), "--upstream", "pets"]);
-    let others = other.asked().into_iter().chain(service.asked().into_iter().skip(2));
+    let others = other.seen().into_iter().chain(service.seen().into_iter().skip(2));
     assert!(others.into_iter().all(|asked| !asked.head.contains("s3cret")));
 }
 
@@ -90,7 +90,7 @@ fn an_upstream_of_the_registry_counts_too() {
     let ran = place.run(&["import", "openrpc", "--upstream", "pets"]);
     assert!(ran.data().starts_with("1 added"), "{}", ran.talk());
     assert!(!ran.talk().contains("callgate.toml"), "{}", ran.talk());
-    assert!(service.asked()[0].head.contains("x-key: s3cret"));
+    assert!(service.seen()[0].head.contains("x-key: s3cret"));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn headers_come_from_variables_and_files() {
     let output = command.env("PETS_TOKEN", "Bearer s3cret").output().unwrap();
     let talk = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{talk}");
-    let head = &service.asked()[0].head;
+    let head = &service.seen()[0].head;
     assert!(head.contains("authorization: bearer s3cret\r\nx-team: blue"), "{head}");
     let table = r#"headers = { "Authorization" = { env = "PETS_TOKEN" }, "X-Team" = { file = "team.txt" } }"#;
     assert!(talk.contains(table) && !talk.contains("s3cret"), "{talk}");
@@ -114,7 +114,7 @@ fn headers_come_from_variables_and_files() {
         ["import", "openrpc", &url, "--upstream", "the pets", "--first-param-env", "PETS_TOKEN"];
     let output = place.command(&first).env("PETS_TOKEN", "s3cret").output().unwrap();
     let talk = service.hide(&String::from_utf8(output.stderr).unwrap());
-    assert_eq!(service.asked()[1].body["params"], json!(["s3cret"]));
+    assert_eq!(service.seen()[1].body["params"], json!(["s3cret"]));
     let table = r#"
 [upstreams."the pets"]
 url = "http://127.0.0.1:[port]/rpc"  # and what follows `?`
@@ -130,11 +130,11 @@ first_params = [{ env = "PETS_TOKEN" }]
 fn what_was_tried_is_told_with_what_to_do() {
     let place = registry();
     let plain = Fake::service(|_, _| None);
-    let page = Fake::start(|asked| match asked.line.as_str() {
+    let page = Fake::start(|asked| match asked.target() {
         "GET /rpc" => (200, "<html>\u{7}".to_owned()),
         _ => (302, String::new()),
     });
-    let json = Fake::start(|asked| match asked.line.as_str() {
+    let json = Fake::start(|asked| match asked.target() {
         "GET /rpc" => (200, "{\"swagger\":\"2.0\"}".to_owned()),
         _ => (500, String::new()),
     });
@@ -164,7 +164,7 @@ fn words_that_sound_like_unknown_do_not_make_another_description_count() {
         "Invalid signature: key not found",
     ] {
         let service = Fake::start(move |asked| {
-            if asked.line == "GET /rpc" {
+            if asked.target() == "GET /rpc" {
                 return (200, pets().to_string());
             }
             let error = json!({"code": -32001, "message": message});

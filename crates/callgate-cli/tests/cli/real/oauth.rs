@@ -89,7 +89,7 @@ fn calls_go_with_a_token_that_is_renewed_when_it_is_refused() {
     let second = called(&server, "").unwrap();
     assert_ne!(second, first);
     assert_eq!(called(&server, "").unwrap(), second);
-    assert_eq!(service.fake.asked().len(), 5, "one request was sent again");
+    assert_eq!(service.fake.seen().len(), 5, "one request was sent again");
     let log = log_of(server).to_lowercase();
     assert!(!log.contains(SECRET) && !log.contains(&first), "{log}");
 }
@@ -110,7 +110,7 @@ fn a_client_that_the_server_refuses_is_told_to_callers_and_in_the_log() {
     let server = serve_with(&place, "wrong-s3cret");
     let told = called(&server, "").unwrap_err();
     assert!(told.contains("does not accept the gateway's client id and secret"), "{told}");
-    assert_eq!(service.fake.asked().len(), 0);
+    assert_eq!(service.fake.seen().len(), 0);
     let log = log_of(server);
     assert!(log.contains("this is invalid_client"), "{log}");
     assert!(log.contains("(`invalid_client`)") && !log.contains("wrong-s3cret"), "{log}");
@@ -177,7 +177,7 @@ fn a_users_refresh_token_is_replaced_in_the_registry() {
 fn an_import_goes_with_a_token() {
     let authorization = servers::authorization(3600);
     let fake = Fake::start(|asked| match token(&asked.head) {
-        Some(_) if asked.line.starts_with("GET ") => (405, String::new()),
+        Some(_) if asked.target().starts_with("GET ") => (405, String::new()),
         Some(_) => {
             let method =
                 json!({"name": "get_pet", "params": [], "result": {"name": "p", "schema": {}}});

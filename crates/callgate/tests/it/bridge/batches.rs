@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 
 use crate::bridge::Client;
-use crate::bridge::fake::{Answer, Fake};
+use callgate_throwaway::fake::{Answer, Fake};
 
 fn ping(id: impl Into<Value>) -> Value {
     let id: Value = id.into();
@@ -32,10 +32,10 @@ async fn batches_pass_as_they_are() {
             .filter(|item| item.get("id").is_some())
             .map(|item| json!({"jsonrpc": "2.0", "id": item["id"], "result": {}}))
             .collect();
-        if answers.is_empty() { Answer::empty(202) } else { Answer::json(200, &json!(answers)) }
+        if answers.is_empty() { Answer::empty(202) } else { Answer::json(200, json!(answers)) }
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     let request = |id: i64| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/progress"});
     client.send(json!([request(1), notification, request(2)])).await;
@@ -47,8 +47,8 @@ async fn batches_pass_as_they_are() {
 
 #[tokio::test]
 async fn a_batch_that_is_not_sent_has_an_error_for_each_of_its_ids() {
-    let server = Fake::start(|seen| seen.result(&json!({}))).await;
-    let mut client = Client::start(&server.url());
+    let server = Fake::start(|seen| seen.result(json!({}))).await;
+    let mut client = Client::start(&server.url("/mcp"));
     client.send(json!([])).await;
     assert_eq!(errors(&mut client, 1).await, [(Value::Null, json!(-32600))]);
     client.send(json!([ping(1), ping(2), ping(1)])).await;
@@ -67,7 +67,7 @@ async fn a_batch_with_an_id_under_way_leaves_that_one_alone() {
     let (stream, opened) = Answer::stream();
     let opened = Mutex::new(Some(opened));
     let server = Fake::start(move |_| opened.lock().unwrap().take().unwrap()).await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.send(ping("first")).await;
     client.send(json!([ping("first"), ping("other")])).await;
     assert_eq!(errors(&mut client, 1).await, [(json!("other"), json!(-32600))]);
@@ -91,7 +91,7 @@ async fn what_a_server_says_of_a_whole_batch_it_says_of_each() {
         (200, json!([one, nameless, one]), 1),
     ] {
         let server = Fake::start(move |_| Answer::json(status, &body)).await;
-        let mut client = Client::start(&server.url());
+        let mut client = Client::start(&server.url("/mcp"));
         client.send(json!([ping(1), ping(2)])).await;
         if rest == 1 {
             assert_eq!(client.next().await, json!([one]), "once, though the server said it twice");

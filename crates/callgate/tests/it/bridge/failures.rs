@@ -7,8 +7,8 @@ use callgate::bridge::{Limits, Options};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::bridge::fake::{Answer, Fake};
 use crate::bridge::{Client, modern, until};
+use callgate_throwaway::fake::{Answer, Fake};
 
 /// A port that nobody listens on.
 async fn free_port() -> u16 {
@@ -28,7 +28,7 @@ async fn users_16_d38_the_first_request_waits_for_a_server_that_is_not_up() {
         assert_eq!(client.next().await["error"]["code"], -32700, "it is alive while it waits");
         // Until now nobody was there; the request has met a closed door at least once.
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
-        let server = Fake::on(listener, |seen| seen.result(&json!({"late": true})));
+        let server = Fake::on(listener, |seen| seen.result(json!({"late": true})));
         assert_eq!(client.answer(1).await["result"]["late"], true);
         assert_eq!(server.of(method).len(), 1);
     }
@@ -40,11 +40,11 @@ async fn users_16_d38_a_proxy_without_its_server_is_waited_for_too() {
     let server = Fake::start(move |seen| match count.fetch_add(1, Ordering::SeqCst) {
         0 => Answer::text(502, "text/html", "<h1>Bad Gateway</h1>"),
         1 => Answer::text(503, "text/html", "<h1>Unavailable</h1>"),
-        2 => Answer::broken(),
-        _ => seen.result(&json!({})),
+        2 => Answer::close(),
+        _ => seen.result(json!({})),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "server/discover", modern(json!({}))).await;
     assert!(client.answer(1).await.get("result").is_some());
 }
@@ -71,8 +71,8 @@ async fn users_16_a_server_that_does_not_come_is_an_error_that_says_what_to_do()
 
 #[tokio::test]
 async fn d31_what_was_sent_is_sent_again_only_if_it_reads() {
-    let server = Fake::start(|_| Answer::broken()).await;
-    let mut client = Client::start(&server.url());
+    let server = Fake::start(|_| Answer::close()).await;
+    let mut client = Client::start(&server.url("/mcp"));
     for (id, method, times) in [(1, "tools/call", 1), (2, "tools/list", 2), (3, "prompts/get", 2)] {
         client.request(id, method, json!({"name": "x"})).await;
         let message = client.answer(id).await["error"]["message"].to_string();
@@ -84,7 +84,7 @@ async fn d31_what_was_sent_is_sent_again_only_if_it_reads() {
 #[tokio::test]
 async fn d31_nothing_is_sent_again_after_a_time_out() {
     let server = Fake::start(|_| Answer::text(504, "text/html", "<h1>Gateway Timeout</h1>")).await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "tools/list", json!({})).await;
     assert_eq!(client.answer(1).await["error"]["data"]["status"], 504);
     assert_eq!(server.seen().len(), 1);
@@ -98,7 +98,7 @@ async fn d31_what_could_not_leave_is_tried_until_it_can() {
     client.send_text("nonsense").await;
     client.next().await;
     let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
-    let server = Fake::on(listener, |seen| seen.result(&json!({})));
+    let server = Fake::on(listener, |seen| seen.result(json!({})));
     client.answer(1).await;
     assert_eq!(server.seen().len(), 1);
 }
@@ -116,7 +116,7 @@ async fn users_16_errors_of_http_name_their_remedy() {
         None => Answer::empty(500),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     for (status, words) in [
         (401, "refused the token (from the program's options): it may be revoked, expired"),
         (403, "--token-file"),
@@ -141,15 +141,15 @@ async fn a_server_that_says_nothing_of_mcp_is_taken_for_a_wrong_path_and_for_no_
     for status in [400, 404, 405, 415, 501] {
         for media in ["text/html", "application/json"] {
             let server = Fake::start(move |_| Answer::text(status, media, "{\"no\": 1}")).await;
-            let mut client = Client::start(&server.url());
+            let mut client = Client::start(&server.url("/mcp"));
             client.request(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
             let message = client.answer(1).await["error"]["message"].to_string();
             assert!(message.contains("Is that an MCP server? Check --path"), "{message}");
             assert!(!message.contains("era"), "{message}");
         }
     }
-    let server = Fake::start(|_| Answer::json(200, &json!({"hello": "world"}))).await;
-    let mut client = Client::start(&server.url());
+    let server = Fake::start(|_| Answer::json(200, json!({"hello": "world"}))).await;
+    let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
     assert!(message.contains("Is that an MCP server? Check --path"), "{message}");
@@ -157,8 +157,10 @@ async fn a_server_that_says_nothing_of_mcp_is_taken_for_a_wrong_path_and_for_no_
 
 #[tokio::test]
 async fn a_server_that_knows_the_method_not_is_of_another_era() {
-    let server = Fake::start(|seen| seen.error(404, -32601, "unknown method")).await;
-    let mut client = Client::start(&server.url());
+    let server =
+        Fake::start(|seen| seen.error(404, json!({"code": -32601, "message": "unknown method"})))
+            .await;
+    let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
     let error = client.answer(1).await["error"].clone();
     assert_eq!(error["code"], -32601);
@@ -168,7 +170,7 @@ async fn a_server_that_knows_the_method_not_is_of_another_era() {
 #[tokio::test]
 async fn without_a_token_a_401_asks_for_one() {
     let server = Fake::start(|_| Answer::empty(401)).await;
-    let mut client = Client::with(Options::new(server.url().parse().unwrap()));
+    let mut client = Client::with(Options::new(server.url("/mcp").parse().unwrap()));
     client.request(1, "initialize", json!({})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
     assert!(message.contains("wants a token: set CALLGATE_TOKEN"), "{message}");
@@ -186,7 +188,7 @@ async fn errors_in_json_pass_with_the_id_filled_in() {
         Answer::json(400, &body)
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     for method in ["a", "b", "c"] {
         client.request(method, method, json!({})).await;
         assert_eq!(client.answer(method).await["error"]["code"], -32001);
@@ -196,12 +198,12 @@ async fn errors_in_json_pass_with_the_id_filled_in() {
 #[tokio::test]
 async fn an_answer_that_is_none_is_an_error() {
     let server = Fake::start(|seen| match seen.method() {
-        "other" => Answer::json(200, &json!({"jsonrpc": "2.0", "id": "another", "result": {}})),
+        "other" => Answer::json(200, json!({"jsonrpc": "2.0", "id": "another", "result": {}})),
         "cut" => Answer::text(200, "application/json", r#"{"jsonrpc":"2.0","#),
         _ => Answer::events("data: not json\n\n"),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     for method in ["other", "cut", "stream"] {
         client.request(method, method, json!({})).await;
         assert_eq!(client.answer(method).await["error"]["code"], -32603);
@@ -220,7 +222,7 @@ async fn answers_and_events_are_bounded() {
     })
     .await;
     let limits = Limits { body_bytes: 1000, event_bytes: 1000, ..Limits::default() };
-    let mut client = Client::with(Options::new(server.url().parse().unwrap()).limits(limits));
+    let mut client = Client::with(Options::new(server.url("/mcp").parse().unwrap()).limits(limits));
     for method in ["json", "events"] {
         client.request(method, method, json!({})).await;
         let message = client.answer(method).await["error"]["message"].to_string();
@@ -230,8 +232,8 @@ async fn answers_and_events_are_bounded() {
 
 #[tokio::test]
 async fn a_connection_that_the_server_closed_is_replaced() {
-    let server = Fake::start(|seen| seen.result(&json!({})).with("connection", "close")).await;
-    let mut client = Client::start(&server.url());
+    let server = Fake::start(|seen| seen.result(json!({})).with("connection", "close")).await;
+    let mut client = Client::start(&server.url("/mcp"));
     for id in 1..=20 {
         client.request(id, "tools/call", json!({})).await;
         assert!(client.answer(id).await.get("result").is_some());
@@ -241,11 +243,11 @@ async fn a_connection_that_the_server_closed_is_replaced() {
 #[tokio::test]
 async fn what_needs_no_answer_goes_out_in_order() {
     let server = Fake::start(|seen| match seen.method() {
-        "ping" => seen.result(&json!({})),
+        "ping" => seen.result(json!({})),
         _ => Answer::empty(202),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     for number in 0..50 {
         client.notify("notifications/progress", json!({"n": number})).await;
     }
@@ -266,12 +268,12 @@ async fn a_server_that_never_takes_a_notification_holds_up_no_request_for_long()
     let (_stream, hanging) = Answer::stream();
     let hanging = std::sync::Mutex::new(Some(hanging));
     let server = Fake::start(move |seen| match seen.method() {
-        "ping" => seen.result(&json!({})),
+        "ping" => seen.result(json!({})),
         _ => hanging.lock().unwrap().take().unwrap(),
     })
     .await;
     let limits = Limits { delivery: Duration::from_millis(50), ..Limits::default() };
-    let mut client = Client::with(Options::new(server.url().parse().unwrap()).limits(limits));
+    let mut client = Client::with(Options::new(server.url("/mcp").parse().unwrap()).limits(limits));
     let started = Instant::now();
     client.notify("notifications/initialized", json!({})).await;
     client.request(1, "ping", json!({})).await;

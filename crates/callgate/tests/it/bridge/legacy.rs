@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 
-use crate::bridge::fake::{Answer, Fake, Seen};
 use crate::bridge::{Client, PATIENCE, until};
+use callgate_throwaway::fake::{Answer, Fake, Seen};
 
 const VERSION: &str = "2025-06-18";
 
@@ -17,11 +17,11 @@ fn with_sessions(
     is_known: impl Fn(&str) -> bool,
     lost: Answer,
 ) -> Answer {
-    match (&*seen.verb, seen.method()) {
+    match (seen.verb(), seen.method()) {
         ("POST", "initialize") => {
             let number = sessions.fetch_add(1, Ordering::SeqCst) + 1;
             let result = json!({"protocolVersion": VERSION, "capabilities": {}});
-            seen.result(&result).with("mcp-session-id", format!("s{number}"))
+            seen.result(result).with("mcp-session-id", format!("s{number}"))
         }
         ("GET", _) => Answer::empty(405),
         ("DELETE", _) => Answer::empty(204),
@@ -29,7 +29,7 @@ fn with_sessions(
         _ if seen.body.get("id").is_none() || seen.body.get("method").is_none() => {
             Answer::empty(202)
         }
-        _ => seen.result(&json!({"session": seen.header("mcp-session-id")})),
+        _ => seen.result(json!({"session": seen.header("mcp-session-id")})),
     }
 }
 
@@ -38,11 +38,11 @@ async fn b66_messages_of_a_session_carry_its_id_its_revision_and_the_token() {
     let sessions = AtomicUsize::new(0);
     let server =
         Fake::start(move |seen| with_sessions(seen, &sessions, |_| true, Answer::empty(404))).await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.initialize(VERSION).await;
     client.request(1, "tools/list", json!({})).await;
     client.answer(1).await;
-    let seen: Vec<Seen> = server.seen().into_iter().filter(|seen| seen.verb == "POST").collect();
+    let seen: Vec<Seen> = server.seen().into_iter().filter(|seen| seen.verb() == "POST").collect();
     let order: Vec<&str> = seen.iter().map(Seen::method).collect();
     assert_eq!(order, ["initialize", "notifications/initialized", "tools/list"]);
     for (index, seen) in seen.iter().enumerate() {
@@ -70,7 +70,7 @@ async fn lost_session(lost: fn(&Seen) -> Answer) {
         with_sessions(seen, &sessions, |_| true, Answer::empty(404))
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.initialize(VERSION).await;
     client.request("kept", "tools/list", json!({})).await;
     assert_eq!(client.answer("kept").await["result"]["session"], "s1");
@@ -103,7 +103,13 @@ async fn users_7_d38_a_lost_session_is_renewed_once_and_only_what_got_the_404_is
 
 #[tokio::test]
 async fn users_7_d38_servers_that_say_400_for_a_lost_session_are_understood() {
-    lost_session(|seen| seen.error(400, -32000, "Bad Request: No valid session ID provided")).await;
+    lost_session(|seen| {
+        seen.error(
+            400,
+            json!({"code": -32000, "message": "Bad Request: No valid session ID provided"}),
+        )
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -114,14 +120,14 @@ async fn d38_a_new_session_of_another_revision_is_refused() {
             let number = sessions.fetch_add(1, Ordering::SeqCst);
             let version = ["2025-06-18", "2025-03-26"][number.min(1)];
             let result = json!({"protocolVersion": version});
-            seen.result(&result).with("mcp-session-id", format!("s{number}"))
+            seen.result(result).with("mcp-session-id", format!("s{number}"))
         }
         "notifications/initialized" => Answer::empty(202),
-        _ if seen.verb == "GET" => Answer::empty(405),
+        _ if seen.verb() == "GET" => Answer::empty(405),
         _ => Answer::empty(404),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.initialize("2025-06-18").await;
     client.request(1, "tools/list", json!({})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
@@ -135,12 +141,12 @@ async fn d38_a_new_session_is_asked_for_what_the_lost_one_had_granted() {
     let server = Fake::start(move |seen| {
         let is_lost = seen.method() == "tools/call" && seen.header("mcp-session-id") == Some("s1");
         if seen.body["params"]["uri"] == "refused:" {
-            return seen.error(200, -32002, "no such resource");
+            return seen.error(200, json!({"code": -32002, "message": "no such resource"}));
         }
         with_sessions(seen, &sessions, |_| !is_lost, Answer::empty(404))
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.initialize(VERSION).await;
     for (id, method, params) in [
         (1, "logging/setLevel", json!({"level": "error"})),
@@ -157,7 +163,7 @@ async fn d38_a_new_session_is_asked_for_what_the_lost_one_had_granted() {
     let again: Vec<_> = server
         .seen()
         .into_iter()
-        .filter(|seen| seen.header("mcp-session-id") == Some("s2") && seen.verb == "POST")
+        .filter(|seen| seen.header("mcp-session-id") == Some("s2") && seen.verb() == "POST")
         .map(|seen| (seen.method().to_owned(), seen.body["params"].clone()))
         .collect();
     let expected = [
@@ -177,7 +183,7 @@ async fn d38_a_session_that_is_lost_again_at_once_is_an_error_and_no_loop() {
         with_sessions(seen, &sessions, |_| is_told, Answer::empty(404))
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.initialize(VERSION).await;
     client.request(1, "tools/list", json!({})).await;
     assert_eq!(client.answer(1).await["error"]["data"]["status"], 404);
@@ -194,7 +200,7 @@ async fn d30_a_legacy_cancellation_is_a_message_and_no_answer_comes() {
         _ => with_sessions(seen, &sessions, |_| true, Answer::empty(404)),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.initialize(VERSION).await;
     client.request(7, "tools/call", json!({"name": "x"})).await;
     until("it is under way", || server.of("tools/call").len() == 1).await;
@@ -218,7 +224,7 @@ async fn d30_one_of_a_batch_is_cancelled_and_the_others_are_answered() {
         _ => with_sessions(seen, &sessions, |_| true, Answer::empty(404)),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.initialize("2025-03-26").await;
     let request = |id: i64| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
     client.send(json!([request(1), request(2)])).await;
@@ -249,10 +255,10 @@ async fn d38_a_legacy_client_at_a_modern_server_is_told_the_versions() {
     let server = Fake::start(|seen| {
         let data = json!({"supported": ["2026-07-28"], "requested": VERSION});
         let error = json!({"code": -32022, "message": "unsupported", "data": data});
-        Answer::json(400, &json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}))
+        Answer::json(400, json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}))
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     let params = json!({"protocolVersion": VERSION, "capabilities": {}});
     client.request(1, "initialize", params).await;
     let error = client.answer(1).await["error"].clone();

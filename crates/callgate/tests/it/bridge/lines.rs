@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::bridge::fake::{Answer, Fake};
 use crate::bridge::{Client, PATIENCE};
+use callgate_throwaway::fake::{Answer, Fake};
 
 #[tokio::test]
 async fn what_is_no_message_is_answered_and_the_rest_goes_on() {
-    let server = Fake::start(|seen| seen.result(&json!({}))).await;
-    let mut client = Client::start(&server.url());
+    let server = Fake::start(|seen| seen.result(json!({}))).await;
+    let mut client = Client::start(&server.url("/mcp"));
     client.send_text("nonsense").await;
     assert_eq!(client.next().await["error"]["code"], -32700);
     client.send_text(r#"{"jsonrpc":"2.0","id":7,"method":5}"#).await;
@@ -23,8 +23,8 @@ async fn what_is_no_message_is_answered_and_the_rest_goes_on() {
 
 #[tokio::test]
 async fn a_line_that_is_too_long_is_skipped() {
-    let server = Fake::start(|seen| seen.result(&json!({}))).await;
-    let options = callgate::bridge::Options::new(server.url().parse().unwrap());
+    let server = Fake::start(|seen| seen.result(json!({}))).await;
+    let options = callgate::bridge::Options::new(server.url("/mcp").parse().unwrap());
     let limits = callgate::bridge::Limits { line_bytes: 100, ..Default::default() };
     let mut client = Client::with(options.limits(limits));
     let long = "x".repeat(5000);
@@ -57,7 +57,7 @@ async fn b66_d28_pretty_printed_answers_become_one_line() {
         }
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     for id in [1, 2] {
         client.request(id, "ping", json!({})).await;
         let answer = client.answer(id).await;
@@ -70,10 +70,10 @@ async fn b66_d28_pretty_printed_answers_become_one_line() {
 async fn users_17_the_end_of_the_input_lets_requests_finish_and_ends_the_session() {
     let (stream, opened) = Answer::stream();
     let opened = std::sync::Mutex::new(Some(opened));
-    let server = Fake::start(move |seen| match (&*seen.verb, seen.method()) {
+    let server = Fake::start(move |seen| match (seen.verb(), seen.method()) {
         ("POST", "initialize") => {
             let result = json!({"protocolVersion": "2025-06-18"});
-            seen.result(&result).with("mcp-session-id", "one")
+            seen.result(result).with("mcp-session-id", "one")
         }
         ("POST", "tools/call") => opened.lock().unwrap().take().unwrap(),
         ("DELETE", _) => Answer::empty(204),
@@ -81,7 +81,7 @@ async fn users_17_the_end_of_the_input_lets_requests_finish_and_ends_the_session
         _ => Answer::empty(202),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.initialize("2025-06-18").await;
     client.request(1, "tools/call", json!({"name": "x"})).await;
     crate::bridge::until("it is under way", || server.of("tools/call").len() == 1).await;
@@ -91,7 +91,7 @@ async fn users_17_the_end_of_the_input_lets_requests_finish_and_ends_the_session
     drop(stream);
     assert_eq!(left.await.unwrap(), [answer]);
     let last = server.seen().pop().unwrap();
-    assert_eq!((&*last.verb, last.header("mcp-session-id")), ("DELETE", Some("one")));
+    assert_eq!((last.verb(), last.header("mcp-session-id")), ("DELETE", Some("one")));
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn users_17_a_request_that_never_ends_holds_up_no_end() {
     let (stream, opened) = Answer::stream();
     let opened = std::sync::Mutex::new(Some(opened));
     let server = Fake::start(move |_| opened.lock().unwrap().take().unwrap()).await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "tools/call", json!({"name": "x"})).await;
     crate::bridge::until("it is under way", || server.seen().len() == 1).await;
     let rest = client.leave().await;
@@ -124,8 +124,8 @@ async fn users_17_a_request_that_waits_for_a_server_is_answered_before_the_end()
 
 #[tokio::test]
 async fn users_17_a_client_that_no_longer_reads_ends_the_bridge() {
-    let server = Fake::start(|seen| seen.result(&json!({}))).await;
-    let mut client = Client::start(&server.url());
+    let server = Fake::start(|seen| seen.result(json!({}))).await;
+    let mut client = Client::start(&server.url("/mcp"));
     let output = std::mem::replace(&mut client.output, {
         use tokio::io::AsyncBufReadExt as _;
         tokio::io::BufReader::new(tokio::io::duplex(1).0).lines()
@@ -141,7 +141,7 @@ async fn more_requests_than_are_allowed_are_told_so() {
     let (_stream, opened) = Answer::stream();
     let opened = std::sync::Mutex::new(Some(opened));
     let server = Fake::start(move |_| opened.lock().unwrap().take().unwrap()).await;
-    let options = callgate::bridge::Options::new(server.url().parse().unwrap());
+    let options = callgate::bridge::Options::new(server.url("/mcp").parse().unwrap());
     let limits = callgate::bridge::Limits { in_flight: 1, ..Default::default() };
     let mut client = Client::with(options.limits(limits));
     client.request(1, "tools/call", json!({})).await;

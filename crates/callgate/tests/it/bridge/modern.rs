@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::bridge::fake::{Answer, Fake};
 use crate::bridge::{Client, PATIENCE, modern, until};
+use callgate_throwaway::fake::{Answer, Fake};
 
 fn tools() -> Value {
     json!([{"name": "route", "inputSchema": {"type": "object", "properties": {
@@ -17,8 +17,8 @@ fn tools() -> Value {
 
 #[tokio::test]
 async fn d38_headers_repeat_what_the_body_says() {
-    let server = Fake::start(|seen| seen.result(&json!({"resultType": "complete"}))).await;
-    let mut client = Client::start(&server.url());
+    let server = Fake::start(|seen| seen.result(json!({"resultType": "complete"}))).await;
+    let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "tools/call", modern(json!({"name": "größe"}))).await;
     client.answer(1).await;
     client.request(2, "resources/read", modern(json!({"uri": "file:///a b"}))).await;
@@ -40,11 +40,11 @@ async fn d38_headers_repeat_what_the_body_says() {
 #[tokio::test]
 async fn d38_annotated_arguments_are_repeated_once_the_list_has_passed() {
     let server = Fake::start(|seen| match seen.method() {
-        "tools/list" => seen.result(&json!({"tools": tools()})),
-        _ => seen.result(&json!({})),
+        "tools/list" => seen.result(json!({"tools": tools()})),
+        _ => seen.result(json!({})),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "tools/list", modern(json!({}))).await;
     client.answer(1).await;
     let arguments = json!({"region": "eu", "shard": 7});
@@ -59,14 +59,17 @@ async fn d38_annotated_arguments_are_repeated_once_the_list_has_passed() {
 async fn d38_a_schema_that_was_not_seen_is_asked_for_once() {
     let server = Fake::start(|seen| match seen.method() {
         "tools/list" if seen.body["params"].get("cursor").is_none() => {
-            seen.result(&json!({"tools": [], "nextCursor": "more"}))
+            seen.result(json!({"tools": [], "nextCursor": "more"}))
         }
-        "tools/list" => seen.result(&json!({"tools": tools()})),
-        _ if seen.header("mcp-param-region") == Some("eu") => seen.result(&json!({})),
-        _ => seen.error(400, -32020, "the header `mcp-param-region` is missing"),
+        "tools/list" => seen.result(json!({"tools": tools()})),
+        _ if seen.header("mcp-param-region") == Some("eu") => seen.result(json!({})),
+        _ => seen.error(
+            400,
+            json!({"code": -32020, "message": "the header `mcp-param-region` is missing"}),
+        ),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     let call = |region: &str| modern(json!({"name": "route", "arguments": {"region": region}}));
     client.request(1, "tools/call", call("eu")).await;
     assert!(client.answer(1).await.get("result").is_some());
@@ -83,11 +86,11 @@ async fn d30_a_modern_cancellation_leaves_the_connection_and_says_nothing() {
         let (stream, opened) = Answer::stream();
         let opened = Mutex::new(Some(opened));
         let server = Fake::start(move |seen| match seen.method() {
-            "server/discover" => seen.result(&json!({})),
+            "server/discover" => seen.result(json!({})),
             _ => opened.lock().unwrap().take().unwrap(),
         })
         .await;
-        let mut client = Client::start(&server.url());
+        let mut client = Client::start(&server.url("/mcp"));
         client.request("x", method, modern(json!({"name": "n"}))).await;
         let note = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}});
         stream.send(format!("data: {note}\n\n")).await.unwrap();
@@ -106,7 +109,7 @@ async fn the_end_of_the_input_ends_subscriptions_at_once() {
     let (stream, opened) = Answer::stream();
     let opened = Mutex::new(Some(opened));
     let server = Fake::start(move |_| opened.lock().unwrap().take().unwrap()).await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "subscriptions/listen", modern(json!({}))).await;
     until("it listens", || server.seen().len() == 1).await;
     let started = std::time::Instant::now();
@@ -122,10 +125,10 @@ async fn a_modern_stream_that_breaks_is_an_error_and_not_resumed() {
         if is_first.swap(false, Ordering::SeqCst) {
             return Answer::events("id: 1\ndata:\n\n");
         }
-        seen.result(&json!({}))
+        seen.result(json!({}))
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "tools/call", modern(json!({"name": "x"}))).await;
     let message = client.answer(1).await["error"]["message"].to_string();
     assert!(message.contains("ended before the answer came"), "{message}");

@@ -5,25 +5,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 
-use crate::bridge::fake::{Answer, Fake, Seen};
 use crate::bridge::{Client, until};
+use callgate_throwaway::fake::{Answer, Fake, Seen};
 
 fn opened(seen: &Seen) -> Answer {
-    seen.result(&json!({"protocolVersion": "2025-11-25"})).with("mcp-session-id", "s")
+    seen.result(json!({"protocolVersion": "2025-11-25"})).with("mcp-session-id", "s")
 }
 
 #[tokio::test]
 async fn b66_messages_pass_as_they_come_and_the_client_may_answer_the_server() {
     let (stream, call) = Answer::stream();
     let call = Mutex::new(Some(call));
-    let server = Fake::start(move |seen| match (&*seen.verb, seen.method()) {
+    let server = Fake::start(move |seen| match (seen.verb(), seen.method()) {
         ("POST", "initialize") => opened(seen),
         ("POST", "tools/call") => call.lock().unwrap().take().unwrap(),
         ("GET", _) => Answer::empty(405),
         _ => Answer::empty(202),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.initialize("2025-11-25").await;
     client.request(1, "tools/call", json!({"name": "x"})).await;
     let progress =
@@ -53,7 +53,7 @@ async fn d38_a_stream_with_ids_goes_on_where_it_broke() {
     let note = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}});
     let resumed = AtomicUsize::new(0);
     let (last, middle) = (answer.clone(), note.clone());
-    let server = Fake::start(move |seen| match (&*seen.verb, seen.method()) {
+    let server = Fake::start(move |seen| match (seen.verb(), seen.method()) {
         ("POST", "initialize") => opened(seen),
         ("POST", "tools/call") => Answer::events("id: a-1\nretry: 60\ndata:\n\n"),
         ("GET", _) if seen.header("last-event-id").is_none() => Answer::empty(405),
@@ -65,7 +65,7 @@ async fn d38_a_stream_with_ids_goes_on_where_it_broke() {
         _ => Answer::empty(202),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.initialize("2025-11-25").await;
     client.request(1, "tools/call", json!({"name": "x"})).await;
     assert_eq!(client.next().await, note);
@@ -81,7 +81,7 @@ async fn d38_a_stream_with_ids_goes_on_where_it_broke() {
 
 #[tokio::test]
 async fn d38_a_stream_that_cannot_be_resumed_is_an_error() {
-    let server = Fake::start(|seen| match (&*seen.verb, seen.method()) {
+    let server = Fake::start(|seen| match (seen.verb(), seen.method()) {
         ("POST", "initialize") => opened(seen),
         ("POST", "tools/call") => Answer::events("id: 1\nretry: 1\ndata:\n\n"),
         ("POST", "tools/list") => Answer::events(": nothing\n\n"),
@@ -89,7 +89,7 @@ async fn d38_a_stream_that_cannot_be_resumed_is_an_error() {
         _ => Answer::empty(202),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.initialize("2025-11-25").await;
     for (id, method) in [(1, "tools/call"), (2, "tools/list")] {
         client.request(id, method, json!({})).await;
@@ -102,7 +102,7 @@ async fn d38_a_stream_that_cannot_be_resumed_is_an_error() {
 async fn b66_the_stream_of_a_session_is_open_and_opened_again() {
     let note = |number: i64| json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"n": number}});
     let count = AtomicUsize::new(0);
-    let server = Fake::start(move |seen| match (&*seen.verb, seen.method()) {
+    let server = Fake::start(move |seen| match (seen.verb(), seen.method()) {
         ("POST", "initialize") => opened(seen),
         ("GET", _) => match count.fetch_add(1, Ordering::SeqCst) {
             0 => Answer::events(format!("id: 7\nretry: 60\ndata: {}\n\n", note(1))),
@@ -113,11 +113,11 @@ async fn b66_the_stream_of_a_session_is_open_and_opened_again() {
         _ => Answer::empty(202),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     client.initialize("2025-11-25").await;
     assert_eq!(client.next().await, note(1));
     assert_eq!(client.next().await, note(2));
-    let gets: Vec<Seen> = server.seen().into_iter().filter(|seen| seen.verb == "GET").collect();
+    let gets: Vec<Seen> = server.seen().into_iter().filter(|seen| seen.verb() == "GET").collect();
     assert_eq!(gets[0].header("accept"), Some("text/event-stream"));
     assert_eq!(gets[0].header("last-event-id"), None);
     assert_eq!(gets[2].header("last-event-id"), Some("7"));
@@ -126,20 +126,20 @@ async fn b66_the_stream_of_a_session_is_open_and_opened_again() {
 
 #[tokio::test]
 async fn no_stream_is_opened_before_the_client_is_ready() {
-    let server = Fake::start(|seen| match (&*seen.verb, seen.method()) {
+    let server = Fake::start(|seen| match (seen.verb(), seen.method()) {
         ("POST", "initialize") => opened(seen),
-        ("POST", "ping") => seen.result(&json!({})),
+        ("POST", "ping") => seen.result(json!({})),
         ("GET", _) => Answer::empty(405),
         _ => Answer::empty(202),
     })
     .await;
-    let mut client = Client::start(&server.url());
+    let mut client = Client::start(&server.url("/mcp"));
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
     client.request(0, "initialize", params).await;
     client.answer(0).await;
     client.request(1, "ping", json!({})).await;
     client.answer(1).await;
-    assert!(server.seen().iter().all(|seen| seen.verb == "POST"));
+    assert!(server.seen().iter().all(|seen| seen.verb() == "POST"));
     client.notify("notifications/initialized", json!({})).await;
-    until("it listens", || server.seen().iter().any(|seen| seen.verb == "GET")).await;
+    until("it listens", || server.seen().iter().any(|seen| seen.verb() == "GET")).await;
 }

@@ -1,49 +1,30 @@
 //! HTTPS with an authority of one's own.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use callgate::bridge::{Limits, Options};
-use hyper_util::rt::TokioIo;
-use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use callgate_throwaway::fake::{Answer, Fake, Record, Script, Seen, serve};
+use callgate_throwaway::tls;
+use rcgen::{BasicConstraints, IsCa};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::bridge::Client;
-use crate::bridge::fake::{Answer, Fake, serve};
 
 /// A server for `localhost`; its URL and the certificate of its authority, in PEM.
 async fn secure_server() -> (String, String) {
-    let mut authority = CertificateParams::default();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let server = CertificateParams::new(["localhost".to_owned()]).unwrap();
-    let server = server.signed_by(&key, &authority).unwrap();
-    (serve_with(&server, &key).await, authority.pem())
+    let (acceptor, authority) = tls::localhost(&[]);
+    (serve_with(acceptor).await, authority)
 }
 
 /// A server whose certificate nobody else has signed.
 async fn self_signed_server(is_ca: IsCa) -> (String, String) {
-    let key = KeyPair::generate().unwrap();
-    let mut server = CertificateParams::new(["localhost".to_owned()]).unwrap();
-    server.is_ca = is_ca;
-    let server = server.self_signed(&key).unwrap();
-    (serve_with(&server, &key).await, server.pem())
+    let (acceptor, certificate) = tls::self_signed(is_ca);
+    (serve_with(acceptor).await, certificate)
 }
 
-async fn serve_with(server: &Certificate, key: &KeyPair) -> String {
-    let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![server.der().clone()], private)
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+async fn serve_with(acceptor: TlsAcceptor) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
     tokio::spawn(async move {
@@ -51,10 +32,10 @@ async fn serve_with(server: &Certificate, key: &KeyPair) -> String {
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
                 if let Ok(stream) = acceptor.accept(stream).await {
-                    let script = Arc::new(|seen: &crate::bridge::fake::Seen| {
-                        seen.result(&json!({"token": seen.header("authorization").is_some()}))
+                    let script: Script = Arc::new(|seen: &Seen| {
+                        seen.result(json!({"token": seen.header("authorization").is_some()}))
                     });
-                    serve(TokioIo::new(stream), Arc::new(Mutex::default()), script).await;
+                    serve(stream, Record::default(), script).await;
                 }
             });
         }
@@ -96,8 +77,8 @@ async fn users_16_a_server_that_says_nothing_of_tls_holds_up_nobody() {
 
 #[tokio::test]
 async fn users_16_https_where_http_is_spoken_is_told_at_once() {
-    let server = Fake::start(|seen| seen.result(&json!({}))).await;
-    let mut client = Client::start(&server.url().replace("http:", "https:"));
+    let server = Fake::start(|seen| seen.result(json!({}))).await;
+    let mut client = Client::start(&server.url("/mcp").replace("http:", "https:"));
     client.request(1, "initialize", json!({})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
     assert!(message.contains("does not speak TLS; try --protocol http"), "{message}");
@@ -113,7 +94,7 @@ async fn users_16_http_where_https_is_spoken_is_told_without_a_long_wait() {
     assert!(message.contains("try --protocol https"), "{message}");
     let words = "<h1>400 The plain HTTP request was sent to HTTPS port</h1>";
     let nginx = Fake::start(move |_| Answer::text(400, "text/html", words)).await;
-    let mut client = Client::start(&nginx.url());
+    let mut client = Client::start(&nginx.url("/mcp"));
     client.request(1, "initialize", json!({})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
     assert!(message.contains("speaks TLS; try --protocol https"), "{message}");

@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::forward::credentials::{Known, user};
-use crate::forward::fake::{Act, Fake, Seen};
 use crate::forward::secrets::log_everything;
 use crate::forward::{App, ada, limits, options};
+use callgate_throwaway::fake::{Answer, Fake, Seen};
 
 fn app(fake: &Fake) -> App {
-    App::with(options(&fake.url()).batch())
+    App::with(options(&fake.url("/rpc")).batch())
 }
 
 /// Answers one request or many, the last first.
-fn answer(seen: &Seen, reply: impl Fn(&Value) -> Value) -> Act {
+fn answer(seen: &Seen, reply: impl Fn(&Value) -> Value) -> Answer {
     let reply = |request: &Value| {
         let mut reply = reply(request);
         if reply.get("id").is_none() {
@@ -29,18 +29,18 @@ fn answer(seen: &Seen, reply: impl Fn(&Value) -> Value) -> Act {
         reply
     };
     match seen.body.as_array() {
-        Some(requests) => Act::json(200, requests.iter().rev().map(reply).collect()),
-        None => Act::json(200, reply(&seen.body)),
+        Some(requests) => Answer::json(200, requests.iter().rev().map(reply).collect::<Value>()),
+        None => Answer::json(200, reply(&seen.body)),
     }
 }
 
-fn echo(_: usize, seen: &Seen) -> Act {
+fn echo(seen: &Seen) -> Answer {
     answer(seen, |request| json!({"jsonrpc": "2.0", "result": request["params"]["id"]}))
 }
 
 /// How many calls each request had; 0 is one that is no batch.
 fn sizes(fake: &Fake) -> Vec<usize> {
-    fake.diary.seen().iter().map(|seen| seen.body.as_array().map_or(0, Vec::len)).collect()
+    fake.record.seen().iter().map(|seen| seen.body.as_array().map_or(0, Vec::len)).collect()
 }
 
 async fn get_all(app: &App, count: i32) -> Vec<Value> {
@@ -52,7 +52,7 @@ async fn get_all(app: &App, count: i32) -> Vec<Value> {
 async fn calls_that_arrive_together_are_one_request() {
     for ids in [Ids::Text, Ids::Number] {
         let fake = Fake::start(echo).await;
-        let app = App::with(options(&fake.url()).batch().ids(ids));
+        let app = App::with(options(&fake.url("/rpc")).batch().ids(ids));
         assert_eq!(get_all(&app, 5).await, [0, 1, 2, 3, 4]);
         assert_eq!(sizes(&fake), [5], "{ids:?}");
         assert_eq!(app.count(Outcome::Result), 5);
@@ -67,7 +67,7 @@ async fn a_call_alone_is_a_request_as_ever() {
         assert_eq!(app.invoke("order.get", json!({"id": id})).await.1, json!({"result": id}));
     }
     assert_eq!(sizes(&fake), [0, 0, 0]);
-    assert_eq!(fake.connections(), 1);
+    assert_eq!(fake.record.connections(), 1);
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn a_batch_of_jsonrpc_goes_on_as_one() {
 async fn batches_are_limited() {
     let fake = Fake::start(echo).await;
     let limits = ForwardLimits { concurrent: 1000, ..limits() };
-    let app = App::with(options(&fake.url()).limits(limits).batch());
+    let app = App::with(options(&fake.url("/rpc")).limits(limits).batch());
     assert_eq!(get_all(&app, 350).await.len(), 350);
     let sizes = sizes(&fake);
     assert!(sizes.iter().all(|size| *size <= 100), "{sizes:?}");
@@ -98,7 +98,7 @@ async fn batches_are_limited() {
     let calls = (0..5).map(|id| app.invoke("order.get", json!({"id": id, "note": note})));
     assert!(join_all(calls).await.iter().all(|(status, _)| *status == 200));
     let lengths: Vec<usize> = fake
-        .diary
+        .record
         .seen()
         .iter()
         .map(|seen| seen.headers["content-length"].parse().unwrap())
@@ -112,17 +112,17 @@ async fn callers_with_other_headers_are_not_mixed() {
     let fake = Fake::start(echo).await;
     let user_id = Some(header_name("X-User-Id").unwrap());
     let pass_caller = PassCaller { user_id, ..PassCaller::default() };
-    let app = App::with(options(&fake.url()).batch().pass_caller(pass_caller).unwrap());
+    let app = App::with(options(&fake.url("/rpc")).batch().pass_caller(pass_caller).unwrap());
     let known = app.gateway.as_caller(ada());
     let known = (0..3).map(|id| known.call("order.get", json!({"id": id})));
     let (known, anybody) = tokio::join!(join_all(known), get_all(&app, 2));
     assert!(known.into_iter().all(|result| result.is_ok()));
     assert_eq!(anybody, [0, 1]);
-    for seen in fake.diary.seen() {
+    for seen in fake.record.seen() {
         let is_ada = seen.headers.get("x-user-id").is_some_and(|id| id == "7");
         assert_eq!(seen.body.as_array().unwrap().len(), if is_ada { 3 } else { 2 });
     }
-    assert_eq!(fake.diary.seen().len(), 2);
+    assert_eq!(fake.record.seen().len(), 2);
 }
 
 #[tokio::test]
@@ -134,20 +134,20 @@ async fn users_with_credentials_of_their_own_are_not_mixed() {
         missing: MissingCredential::Refuse,
         oauth: None,
     };
-    let app = App::with(options(&fake.url()).batch().credential(how, Known::new()).unwrap());
+    let app = App::with(options(&fake.url("/rpc")).batch().credential(how, Known::new()).unwrap());
     let callers = [ada(), user(8, "bob"), ada(), user(8, "bob")];
     let callers = callers.map(|caller| app.gateway.as_caller(caller));
     let calls = callers.iter().map(|caller| caller.call("order.get", json!({"id": 1})));
     assert!(join_all(calls).await.into_iter().all(|result| result.is_ok()));
     assert_eq!(sizes(&fake), [2, 2]);
-    for seen in fake.diary.seen() {
+    for seen in fake.record.seen() {
         assert_eq!(seen.body[0]["auth"], seen.body[1]["auth"]);
     }
 }
 
 #[tokio::test]
 async fn one_failure_hurts_one_call() {
-    let fake = Fake::start(|_, seen| {
+    let fake = Fake::start(|seen| {
         answer(seen, |request| match request["params"]["id"].as_i64().unwrap() {
             1 => json!({"error": {"code": 4711, "message": "the order is gone"}}),
             2 => json!({"result": "for somebody else", "id": "mcp_0"}),
@@ -169,9 +169,9 @@ async fn one_failure_hurts_one_call() {
 
 #[tokio::test]
 async fn an_error_for_the_whole_batch_is_for_each_call() {
-    let fake = Fake::start(|_, _| {
+    let fake = Fake::start(|_| {
         let error = json!({"code": -32029, "message": "slow down"});
-        Act::json(429, json!({"jsonrpc": "2.0", "error": error, "id": null}))
+        Answer::json(429, json!({"jsonrpc": "2.0", "error": error, "id": null}))
     })
     .await;
     let app = app(&fake);
@@ -179,24 +179,24 @@ async fn an_error_for_the_whole_batch_is_for_each_call() {
     for (text, _) in join_all(calls).await {
         assert_eq!(text, "slow down (code -32029)");
     }
-    let fake = Fake::start(|_, _| Act::text(502, "text/html", "<h1>Bad gateway</h1>")).await;
+    let fake = Fake::start(|_| Answer::text(502, "text/html", "<h1>Bad gateway</h1>")).await;
     let app = self::app(&fake);
     let calls = (0..2).map(|id| app.text("order_delete", json!({"id": id})));
     for (text, _) in join_all(calls).await {
         assert!(text.contains("answered HTTP 502 without saying why"), "{text}");
     }
-    assert_eq!((app.count(Outcome::Status), fake.diary.seen().len()), (2, 1));
+    assert_eq!((app.count(Outcome::Status), fake.record.seen().len()), (2, 1));
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_service_without_batches_is_asked_one_by_one() {
     let (log, _guard) = log_everything();
-    let fake = Fake::start(|_, seen| {
+    let fake = Fake::start(|seen| {
         if seen.body.is_array() {
             let error = json!({"code": -32700, "message": "Parse error"});
-            return Act::json(400, json!({"jsonrpc": "2.0", "error": error, "id": 0}));
+            return Answer::json(400, json!({"jsonrpc": "2.0", "error": error, "id": 0}));
         }
-        echo(0, seen)
+        echo(seen)
     })
     .await;
     let app = app(&fake);
@@ -215,9 +215,9 @@ async fn a_service_without_batches_is_asked_one_by_one() {
 
 #[tokio::test]
 async fn d31_what_may_have_run_is_not_sent_again() {
-    let fake = Fake::start(|_, _| {
+    let fake = Fake::start(|_| {
         let error = json!({"code": -32000, "message": "the batch timed out"});
-        Act::json(504, json!({"jsonrpc": "2.0", "error": error, "id": null}))
+        Answer::json(504, json!({"jsonrpc": "2.0", "error": error, "id": null}))
     })
     .await;
     let app = app(&fake);
@@ -230,9 +230,9 @@ async fn d31_what_may_have_run_is_not_sent_again() {
 
 #[tokio::test]
 async fn a_batch_that_is_too_large_is_not_the_last() {
-    let fake = Fake::start(|_, seen| match seen.body.as_array() {
-        Some(calls) if calls.len() > 3 => Act::text(413, "text/html", "<h1>Too large</h1>"),
-        _ => echo(0, seen),
+    let fake = Fake::start(|seen| match seen.body.as_array() {
+        Some(calls) if calls.len() > 3 => Answer::text(413, "text/html", "<h1>Too large</h1>"),
+        _ => echo(seen),
     })
     .await;
     let app = app(&fake);
@@ -243,9 +243,9 @@ async fn a_batch_that_is_too_large_is_not_the_last() {
 
 #[tokio::test]
 async fn d31_of_a_batch_that_is_lost_what_only_reads_goes_out_again() {
-    let fake = Fake::start(|number, seen| match number {
-        0 => Act::close(),
-        _ => echo(number, seen),
+    let fake = Fake::start(|seen| match seen.number {
+        0 => Answer::close(),
+        _ => echo(seen),
     })
     .await;
     let app = app(&fake);
@@ -256,7 +256,7 @@ async fn d31_of_a_batch_that_is_lost_what_only_reads_goes_out_again() {
     );
     assert_eq!((first.1, second.1), (json!({"result": 1}), json!({"result": 3})));
     assert!(changing.0.contains("It may have run all the same"), "{}", changing.0);
-    let again: Vec<Value> = fake.diary.seen()[1..]
+    let again: Vec<Value> = fake.record.seen()[1..]
         .iter()
         .filter_map(|seen| seen.body.as_array().cloned())
         .flatten()
@@ -269,7 +269,7 @@ async fn d31_of_a_batch_that_is_lost_what_only_reads_goes_out_again() {
 #[tokio::test]
 async fn errors_that_nobody_can_match_have_what_reads_sent_alone_and_nothing_else() {
     // Out of order, and two errors do not say whose they are.
-    let fake = Fake::start(|_, seen| {
+    let fake = Fake::start(|seen| {
         answer(seen, |request| match request["params"]["id"].as_i64().unwrap() {
             id if seen.body.is_array() && id < 3 => {
                 json!({"error": {"code": 1, "message": "no"}, "id": null})
@@ -289,15 +289,15 @@ async fn errors_that_nobody_can_match_have_what_reads_sent_alone_and_nothing_els
     insta::assert_snapshot!(changing.0, @"The service behind this tool answered a batch of requests with an error that is not clearly about this one. It may have run all the same: look before you try again. (error id ID)");
     assert_eq!((third.1, fourth.1), (json!({"result": 3}), json!({"result": 4})));
     assert_eq!(sizes(&fake), [4, 0]);
-    assert_eq!(fake.diary.seen()[1].body["method"], "order.get");
+    assert_eq!(fake.record.seen()[1].body["method"], "order.get");
     assert_eq!((app.count(Outcome::WrongId), app.forward.stats().retries()), (1, 1));
 }
 
 #[tokio::test]
 async fn what_changes_something_is_not_sent_again_after_an_error_for_another() {
-    let fake = Fake::start(|_, seen| {
+    let fake = Fake::start(|seen| {
         let error = json!({"code": -32601, "message": "Method Not Found"});
-        Act::json(400, json!({"jsonrpc": "2.0", "error": error, "id": seen.body[1]["id"]}))
+        Answer::json(400, json!({"jsonrpc": "2.0", "error": error, "id": seen.body[1]["id"]}))
     })
     .await;
     let app = app(&fake);
@@ -310,24 +310,21 @@ async fn what_changes_something_is_not_sent_again_after_an_error_for_another() {
 
 #[tokio::test]
 async fn a_slow_method_holds_up_nobody() {
-    let fake =
-        Fake::start(
-            |_, seen| {
-                if seen.body["method"] == "order.delete" { Act::Hang } else { echo(0, seen) }
-            },
-        )
-        .await;
+    let fake = Fake::start(|seen| {
+        if seen.body["method"] == "order.delete" { Answer::hang() } else { echo(seen) }
+    })
+    .await;
     let app = Arc::new(app(&fake));
     let mut slow = Vec::new();
     for id in 0..5 {
         let app = Arc::clone(&app);
         slow.push(tokio::spawn(async move { app.invoke("order.delete", json!({"id": id})).await }));
-        fake.diary.asked(id + 1).await;
+        fake.record.asked(id + 1).await;
     }
     assert_eq!(get_all(&app, 3).await, [0, 1, 2]);
     assert_eq!(sizes(&fake), [0, 0, 0, 0, 0, 3]);
     slow.iter().for_each(tokio::task::JoinHandle::abort);
-    fake.diary.gone(5).await;
+    fake.record.gone(5).await;
 }
 
 #[tokio::test]
@@ -335,17 +332,14 @@ async fn d30_a_call_that_is_dropped_leaves_the_others_of_its_batch_alone() {
     let gate = Arc::new(Semaphore::new(0));
     let fake = Fake::start({
         let gate = Arc::clone(&gate);
-        move |_, seen| match echo(0, seen) {
-            Act::Send(bytes) => Act::Later(Arc::clone(&gate), bytes),
-            other => other,
-        }
+        move |seen| echo(seen).after(&gate)
     })
     .await;
     let app = app(&fake);
     let dropped = async {
         tokio::select! {
             _ = app.invoke("order.delete", json!({"id": 1})) => panic!("there is no answer yet"),
-            () = fake.diary.asked(1) => {}
+            () = fake.record.asked(1) => {}
         }
         gate.add_permits(1);
     };
@@ -357,12 +351,12 @@ async fn d30_a_call_that_is_dropped_leaves_the_others_of_its_batch_alone() {
 
 #[tokio::test]
 async fn d30_a_batch_that_nobody_waits_for_is_closed() {
-    let fake = Fake::start(|_, _| Act::Hang).await;
+    let fake = Fake::start(|_| Answer::hang()).await;
     let app = app(&fake);
     tokio::select! {
         _ = get_all(&app, 3) => panic!("there is no answer"),
-        () = fake.diary.asked(1) => {}
+        () = fake.record.asked(1) => {}
     }
-    fake.diary.gone(1).await;
+    fake.record.gone(1).await;
     assert_eq!((sizes(&fake), app.count(Outcome::Cancelled)), (vec![3], 3));
 }

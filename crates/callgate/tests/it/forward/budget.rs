@@ -10,8 +10,8 @@ use http_body_util::BodyExt as _;
 use serde_json::json;
 use tower::ServiceExt as _;
 
-use crate::forward::fake::Fake;
 use crate::forward::{App, limits, methods, options};
+use callgate_throwaway::fake::{Answer, Fake};
 
 /// What a service and a function give.
 const RESULT: usize = 600_000;
@@ -62,8 +62,8 @@ fn in_flight(app: &App) -> usize {
 
 #[tokio::test]
 async fn d28_a_result_counts_until_its_reply_is_sent_on_every_face() {
-    let fake = Fake::start(|_, seen| seen.result(json!("x".repeat(RESULT)))).await;
-    let app = app(large(&fake.url()));
+    let fake = Fake::start(|seen| seen.result(json!("x".repeat(RESULT)))).await;
+    let app = app(large(&fake.url("/rpc")));
     let (id, params) = ("order.get", json!({"id": 1}));
     let rpc = json!({"jsonrpc": "2.0", "id": 1, "method": id, "params": params});
     let mcp = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -98,12 +98,12 @@ async fn d28_what_a_call_read_is_given_back_when_it_fails_or_is_dropped() {
     // More than it says it has, so that the reading never ends.
     let start =
         format!("HTTP/1.1 200 OK\r\nContent-Length: {BUDGET}\r\n\r\n{}", "x".repeat(RESULT));
-    let fake = Fake::start(move |number, _| match number {
-        0 => crate::forward::fake::Act::Send(start.clone()),
-        _ => crate::forward::fake::Act::SendAndClose(start.clone()),
+    let fake = Fake::start(move |seen| match seen.number {
+        0 => Answer::raw(start.clone()),
+        _ => Answer::raw(start.clone()).and_close(),
     })
     .await;
-    let app = Arc::new(app(large(&fake.url())));
+    let app = Arc::new(app(large(&fake.url("/rpc"))));
     let calling = tokio::spawn({
         let app = Arc::clone(&app);
         async move { app.invoke("order.delete", json!({"id": 1})).await }
@@ -121,18 +121,18 @@ async fn d28_what_a_call_read_is_given_back_when_it_fails_or_is_dropped() {
 
 #[tokio::test]
 async fn d28_the_answer_to_a_batch_counts_as_a_whole() {
-    let fake = Fake::start(|_, seen| match seen.body.as_array() {
+    let fake = Fake::start(|seen| match seen.body.as_array() {
         Some(all) => {
             let reply = |request: &serde_json::Value| json!({"result": "x".repeat(RESULT), "id": request["id"]});
-            crate::forward::fake::Act::json(200, all.iter().map(reply).collect())
+            Answer::json(200, all.iter().map(reply).collect::<serde_json::Value>())
         }
         None => seen.result(json!("x".repeat(RESULT))),
     })
     .await;
-    let app = app(large(&fake.url()).batch());
+    let app = app(large(&fake.url("/rpc")).batch());
     let call = || app.invoke("order.get", json!({"id": 1}));
     let (first, second) = tokio::join!(call(), call());
     assert_eq!((first.0, second.0, app.count(Outcome::OverBudget)), (500, 500, 2));
-    assert_eq!((call().await.0, fake.diary.seen().len()), (200, 2));
+    assert_eq!((call().await.0, fake.record.seen().len()), (200, 2));
     assert_eq!(in_flight(&app), 0);
 }

@@ -6,31 +6,31 @@ use callgate::ParamStyle;
 use callgate::forward::{Ids, Outcome, PassCaller, header_name};
 use serde_json::json;
 
-use crate::forward::fake::{Act, Fake, Seen};
 use crate::forward::{App, ada, options};
+use callgate_throwaway::fake::{Answer, Fake, Seen};
 
-fn echo(_: usize, seen: &Seen) -> Act {
+fn echo(seen: &Seen) -> Answer {
     seen.result(seen.body["params"].clone())
 }
 
 #[tokio::test]
 async fn arguments_and_results_pass_as_they_are() {
-    let fake = Fake::start(|_, seen| {
+    let fake = Fake::start(|seen| {
         let id = &seen.body["id"];
         // Numbers beyond any tree's, and white space, stay.
         let body =
             format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{ "n": 1.000000000000000000001 }}}}"#);
-        Act::text(200, "application/json", &body)
+        Answer::text(200, "application/json", &body)
     })
     .await;
-    let app = App::new(&fake.url());
+    let app = App::new(&fake.url("/rpc"));
     let raw = serde_json::value::RawValue::from_string(r#"{ "id": 7 , "note": "\u0061"}"#.into());
     let raw = raw.unwrap();
     let request =
         callgate::CallRequest { id: "order.get", arguments: Some(&raw), read_only: false };
     let result = app.gateway.gateway().call(&ada(), request).await.unwrap();
     assert_eq!(result.get(), r#"{ "n": 1.000000000000000000001 }"#);
-    let seen = &fake.diary.seen()[0];
+    let seen = &fake.record.seen()[0];
     assert_eq!(seen.line, "POST /rpc HTTP/1.1");
     assert_eq!(seen.body["jsonrpc"], "2.0");
     assert_eq!(seen.body["method"], "order.get");
@@ -43,9 +43,9 @@ async fn arguments_and_results_pass_as_they_are() {
 #[tokio::test]
 async fn nothing_of_the_caller_is_passed_on_unless_asked_for() {
     let fake = Fake::start(echo).await;
-    let app = App::new(&fake.url());
+    let app = App::new(&fake.url("/rpc"));
     app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await.unwrap();
-    let mut names: Vec<String> = fake.diary.seen()[0].headers.keys().cloned().collect();
+    let mut names: Vec<String> = fake.record.seen()[0].headers.keys().cloned().collect();
     names.sort();
     assert_eq!(names, ["accept", "content-length", "content-type", "host"]);
 }
@@ -61,7 +61,7 @@ async fn services_are_called_in_their_own_manner() {
         ..PassCaller::default()
     };
     let app = App::with(
-        options(&fake.url())
+        options(&fake.url("/rpc"))
             .params(ParamStyle::Positional)
             .first_param(&json!("token:s3cret"))
             .first_param(&json!({"a": [1]}))
@@ -79,7 +79,7 @@ async fn services_are_called_in_their_own_manner() {
     let result = ada.call("order.get", json!({"note": "n", "id": 1})).await.unwrap();
     assert_eq!(result, json!(["token:s3cret", {"a": [1]}, 1, "n"]));
     app.invoke("order.get", json!({"id": 2})).await;
-    let seen = fake.diary.seen();
+    let seen = fake.record.seen();
     assert_eq!(
         seen[0].body,
         json!({
@@ -103,25 +103,25 @@ async fn services_are_called_in_their_own_manner() {
 #[tokio::test]
 async fn connections_are_used_again() {
     let fake = Fake::start(echo).await;
-    let app = App::new(&fake.url());
+    let app = App::new(&fake.url("/rpc"));
     for id in 0..20 {
         assert_eq!(app.invoke("order.get", json!({"id": id})).await.1["result"]["id"], id);
     }
     assert_eq!(app.count(Outcome::Result), 20);
-    assert_eq!(fake.connections(), 1);
+    assert_eq!(fake.record.connections(), 1);
 }
 
 #[tokio::test]
 async fn d30_a_call_that_is_dropped_closes_its_request() {
-    let fake = Fake::start(|_, _| Act::Hang).await;
-    let app = Arc::new(App::new(&fake.url()));
+    let fake = Fake::start(|_| Answer::hang()).await;
+    let app = Arc::new(App::new(&fake.url("/rpc")));
     let calling = tokio::spawn({
         let app = Arc::clone(&app);
         async move { app.invoke("order.delete", json!({"id": 1})).await }
     });
-    fake.diary.asked(1).await;
+    fake.record.asked(1).await;
     calling.abort();
-    fake.diary.gone(1).await;
+    fake.record.gone(1).await;
     assert!(calling.await.unwrap_err().is_cancelled());
     assert_eq!(app.count(Outcome::Cancelled), 1);
 }

@@ -9,8 +9,8 @@ use callgate::forward::{
 use callgate::{BoxFuture, Caller, CredentialError, Credentials, Grants, ParamStyle, Secret, User};
 use serde_json::json;
 
-use crate::forward::fake::{Act, Fake, Seen};
 use crate::forward::{App, ada, options, without_error_id};
+use callgate_throwaway::fake::{Answer, Fake, Seen};
 
 /// Ada's, bob's with a line break in it, and none of others.
 #[derive(Debug)]
@@ -55,16 +55,16 @@ fn app(options: ForwardOptions, how: UserCredential) -> App {
     App::with(options.credential(how, Known::new()).unwrap())
 }
 
-fn echo(_: usize, seen: &Seen) -> Act {
+fn echo(seen: &Seen) -> Answer {
     seen.result(seen.body["params"].clone())
 }
 
 #[tokio::test]
 async fn each_caller_goes_with_their_own_credential() {
     let fake = Fake::start(echo).await;
-    let app = app(options(&fake.url()), bearer());
+    let app = app(options(&fake.url("/rpc")), bearer());
     app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await.unwrap();
-    let seen = fake.diary.seen();
+    let seen = fake.record.seen();
     assert_eq!(seen[0].headers["authorization"], "Bearer s3cret-of-ada");
     assert_eq!(seen[0].body["params"], json!({"id": 1}));
 }
@@ -72,14 +72,14 @@ async fn each_caller_goes_with_their_own_credential() {
 #[tokio::test]
 async fn without_a_credential_nothing_is_sent_and_the_caller_is_told() {
     let fake = Fake::start(echo).await;
-    let app = app(options(&fake.url()), bearer());
+    let app = app(options(&fake.url("/rpc")), bearer());
     let mut told = Vec::new();
     for caller in [Caller::anonymous(), user(9, "eve"), user(8, "bob"), user(10, "dan")] {
         let call = app.gateway.as_caller(caller).call("order.get", json!({"id": 1})).await;
         told.push(without_error_id(&call.unwrap_err().to_string()));
     }
     insta::assert_debug_snapshot!(told);
-    assert_eq!(fake.diary.seen().len(), 0);
+    assert_eq!(fake.record.seen().len(), 0);
     assert_eq!(app.count(Outcome::NoCredential), 4);
 }
 
@@ -87,13 +87,13 @@ async fn without_a_credential_nothing_is_sent_and_the_caller_is_told() {
 async fn an_upstream_may_take_callers_without_one() {
     let fake = Fake::start(echo).await;
     let app = app(
-        options(&fake.url()),
+        options(&fake.url("/rpc")),
         UserCredential { missing: MissingCredential::Anonymous, ..bearer() },
     );
     for caller in [Caller::anonymous(), user(9, "eve"), ada()] {
         app.gateway.as_caller(caller).call("order.get", json!({"id": 1})).await.unwrap();
     }
-    let sent = fake.diary.seen();
+    let sent = fake.record.seen();
     let sent: Vec<_> = sent.iter().map(|seen| seen.headers.get("authorization")).collect();
     assert_eq!(sent, [None, None, Some(&"Bearer s3cret-of-ada".to_owned())]);
 }
@@ -103,17 +103,17 @@ async fn a_credential_can_be_the_first_parameter_or_a_member() {
     let fake = Fake::start(echo).await;
     let place =
         |place, prefix: &str| UserCredential { place, prefix: prefix.to_owned(), ..bearer() };
-    let positional = || options(&fake.url()).params(ParamStyle::Positional);
+    let positional = || options(&fake.url("/rpc")).params(ParamStyle::Positional);
     let first = place(CredentialPlace::FirstParam, "token:");
     let apps = [
         app(positional(), first.clone()),
         app(positional().first_param(&json!("for all")), first),
-        app(options(&fake.url()), place(CredentialPlace::Member("auth".to_owned()), "")),
+        app(options(&fake.url("/rpc")), place(CredentialPlace::Member("auth".to_owned()), "")),
     ];
     for app in &apps {
         app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await.unwrap();
     }
-    let seen = fake.diary.seen();
+    let seen = fake.record.seen();
     assert_eq!(seen[0].body["params"], json!(["token:s3cret-of-ada", 1]));
     assert_eq!(seen[1].body["params"], json!(["token:s3cret-of-ada", "for all", 1]));
     assert_eq!(seen[2].body["auth"], "s3cret-of-ada");
@@ -122,8 +122,8 @@ async fn a_credential_can_be_the_first_parameter_or_a_member() {
 
 #[tokio::test]
 async fn a_credential_that_the_service_refuses_is_told_from_the_gateways_own() {
-    let fake = Fake::start(|_, _| Act::text(401, "text/plain", "no")).await;
-    let app = app(options(&fake.url()), bearer());
+    let fake = Fake::start(|_| Answer::text(401, "text/plain", "no")).await;
+    let app = app(options(&fake.url("/rpc")), bearer());
     let refused = app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await;
     insta::assert_snapshot!(
         without_error_id(&refused.unwrap_err().to_string()),

@@ -6,8 +6,8 @@ use callgate::forward::{BreakerLimits, ForwardLimits, Outcome};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::forward::fake::{Fake, nobody};
 use crate::forward::{App, limits, options};
+use callgate_throwaway::fake::{Fake, nobody};
 
 fn app(url: &str, pause: Duration) -> App {
     let breaker = BreakerLimits { failures: 2, pause };
@@ -38,7 +38,7 @@ async fn a_service_that_is_back_is_found_by_one_call() {
     }
     assert_eq!(app.ready().await["upstreams_down"], json!(["shop"]));
     let listener = TcpListener::bind(address).await.unwrap();
-    let _fake = Fake::on(listener, |_, seen| seen.result(json!("back")));
+    let _fake = Fake::on(listener, |seen| seen.result(json!("back")));
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "back"}));
     assert_eq!(app.ready().await.get("upstreams_down"), None);
 }

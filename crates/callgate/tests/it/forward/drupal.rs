@@ -21,20 +21,20 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use crate::forward::credentials::user;
-use crate::forward::fake::{Act, Fake, Seen};
 use crate::forward::recorded::EXCHANGES;
 use crate::forward::secrets::log_everything;
 use crate::forward::{App, ForwardLimits, limits, options, without_error_id};
+use callgate_throwaway::fake::{Answer, Fake, Seen};
 
 /// What the site answers to a request like a recorded one.
-fn site(seen: &Seen) -> Act {
+fn site(seen: &Seen) -> Answer {
     let path = seen.line.split(' ').nth(1).unwrap();
     let who = match seen.headers.get("authorization") {
         Some(value) => value.strip_prefix("Bearer ").unwrap(),
         None => "nobody",
     };
     if who == "wrong-bearer" {
-        return Act::text(401, "text/html", "<!DOCTYPE html>");
+        return Answer::text(401, "text/html", "<!DOCTYPE html>");
     }
     let found = EXCHANGES.iter().find(|exchange| {
         let request = &exchange["request"];
@@ -58,7 +58,7 @@ fn site(seen: &Seen) -> Act {
         body = format!("Content-Length: {}\r\n\r\n{body}", body.len());
     }
     let media = response["headers"]["Content-Type"].as_str().unwrap();
-    Act::Send(format!("HTTP/1.1 {} Some\r\nContent-Type: {media}\r\n{body}", response["status"]))
+    Answer::raw(format!("HTTP/1.1 {} Some\r\nContent-Type: {media}\r\n{body}", response["status"]))
 }
 
 /// Whether two requests, or two batches of them, are the same but for their ids.
@@ -206,7 +206,7 @@ async fn faces(app: &App, who: &str, id: &str) -> String {
 }
 
 async fn start() -> Fake {
-    Fake::start(|_, seen| site(seen)).await
+    Fake::start(site).await
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn calls_go_to_the_url_of_each_tool_with_the_same_envelope() {
     let invocation = json!({"name": "probe.echo", "arguments": {"text": "a"}});
     let (status, _, body) = post(&app, "mia", "/mcp/tools/invoke", invocation.clone()).await;
     assert_eq!((status, body), (200, json!({"result": {"text": "a", "user": "mia"}})));
-    let seen = &fake.diary.seen()[0];
+    let seen = &fake.record.seen()[0];
     assert_eq!(seen.line, "POST /mcp/tools/probe.echo HTTP/1.1");
     assert_eq!(seen.body["method"], "probe.echo");
     assert_eq!(seen.body["params"], json!({"text": "a"}));
@@ -298,7 +298,7 @@ async fn an_internal_error_without_a_text_and_errors_on_purpose_pass() {
         json!({"code": -32000, "message": "on purpose", "data": "detail"}),
     ] {
         let expected = error["message"].clone();
-        let fake = Fake::start(move |_, seen| seen.error(200, error.clone())).await;
+        let fake = Fake::start(move |seen| seen.error(200, error.clone())).await;
         let app = app(drupal(&fake));
         let call = json!({"name": "probe.whoami", "arguments": {}});
         let (status, _, body) = post(&app, "bob", "/mcp/tools/invoke", call).await;
@@ -309,7 +309,7 @@ async fn an_internal_error_without_a_text_and_errors_on_purpose_pass() {
 
 #[tokio::test]
 async fn null_for_an_optional_parameter_is_absent_where_the_service_says_so() {
-    let fake = Fake::start(|_, seen| seen.result(seen.body["params"].clone())).await;
+    let fake = Fake::start(|seen| seen.result(seen.body["params"].clone())).await;
     let lenient = app(drupal(&fake).null_is_absent());
     let strict = app(drupal(&fake));
     let call = |arguments: Value| json!({"name": "probe.echo", "arguments": arguments});
@@ -350,7 +350,7 @@ async fn errors_of_a_batch_without_an_id_reach_their_calls() {
     assert_eq!(replies[0].1["result"]["name"], "bob");
     assert_eq!((replies[1].0, &replies[1].1["error"]["code"]), (404, &json!("tool_not_found")));
     assert_eq!((replies[2].0, &replies[2].1["error"]["message"]), (500, &json!("Out of stock")));
-    assert_eq!(fake.diary.seen().len(), 1);
+    assert_eq!(fake.record.seen().len(), 1);
 }
 
 #[tokio::test]
@@ -363,7 +363,7 @@ async fn one_error_for_a_whole_batch_leaves_the_others_to_be_sent_alone() {
         (replies[1].0, &replies[1].1["error"]["message"]),
         (500, &json!("Method Not Found"))
     );
-    let seen = fake.diary.seen();
+    let seen = fake.record.seen();
     assert_eq!((seen.len(), &seen[1].body["method"]), (2, &json!("probe.whoami")));
     assert_eq!(app.forward.stats().retries(), 1);
 }

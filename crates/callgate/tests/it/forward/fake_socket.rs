@@ -13,14 +13,14 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
 
-use crate::forward::fake::reached;
+use callgate_throwaway::fake::reached;
 
 /// A request that became a connection: its path and headers.
 type Opened = (String, HashMap<String, String>);
 
 /// What has happened at a fake.
 #[derive(Clone, Default)]
-pub(crate) struct Diary {
+pub(crate) struct Record {
     opened: Arc<Mutex<Vec<Opened>>>,
     /// The requests on all connections.
     seen: Arc<Mutex<Vec<Value>>>,
@@ -29,7 +29,7 @@ pub(crate) struct Diary {
     gone: Arc<watch::Sender<usize>>,
 }
 
-impl Diary {
+impl Record {
     pub(crate) fn opened(&self) -> Vec<Opened> {
         self.opened.lock().unwrap().clone()
     }
@@ -56,7 +56,7 @@ impl Diary {
 /// The service's side of a connection.
 pub(crate) struct Peer {
     pub(crate) socket: WebSocketStream<TcpStream>,
-    diary: Diary,
+    record: Record,
 }
 
 impl Peer {
@@ -66,12 +66,12 @@ impl Peer {
             match self.socket.next().await {
                 Some(Ok(Message::Text(text))) => {
                     let request: Value = serde_json::from_str(&text).unwrap();
-                    self.diary.seen.lock().unwrap().push(request.clone());
-                    self.diary.asked.send_modify(|asked| *asked += 1);
+                    self.record.seen.lock().unwrap().push(request.clone());
+                    self.record.asked.send_modify(|asked| *asked += 1);
                     return Some(request);
                 }
                 Some(Ok(Message::Close(_)) | Err(_)) | None => {
-                    self.diary.gone.send_modify(|gone| *gone += 1);
+                    self.record.gone.send_modify(|gone| *gone += 1);
                     return None;
                 }
                 Some(Ok(_)) => {}
@@ -98,7 +98,7 @@ impl Peer {
 /// A service on loopback.
 pub(crate) struct FakeSocket {
     pub(crate) address: SocketAddr,
-    pub(crate) diary: Diary,
+    pub(crate) record: Record,
     accepting: AbortHandle,
 }
 
@@ -125,8 +125,8 @@ impl FakeSocket {
         Done: Future<Output = ()> + Send + 'static,
     {
         let address = listener.local_addr().unwrap();
-        let diary = Diary::default();
-        let all = diary.clone();
+        let record = Record::default();
+        let all = record.clone();
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let number = all.connections();
@@ -135,7 +135,7 @@ impl FakeSocket {
                 }
             }
         });
-        Self { address, diary, accepting: accepting.abort_handle() }
+        Self { address, record, accepting: accepting.abort_handle() }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -144,15 +144,15 @@ impl FakeSocket {
 }
 
 #[expect(clippy::result_large_err, reason = "the shape of the callback is not ours")]
-async fn accept(stream: TcpStream, diary: &Diary) -> Option<Peer> {
+async fn accept(stream: TcpStream, record: &Record) -> Option<Peer> {
     let note = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
         let headers = request.headers().iter();
         let headers = headers
             .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
             .collect();
-        diary.opened.lock().unwrap().push((request.uri().to_string(), headers));
+        record.opened.lock().unwrap().push((request.uri().to_string(), headers));
         Ok(response)
     };
     let socket = accept_hdr_async(stream, note).await.ok()?;
-    Some(Peer { socket, diary: diary.clone() })
+    Some(Peer { socket, record: record.clone() })
 }

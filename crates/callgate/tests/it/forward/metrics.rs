@@ -11,8 +11,8 @@ use http_body_util::BodyExt as _;
 use serde_json::json;
 use tower::ServiceExt as _;
 
-use crate::forward::fake::{Act, Fake};
 use crate::forward::{App, ada, methods, options};
+use callgate_throwaway::fake::{Answer, Fake};
 
 fn app(url: &str) -> App {
     let forward = Arc::new(Forward::new("shop", options(url)).unwrap());
@@ -41,14 +41,14 @@ fn under_way(gateway: &Gateway) -> Vec<(String, u64)> {
 
 #[tokio::test]
 async fn calls_are_counted_by_upstream_and_outcome() {
-    let fake = Fake::start(|number, seen| match number {
+    let fake = Fake::start(|seen| match seen.number {
         0 => seen.result(json!(1)),
         1 => seen.error(200, json!({"code": 1, "message": "no"})),
-        2 => Act::close(),
+        2 => Answer::close(),
         _ => seen.result(json!(2)),
     })
     .await;
-    let app = app(&fake.url());
+    let app = app(&fake.url("/rpc"));
     for _ in 0..3 {
         let _ = app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await;
     }
@@ -62,17 +62,17 @@ async fn calls_are_counted_by_upstream_and_outcome() {
 
 #[tokio::test]
 async fn calls_under_way_are_counted_until_they_end_or_are_dropped() {
-    let fake = Fake::start(|_, _| Act::Hang).await;
-    let app = Arc::new(app(&fake.url()));
+    let fake = Fake::start(|_| Answer::hang()).await;
+    let app = Arc::new(app(&fake.url("/rpc")));
     let calling = tokio::spawn({
         let app = Arc::clone(&app);
         async move { app.invoke("order.get", json!({"id": 1})).await }
     });
-    fake.diary.asked(1).await;
+    fake.record.asked(1).await;
     let shop = |count| vec![("a\"b\\c".to_owned(), 0), ("shop".to_owned(), count)];
     assert_eq!(under_way(app.gateway.gateway()), shop(1));
     calling.abort();
-    fake.diary.gone(1).await;
+    fake.record.gone(1).await;
     assert!(calling.await.unwrap_err().is_cancelled());
     assert_eq!(under_way(app.gateway.gateway()), shop(0));
 }

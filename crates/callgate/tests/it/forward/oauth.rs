@@ -12,8 +12,8 @@ use callgate::Secret;
 use callgate::forward::{ForwardOptions, OAuthClient};
 use serde_json::{Value, json};
 
-use crate::forward::fake::{Act, Fake, Seen};
 use crate::forward::{App, options};
+use callgate_throwaway::fake::{Answer, Fake, Seen};
 
 pub(crate) const SECRET: &str = "s3cret of/callgate";
 
@@ -43,29 +43,29 @@ pub(crate) fn field(seen: &Seen, name: &str) -> Option<String> {
 
 /// Issues `token-1`, `token-2` and so on, each for 100 seconds.
 pub(crate) async fn issuer() -> Fake {
-    Fake::start(|number, _| Act::json(200, granted(&format!("token-{}", number + 1), 100))).await
+    Fake::start(|seen| Answer::json(200, granted(&format!("token-{}", seen.number + 1), 100))).await
 }
 
 /// The reply with this result, to a call or to each of a batch.
-fn result(seen: &Seen, result: Value) -> Act {
+fn result(seen: &Seen, result: Value) -> Answer {
     let Some(batch) = seen.body.as_array() else { return seen.result(result) };
     let reply = |call: &Value| json!({"jsonrpc": "2.0", "result": result, "id": call["id"]});
-    Act::json(200, batch.iter().map(reply).collect())
+    Answer::json(200, batch.iter().map(reply).collect::<Value>())
 }
 
 /// A service that says with which token it was called.
 pub(crate) async fn service() -> Fake {
-    Fake::start(|_, seen| result(seen, json!(seen.headers.get("authorization")))).await
+    Fake::start(|seen| result(seen, json!(seen.headers.get("authorization")))).await
 }
 
 /// A service that takes none but these tokens.
 pub(crate) async fn service_that_takes(good: Arc<Mutex<Vec<String>>>) -> Fake {
-    Fake::start(move |_, seen| {
+    Fake::start(move |seen| {
         let sent = seen.headers.get("authorization").cloned().unwrap_or_default();
         if good.lock().unwrap().iter().any(|good| sent == format!("Bearer {good}")) {
             result(seen, json!(sent))
         } else {
-            Act::text(401, "text/html", "<h1>Who are you?</h1>")
+            Answer::text(401, "text/html", "<h1>Who are you?</h1>")
         }
     })
     .await
@@ -78,7 +78,7 @@ pub(crate) fn client(issuer: &Fake) -> OAuthClient {
 }
 
 pub(crate) fn with_oauth(issuer: &Fake, service: &Fake) -> ForwardOptions {
-    options(&service.url()).oauth(client(issuer))
+    options(&service.url("/rpc")).oauth(client(issuer))
 }
 
 /// What the service was sent with a call.

@@ -11,9 +11,9 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::forward::fake::{Act, Fake, nobody};
 use crate::forward::fake_socket::{FakeSocket, Peer};
 use crate::forward::{App, limits, options};
+use callgate_throwaway::fake::{Answer, Fake, nobody};
 
 const SECRET: &str = "s3cret";
 /// `gate:s3cret`
@@ -84,25 +84,25 @@ fn check(log: &Log, told: &str, failures: usize) {
 async fn secrets_are_in_no_log_no_debug_and_no_reply() {
     let (log, _guard) = log_everything();
     // It repeats all that it was sent.
-    let fake = Fake::start(|number, seen| match number {
-        0 => Act::text(200, "text/html", &format!("{seen:?}")),
-        1 => Act::text(500, "application/json", &format!("{seen:?}")),
-        2 => Act::Send(format!(
+    let fake = Fake::start(|seen| match seen.number {
+        0 => Answer::text(200, "text/html", format!("{seen:?}")),
+        1 => Answer::text(500, "application/json", format!("{seen:?}")),
+        2 => Answer::raw(format!(
             "HTTP/1.1 302 Found\r\nLocation: http://localhost/?key={SECRET}\r\nContent-Length: 0\r\n\r\n"
         )),
-        3 => Act::close(),
-        4 => Act::Hang,
-        _ => Act::json(200, json!({"result": 1, "id": SECRET})),
+        3 => Answer::close(),
+        4 => Answer::hang(),
+        _ => Answer::json(200, json!({"result": 1, "id": SECRET})),
     })
     .await;
-    let app = app(&fake.url());
+    let app = app(&fake.url("/rpc"));
     let mut told = format!("{:?} {:?}", app.forward, app.gateway);
     for _ in 0..6 {
         told.push_str(&app.text("order_delete", json!({"id": 1})).await.0);
     }
     let refused = self::app(&format!("http://{}/", nobody().await));
     told.push_str(&refused.text("order_delete", json!({"id": 1})).await.0);
-    let seen = fake.diary.seen();
+    let seen = fake.record.seen();
     assert_eq!(seen.len(), 6);
     assert!(seen.iter().all(|seen| seen.headers["x-key"] == SECRET && seen.line.contains(SECRET)));
     check(&log, &told, 7);
@@ -139,11 +139,11 @@ async fn nor_are_they_over_websocket() {
         let app = self::app(&format!("ws://{}/", other.address));
         told.push_str(&app.text("order_delete", json!({"id": 1})).await.0);
     }
-    let refusing = Fake::start(|_, seen| Act::text(403, "text/html", &format!("{seen:?}"))).await;
+    let refusing = Fake::start(|seen| Answer::text(403, "text/html", format!("{seen:?}"))).await;
     let refused = self::app(&format!("ws://{}/", refusing.address));
     told.push_str(&refused.text("order_delete", json!({"id": 1})).await.0);
     check(&log, &told, 5);
-    assert!(fake.diary.seen()[0].to_string().contains(SECRET), "it was sent");
+    assert!(fake.record.seen()[0].to_string().contains(SECRET), "it was sent");
 }
 
 async fn answer_with(mut peer: Peer, mut reply: Value) {

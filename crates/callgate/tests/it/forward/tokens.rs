@@ -12,8 +12,8 @@ use callgate::{
 use serde_json::json;
 use tower::ServiceExt as _;
 
-use crate::forward::fake::{Fake, Seen};
 use crate::forward::{ada, options};
+use callgate_throwaway::fake::{Fake, Seen};
 
 /// Everybody with this token is ada, and everybody else is nobody.
 const TOKEN: &str = "cg_s3cret";
@@ -80,31 +80,31 @@ fn header(seen: &Seen, name: &str) -> Option<String> {
 
 #[tokio::test]
 async fn a_token_is_passed_on_to_the_upstream_that_asks_and_to_no_other() {
-    let fake = Fake::start(|_, seen| seen.result(json!(1))).await;
+    let fake = Fake::start(|seen| seen.result(json!(1))).await;
     let curious = Curious::default();
-    let app = gateway(&fake.url(), Some("X-Authorization"), &curious);
+    let app = gateway(&fake.url("/rpc"), Some("X-Authorization"), &curious);
     for (id, token) in [("a", TOKEN), ("b", TOKEN), ("a", "unknown")] {
         call(&app, id, token).await;
     }
-    let seen = fake.diary.seen();
+    let seen = fake.record.seen();
     let sent: Vec<_> = seen.iter().map(|seen| header(seen, "x-authorization")).collect();
     assert_eq!(sent, [Some(TOKEN.to_owned()), None, None], "only of whom it makes somebody");
     assert!(seen.iter().all(|seen| header(seen, "authorization").is_none()));
-    let app = gateway(&fake.url(), Some("Authorization"), &curious);
+    let app = gateway(&fake.url("/rpc"), Some("Authorization"), &curious);
     call(&app, "a", TOKEN).await;
-    let sent = header(&fake.diary.seen()[3], "authorization");
+    let sent = header(&fake.record.seen()[3], "authorization");
     assert_eq!(sent, Some(format!("Bearer {TOKEN}")));
 }
 
 #[tokio::test]
 async fn where_no_upstream_asks_nobody_keeps_the_token() {
-    let fake = Fake::start(|_, seen| seen.result(json!(1))).await;
+    let fake = Fake::start(|seen| seen.result(json!(1))).await;
     let curious = Curious::default();
-    let app = gateway(&fake.url(), None, &curious);
+    let app = gateway(&fake.url("/rpc"), None, &curious);
     call(&app, "c", TOKEN).await;
     // One that comes later may ask for it.
     let asking: (Arc<str>, Arc<dyn Upstream>) =
-        ("more".into(), Arc::new(passing(&fake.url(), Some("X-Token"))));
+        ("more".into(), Arc::new(passing(&fake.url("/rpc"), Some("X-Token"))));
     app.gateway().set_more_upstreams([asking]);
     call(&app, "c", TOKEN).await;
     app.gateway().set_more_upstreams([]);

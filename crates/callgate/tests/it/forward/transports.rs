@@ -5,20 +5,16 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use callgate::forward::{Http2, Outcome};
+use callgate_throwaway::tls;
 use http::{Request, Response, Version};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::forward::{App, options};
 
@@ -39,28 +35,9 @@ async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'stati
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// A server's side of TLS for `localhost`, and the certificate of its authority.
-pub(crate) fn tls(protocols: &[&str]) -> (TlsAcceptor, String) {
-    let mut authority = CertificateParams::default();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let server = CertificateParams::new(["localhost".to_owned()]).unwrap();
-    let server = server.signed_by(&key, &authority).unwrap();
-    let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![server.der().clone()], private)
-        .unwrap();
-    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    (TlsAcceptor::from(Arc::new(config)), authority.pem())
-}
-
 /// A server for `localhost` with HTTP/2 by ALPN; its URL and the certificate of its authority.
 async fn secure_server(seen: &Versions) -> (String, String) {
-    let (acceptor, authority) = tls(&["h2"]);
+    let (acceptor, authority) = tls::localhost(&["h2"]);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
     let seen = Arc::clone(seen);
@@ -116,13 +93,13 @@ async fn http2_is_spoken_without_tls_where_told() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_socket_in_the_file_system_is_a_place_too() {
-    use crate::forward::fake::{Diary, Script, Seen, serve};
+    use callgate_throwaway::fake::{Record, Script, Seen, serve};
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("service.sock");
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
-    let diary = Diary::default();
-    let script: Script = Arc::new(|_, seen: &Seen| seen.result(json!("here")));
-    let all = diary.clone();
+    let record = Record::default();
+    let script: Script = Arc::new(|seen: &Seen| seen.result(json!("here")));
+    let all = record.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(serve(stream, all.clone(), Arc::clone(&script)));
@@ -130,8 +107,8 @@ async fn a_socket_in_the_file_system_is_a_place_too() {
     });
     let app = App::new(&format!("unix:{}:/rpc", path.display()));
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "here"}));
-    assert_eq!(diary.seen()[0].line, "POST /rpc HTTP/1.1");
-    assert_eq!(diary.seen()[0].headers["host"], "localhost");
+    assert_eq!(record.seen()[0].line, "POST /rpc HTTP/1.1");
+    assert_eq!(record.seen()[0].headers["host"], "localhost");
     drop(directory);
     let gone = App::new("unix:/nonexistent/service.sock");
     let (text, _) = gone.text("order_get", json!({"id": 1})).await;

@@ -21,9 +21,9 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use crate::forward::credentials::user;
-use crate::forward::fake::{Act, Fake, Seen};
 use crate::forward::recorded::{EXCHANGES, json_of};
 use crate::forward::{ada, options};
+use callgate_throwaway::fake::{Answer, Fake, Seen};
 
 const LIST: &str = "/mcp/tools/list";
 
@@ -50,15 +50,15 @@ fn names(page: &str) -> Vec<String> {
 }
 
 /// The site, as it answered.
-fn site(_: usize, seen: &Seen) -> Act {
+fn site(seen: &Seen) -> Answer {
     let who = seen.headers.get("authorization").map_or("", String::as_str);
-    let json = |page: &str| Act::text(200, "application/json", page);
+    let json = |page: &str| Answer::text(200, "application/json", page);
     match (seen.line.as_str(), who) {
         ("GET /mcp/tools/list HTTP/1.1", "Bearer of-ada") => json(&ADA_1),
         ("GET /mcp/tools/list?cursor=NTA%3D HTTP/1.1", "Bearer of-ada") => json(&ADA_2),
         ("GET /mcp/tools/list HTTP/1.1", "Bearer of-bob") => json(&BOB),
-        ("GET /mcp/tools/list HTTP/1.1", "") => Act::text(403, "text/html", PAGE),
-        ("GET /mcp/tools/list HTTP/1.1", _) => Act::text(401, "text/html", PAGE),
+        ("GET /mcp/tools/list HTTP/1.1", "") => Answer::text(403, "text/html", PAGE),
+        ("GET /mcp/tools/list HTTP/1.1", _) => Answer::text(401, "text/html", PAGE),
         ("POST /jsonrpc HTTP/1.1", "Bearer of-ada") => seen.result(json!("done")),
         ("POST /jsonrpc HTTP/1.1", _) => json(&DENIED),
         other => panic!("{other:?}"),
@@ -178,7 +178,7 @@ async fn each_user_sees_what_drupal_lists_for_them_over_every_face() {
     assert_eq!(counts(&gateway, "eve").await, [0; 3], "whose credential is refused");
     assert_eq!(counts(&gateway, "dan").await, [0; 3], "who has none");
     assert_eq!(counts(&gateway, "").await, [0; 3]);
-    assert_eq!(fake.diary.seen().len(), 4, "ada's two pages, bob's one, eve's one");
+    assert_eq!(fake.record.seen().len(), 4, "ada's two pages, bob's one, eve's one");
     let mut bobs = names(&BOB);
     bobs.sort();
     assert_eq!(seen_by(&gateway, named("bob")).await, bobs);
@@ -206,7 +206,7 @@ async fn what_drupal_does_not_list_looks_unknown_and_is_not_sent() {
     assert!(
         told[0][0]["error"]["message"].as_str().unwrap().contains("not found or access denied")
     );
-    assert!(fake.diary.seen().iter().all(|seen| seen.line.starts_with("GET ")));
+    assert!(fake.record.seen().iter().all(|seen| seen.line.starts_with("GET ")));
 }
 
 #[tokio::test]
@@ -223,15 +223,15 @@ async fn what_drupal_denies_at_the_call_is_no_longer_shown() {
 
 #[tokio::test]
 async fn callers_without_a_credential_are_one_where_the_service_takes_them() {
-    let fake = Fake::start(|_, seen| match seen.headers.get("authorization") {
-        None => Act::text(200, "application/json", &BOB),
-        Some(_) => Act::text(200, "application/json", &ADA_2),
+    let fake = Fake::start(|seen| match seen.headers.get("authorization") {
+        None => Answer::text(200, "application/json", BOB.as_str()),
+        Some(_) => Answer::text(200, "application/json", ADA_2.as_str()),
     })
     .await;
     let gateway = gateway(drupal(&fake, MissingCredential::Anonymous));
     assert_eq!(seen_by(&gateway, Caller::anonymous()).await.len(), 25);
     assert_eq!(seen_by(&gateway, named("dan")).await.len(), 25);
-    assert_eq!(fake.diary.seen().len(), 1);
+    assert_eq!(fake.record.seen().len(), 1);
     assert_eq!(seen_by(&gateway, named("ada")).await.len(), 36);
 }
 
@@ -239,15 +239,15 @@ async fn callers_without_a_credential_are_one_where_the_service_takes_them() {
 async fn pages_that_are_none_or_do_not_end_are_no_answer() {
     let answer = Arc::new(AtomicUsize::new(0));
     let now = Arc::clone(&answer);
-    let fake = Fake::start(move |number, _| match now.load(Ordering::SeqCst) {
-        0 => Act::text(503, "text/html", PAGE),
-        1 => Act::text(200, "text/html", PAGE),
-        2 => Act::json(404, json!({"error": "no module"})),
-        3 => Act::json(200, json!({"tools": null})),
-        4 => Act::json(200, json!({"tools": [], "nextCursor": "again"})),
-        5 => Act::json(200, json!({"tools": [], "nextCursor": format!("{number}")})),
-        6 => Act::close(),
-        _ => Act::json(200, json!({"tools": []})),
+    let fake = Fake::start(move |seen| match now.load(Ordering::SeqCst) {
+        0 => Answer::text(503, "text/html", PAGE),
+        1 => Answer::text(200, "text/html", PAGE),
+        2 => Answer::json(404, json!({"error": "no module"})),
+        3 => Answer::json(200, json!({"tools": null})),
+        4 => Answer::json(200, json!({"tools": [], "nextCursor": "again"})),
+        5 => Answer::json(200, json!({"tools": [], "nextCursor": seen.number.to_string()})),
+        6 => Answer::close(),
+        _ => Answer::json(200, json!({"tools": []})),
     })
     .await;
     let forward = Forward::new("drupal", drupal(&fake, MissingCredential::Refuse)).unwrap();
@@ -270,7 +270,7 @@ async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
         let methods: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
         json!({"openrpc": "1.3.2", "info": {"title": "x".repeat(2000)}, "methods": methods})
     };
-    let fake = Fake::start(move |_, seen| {
+    let fake = Fake::start(move |seen| {
         assert_eq!(seen.body["method"], "rpc.discover");
         match seen.body["params"][0].as_str() {
             Some("of-ada") => seen.result(document(&["a", "b"])),
@@ -285,7 +285,7 @@ async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
         missing: MissingCredential::Refuse,
         oauth: None,
     };
-    let options = options(&fake.url()).params(ParamStyle::Positional);
+    let options = options(&fake.url("/rpc")).params(ParamStyle::Positional);
     let options = described_by(options.credential(how, vault()).unwrap(), DescribedBy::OpenRpc);
     for options in [options.clone(), options.batch()] {
         let forward = Forward::new("shop", options).unwrap();
@@ -308,7 +308,7 @@ async fn who_a_caller_is_changes_with_their_credential_and_tells_nothing_of_it()
     let place = CredentialPlace::Header(header_name("Authorization").unwrap());
     let missing = MissingCredential::Refuse;
     let how = UserCredential { place, prefix: "Bearer ".to_owned(), missing, oauth: None };
-    let options = options(&fake.url()).credential(how, Arc::clone(&vault) as _).unwrap();
+    let options = options(&fake.url("/rpc")).credential(how, Arc::clone(&vault) as _).unwrap();
     let options = described_by(options, DescribedBy::JsonRpcMcp);
     let forward = Forward::new("drupal", options).unwrap();
     let lists = Upstream::visibility(&forward).unwrap();

@@ -14,9 +14,10 @@ use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::forward::failures::{told, without_tls};
-use crate::forward::fake::{Act, Fake, nobody};
 use crate::forward::fake_socket::{FakeSocket, Peer};
-use crate::forward::transports::tls;
+use callgate_throwaway::fake::{Answer, Fake, nobody};
+use callgate_throwaway::tls;
+
 use crate::forward::{App, limits, options};
 
 #[tokio::test]
@@ -27,12 +28,12 @@ async fn all_calls_share_one_connection() {
     for (id, (status, body)) in join_all(calls).await.into_iter().enumerate() {
         assert_eq!((status, body), (200, json!({"result": {"id": id}})));
     }
-    assert_eq!((fake.diary.connections(), app.count(Outcome::Result)), (1, 200));
-    let request = &fake.diary.seen()[0];
+    assert_eq!((fake.record.connections(), app.count(Outcome::Result)), (1, 200));
+    let request = &fake.record.seen()[0];
     assert_eq!((&request["jsonrpc"], &request["method"]), (&json!("2.0"), &json!("order.get")));
     assert!(request["id"].as_str().unwrap().starts_with("mcp_"));
     drop(app);
-    fake.diary.gone(1).await;
+    fake.record.gone(1).await;
 }
 
 #[tokio::test]
@@ -92,7 +93,7 @@ async fn the_handshake_has_the_headers_and_the_path() {
         .unwrap();
     let app = App::with(options);
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 200);
-    let (path, headers) = &fake.diary.opened()[0];
+    let (path, headers) = &fake.record.opened()[0];
     assert_eq!(path, "/rpc?key=1");
     assert_eq!(headers["authorization"], "Basic Z2F0ZTpzM2NyZXQ=");
     assert_eq!(headers["x-team"], "blue");
@@ -117,7 +118,7 @@ async fn pings_are_answered() {
 
 #[tokio::test]
 async fn tls_and_a_service_with_a_certificate() {
-    let (acceptor, authority) = tls(&["h2", "http/1.1"]);
+    let (acceptor, authority) = tls::localhost(&["h2", "http/1.1"]);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("wss://localhost:{}/", listener.local_addr().unwrap().port());
     tokio::spawn(async move {
@@ -145,24 +146,24 @@ async fn connections_that_are_not_opened() {
     let accept = "HTTP/1.1 101 Some\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                   Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n";
     let answers = [
-        (Outcome::Refused, Act::text(401, "text/html", "<h1>Who?</h1>")),
-        (Outcome::NoWebSocket, Act::text(404, "text/html", "<h1>Where?</h1>")),
-        (Outcome::NoWebSocket, Act::text(200, "application/json", "{}")),
-        (Outcome::NoWebSocket, Act::Send(accept.into())),
+        (Outcome::Refused, Answer::text(401, "text/html", "<h1>Who?</h1>")),
+        (Outcome::NoWebSocket, Answer::text(404, "text/html", "<h1>Where?</h1>")),
+        (Outcome::NoWebSocket, Answer::text(200, "application/json", "{}")),
+        (Outcome::NoWebSocket, Answer::raw(accept)),
         (
             Outcome::Redirected,
-            Act::Send("HTTP/1.1 301 Moved\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n".into()),
+            Answer::raw("HTTP/1.1 301 Moved\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"),
         ),
-        (Outcome::NoHttp, Act::SendAndClose("220 mail.example ESMTP\r\n".into())),
+        (Outcome::NoHttp, Answer::raw("220 mail.example ESMTP\r\n").and_close()),
     ];
     let mut table = String::new();
     for (outcome, act) in answers {
         let act = std::sync::Mutex::new(Some(act));
-        let fake = Fake::start(move |_, _| act.lock().unwrap().take().unwrap()).await;
+        let fake = Fake::start(move |_| act.lock().unwrap().take().unwrap()).await;
         let app = App::new(&format!("ws://{}/rpc", fake.address));
         table.push_str(&told(&app, outcome).await);
     }
-    let silent = Fake::start(|_, _| Act::close()).await;
+    let silent = Fake::start(|_| Answer::close()).await;
     let app = App::new(&format!("ws://{}/rpc", silent.address));
     table.push_str(&told(&app, Outcome::Unreachable).await);
     let app = App::new(&format!("wss://{}/", without_tls().await));
@@ -172,14 +173,14 @@ async fn connections_that_are_not_opened() {
 
 #[tokio::test]
 async fn a_handshake_without_an_answer_is_no_connection_for_all_who_wait() {
-    let fake = Fake::start(|_, _| Act::Hang).await;
+    let fake = Fake::start(|_| Answer::hang()).await;
     let limits = ForwardLimits { connect: Duration::from_millis(300), ..limits() };
     let app = App::with(options(&format!("ws://{}/", fake.address)).limits(limits));
     let calls = (0..3).map(|id| app.text("order_delete", json!({"id": id})));
     for (text, _) in join_all(calls).await {
         assert!(text.contains("cannot be reached. Nothing was run"), "{text}");
     }
-    assert_eq!((app.count(Outcome::Unreachable), fake.diary.seen().len()), (3, 1));
+    assert_eq!((app.count(Outcome::Unreachable), fake.record.seen().len()), (3, 1));
 }
 
 #[tokio::test]
@@ -215,12 +216,12 @@ async fn d31_a_connection_that_ends_loses_what_was_written() {
     let fake = breaking().await;
     let app = App::new(&fake.url());
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": {"id": 1}}));
-    assert_eq!((fake.diary.seen().len(), app.forward.stats().retries()), (2, 1));
+    assert_eq!((fake.record.seen().len(), app.forward.stats().retries()), (2, 1));
 
     let fake = breaking().await;
     let app = App::new(&fake.url());
     insta::assert_snapshot!(told(&app, Outcome::Broken).await, @"broken: The service behind this tool ended the connection without an answer. It may have run all the same: look before you try again. (error id ID)");
-    assert_eq!((fake.diary.seen().len(), app.forward.stats().retries()), (1, 0));
+    assert_eq!((fake.record.seen().len(), app.forward.stats().retries()), (1, 0));
     assert_eq!(app.invoke("order.delete", json!({"id": 2})).await.0, 200, "the next has another");
 }
 
@@ -237,9 +238,9 @@ async fn a_connection_that_ended_while_idle_costs_nobody_anything() {
     let app = App::new(&fake.url());
     for id in 0..10 {
         assert_eq!(app.invoke("order.delete", json!({"id": id})).await.0, 200, "{id}");
-        fake.diary.gone(id + 1).await;
+        fake.record.gone(id + 1).await;
     }
-    assert_eq!((fake.diary.seen().len(), fake.diary.connections()), (10, 10), "each ran once");
+    assert_eq!((fake.record.seen().len(), fake.record.connections()), (10, 10), "each ran once");
     assert_eq!(app.forward.stats().retries(), 0);
 }
 
@@ -262,7 +263,7 @@ async fn a_reply_that_comes_too_late_is_for_nobody() {
     assert!(text.contains("did not answer within 500ms"), "{text}");
     assert_eq!(app.invoke("order.get", json!({"id": 2})).await.1, json!({"result": "mine"}));
     assert_eq!((app.count(Outcome::TimedOut), app.forward.stats().ignored()), (1, 1));
-    assert_eq!((fake.diary.connections(), app.forward.stats().retries()), (1, 0));
+    assert_eq!((fake.record.connections(), app.forward.stats().retries()), (1, 0));
 }
 
 #[tokio::test]
@@ -273,12 +274,12 @@ async fn d30_a_call_that_is_dropped_leaves_the_others_alone() {
         let app = Arc::clone(&app);
         async move { app.invoke("order.delete", json!({"id": 1})).await }
     });
-    fake.diary.asked(1).await;
+    fake.record.asked(1).await;
     calling.abort();
     assert!(calling.await.unwrap_err().is_cancelled());
     assert_eq!(app.invoke("order.get", json!({"id": 2})).await.1, json!({"result": "mine"}));
     assert_eq!((app.count(Outcome::Cancelled), app.forward.stats().ignored()), (1, 1));
-    assert_eq!(fake.diary.connections(), 1);
+    assert_eq!(fake.record.connections(), 1);
 }
 
 #[tokio::test]
@@ -294,14 +295,14 @@ async fn an_answer_beyond_the_limit_ends_the_connection() {
     .await;
     let app = App::new(&fake.url());
     let mut table = told(&app, Outcome::TooLarge).await;
-    fake.diary.gone(1).await;
+    fake.record.gone(1).await;
     let calls = (0..2).map(|id| app.text("order_delete", json!({"id": id})));
     for (text, _) in join_all(calls).await {
         table.push_str(&text);
         table.push('\n');
     }
     insta::assert_snapshot!(table);
-    assert_eq!((fake.diary.seen().len(), app.count(Outcome::Broken)), (3, 2));
+    assert_eq!((fake.record.seen().len(), app.count(Outcome::Broken)), (3, 2));
 }
 
 #[tokio::test]

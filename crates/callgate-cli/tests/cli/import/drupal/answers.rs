@@ -15,7 +15,7 @@ use crate::support::Place;
 fn list(site: &Site, tools: &Value) {
     let page = json!({"tools": tools, "nextCursor": null}).to_string();
     site.rule(move |asked| {
-        (asked.line == "GET /mcp/tools/list").then(|| (200, page.clone()).into())
+        (asked.target() == "GET /mcp/tools/list").then(|| (200, page.clone()).into())
     });
 }
 
@@ -196,7 +196,7 @@ proptest! {
         prop_assert_eq!(before.len(), if is_again { 86 } else { 0 });
         let is_changed = first.is_some() || second.is_some();
         site.rule(move |asked| {
-            let instead = match asked.line.as_str() {
+            let instead = match asked.target() {
                 "GET /mcp/tools/list" => first.as_ref(),
                 "GET /mcp/tools/list?cursor=NTA%3D" => second.as_ref(),
                 _ => None,

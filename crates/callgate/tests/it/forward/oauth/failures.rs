@@ -10,34 +10,34 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::{SECRET, call, client, failing, granted, later, secret, service, with_oauth};
-use crate::forward::fake::{Act, Fake};
 use crate::forward::{App, limits, options};
+use callgate_throwaway::fake::{Answer, Fake};
 
 #[tokio::test]
 async fn a_client_that_is_refused_is_told_and_not_tried_for_each_call() {
-    let issuer = Fake::start(|_, _| Act::json(401, json!({"error": "invalid_client"}))).await;
+    let issuer = Fake::start(|_| Answer::json(401, json!({"error": "invalid_client"}))).await;
     let service = service().await;
     let app = App::with(with_oauth(&issuer, &service));
     let told = failing(&app).await;
     assert_eq!(failing(&app).await, told);
     insta::assert_snapshot!(told);
-    assert_eq!((issuer.diary.seen().len(), service.diary.seen().len()), (1, 0));
+    assert_eq!((issuer.record.seen().len(), service.record.seen().len()), (1, 0));
     assert_eq!(app.count(Outcome::NoToken), 2);
     later(2).await;
     failing(&app).await;
-    assert_eq!(issuer.diary.seen().len(), 2);
+    assert_eq!(issuer.record.seen().len(), 2);
     later(1).await;
     // The second pause is longer than the first.
     failing(&app).await;
-    assert_eq!(issuer.diary.seen().len(), 2);
+    assert_eq!(issuer.record.seen().len(), 2);
 }
 
 #[tokio::test]
 async fn a_refresh_token_that_is_refused_is_told() {
-    let issuer = Fake::start(|_, _| Act::json(400, json!({"error": "invalid_grant"}))).await;
+    let issuer = Fake::start(|_| Answer::json(400, json!({"error": "invalid_grant"}))).await;
     let service = service().await;
     let store = Arc::new(FixedRefreshToken::new(secret("r")));
-    let app = App::with(options(&service.url()).oauth(client(&issuer).refresh_token(store)));
+    let app = App::with(options(&service.url("/rpc")).oauth(client(&issuer).refresh_token(store)));
     insta::assert_snapshot!(failing(&app).await);
 }
 
@@ -49,12 +49,12 @@ async fn an_authorization_server_that_is_away_is_found_when_it_is_back() {
     let service = service().await;
     let url = format!("http://{address}/token");
     let oauth = callgate::forward::OAuthClient::new(&url).unwrap().client("a", Some(secret("b")));
-    let app = App::with(options(&service.url()).oauth(oauth));
+    let app = App::with(options(&service.url("/rpc")).oauth(oauth));
     insta::assert_snapshot!(failing(&app).await);
     let listener = TcpListener::bind(address).await.unwrap();
-    let issuer = Fake::on(listener, |_, _| Act::json(200, granted("token", 100)));
+    let issuer = Fake::on(listener, |_| Answer::json(200, granted("token", 100)));
     failing(&app).await;
-    assert_eq!(issuer.diary.seen().len(), 0);
+    assert_eq!(issuer.record.seen().len(), 0);
     later(2).await;
     assert_eq!(call(&app).await, "Bearer token");
 }
@@ -63,11 +63,11 @@ async fn an_authorization_server_that_is_away_is_found_when_it_is_back() {
 async fn calls_go_on_while_the_token_is_good_and_the_authorization_server_is_away() {
     let is_away = Arc::new(AtomicBool::new(false));
     let away = Arc::clone(&is_away);
-    let issuer = Fake::start(move |number, _| {
+    let issuer = Fake::start(move |seen| {
         if away.load(Ordering::SeqCst) {
-            Act::text(503, "text/html", "<h1>Maintenance</h1>")
+            Answer::text(503, "text/html", "<h1>Maintenance</h1>")
         } else {
-            Act::json(200, granted(&format!("token-{number}"), 100))
+            Answer::json(200, granted(&format!("token-{}", seen.number), 100))
         }
     })
     .await;
@@ -79,50 +79,47 @@ async fn calls_go_on_while_the_token_is_good_and_the_authorization_server_is_awa
     for _ in 0..20 {
         assert_eq!(call(&app).await, "Bearer token-0");
     }
-    issuer.diary.asked(2).await;
+    issuer.record.asked(2).await;
     later(10).await;
     insta::assert_snapshot!(failing(&app).await);
     is_away.store(false, Ordering::SeqCst);
     later(60).await;
     let after = call(&app).await;
     assert_ne!(after, "Bearer token-0");
-    assert!(issuer.diary.seen().len() <= 5, "{}", issuer.diary.seen().len());
+    assert!(issuer.record.seen().len() <= 5, "{}", issuer.record.seen().len());
 }
 
 #[tokio::test]
 async fn answers_that_are_no_tokens_are_told_in_the_log() {
     let (log, _guard) = crate::forward::secrets::log_everything();
     let huge = format!("{{\"access_token\":\"{}\"}}", "x".repeat(100_000));
-    let answers: [(&str, Act); 5] = [
-        ("not a JSON object", Act::text(200, "text/html", "<h1>Welcome</h1>")),
-        ("longer than 64 KiB", Act::text(200, "application/json", &huge)),
-        (
-            "a redirect",
-            Act::Send("HTTP/1.1 302 F\r\nLocation: /t\r\nContent-Length: 0\r\n\r\n".into()),
-        ),
-        ("`token_type`", Act::json(200, json!({"access_token": "t", "token_type": "mac"}))),
-        ("not HTTP", Act::SendAndClose("220 smtp.example ready\r\n".into())),
+    let answers: [(&str, Answer); 5] = [
+        ("not a JSON object", Answer::text(200, "text/html", "<h1>Welcome</h1>")),
+        ("longer than 64 KiB", Answer::text(200, "application/json", &huge)),
+        ("a redirect", Answer::raw("HTTP/1.1 302 F\r\nLocation: /t\r\nContent-Length: 0\r\n\r\n")),
+        ("`token_type`", Answer::json(200, json!({"access_token": "t", "token_type": "mac"}))),
+        ("not HTTP", Answer::raw("220 smtp.example ready\r\n").and_close()),
     ];
     for (words, answer) in answers {
         let answer = std::sync::Mutex::new(Some(answer));
         let issuer =
-            Fake::start(move |_, _| answer.lock().unwrap().take().unwrap_or_else(Act::close)).await;
+            Fake::start(move |_| answer.lock().unwrap().take().unwrap_or_else(Answer::close)).await;
         let service = service().await;
         let told = failing(&App::with(with_oauth(&issuer, &service))).await;
         assert!(told.contains("does not answer as it has to"), "{told}");
         assert!(log.text().contains(words), "{words}: {}", log.text());
-        assert_eq!((issuer.diary.seen().len(), service.diary.seen().len()), (1, 0));
+        assert_eq!((issuer.record.seen().len(), service.record.seen().len()), (1, 0));
     }
 }
 
 #[tokio::test]
 async fn a_token_endpoint_that_says_nothing_is_given_up_before_the_call_is() {
-    let (issuer, service) = (Fake::start(|_, _| Act::Hang).await, service().await);
+    let (issuer, service) = (Fake::start(|_| Answer::hang()).await, service().await);
     let timeout = Duration::from_millis(300);
     let limits = ForwardLimits { timeout, ..limits() };
     let app = App::with(with_oauth(&issuer, &service).limits(limits));
     insta::assert_snapshot!(failing(&app).await);
-    issuer.diary.gone(1).await;
+    issuer.record.gone(1).await;
     assert_eq!(app.count(Outcome::NoToken), 1);
 }
 
@@ -135,14 +132,15 @@ async fn secrets_of_oauth_are_in_no_log_and_no_error() {
         json!({"error": "invalid_grant", "error_description": "expired", "hint": "r3fresh"}),
         json!({"token_type": "Bearer", "access_token": "t0ken", "refresh_token": "r3fresh-2"}),
     ];
-    let issuer = Fake::start(move |number, _| {
+    let issuer = Fake::start(move |seen| {
+        let number = seen.number;
         let refusal = refusals.get(number).cloned().unwrap_or_default();
-        Act::json(if number == 2 { 200 } else { 400 }, refusal)
+        Answer::json(if number == 2 { 200 } else { 400 }, refusal)
     })
     .await;
-    let service = Fake::start(|_, _| Act::text(401, "text/plain", "no")).await;
+    let service = Fake::start(|_| Answer::text(401, "text/plain", "no")).await;
     let store = Arc::new(FixedRefreshToken::new(secret("r3fresh")));
-    let options = options(&service.url()).oauth(client(&issuer).refresh_token(store));
+    let options = options(&service.url("/rpc")).oauth(client(&issuer).refresh_token(store));
     let mut shown = format!("{options:?}");
     let app = App::with(options);
     for _ in 0..4 {
@@ -155,5 +153,5 @@ async fn secrets_of_oauth_are_in_no_log_and_no_error() {
     for secret in [SECRET, "r3fresh", "t0ken", "s3cret+of"] {
         assert!(!shown.contains(secret), "{secret} in {shown}");
     }
-    assert_eq!(service.diary.seen().len(), 2);
+    assert_eq!(service.record.seen().len(), 2);
 }
