@@ -61,9 +61,6 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
             StoreError::Missing(_) => {
                 "make one with `callgate migrate`, or name another with `--database URL`"
             }
-            StoreError::HalfCopied(_) => {
-                "run the same `callgate registry copy` again; it goes on where it stopped"
-            }
             StoreError::NotBuilt { feature, .. } => return Some(with_feature(feature)),
             StoreError::Newer { .. } => "use the newer program that changed it",
             StoreError::Older { .. } => "bring it up to date with `callgate migrate`",
@@ -102,7 +99,6 @@ fn copy_hint(error: &CopyError) -> Option<&'static str> {
             Some("nothing was written; change the row in the source, and copy again")
         }
         CopyError::Occupied { .. } => Some("name an empty database as the target"),
-        CopyError::Overtaken(_) => Some("let the other one finish, or run this again to take over"),
     }
 }
 

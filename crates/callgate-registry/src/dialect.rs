@@ -310,18 +310,6 @@ impl Dialect {
         }
     }
 
-    /// Takes the limit away that the server has for transactions without a statement, where it has one.
-    /// MySQL has one for connections.
-    pub(crate) fn without_idle_limit(self) -> Option<&'static str> {
-        match self {
-            Self::Sqlite | Self::SqlServer => None,
-            Self::Postgres => Some("SET LOCAL idle_in_transaction_session_timeout = 0"),
-            Self::MySql => Some(
-                "SET SESSION wait_timeout = 86400 /*M! , SESSION idle_transaction_timeout = 0 */",
-            ),
-        }
-    }
-
     /// Whether a transaction for reading sees one moment by itself.
     pub(crate) fn reads_one_moment(self) -> bool {
         self != Self::SqlServer

@@ -58,8 +58,8 @@ pub use migrate::{PendingMigration, install_script};
 pub use relay::StoredRelay;
 pub use rows::{
     AccessRows, ActionRow, CatalogRows, CredentialRow, DEFAULT_UPSTREAM, GrantRow, ImportRow,
-    KeyRow, MessageRow, MethodRow, Revisions, RoleRow, SectionRow, SessionRow, SettingRow,
-    TokenRow, TypeRow, UpstreamRow, UserRow, action_key,
+    KeyRow, MessageRow, MethodColumn, MethodRow, Revisions, RoleRow, SectionRow, SessionRow,
+    SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow, action_key,
 };
 pub use sessions::StoredSessions;
 pub use sql::Dialect;

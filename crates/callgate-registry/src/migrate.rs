@@ -11,8 +11,6 @@ use crate::tables::TableNames;
 
 /// The registry's note of what its tables are called.
 const TABLES: &str = "tables";
-/// The registry's note of a copy into it that is not finished.
-pub(crate) const COPY: &str = "copy";
 
 /// So often is it tried, where others do the same at that moment.
 const MAX_TRIES: usize = 5;
@@ -263,24 +261,11 @@ async fn applied_version(transaction: &mut dyn Transaction) -> Result<i64> {
     rows.into_iter().next().map_or(Ok(0), |mut row| row.int())
 }
 
-const NOTED: &str = "SELECT value FROM callgate_meta WHERE name = ?";
-
 async fn noted_tables(transaction: &mut dyn Transaction) -> Result<Option<TableNames>> {
-    let rows = transaction.rows(NOTED, &[TABLES.into()]).await?;
+    let sql = "SELECT value FROM callgate_meta WHERE name = ?";
+    let rows = transaction.rows(sql, &[TABLES.into()]).await?;
     let noted = rows.into_iter().next().map(|mut row| row.text());
     Ok(noted.and_then(|noted| serde_json::from_str(&noted).ok()))
-}
-
-/// Half of a registry is not to be used: it has some grants and not those that deny.
-pub(crate) async fn refuse_half_copied(database: &dyn Database) -> Result<()> {
-    #[derive(serde::Deserialize)]
-    struct Noted {
-        from: String,
-    }
-    let rows = database.rows(NOTED, &[COPY.into()]).await?;
-    let Some(mut row) = rows.into_iter().next() else { return Ok(()) };
-    let noted = serde_json::from_str(&row.text());
-    Err(StoreError::HalfCopied(noted.map_or_else(|_| String::new(), |noted: Noted| noted.from)))
 }
 
 async fn refuse_foreign_tables(

@@ -3,6 +3,8 @@
 use callgate::{DefinitionError, Secret};
 
 use crate::definition;
+use crate::sql::Cell;
+use crate::sql_store::{Kind, Width};
 
 /// The counters; every change raises one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,31 +23,77 @@ pub struct Revisions {
     pub messages: i64,
 }
 
-/// A row of `rpc_methods`, each column as text.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
-pub struct MethodRow {
-    pub id: i64,
-    pub plugin: Option<String>,
-    pub method: Option<String>,
-    pub rpc_method: String,
-    pub params: Option<String>,
-    pub params_types: Option<String>,
-    pub description: Option<String>,
-    pub sections: Option<String>,
-    pub return_type: Option<String>,
-    pub title: Option<String>,
-    pub safety: Option<String>,
-    pub annotations: Option<String>,
-    pub exposed: Option<String>,
-    pub upstream: Option<String>,
-    pub tool_name: Option<String>,
-    pub input_schema: Option<String>,
-    pub output_schema: Option<String>,
-    pub defaults: Option<String>,
-    pub params_by: Option<String>,
-    /// The first column whose bytes are not text.
-    pub unreadable: Option<String>,
+/// Declares the columns of `rpc_methods` besides its keys: fields of [`MethodRow`], and a table of them.
+macro_rules! method_columns {
+    ($($name:ident: $kind:expr,)*) => {
+        /// A row of `rpc_methods`, each column as text.
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+        pub struct MethodRow {
+            pub id: i64,
+            pub rpc_method: String,
+            $(pub $name: Option<String>,)*
+            /// The first column whose bytes are not text.
+            pub unreadable: Option<String>,
+        }
+
+        impl MethodRow {
+            /// The columns besides `id` and `rpc_method`.
+            pub const COLUMNS: &'static [MethodColumn] = &[$(MethodColumn {
+                name: stringify!($name),
+                kind: $kind,
+                get: |row| &row.$name,
+                get_mut: |row| &mut row.$name,
+            }),*];
+        }
+    };
+}
+
+method_columns! {
+    plugin: Kind::Text(Width::Name),
+    method: Kind::Text(Width::Name),
+    params: Kind::Json,
+    params_types: Kind::Json,
+    description: Kind::Text(Width::Free),
+    sections: Kind::Text(Width::Paragraph),
+    return_type: Kind::Text(Width::Paragraph),
+    title: Kind::Text(Width::Paragraph),
+    safety: Kind::Text(Width::Paragraph),
+    annotations: Kind::Json,
+    exposed: Kind::Flag,
+    upstream: Kind::Text(Width::Name),
+    tool_name: Kind::Text(Width::Name),
+    input_schema: Kind::Schema,
+    output_schema: Kind::Schema,
+    defaults: Kind::Json,
+    params_by: Kind::ParamsBy,
+}
+
+/// A column of `rpc_methods`, and its field of a [`MethodRow`].
+#[derive(Debug)]
+pub struct MethodColumn {
+    /// Name of the column.
+    pub name: &'static str,
+    pub(crate) kind: Kind,
+    get: fn(&MethodRow) -> &Option<String>,
+    get_mut: fn(&mut MethodRow) -> &mut Option<String>,
+}
+
+impl MethodColumn {
+    /// Whether its values are JSON.
+    pub fn is_json(&self) -> bool {
+        matches!(self.kind, Kind::Json | Kind::Schema)
+    }
+
+    /// Returns the column of a row.
+    pub fn get<'r>(&self, row: &'r MethodRow) -> &'r Option<String> {
+        (self.get)(row)
+    }
+
+    /// Returns the column of a row, to change it.
+    pub fn get_mut<'r>(&self, row: &'r mut MethodRow) -> &'r mut Option<String> {
+        (self.get_mut)(row)
+    }
 }
 
 /// The upstream of rows that name none.
@@ -57,28 +105,37 @@ impl MethodRow {
         present(self.upstream.as_deref()).unwrap_or(DEFAULT_UPSTREAM)
     }
 
-    /// All columns but the number and the tool's name, for comparing.
+    /// Returns the columns in the order in which rows are read and written.
+    pub(crate) fn column_names() -> impl Iterator<Item = &'static str> {
+        std::iter::once("rpc_method").chain(Self::COLUMNS.iter().map(|column| column.name))
+    }
+
+    /// Makes a row of cells in the order of [`Self::column_names`].
+    pub(crate) fn from_cells(id: i64, mut next: impl FnMut() -> Cell) -> Self {
+        let mut unreadable = None;
+        let mut text = |name: &str| match next() {
+            Cell::Null => None,
+            Cell::Int(number) => Some(number.to_string()),
+            Cell::Text(text) => Some(text),
+            Cell::Broken(text) => {
+                unreadable.get_or_insert_with(|| name.to_owned());
+                Some(text)
+            }
+        };
+        let rpc_method = text("rpc_method").unwrap_or_default();
+        let mut row = Self { id, rpc_method, ..Self::default() };
+        for column in Self::COLUMNS {
+            *column.get_mut(&mut row) = text(column.name);
+        }
+        row.unreadable = unreadable;
+        row
+    }
+
+    /// Returns all columns but the number and the tool's name, for comparing.
     pub(crate) fn without_tool_name(&self) -> impl std::hash::Hash + '_ {
-        let texts = [
-            &self.plugin,
-            &self.method,
-            &self.params,
-            &self.params_types,
-            &self.description,
-            &self.sections,
-            &self.return_type,
-            &self.title,
-            &self.safety,
-            &self.annotations,
-            &self.exposed,
-            &self.upstream,
-            &self.input_schema,
-            &self.output_schema,
-            &self.defaults,
-            &self.params_by,
-            &self.unreadable,
-        ];
-        (&self.rpc_method, texts)
+        let compared = Self::COLUMNS.iter().filter(|column| column.name != "tool_name");
+        let columns: Vec<_> = compared.map(|column| column.get(self)).collect();
+        (&self.rpc_method, columns, &self.unreadable)
     }
 
     /// The key that its actions have too, see [`action_key`].

@@ -20,6 +20,7 @@ use crate::store::{Result, Store};
 use crate::tables::TableNames;
 use work::Work;
 
+pub(crate) use contents::{Kind, Width};
 pub use copy::{Copied, CopiedTable, Copy, CopyError, copy};
 
 /// So many rows are changed in one go, so that other writers need not wait for all of them.
@@ -45,7 +46,6 @@ impl SqlStore {
         let database = connect(url, options, Wanted::There).await?;
         let shown = url.path().map_or_else(|| url.to_string(), |path| path.display().to_string());
         let tables = migrate::tables_of(&*database, &shown, tables).await?;
-        migrate::refuse_half_copied(&*database).await?;
         Ok(Self { database, tables })
     }
 
@@ -58,7 +58,6 @@ impl SqlStore {
     ) -> Result<(Self, Vec<&'static str>)> {
         let (tables, applied) = migrate::migrate(url, options, tables).await?;
         let database = connect(url, options, Wanted::There).await?;
-        migrate::refuse_half_copied(&*database).await?;
         Ok((Self { database, tables }, applied))
     }
 

@@ -90,9 +90,6 @@ pub enum StoreError {
         /// So many would do.
         most: usize,
     },
-    /// Somebody began to copy a registry into this one.
-    #[error("a copy into this registry is not finished: from `{0}`")]
-    HalfCopied(String),
     /// An attached Festi database lacks what must be there for its methods to be served.
     #[error("the database has no {what}, or this user may not read it")]
     Lacking {

@@ -9,8 +9,8 @@ pub(crate) enum RegistryCommand {
     /// Copy everything into another database
     ///
     /// Between any two kinds of database; the source stays as it is. Ids are kept, and in the end both are
-    /// compared, table by table. The target must be empty. If it is interrupted, run it again: it goes on,
-    /// and until it is done no server serves from the target.
+    /// compared, table by table. The target must be empty, and stays so if the copy is interrupted: run it
+    /// again.
     Copy(CopyRegistry),
 }
 

@@ -11,8 +11,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::festi::{FestiRows, is_of_mcp};
 use crate::rows::{
-    AccessRows, ActionRow, CatalogRows, GrantRow, MethodRow, RoleRow, SectionRow, SettingRow,
-    TypeRow, UserRow, action_key, present,
+    AccessRows, ActionRow, CatalogRows, GrantRow, MethodColumn, MethodRow, RoleRow, SectionRow,
+    SettingRow, TypeRow, UserRow, action_key, present,
 };
 
 /// What is said of Festi's methods beside its database, such as a file does.
@@ -92,39 +92,22 @@ pub(super) fn base(
     row
 }
 
-/// A column that an overlay may give: what it is called, and what it is in both.
-type Column<'r> = (&'static str, &'r mut Option<String>, &'r Option<String>);
-
-/// All of them.
-fn columns<'r>(row: &'r mut MethodRow, over: &'r MethodRow) -> [Column<'r>; 14] {
-    [
-        ("title", &mut row.title, &over.title),
-        ("description", &mut row.description, &over.description),
-        ("safety", &mut row.safety, &over.safety),
-        ("annotations", &mut row.annotations, &over.annotations),
-        ("exposed", &mut row.exposed, &over.exposed),
-        ("upstream", &mut row.upstream, &over.upstream),
-        ("tool_name", &mut row.tool_name, &over.tool_name),
-        ("defaults", &mut row.defaults, &over.defaults),
-        ("input_schema", &mut row.input_schema, &over.input_schema),
-        ("output_schema", &mut row.output_schema, &over.output_schema),
-        ("params_by", &mut row.params_by, &over.params_by),
-        ("params", &mut row.params, &over.params),
-        ("params_types", &mut row.params_types, &over.params_types),
-        ("return_type", &mut row.return_type, &over.return_type),
-    ]
+/// Returns the columns that an overlay may give: who may call a method is not among them.
+fn columns() -> impl Iterator<Item = &'static MethodColumn> {
+    let is_protected = |name| matches!(name, "plugin" | "method" | "sections");
+    MethodRow::COLUMNS.iter().filter(move |column| !is_protected(column.name))
 }
 
-/// Those that parameters of an overlay say all of.
+/// Columns that an overlay with parameters gives all of.
 const WITH_PARAMS: [&str; 3] = ["defaults", "input_schema", "params_types"];
 
 fn lay_over(row: &mut MethodRow, over: &MethodRow) {
     if present(over.params.as_deref()).is_some() {
         (row.params_types, row.defaults, row.input_schema) = (None, None, None);
     }
-    for (_, column, over) in columns(row, over) {
-        if present(over.as_deref()).is_some() {
-            column.clone_from(over);
+    for column in columns() {
+        if present(column.get(over).as_deref()).is_some() {
+            column.get_mut(row).clone_from(column.get(over));
         }
     }
     row.unreadable = row.unreadable.take().or_else(|| over.unreadable.clone());
@@ -132,13 +115,13 @@ fn lay_over(row: &mut MethodRow, over: &MethodRow) {
 
 /// What an overlay has to say for a method to be as `wanted`: all that is different from `base`.
 pub(super) fn difference(base: &MethodRow, wanted: &MethodRow) -> MethodRow {
-    let mut difference = wanted.clone();
-    (difference.plugin, difference.method, difference.sections) = (None, None, None);
-    difference.unreadable = None;
+    let mut difference =
+        MethodRow { id: wanted.id, rpc_method: wanted.rpc_method.clone(), ..MethodRow::default() };
     let has_params = present(wanted.params.as_deref()).is_some() && wanted.params != base.params;
-    for (name, column, base) in columns(&mut difference, base) {
-        if column == base && !(has_params && WITH_PARAMS.contains(&name)) {
-            *column = None;
+    for column in columns() {
+        let wanted = column.get(wanted);
+        if wanted != column.get(base) || has_params && WITH_PARAMS.contains(&column.name) {
+            column.get_mut(&mut difference).clone_from(wanted);
         }
     }
     difference
@@ -146,11 +129,11 @@ pub(super) fn difference(base: &MethodRow, wanted: &MethodRow) -> MethodRow {
 
 /// A column that is to be empty, which an overlay cannot say: `base` has something there.
 pub(super) fn emptied(base: &MethodRow, wanted: &MethodRow) -> Option<&'static str> {
-    let is_emptied = |(_, wanted, base): &Column<'_>| {
-        wanted.as_deref().is_some_and(|text| text.trim().is_empty())
-            && present(base.as_deref()).is_some()
+    let is_emptied = |column: &&MethodColumn| {
+        column.get(wanted).as_deref().is_some_and(|text| text.trim().is_empty())
+            && present(column.get(base).as_deref()).is_some()
     };
-    columns(&mut wanted.clone(), base).iter().find(|it| is_emptied(it)).map(|(name, _, _)| *name)
+    columns().find(is_emptied).map(|column| column.name)
 }
 
 /// The sections of both, and what ours are numbered then. One that both have is Festi's.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::rows::MethodRow;
 use crate::sql::{Dialect, Row};
 use crate::store::{Result, StoreError};
 use crate::tables::TableNames;
@@ -38,29 +39,13 @@ impl Table {
     ];
 
     /// Its columns, in the order in which they are read.
-    pub(super) fn columns(self) -> &'static [Choices] {
-        match self {
-            Self::Methods => &[
-                &["id"],
-                &["rpc_method", "method"],
-                &["plugin"],
-                &["method"],
-                &["params"],
-                &["params_types"],
-                &["description"],
-                &["sections"],
-                &["return_type"],
-                &["title"],
-                &["safety"],
-                &["annotations"],
-                &["exposed"],
-                &["upstream"],
-                &["tool_name"],
-                &["input_schema"],
-                &["output_schema"],
-                &["defaults"],
-                &["params_by"],
-            ],
+    pub(super) fn columns(self) -> Vec<Choices> {
+        let columns: &[Choices] = match self {
+            Self::Methods => {
+                let others = MethodRow::COLUMNS.iter().map(|it| std::slice::from_ref(&it.name));
+                let keys: [Choices; 2] = [&["id"], &["rpc_method", "method"]];
+                return keys.into_iter().chain(others).collect();
+            }
             Self::Sections => &[&["id"], &["caption"], &["ident"], &["mask"]],
             Self::Actions => &[&["id_section"], &["plugin"], &["method"], &["mask"]],
             Self::Roles => &[&["id"], &["caption", "name", "ident"]],
@@ -69,7 +54,8 @@ impl Table {
             Self::RoleGrants => &[&["id_section"], &["id_user_type"], &["value"]],
             Self::UserGrants => &[&["id_section"], &["id_user"], &["value"]],
             Self::Settings => &[&["name"], &["value"]],
-        }
+        };
+        columns.to_vec()
     }
 
     /// Those of its columns that must be there: without them rows would say less than is meant, and what

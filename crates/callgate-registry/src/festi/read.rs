@@ -6,7 +6,7 @@ use callgate::access::TokenDigest;
 
 use super::layout::{Layout, Place, Table};
 use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRow, UserRow};
-use crate::sql::{Cell, Dialect, Row, Transaction};
+use crate::sql::{Dialect, Row, Transaction};
 use crate::store::{Result, StoreError};
 
 /// More rows of a table are refused.
@@ -179,44 +179,9 @@ fn number(row: &mut Row) -> i64 {
 
 /// In the order of the table's columns.
 fn method(mut row: Row) -> MethodRow {
-    let mut unreadable = None;
     let id = row.optional_text().and_then(|text| text.trim().parse().ok());
-    let mut names = Table::Methods.columns().iter().skip(1);
-    let mut next = || {
-        let name = names.next().and_then(|choices| choices.first());
-        match row.cell() {
-            Cell::Null => None,
-            Cell::Int(value) => Some(value.to_string()),
-            Cell::Text(text) => Some(text),
-            Cell::Broken(text) => {
-                unreadable = unreadable.take().or_else(|| name.map(ToString::to_string));
-                Some(text)
-            }
-        }
-    };
-    let read = MethodRow {
-        id: 0,
-        rpc_method: next().unwrap_or_default(),
-        plugin: next(),
-        method: next(),
-        params: next(),
-        params_types: next(),
-        description: next(),
-        sections: next(),
-        return_type: next(),
-        title: next(),
-        safety: next(),
-        annotations: next(),
-        exposed: next(),
-        upstream: next(),
-        tool_name: next(),
-        input_schema: next(),
-        output_schema: next(),
-        defaults: next(),
-        params_by: next(),
-        unreadable: None,
-    };
-    MethodRow { id: id.unwrap_or_else(|| stand_in(&read.rpc_method)), unreadable, ..read }
+    let read = MethodRow::from_cells(0, || row.cell());
+    MethodRow { id: id.unwrap_or_else(|| stand_in(&read.rpc_method)), ..read }
 }
 
 /// A number for a method whose own key is none: always the same for the same id.
@@ -229,6 +194,7 @@ fn stand_in(id: &str) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sql::Cell;
 
     fn row(cells: &[Option<&str>]) -> Row {
         let cell = |text: &str| Cell::Text(text.to_owned());

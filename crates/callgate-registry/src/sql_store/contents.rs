@@ -3,26 +3,25 @@
 //! In the order in which they are copied. What is not here is each registry's own: which migrations it has,
 //! its counters, and messages, which nobody wants a minute later.
 
+use crate::rows::MethodRow;
 use crate::sql::{Cell, Dialect, LAST_SECOND, Value};
 
-/// A table. Its first columns are what its rows are known by.
+/// A table. Its first columns identify its rows.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// As it stands in a template.
+    /// Name as it stands in a template.
     pub(crate) name: &'static str,
     keys: usize,
-    pub(crate) columns: &'static [Column],
-    /// Which rows are meant; empty is all.
-    pub(crate) condition: &'static str,
+    pub(crate) columns: Vec<Column>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
 }
 
-/// What a column has in it.
+/// Type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Int,
@@ -38,7 +37,7 @@ pub(crate) enum Kind {
     ParamsBy,
 }
 
-/// How long a text may be.
+/// Maximum length of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
     Name,
@@ -52,201 +51,84 @@ pub(crate) enum Width {
 }
 
 impl Table {
-    pub(crate) fn keys(&self) -> &'static [Column] {
+    pub(crate) fn keys(&self) -> &[Column] {
         self.columns.get(..self.keys).unwrap_or_default()
     }
 
-    /// Whether the database gives its rows their numbers.
+    /// Whether the database numbers its rows.
     pub(crate) fn is_numbered(&self) -> bool {
         self.columns.first().is_some_and(|column| column.name == "id")
     }
+
+    /// The table and a condition for the rows that are copied: the names of its tables belong to one registry.
+    pub(crate) fn copied_rows(&self) -> String {
+        match self.name {
+            "callgate_meta" => format!("{} WHERE name <> 'tables'", self.name),
+            name => name.to_owned(),
+        }
+    }
 }
 
-const fn text(name: &'static str, width: Width) -> Column {
-    Column { name, kind: Kind::Text(width) }
-}
+type Columns = &'static [(&'static str, Kind)];
 
-const fn is(name: &'static str, kind: Kind) -> Column {
-    Column { name, kind }
-}
-
-const ID: Column = is("id", Kind::Int);
-
-/// The tables.
-pub(crate) const TABLES: &[Table] = &[
-    Table {
-        name: "{sections}",
-        keys: 1,
-        columns: &[
-            ID,
-            text("caption", Width::Caption),
-            text("ident", Width::Name),
-            is("mask", Kind::Small),
-        ],
-        condition: "",
-    },
-    Table {
-        name: "{section_actions}",
-        keys: 1,
-        columns: &[
-            ID,
-            is("id_section", Kind::Int),
-            text("plugin", Width::Name),
-            text("method", Width::Name),
-            is("mask", Kind::Small),
-            text("comment", Width::Paragraph),
-        ],
-        condition: "",
-    },
-    Table {
-        name: "{sections_user_permission}",
-        keys: 1,
-        columns: &[
-            ID,
-            is("id_section", Kind::Int),
-            is("id_user", Kind::Int),
-            is("value", Kind::Small),
-        ],
-        condition: "",
-    },
-    Table {
-        name: "{sections_user_types_permission}",
-        keys: 1,
-        columns: &[
-            ID,
-            is("id_section", Kind::Int),
-            is("id_user_type", Kind::Int),
-            is("value", Kind::Small),
-        ],
-        condition: "",
-    },
-    Table {
-        name: "{settings}",
-        keys: 1,
-        columns: &[
-            ID,
-            text("caption", Width::Caption),
-            text("name", Width::Name),
-            text("value", Width::Free),
-        ],
-        condition: "",
-    },
-    Table {
-        name: "{users_types}",
-        keys: 1,
-        columns: &[ID, text("caption", Width::Name)],
-        condition: "",
-    },
-    Table {
-        name: "{users}",
-        keys: 1,
-        columns: &[ID, text("login", Width::Name), is("id_type", Kind::Int)],
-        condition: "",
-    },
-    Table { name: "{rpc_methods}", keys: 1, columns: METHODS, condition: "" },
-    Table {
-        name: "callgate_types",
-        keys: 1,
-        columns: &[text("name", Width::Name), is("fields", Kind::Json), is("schema", Kind::Schema)],
-        condition: "",
-    },
-    Table {
-        name: "callgate_upstreams",
-        keys: 1,
-        columns: &[text("name", Width::Name), is("config", Kind::Json)],
-        condition: "",
-    },
-    Table {
-        name: "callgate_credentials",
-        keys: 2,
-        columns: &[
-            is("id_user", Kind::Int),
-            text("upstream", Width::Name),
-            text("secret", Width::Free),
-            is("set_at", Kind::Time),
-        ],
-        condition: "",
-    },
-    Table {
-        name: "callgate_imports",
-        keys: 2,
-        columns: &[
-            text("upstream", Width::Name),
-            text("rpc_method", Width::Name),
-            text("source", Width::Paragraph),
-            is("written", Kind::Json),
-        ],
-        condition: "",
-    },
-    Table {
-        name: "callgate_keys",
-        keys: 1,
-        columns: &[
-            ID,
-            text("purpose", Width::Name),
-            text("secret", Width::Paragraph),
-            is("created_at", Kind::Time),
-            is("active_from", Kind::Time),
-        ],
-        condition: "",
-    },
-    Table {
-        name: "callgate_tokens",
-        keys: 1,
-        columns: &[
-            ID,
-            is("id_user", Kind::Int),
-            text("name", Width::Name),
-            text("digest", Width::Digest),
-            is("created_at", Kind::Time),
-            is("expires_at", Kind::Time),
-            is("last_used_at", Kind::Time),
-        ],
-        condition: "",
-    },
-    Table {
-        name: "callgate_sessions",
-        keys: 1,
-        columns: &[
-            text("nonce", Width::Nonce),
-            is("number", Kind::Int),
-            is("ended", Kind::Flag),
-            text("log_level", Width::Word),
-            is("subscriptions", Kind::Json),
-            is("ends_at", Kind::Time),
-        ],
-        condition: "",
-    },
-    // What the tables are called, and how far a copy has come, is said of one registry.
-    Table {
-        name: "callgate_meta",
-        keys: 1,
-        columns: &[text("name", Width::Name), text("value", Width::Free)],
-        condition: "name NOT IN ('copy', 'tables')",
-    },
+const NAMED: Kind = Kind::Text(Width::Name);
+const PARAGRAPH: Kind = Kind::Text(Width::Paragraph);
+const ID: (&str, Kind) = ("id", Kind::Int);
+const NAME: (&str, Kind) = ("name", NAMED);
+const CAPTION: (&str, Kind) = ("caption", Kind::Text(Width::Caption));
+const SECTION: (&str, Kind) = ("id_section", Kind::Int);
+const USER: (&str, Kind) = ("id_user", Kind::Int);
+const UPSTREAM: (&str, Kind) = ("upstream", NAMED);
+const MASK: (&str, Kind) = ("mask", Kind::Small);
+const VALUE: (&str, Kind) = ("value", Kind::Small);
+const TEXT_VALUE: (&str, Kind) = ("value", Kind::Text(Width::Free));
+const SECRET: (&str, Kind) = ("secret", Kind::Text(Width::Free));
+const COMMENT: (&str, Kind) = ("comment", PARAGRAPH);
+const SOURCE: (&str, Kind) = ("source", PARAGRAPH);
+const CREATED: (&str, Kind) = ("created_at", Kind::Time);
+const ACTIVE_FROM: (&str, Kind) = ("active_from", Kind::Time);
+const DIGEST: (&str, Kind) = ("digest", Kind::Text(Width::Digest));
+const EXPIRES: (&str, Kind) = ("expires_at", Kind::Time);
+const LAST_USED: (&str, Kind) = ("last_used_at", Kind::Time);
+const SESSIONS: Columns = &[
+    ("nonce", Kind::Text(Width::Nonce)),
+    ("number", Kind::Int),
+    ("ended", Kind::Flag),
+    ("log_level", Kind::Text(Width::Word)),
+    ("subscriptions", Kind::Json),
+    ("ends_at", Kind::Time),
 ];
 
-const METHODS: &[Column] = &[
-    ID,
-    text("plugin", Width::Name),
-    text("method", Width::Name),
-    text("rpc_method", Width::Name),
-    is("params", Kind::Json),
-    is("params_types", Kind::Json),
-    text("description", Width::Free),
-    text("sections", Width::Paragraph),
-    text("return_type", Width::Paragraph),
-    text("title", Width::Paragraph),
-    text("safety", Width::Paragraph),
-    is("annotations", Kind::Json),
-    is("exposed", Kind::Flag),
-    text("upstream", Width::Name),
-    text("tool_name", Width::Name),
-    is("input_schema", Kind::Schema),
-    is("output_schema", Kind::Schema),
-    is("defaults", Kind::Json),
-    is("params_by", Kind::ParamsBy),
+/// Name, number of keys and columns of each table.
+const TABLES: &[(&str, usize, Columns)] = &[
+    ("{sections}", 1, &[ID, CAPTION, ("ident", NAMED), MASK]),
+    ("{section_actions}", 1, &[ID, SECTION, ("plugin", NAMED), ("method", NAMED), MASK, COMMENT]),
+    ("{sections_user_permission}", 1, &[ID, SECTION, USER, VALUE]),
+    ("{sections_user_types_permission}", 1, &[ID, SECTION, ("id_user_type", Kind::Int), VALUE]),
+    ("{settings}", 1, &[ID, CAPTION, NAME, TEXT_VALUE]),
+    ("{users_types}", 1, &[ID, ("caption", NAMED)]),
+    ("{users}", 1, &[ID, ("login", NAMED), ("id_type", Kind::Int)]),
+    ("{rpc_methods}", 1, &[ID, ("rpc_method", NAMED)]),
+    ("callgate_types", 1, &[NAME, ("fields", Kind::Json), ("schema", Kind::Schema)]),
+    ("callgate_upstreams", 1, &[NAME, ("config", Kind::Json)]),
+    ("callgate_credentials", 2, &[USER, UPSTREAM, SECRET, ("set_at", Kind::Time)]),
+    ("callgate_imports", 2, &[UPSTREAM, ("rpc_method", NAMED), SOURCE, ("written", Kind::Json)]),
+    ("callgate_keys", 1, &[ID, ("purpose", NAMED), ("secret", PARAGRAPH), CREATED, ACTIVE_FROM]),
+    ("callgate_tokens", 1, &[ID, USER, NAME, DIGEST, CREATED, EXPIRES, LAST_USED]),
+    ("callgate_sessions", 1, SESSIONS),
+    ("callgate_meta", 1, &[NAME, TEXT_VALUE]),
 ];
+
+/// Returns all tables. Those of [`MethodRow::COLUMNS`] are added to the columns of methods.
+pub(crate) fn tables() -> Vec<Table> {
+    let tables = TABLES.iter().map(|(name, keys, columns)| {
+        let columns = columns.iter().map(|(name, kind)| Column { name, kind: *kind });
+        let others = MethodRow::COLUMNS.iter().filter(|_| *name == "{rpc_methods}");
+        let others = others.map(|column| Column { name: column.name, kind: column.kind });
+        Table { name, keys: *keys, columns: columns.chain(others).collect() }
+    });
+    tables.collect()
+}
 
 impl Column {
     /// How it is read. What SQLite has in it, whatever it is; elsewhere a time in seconds.
@@ -363,20 +245,5 @@ impl Width {
             (Self::Paragraph, Dialect::MySql) => Some(65_535),
             _ => None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sql_store::read::METHOD_COLUMNS;
-
-    #[test]
-    fn all_of_a_method_is_copied() {
-        let mut copied: Vec<&str> = METHODS.iter().skip(1).map(|column| column.name).collect();
-        let mut read = METHOD_COLUMNS;
-        copied.sort_unstable();
-        read.sort_unstable();
-        assert_eq!(copied, read);
     }
 }

@@ -2,9 +2,8 @@
 
 use async_trait::async_trait;
 
-use super::read::{self, METHOD_COLUMNS};
+use super::read;
 use super::{SqlStore, Work};
-use crate::migrate;
 use crate::rows::{
     AccessRows, CatalogRows, CredentialRow, ImportRow, KeyRow, MessageRow, MethodRow, Revisions,
     RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, UpstreamRow, UserRow,
@@ -52,7 +51,8 @@ const ROLE_GRANTS: &str = "SELECT {int id_section}, {int id_user_type}, {text va
 
 /// The template that reads methods; a condition and an order may follow.
 pub(super) fn methods(dialect: Dialect) -> String {
-    format!("SELECT id, {} FROM {{rpc_methods}}", dialect.columns(&METHOD_COLUMNS))
+    let columns: Vec<_> = MethodRow::column_names().collect();
+    format!("SELECT id, {} FROM {{rpc_methods}}", dialect.columns(&columns))
 }
 
 impl SqlStore {
@@ -138,7 +138,6 @@ impl Load for SqlStore {
     }
 
     async fn catalog_rows(&self) -> Result<CatalogRows> {
-        migrate::refuse_half_copied(&*self.database).await?;
         for _ in 0..MAX_READS {
             let mut moment = self.begin(Purpose::Read).await?;
             let rows = moment.catalog_rows().await?;
@@ -150,7 +149,6 @@ impl Load for SqlStore {
     }
 
     async fn access_rows(&self) -> Result<AccessRows> {
-        migrate::refuse_half_copied(&*self.database).await?;
         for _ in 0..MAX_READS {
             let mut moment = self.begin(Purpose::Read).await?;
             let rows = moment.access_rows().await?;

@@ -4,38 +4,22 @@ use std::collections::{HashMap, HashSet};
 
 use callgate::Mask;
 
-use super::Work;
 use super::load::methods;
-use super::read::{self, METHOD_COLUMNS};
+use super::{Kind, Work, read};
 use crate::definition;
 use crate::dialect::{Put, Upsert};
 use crate::rows::{MethodRow, action_key};
 use crate::sql::{Dialect, Value};
 use crate::store::{Result, StoreError};
 
-/// In the order of [`METHOD_COLUMNS`].
-fn values(dialect: Dialect, row: &MethodRow) -> [Value<'_>; METHOD_COLUMNS.len()] {
-    let json = |text| json(dialect, text);
-    [
-        (&row.rpc_method).into(),
-        (&row.plugin).into(),
-        (&row.method).into(),
-        json(row.params.as_ref()),
-        json(row.params_types.as_ref()),
-        (&row.description).into(),
-        (&row.sections).into(),
-        (&row.return_type).into(),
-        (&row.title).into(),
-        (&row.safety).into(),
-        json(row.annotations.as_ref()),
-        exposed(row),
-        (&row.upstream).into(),
-        (&row.tool_name).into(),
-        json(row.input_schema.as_ref()),
-        json(row.output_schema.as_ref()),
-        json(row.defaults.as_ref()),
-        (&row.params_by).into(),
-    ]
+/// Returns the values of a row, in the order of [`MethodRow::column_names`].
+fn values(dialect: Dialect, row: &MethodRow) -> Vec<Value<'_>> {
+    let columns = MethodRow::COLUMNS.iter().map(|column| match column.kind {
+        Kind::Json | Kind::Schema => json(dialect, column.get(row).as_ref()),
+        Kind::Flag => exposed(row),
+        _ => column.get(row).into(),
+    });
+    std::iter::once((&row.rpc_method).into()).chain(columns).collect()
 }
 
 /// A column that holds JSON. Nothing is no JSON, but SQLite does not mind.
@@ -79,10 +63,11 @@ impl Work<'_> {
         &mut self,
         methods: &[(&MethodRow, Needs<'_>)],
     ) -> Result<()> {
-        let row = format!("({})", ["?"; METHOD_COLUMNS.len()].join(", "));
+        let names: Vec<_> = MethodRow::column_names().collect();
+        let row = format!("({})", vec!["?"; names.len()].join(", "));
         let template = format!(
             "INSERT INTO {{rpc_methods}} ({}) VALUES {}",
-            METHOD_COLUMNS.join(", "),
+            names.join(", "),
             vec![row; methods.len()].join(", ")
         );
         let dialect = self.dialect();
@@ -98,8 +83,9 @@ impl Work<'_> {
         needs: Option<&[(String, Mask)]>,
     ) -> Result<()> {
         let old = self.method_by_number(row).await?;
-        let set = METHOD_COLUMNS.map(|name| format!("{name} = ?")).join(", ");
-        let mut values = values(self.dialect(), row).to_vec();
+        let set: Vec<_> = MethodRow::column_names().map(|name| format!("{name} = ?")).collect();
+        let set = set.join(", ");
+        let mut values = values(self.dialect(), row);
         values.push(row.id.into());
         self.run(&format!("UPDATE {{rpc_methods}} SET {set} WHERE id = ?"), &values).await?;
         if let Some(needs) = needs {

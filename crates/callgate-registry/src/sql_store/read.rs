@@ -9,115 +9,32 @@ use crate::rows::{
 use crate::sql::{Cell, Dialect, Row};
 use crate::store::{DatabaseErrorKind, Result, StoreError};
 
-/// The columns of a [`MethodRow`] behind its number, in the order that they are read and written.
-pub(super) const METHOD_COLUMNS: [&str; 18] = [
-    "rpc_method",
-    "plugin",
-    "method",
-    "params",
-    "params_types",
-    "description",
-    "sections",
-    "return_type",
-    "title",
-    "safety",
-    "annotations",
-    "exposed",
-    "upstream",
-    "tool_name",
-    "input_schema",
-    "output_schema",
-    "defaults",
-    "params_by",
-];
-
-/// The columns, and the first of them whose bytes are not text.
-type MethodColumns = ([Option<String>; METHOD_COLUMNS.len()], Option<String>);
-
 pub(super) fn method(dialect: Dialect, mut row: Row) -> Result<MethodRow> {
     let id = row.int()?;
-    let (columns, unreadable) =
-        if dialect.joins_columns() { joined(row.cell())? } else { one_by_one(row) };
-    let [
-        rpc_method,
-        plugin,
-        method,
-        params,
-        params_types,
-        description,
-        sections,
-        return_type,
-        title,
-        safety,
-        annotations,
-        exposed,
-        upstream,
-        tool_name,
-        input_schema,
-        output_schema,
-        defaults,
-        params_by,
-    ] = columns;
-    Ok(MethodRow {
-        id,
-        rpc_method: rpc_method.unwrap_or_default(),
-        plugin,
-        method,
-        params,
-        params_types,
-        description,
-        sections,
-        return_type,
-        title,
-        safety,
-        annotations,
-        exposed,
-        upstream,
-        tool_name,
-        input_schema,
-        output_schema,
-        defaults,
-        params_by,
-        unreadable,
-    })
-}
-
-fn joined(cell: Cell) -> Result<MethodColumns> {
-    match cell {
-        Cell::Broken(text) => {
-            let columns = listed(&text)?;
-            let is_broken = |text: &Option<String>| {
-                text.as_ref().is_some_and(|text| text.contains(char::REPLACEMENT_CHARACTER))
-            };
-            let mut named = METHOD_COLUMNS.iter().zip(&columns);
-            let unreadable = named.find(|(_, text)| is_broken(text));
-            let unreadable = unreadable.map(|(name, _)| (*name).to_owned());
-            Ok((columns, unreadable))
-        }
-        Cell::Text(text) => Ok((listed(&text)?, None)),
-        Cell::Null | Cell::Int(_) => Ok(Default::default()),
+    if !dialect.joins_columns() {
+        return Ok(MethodRow::from_cells(id, || row.cell()));
     }
+    let mut cells = joined(row.cell())?.into_iter();
+    Ok(MethodRow::from_cells(id, || cells.next().unwrap_or(Cell::Null)))
 }
 
-fn listed(json: &str) -> Result<[Option<String>; METHOD_COLUMNS.len()]> {
-    serde_json::from_str(json).map_err(|error| {
+/// Splits columns that were read as one JSON list.
+fn joined(cell: Cell) -> Result<Vec<Cell>> {
+    let (text, is_broken) = match cell {
+        Cell::Text(text) => (text, false),
+        Cell::Broken(text) => (text, true),
+        Cell::Null | Cell::Int(_) => return Ok(Vec::new()),
+    };
+    let columns: Vec<Option<String>> = serde_json::from_str(&text).map_err(|error| {
         let message = format!("a row of methods cannot be read: {error}");
         StoreError::database(DatabaseErrorKind::Other, message)
-    })
-}
-
-fn one_by_one(mut row: Row) -> MethodColumns {
-    let mut unreadable = None;
-    let columns = METHOD_COLUMNS.map(|name| match row.cell() {
-        Cell::Null => None,
-        Cell::Int(number) => Some(number.to_string()),
-        Cell::Text(text) => Some(text),
-        Cell::Broken(text) => {
-            unreadable.get_or_insert_with(|| name.to_owned());
-            Some(text)
-        }
+    })?;
+    let cells = columns.into_iter().map(|text| match text {
+        None => Cell::Null,
+        Some(text) if is_broken && text.contains(char::REPLACEMENT_CHARACTER) => Cell::Broken(text),
+        Some(text) => Cell::Text(text),
     });
-    (columns, unreadable)
+    Ok(cells.collect())
 }
 
 pub(super) fn revisions(rows: Vec<Row>) -> Result<Revisions> {

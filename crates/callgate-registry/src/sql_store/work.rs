@@ -76,15 +76,6 @@ impl<'s> Work<'s> {
         self.row(sql, &[counter.into()]).await?.map_or(Ok(0), |mut row| row.int())
     }
 
-    /// Lets a transaction for reading wait for its next statement as long as it likes: something else is
-    /// written meanwhile, and nobody waits for this one.
-    pub(super) async fn let_idle(&mut self) -> Result<()> {
-        match self.dialect().without_idle_limit() {
-            Some(template) => self.run(template, &[]).await,
-            None => Ok(()),
-        }
-    }
-
     pub(super) async fn commit(self) -> Result<()> {
         self.transaction.commit().await
     }

@@ -118,9 +118,8 @@ macro_rules! contract {
                 a_registry_survives_the_way_there_and_back,
                 a_registry_with_other_content_is_not_written_to,
                 numbers_that_were_freed_are_not_given_again_after_a_copy,
-                half_of_a_copy_is_not_used_and_the_next_one_finishes_it,
-                a_copy_that_was_interrupted_goes_on_behind_its_last_page,
-                a_copy_that_came_out_different_is_made_anew,
+                a_copy_that_was_interrupted_leaves_an_empty_target_and_runs_again_whole,
+                a_copy_that_came_out_different_is_not_kept,
                 a_source_that_changes_meanwhile_is_copied_anew,
                 what_a_database_cannot_keep_is_told_before_anything_is_written,
             }
