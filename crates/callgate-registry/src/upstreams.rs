@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use callgate::{
-    BoxFuture, Call, Caller, CallerMethods, Gateway, Identity, ListError, ListsMethods, Returned,
-    Upstream, UpstreamError,
+    BoxFuture, Call, CallError, CallFailure, Caller, CallerMethods, Gateway, Identity, ListError,
+    ListsMethods, Returned, Upstream,
 };
 
 use crate::rows::UpstreamRow;
@@ -132,13 +132,12 @@ impl Upstream for Quarantined {
         self.limits_callers.then_some(self as _)
     }
 
-    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
-        let words =
-            "The service behind this tool is not configured as it has to be. Nothing was run; \
-                     an administrator has to mend it."
-                .to_owned();
-        let source = format!("its upstream is quarantined: {}", self.reason).into();
-        Box::pin(std::future::ready(Err(UpstreamError::Told { words, source })))
+    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
+        let message = "The service behind this tool is not configured as it has to be. Nothing was run; \
+                     an administrator has to mend it.";
+        let detail = format!("its upstream is quarantined: {}", self.reason);
+        let failure = CallFailure::new(message, detail);
+        Box::pin(std::future::ready(Err(CallError::Failed(failure))))
     }
 }
 

@@ -14,9 +14,9 @@ use axum::http::Request;
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
 use callgate::mcp::{Carrier, Exchange, Inbound, Mcp, Reply, SessionKey, Sessions, Verb};
 use callgate::{
-    BoxFuture, Call, Caller, CallerMethods, Callgate, CatalogBuilder, Gateway, Grants, Identity,
-    ListError, ListsMethods, Mask, Method, Param, Prefix, Returned, Safety, Types, Upstream,
-    UpstreamError, User,
+    BoxFuture, Call, CallError, Caller, CallerMethods, Callgate, CatalogBuilder, Gateway, Grants,
+    Identity, ListError, ListsMethods, Mask, Method, Param, Prefix, Returned, Safety, Types,
+    Upstream, User,
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use http_body_util::BodyExt as _;
@@ -42,8 +42,8 @@ impl Upstream for Site {
         self.has_a_say.then_some(self)
     }
 
-    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
-        Box::pin(std::future::ready(Err(UpstreamError::failed("not called here"))))
+    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
+        Box::pin(std::future::ready(Err(CallError::failed("not called here"))))
     }
 }
 

@@ -105,12 +105,6 @@ impl Hold {
         }
         Bytes::from_owner(Kept { bytes, _hold: self })
     }
-
-    /// What was counted, to be kept with the reply.
-    pub(crate) fn take(&self) -> Self {
-        let bytes = self.bytes.swap(0, Ordering::Relaxed);
-        Self { budget: Arc::clone(&self.budget), bytes: AtomicUsize::new(bytes) }
-    }
 }
 
 impl Drop for Hold {
@@ -156,8 +150,7 @@ mod tests {
         assert_eq!(budget.used(), 10 * SMALL);
         drop(first);
         assert_eq!(budget.used(), 4 * SMALL);
-        let kept = second.take().keep(Bytes::from_static(b"reply"));
-        drop(second);
+        let kept = second.keep(Bytes::from_static(b"reply"));
         let copy = kept.clone();
         drop(kept);
         assert_eq!((budget.used(), &*copy), (4 * SMALL, &b"reply"[..]));

@@ -59,8 +59,9 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::arguments::ParamStyle;
+use crate::gateway::{CallError, CallFailure, NotFound};
 use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
-use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream, UpstreamError};
+use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream};
 use crate::visibility::ListsMethods;
 use batch::Batches;
 use breaker::{Attempt, Breaker};
@@ -370,8 +371,8 @@ impl Forward {
         }
     }
 
-    fn told(&self, call: &Call<'_>, failure: Failure) -> UpstreamError {
-        let words = failure.words(call.safety);
+    fn call_error(&self, call: &Call<'_>, failure: Failure) -> CallError {
+        let message = failure.words(call.safety);
         let (is_gone, refusal) = match &failure {
             Failure::Refused(refusal) => (false, Some((refusal.meaning(), refusal.scope.clone()))),
             Failure::NoCredential(NoCredential::Anonymous) => {
@@ -382,12 +383,12 @@ impl Forward {
             }
             failure => (matches!(failure, Failure::NoSuchTool), None),
         };
-        let source = Logged { upstream: self.name.clone(), failure }.into();
+        let failure = CallFailure::new(message, Logged { upstream: self.name.clone(), failure });
         match refusal {
-            Some((Meaning::Unauthorized, _)) => UpstreamError::Unauthorized { words, source },
-            Some((Meaning::Forbidden, scope)) => UpstreamError::Forbidden { words, scope, source },
-            _ if is_gone => UpstreamError::Gone { words, source },
-            _ => UpstreamError::Told { words, source },
+            Some((Meaning::Unauthorized, _)) => CallError::Unauthorized(failure),
+            Some((Meaning::Forbidden, scope)) => CallError::Forbidden(failure, scope),
+            _ if is_gone => CallError::Gone(NotFound(call.method.to_owned()), failure),
+            _ => CallError::Failed(failure),
         }
     }
 }
@@ -469,7 +470,7 @@ impl Upstream for Forward {
         self.options.visibility.is_some().then_some(self)
     }
 
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
         Box::pin(async move {
             let mut counted = Counted::begin(&self.stats);
             let answered = self.answer_tool(&call).await;
@@ -482,8 +483,8 @@ impl Upstream for Forward {
             match answered {
                 Ok(Ok(result)) => Ok(result.into()),
                 Ok(Err(Reply::Error(error))) => Err(error.into()),
-                Ok(Err(Reply::Denied(error))) => Err(UpstreamError::Denied(error)),
-                Err(failure) => Err(self.told(&call, failure)),
+                Ok(Err(Reply::Denied(error))) => Err(CallError::denied(call.method, error)),
+                Err(failure) => Err(self.call_error(&call, failure)),
             }
         })
     }

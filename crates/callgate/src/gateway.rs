@@ -3,15 +3,16 @@
 mod as_caller;
 mod call_error;
 mod lists;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod visible;
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -31,42 +32,35 @@ use crate::method::Safety;
 use crate::openrpc::Documents;
 use crate::secret::Secret;
 use crate::settings::Settings;
-use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream, UpstreamError};
+use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream};
 use crate::visibility::Visibility;
-
-use call_error::RunError;
+use snapshot::{Snapshot, UpstreamMap};
 
 pub use as_caller::AsCaller;
-pub(crate) use call_error::log_failure;
-pub use call_error::{CallError, NotFound};
+pub use call_error::{CallError, CallFailure, NotFound};
+pub(crate) use snapshot::Tool;
 
 /// How long a call may take unless told otherwise.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a client that is asked something may take.
+/// Maximum time that counts as waiting for the client's answers.
 const MAX_WAIT: Duration = Duration::from_mins(10);
 
-/// How often it is looked whether it still waits.
+/// Interval between checks that the client is still being waited for.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What an upstream with a time limit of its own has beyond that, to say so.
+/// Grace period beyond an upstream's own timeout, so that its own error arrives first.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Ids are at most this long; what a client asks for may be longer.
 const MAX_LOGGED_ID: usize = 255;
 
-/// The catalog in force, what runs its methods, and the settings: shared by every face.
+/// The catalog in force, what runs its methods, and the settings: shared by every endpoint.
 #[derive(Debug)]
 pub struct Gateway {
-    catalog: ArcSwap<Catalog>,
-    settings: ArcSwap<Settings>,
-    upstreams: UpstreamMap,
-    /// Whether one of them wants the tokens of callers.
-    own_want_tokens: bool,
-    /// Those that come and go.
-    more_upstreams: ArcSwap<UpstreamMap>,
-    /// Whether one of those wants the tokens of callers.
-    more_want_tokens: AtomicBool,
+    snapshot: ArcSwap<Snapshot>,
+    /// The upstreams that it was made with.
+    own_upstreams: UpstreamMap,
     plans: CallPlans,
     documents: Documents,
     call_timeout: Duration,
@@ -74,7 +68,6 @@ pub struct Gateway {
     budget: Arc<Budget>,
     /// Raised when the tools of a caller may have changed.
     changes: watch::Sender<u64>,
-    pub(crate) visibility: Visibility,
 }
 
 /// How an upstream is.
@@ -87,9 +80,6 @@ pub struct UpstreamState {
     /// What became of its calls.
     pub counters: Counters,
 }
-
-/// What runs methods, by name.
-type UpstreamMap = HashMap<Arc<str>, Arc<dyn Upstream>>;
 
 /// What a caller names: each face knows tools by one form only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,36 +98,6 @@ impl<'a> ToolRef<'a> {
     }
 }
 
-/// A tool that a caller may use, in the catalog that it was found in.
-#[derive(Debug, Clone)]
-pub(crate) struct Found {
-    catalog: Arc<Catalog>,
-    ordinal: u32,
-}
-
-impl Found {
-    pub(crate) fn catalog(&self) -> &Catalog {
-        &self.catalog
-    }
-
-    /// There, since it was found.
-    pub(crate) fn entry(&self) -> Option<&Entry> {
-        self.catalog.entries().get(self.ordinal as usize)
-    }
-}
-
-/// A call of a tool that was found.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FoundCall<'a> {
-    pub(crate) found: &'a Found,
-    pub(crate) caller: &'a Caller,
-    pub(crate) client: &'a Client,
-    pub(crate) arguments: Option<&'a RawValue>,
-    pub(crate) hold: &'a Hold,
-    /// How long it may take.
-    pub(crate) limit: Duration,
-}
-
 /// What a caller asks to run.
 #[derive(Debug, Clone, Copy)]
 pub struct CallRequest<'a> {
@@ -149,26 +109,28 @@ pub struct CallRequest<'a> {
     pub read_only: bool,
 }
 
+/// A method's result, with the memory that is reserved for it until the reply is sent.
+#[derive(Debug)]
+pub struct Outcome<T = Returned> {
+    /// The result.
+    pub value: T,
+    pub(crate) hold: Hold,
+}
+
 impl Gateway {
     /// A gateway with an empty catalog over named upstreams.
     pub fn new(upstreams: impl IntoIterator<Item = (Arc<str>, Arc<dyn Upstream>)>) -> Self {
-        let upstreams: UpstreamMap = upstreams.into_iter().collect();
         let gateway = Self {
-            catalog: ArcSwap::default(),
-            settings: ArcSwap::default(),
-            own_want_tokens: want_tokens(&upstreams),
-            upstreams,
-            more_upstreams: ArcSwap::default(),
-            more_want_tokens: AtomicBool::new(false),
+            snapshot: ArcSwap::default(),
+            own_upstreams: upstreams.into_iter().collect(),
             plans: CallPlans::default(),
             documents: Documents::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
             call_ids: CallIds::default(),
             budget: Arc::default(),
             changes: watch::Sender::new(0),
-            visibility: Visibility::default(),
         };
-        gateway.visibility.set(&gateway.all_upstreams(), &gateway.changes);
+        gateway.set_more_upstreams([]);
         gateway
     }
 
@@ -193,27 +155,36 @@ impl Gateway {
         (self.budget.used(), self.budget.limit())
     }
 
-    /// For the result of a call, to be kept until the reply is sent.
-    pub(crate) fn hold(&self) -> Hold {
-        self.budget.hold()
-    }
-
     /// Puts other upstreams in force beside those that it was made with, which count where both have a
     /// name. Calls under way finish with theirs.
     pub fn set_more_upstreams(
         &self,
         upstreams: impl IntoIterator<Item = (Arc<str>, Arc<dyn Upstream>)>,
     ) {
-        let upstreams: UpstreamMap = upstreams.into_iter().collect();
-        self.more_want_tokens.store(want_tokens(&upstreams), Ordering::Relaxed);
-        self.more_upstreams.store(Arc::new(upstreams));
-        self.visibility.set(&self.all_upstreams(), &self.changes);
+        let mut all: UpstreamMap = upstreams.into_iter().collect();
+        all.extend(self.own_upstreams.clone());
+        let visibility = Visibility::new(&all, &self.snapshot.load().visibility, &self.changes);
+        let wants_tokens = all.values().any(Upstream::wants_token);
+        let (upstreams, visibility) = (Arc::new(all), Arc::new(visibility));
+        self.change(|snapshot| {
+            snapshot.upstreams = Arc::clone(&upstreams);
+            snapshot.visibility = Arc::clone(&visibility);
+            snapshot.wants_tokens = wants_tokens;
+        });
+    }
+
+    fn change(&self, change: impl Fn(&mut Snapshot)) {
+        self.snapshot.rcu(|snapshot| {
+            let mut changed = Snapshot::clone(snapshot);
+            change(&mut changed);
+            changed
+        });
     }
 
     /// A known caller with the token that they came with, if any upstream is to be told it.
     pub fn with_token(&self, caller: Caller, token: Option<&str>) -> Caller {
-        let is_wanted = self.more_want_tokens.load(Ordering::Relaxed) || self.own_want_tokens;
-        match token.filter(|_| is_wanted && caller.user.is_some()).and_then(Secret::new) {
+        let is_wanted = self.snapshot.load().wants_tokens && caller.user.is_some();
+        match token.filter(|_| is_wanted).and_then(Secret::new) {
             Some(token) => caller.with_token(token),
             None => caller,
         }
@@ -221,56 +192,39 @@ impl Gateway {
 
     /// Whether it was made with an upstream of this name.
     pub fn has_own_upstream(&self, name: &str) -> bool {
-        self.upstreams.contains_key(name)
-    }
-
-    fn upstream(&self, name: &str) -> Option<Arc<dyn Upstream>> {
-        let own = self.upstreams.get(name).cloned();
-        own.or_else(|| self.more_upstreams.load().get(name).cloned())
-    }
-
-    /// Returns `true` if results of a method are not checked against its output schema.
-    pub(crate) fn trusts_results(&self, entry: &Entry) -> bool {
-        self.upstream(entry.upstream()).is_some_and(|upstream| upstream.trusts_results())
-    }
-
-    /// All upstreams, by name.
-    fn all_upstreams(&self) -> BTreeMap<Arc<str>, Arc<dyn Upstream>> {
-        let mut all: BTreeMap<_, _> = BTreeMap::new();
-        for upstreams in [&**self.more_upstreams.load(), &self.upstreams] {
-            all.extend(upstreams.iter().map(|(name, one)| (Arc::clone(name), Arc::clone(one))));
-        }
-        all
+        self.own_upstreams.contains_key(name)
     }
 
     /// The names of the upstreams, sorted.
     pub fn upstream_names(&self) -> Vec<Arc<str>> {
-        self.all_upstreams().into_keys().collect()
+        self.snapshot.load().upstreams.keys().cloned().collect()
     }
 
     /// The names of those that cannot be reached, sorted.
     pub fn upstreams_down(&self) -> Vec<Arc<str>> {
-        let all = self.all_upstreams().into_iter();
-        all.filter(|(_, upstream)| upstream.is_down()).map(|(name, _)| name).collect()
+        let snapshot = self.snapshot.load();
+        let down = snapshot.upstreams.iter().filter(|(_, upstream)| upstream.is_down());
+        down.map(|(name, _)| Arc::clone(name)).collect()
     }
 
     /// How the upstreams that count their calls are, by name.
     pub fn upstream_states(&self) -> Vec<UpstreamState> {
-        let states = self.all_upstreams().into_iter().filter_map(|(name, upstream)| {
-            let counters = upstream.counters()?;
-            Some(UpstreamState { name, is_down: upstream.is_down(), counters })
+        let snapshot = self.snapshot.load();
+        let states = snapshot.upstreams.iter().filter_map(|(name, upstream)| {
+            let (name, is_down) = (Arc::clone(name), upstream.is_down());
+            Some(UpstreamState { name, is_down, counters: upstream.counters()? })
         });
         states.collect()
     }
 
     /// The catalog in force.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.load_full()
+        Arc::clone(&self.snapshot.load().catalog)
     }
 
     /// Puts another catalog in force; requests under way finish with theirs.
     pub fn set_catalog(&self, catalog: Arc<Catalog>) {
-        self.catalog.store(catalog);
+        self.change(move |snapshot| snapshot.catalog = Arc::clone(&catalog));
         self.access_changed();
     }
 
@@ -286,31 +240,25 @@ impl Gateway {
 
     /// The settings in force.
     pub fn settings(&self) -> Arc<Settings> {
-        self.settings.load_full()
+        Arc::clone(&self.snapshot.load().settings)
     }
 
     /// Puts other settings in force.
     pub fn set_settings(&self, settings: Arc<Settings>) {
-        self.settings.store(settings);
+        self.change(move |snapshot| snapshot.settings = Arc::clone(&settings));
     }
 
-    /// The tool, if the caller may use it, and in this way.
+    /// Finds a tool that the caller may use in this way.
     pub(crate) fn find(
         &self,
         caller: &Caller,
         tool: ToolRef<'_>,
         read_only: bool,
-    ) -> Result<Found, CallError> {
-        let catalog = self.catalog.load_full();
-        let entry = match self.decide(&catalog, caller, tool) {
-            Err(_) if wants_login(&catalog, caller, tool) => {
-                let words = format!(
-                    "Tool '{}' is for users who are logged in; send a token, `Authorization: Bearer …`",
-                    tool.as_str()
-                );
-                let error_id = self.next_call_id();
-                tracing::info!(error_id, "a caller without a token is asked to log in");
-                return Err(CallError::Unauthorized { error_id, words });
+    ) -> Result<Tool, CallError> {
+        let snapshot = self.snapshot.load_full();
+        let entry = match Self::decide(&snapshot, caller, tool) {
+            Err(_) if wants_login(&snapshot.catalog, caller, tool) => {
+                return Err(self.login_required(tool));
             }
             decided => decided?,
         };
@@ -318,37 +266,37 @@ impl Gateway {
             return Err(CallError::NotReadOnly(tool.as_str().to_owned()));
         }
         let ordinal = entry.ordinal;
-        Ok(Found { catalog, ordinal })
+        Ok(Tool { snapshot, ordinal })
     }
 
-    /// Runs a method: decide, check the arguments, call the upstream within the time limit.
+    fn login_required(&self, tool: ToolRef<'_>) -> CallError {
+        let message = format!(
+            "Tool '{}' is for users who are logged in; send a token, `Authorization: Bearer …`",
+            tool.as_str()
+        );
+        let error_id = self.next_call_id();
+        tracing::info!(error_id, "a caller without a token is asked to log in");
+        let failure = CallFailure { error_id, ..CallFailure::new(message, "no token") };
+        CallError::Unauthorized(failure)
+    }
+
+    /// Runs a method for a caller who names it by its id, and gives its result as JSON.
     pub async fn call(
         &self,
         caller: &Caller,
         request: CallRequest<'_>,
-    ) -> Result<Box<RawValue>, CallError> {
-        self.call_holding(caller, request, &self.hold()).await
-    }
-
-    /// The same, with the result counted for as long as the caller says.
-    pub(crate) async fn call_holding(
-        &self,
-        caller: &Caller,
-        request: CallRequest<'_>,
-        hold: &Hold,
-    ) -> Result<Box<RawValue>, CallError> {
+    ) -> Result<Outcome<Box<RawValue>>, CallError> {
         let caller = &*self.prepared(caller).await;
-        let found = &self.find(caller, ToolRef::Id(request.id), request.read_only)?;
-        let (client, limit) = (&Client::default(), self.call_timeout);
-        let CallRequest { arguments, .. } = request;
-        let call = FoundCall { found, caller, client, arguments, hold, limit };
-        match self.call_found(call).await? {
-            Returned::Json(json) => Ok(json),
+        let tool = self.find(caller, ToolRef::Id(request.id), request.read_only)?;
+        let outcome = self.invoke(&tool, caller, request.arguments, &Client::default()).await?;
+        let value = match outcome.value {
+            Returned::Json(json) => json,
             Returned::Content(content) if content.is_error => {
-                Err(CallError::Rpc(RpcError::new(TOOL_ERROR, content.words())))
+                return Err(RpcError::new(TOOL_ERROR, content.words()).into());
             }
-            Returned::Content(content) => Ok(to_raw_value(&content).unwrap_or_default()),
-        }
+            Returned::Content(content) => to_raw_value(&content).unwrap_or_default(),
+        };
+        Ok(Outcome { value, hold: outcome.hold })
     }
 
     /// The id of a call, new each time.
@@ -361,38 +309,51 @@ impl Gateway {
         self.call_timeout
     }
 
-    /// Runs a method that was found.
-    pub(crate) async fn call_found(&self, call: FoundCall<'_>) -> Result<Returned, CallError> {
-        let Some(entry) = call.found.entry() else { return Err(NotFound(String::new()).into()) };
-        let call_id = self.call_ids.next();
-        let result = self.run(entry, call, &call_id).await;
-        self.note_denial(call.caller, entry, &result).await;
-        result.map_err(|error| error.into_call_error(call.caller, entry.id().as_str(), call_id))
+    /// Runs a tool that was found: checks the arguments, calls the upstream within the time limit. What
+    /// fails is logged here, once, under the call's id.
+    pub(crate) async fn invoke(
+        &self,
+        tool: &Tool,
+        caller: &Caller,
+        arguments: Option<&RawValue>,
+        client: &Client,
+    ) -> Result<Outcome, CallError> {
+        let Some(entry) = tool.entry() else { return Err(NotFound(String::new()).into()) };
+        let (id, method) = (self.call_ids.next(), entry.id().as_str());
+        let outcome = async {
+            let params = self.params(tool, entry, arguments)?;
+            let upstream = tool.upstream(entry).ok_or_else(|| not_configured(entry.upstream()))?;
+            let limit = upstream.time_limit().map_or(self.call_timeout, |own| own + GRACE);
+            let (safety, hold) = (entry.safety(), self.budget.hold());
+            let call =
+                Call { id: &id, method, params: &params, safety, caller, client, hold: &hold };
+            let value = within(limit, client, upstream.call(call)).await?;
+            hold.at_least(value.len())?;
+            Ok(Outcome { value, hold })
+        };
+        match outcome.await {
+            Ok(outcome) => Ok(outcome),
+            Err(error) => {
+                tool.snapshot.visibility.note_denial(caller, entry, &error).await;
+                Err(error.logged(caller, method, id))
+            }
+        }
     }
 
-    async fn run(
+    /// Checks the arguments, and puts them into the form that the upstream takes.
+    fn params<'a>(
         &self,
+        tool: &Tool,
         entry: &Entry,
-        call: FoundCall<'_>,
-        call_id: &str,
-    ) -> Result<Returned, RunError> {
-        let FoundCall { found, caller, client, arguments, hold, limit } = call;
-        let upstream = self.upstream(entry.upstream());
-        let usual = upstream.as_ref().map_or(ParamStyle::Named, Upstream::param_style);
+        arguments: Option<&'a RawValue>,
+    ) -> Result<Cow<'a, RawValue>, CallError> {
+        let upstream = tool.upstream(entry);
+        let usual = upstream.map_or(ParamStyle::Named, Upstream::param_style);
         let style = entry.param_style.unwrap_or(usual);
-        let plan = self
-            .plans
-            .get(&entry.plan, || found.catalog().check_schema(entry))
-            .map_err(UpstreamError::failed)?;
-        let null_is_absent = upstream.as_ref().is_some_and(Upstream::null_is_absent);
-        let params = plan.params(arguments, Taking { style, null_is_absent })?;
-        let upstream = upstream.ok_or_else(|| not_configured(entry.upstream()))?;
-        let (method, safety) = (entry.id().as_str(), entry.safety());
-        let call = Call { id: call_id, method, params: &params, safety, caller, client, hold };
-        let limit = upstream.time_limit().map_or(limit, |own| own + GRACE);
-        let returned = within(limit, client, upstream.call(call)).await?;
-        hold.at_least(returned.len()).map_err(too_much)?;
-        Ok(returned)
+        let null_is_absent = upstream.is_some_and(Upstream::null_is_absent);
+        let plan = self.plans.get(&entry.plan, || tool.catalog().check_schema(entry));
+        let plan = plan.map_err(CallError::failed)?;
+        Ok(plan.params(arguments, Taking { style, null_is_absent })?)
     }
 }
 
@@ -405,31 +366,27 @@ fn wants_login(catalog: &Catalog, caller: &Caller, tool: ToolRef<'_>) -> bool {
     caller.user.is_none() && needs.is_some_and(|needs| needs.iter().any(|(it, _)| *it == login))
 }
 
-fn want_tokens(upstreams: &UpstreamMap) -> bool {
-    upstreams.values().any(Upstream::wants_token)
+fn not_configured(upstream: &str) -> CallError {
+    let message = "The service behind this tool is not configured. Nothing was run; an administrator has to \
+         say where it is.";
+    let detail = format!("upstream `{upstream}` is not configured");
+    CallError::Failed(CallFailure::new(message, detail))
 }
 
-fn not_configured(upstream: &str) -> UpstreamError {
-    let words =
-        "The service behind this tool is not configured. Nothing was run; an administrator has to \
-                 say where it is."
-            .to_owned();
-    UpstreamError::Told { words, source: format!("upstream `{upstream}` is not configured").into() }
-}
-
-fn too_much(over: OverBudget) -> UpstreamError {
-    let words = "The method ran, but the results of other calls have all the memory that there is for them. \
-                 Ask for less, or try again later if it only reads."
-        .to_owned();
-    UpstreamError::Told { words, source: over.into() }
+impl From<OverBudget> for CallError {
+    fn from(over: OverBudget) -> Self {
+        let message = "The method ran, but the results of other calls have all the memory that there is for them. \
+                       Ask for less, or try again later if it only reads.";
+        Self::Failed(CallFailure::new(message, over))
+    }
 }
 
 /// Runs what is under way within a time limit, which does not count while the client is asked.
 pub(crate) async fn within<T>(
     limit: Duration,
     client: &Client,
-    mut running: BoxFuture<'_, Result<T, UpstreamError>>,
-) -> Result<T, UpstreamError> {
+    mut running: BoxFuture<'_, Result<T, CallError>>,
+) -> Result<T, CallError> {
     // What needs not wait needs no clock.
     let at_once = poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await;
     if let Poll::Ready(result) = at_once {
@@ -446,7 +403,7 @@ pub(crate) async fn within<T>(
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             let took = started.elapsed();
-            return Err(UpstreamError::failed(format!("no answer within {took:?}")));
+            return Err(CallError::failed(format!("no answer within {took:?}")));
         }
         // While it waits, its end goes away from it.
         let left = if is_waiting { left.max(LOOK_AGAIN) } else { left };

@@ -152,8 +152,8 @@ pub use embedded::ServeError;
 pub use embedded::{BuildError, Builder, Callgate};
 pub use finding::Finding;
 pub use gateway::{
-    AsCaller, CallError, CallRequest, DEFAULT_CALL_TIMEOUT, Gateway, NotFound, ToolRef,
-    UpstreamState,
+    AsCaller, CallError, CallFailure, CallRequest, DEFAULT_CALL_TIMEOUT, Gateway, NotFound,
+    Outcome, ToolRef, UpstreamState,
 };
 pub use listing::{Listing, Page};
 pub use local::{Error, Function, Local, Response, Undefined};
@@ -177,7 +177,7 @@ pub use settings::{KEYS as SETTING_KEYS, SettingError, Settings};
 pub use tool_name::{Prefix, ToolName, Unnamed, tool_names};
 pub use type_expr::{ClassName, Field, Literal, TypeError, TypeExpr};
 pub use types::{TypeDefinition, TypeField, Types};
-pub use upstream::{BoxFuture, Call, Counters, Returned, Upstream, UpstreamError};
+pub use upstream::{BoxFuture, Call, Counters, Returned, Upstream};
 pub use visibility::{CallerMethods, Identity, ListError, ListsMethods};
 
 /// Functions with `#[method]`, for [`Builder::methods`]: `methods![get_user, users::delete_user]`.

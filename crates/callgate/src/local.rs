@@ -28,10 +28,11 @@ use serde_json::{Map, Value};
 
 use crate::content::ToolContent;
 use crate::context::Context;
+use crate::gateway::CallError;
 use crate::jsonrpc::RpcError;
 use crate::method::{DefinitionError, LOCAL, Method};
 use crate::strict_json;
-use crate::upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
+use crate::upstream::{BoxFuture, Call, Returned, Upstream};
 
 /// The code of errors made by [`Error::tool`]: outside of the ranges that JSON-RPC and MCP reserve.
 pub(crate) const TOOL_ERROR: i64 = 1;
@@ -72,12 +73,12 @@ impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for Error {
     }
 }
 
-impl From<Error> for UpstreamError {
+impl From<Error> for CallError {
     fn from(Error(kind): Error) -> Self {
         match kind {
             Kind::Tool(error) => Self::Rpc(error),
             Kind::Protocol(error) => Self::Protocol(error),
-            Kind::Internal(error) => Self::Failed(error),
+            Kind::Internal(error) => Self::failed(error),
         }
     }
 }
@@ -100,7 +101,7 @@ impl Response {
     }
 }
 
-type Outcome = Result<Returned, UpstreamError>;
+type Outcome = Result<Returned, CallError>;
 type Run = dyn Fn(Context, &RawValue) -> BoxFuture<'static, Outcome> + Send + Sync;
 
 /// A function with the method that it is, as `#[method]` makes it.
@@ -232,9 +233,9 @@ impl Local {
 
 /// JSON Schema takes `1.0` for an integer and knows no widths, so what passed the check may still
 /// not fit: whole numbers are written as such, and what then does not fit is the caller's to mend.
-pub(crate) fn read<A: DeserializeOwned>(params: &RawValue) -> Result<A, UpstreamError> {
+pub(crate) fn read<A: DeserializeOwned>(params: &RawValue) -> Result<A, CallError> {
     let refused = |error: serde_json::Error| {
-        UpstreamError::Arguments(format!("arguments: {}", strict_json::problem(&error)))
+        CallError::arguments(format!("arguments: {}", strict_json::problem(&error)))
     };
     serde_json::from_str(params.get()).or_else(|_| {
         let mut value: Value = serde_json::from_str(params.get()).map_err(refused)?;
@@ -271,7 +272,7 @@ impl Upstream for Local {
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             let function = self.functions.get(call.method).ok_or_else(|| {
-                UpstreamError::failed(format!("no function is registered for `{}`", call.method))
+                CallError::failed(format!("no function is registered for `{}`", call.method))
             })?;
             let (caller, client) = (call.caller.clone(), call.client.clone());
             let (context, _guard) = Context::new(caller, call.id.to_owned(), client);
@@ -281,9 +282,7 @@ impl Upstream for Local {
 }
 
 /// A panic, also one before the first await, is a failed call and nothing more.
-async fn caught<T>(
-    run: impl Future<Output = Result<T, UpstreamError>>,
-) -> Result<T, UpstreamError> {
+async fn caught<T>(run: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
     let caught = AssertUnwindSafe(run).catch_unwind().await;
     caught.unwrap_or_else(|panic| Err(panicked(&*panic)))
 }
@@ -291,15 +290,15 @@ async fn caught<T>(
 /// Runs code of the embedder's that is no method.
 pub(crate) fn guarded<T: Send + 'static>(
     run: impl FnOnce() -> BoxFuture<'static, Result<T, Error>> + Send + 'static,
-) -> BoxFuture<'static, Result<T, UpstreamError>> {
+) -> BoxFuture<'static, Result<T, CallError>> {
     Box::pin(caught(async move { Ok(run().await?) }))
 }
 
-fn panicked(panic: &(dyn std::any::Any + Send)) -> UpstreamError {
+fn panicked(panic: &(dyn std::any::Any + Send)) -> CallError {
     let message = panic
         .downcast_ref::<&str>()
         .map(ToString::to_string)
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_default();
-    UpstreamError::failed(format!("the function panicked: {message}"))
+    CallError::failed(format!("the function panicked: {message}"))
 }

@@ -1,20 +1,18 @@
-//! What runs a method: the [`Upstream`] trait and its error.
+//! What runs a method: the [`Upstream`] trait.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use thiserror::Error;
 
 use crate::access::Caller;
 use crate::arguments::ParamStyle;
 use crate::budget::Hold;
 use crate::client::Client;
 use crate::content::ToolContent;
-use crate::jsonrpc::RpcError;
+use crate::gateway::CallError;
 use crate::method::Safety;
-use crate::oauth_scope::OAuthScope;
 use crate::visibility::ListsMethods;
 
 /// A boxed future, for traits whose objects are shared.
@@ -68,7 +66,7 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
     }
 
     /// Runs a method.
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>>;
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>>;
 }
 
 /// What became of the calls of an upstream.
@@ -115,7 +113,7 @@ impl<U: Upstream + ?Sized> Upstream for Arc<U> {
         (**self).visibility()
     }
 
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
         (**self).call(call)
     }
 }
@@ -162,66 +160,4 @@ pub struct Call<'a> {
     pub client: &'a Client,
     /// Where the bytes of its result are counted; a large one is best counted while it is read.
     pub hold: &'a Hold,
-}
-
-/// Why a call has no result.
-#[derive(Debug, Error)]
-pub enum UpstreamError {
-    /// The method says so, in words meant for the caller.
-    #[error(transparent)]
-    Rpc(#[from] RpcError),
-    /// The request itself fails: over MCP the client gets an error instead of a result that tells of
-    /// one.
-    #[error(transparent)]
-    Protocol(RpcError),
-    /// The arguments passed the check and are still not what the method takes.
-    #[error("{0}")]
-    Arguments(String),
-    /// The service says that the caller may not use the method, with its reason.
-    #[error(transparent)]
-    Denied(RpcError),
-    /// The service has no such method any more; the log hears the rest.
-    #[error("{words}")]
-    Gone {
-        /// For the caller: what is wrong, and what to do.
-        words: String,
-        /// For the log.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The service wants the caller to log in, or with another credential; the log hears the rest.
-    #[error("{words}")]
-    Unauthorized {
-        /// For the caller: what is wrong, and what to do.
-        words: String,
-        /// For the log.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The caller lacks a permission or a scope at the service; the log hears the rest.
-    #[error("{words}")]
-    Forbidden {
-        /// For the caller: what is wrong, and what to do.
-        words: String,
-        /// The scope that the service names.
-        scope: Option<OAuthScope>,
-        /// For the log.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// Something broke; the caller hears only that, the log hears what.
-    #[error("the upstream failed")]
-    Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Something broke that the caller can do something about; the log hears the rest.
-    #[error("{words}")]
-    Told {
-        /// For the caller: what is wrong, and what to do.
-        words: String,
-        /// For the log.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-}
-
-impl UpstreamError {
-    /// A failure that is described in words, for the log.
-    pub fn failed(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self::Failed(why.into())
-    }
 }

@@ -12,15 +12,16 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use tokio::sync::watch;
 
 use crate::access::Caller;
+use crate::catalog::Entry;
+use crate::gateway::CallError;
+use crate::jsonrpc::METHOD_NOT_FOUND;
 use crate::upstream::{BoxFuture, Upstream};
 use service::Service;
 
@@ -120,41 +121,35 @@ impl Unlisted {
 /// The services of a gateway that have a say in what callers see.
 #[derive(Debug, Default)]
 pub(crate) struct Visibility {
-    /// Whether there is any: all that is looked at where there is none.
-    is_on: AtomicBool,
     /// Sorted by name.
-    services: ArcSwap<Vec<Arc<Service>>>,
+    services: Vec<Arc<Service>>,
 }
 
 impl Visibility {
-    pub(crate) fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
-    }
-
-    /// Puts other upstreams in force. What is known stays for those that stay.
-    pub(crate) fn set(
-        &self,
+    /// Those among upstreams that have a say. What is known stays for those that stay.
+    pub(crate) fn new(
         upstreams: &BTreeMap<Arc<str>, Arc<dyn Upstream>>,
+        before: &Self,
         changes: &watch::Sender<u64>,
-    ) {
-        let before = self.services.load();
+    ) -> Self {
         let of = |(name, upstream): (&Arc<str>, &Arc<dyn Upstream>)| {
             let max_age = upstream.visibility()?.max_age();
-            let same = before.iter().find(|service| service.is(name, upstream));
+            let same = before.services.iter().find(|service| service.is(name, upstream));
             Some(same.cloned().unwrap_or_else(|| {
                 Arc::new(Service::new(name, upstream, max_age, changes.clone()))
             }))
         };
-        let services: Vec<_> = upstreams.iter().filter_map(of).collect();
-        let is_on = !services.is_empty();
-        self.services.store(Arc::new(services));
-        self.is_on.store(is_on, Ordering::Relaxed);
+        Self { services: upstreams.iter().filter_map(of).collect() }
+    }
+
+    /// Whether there is any.
+    pub(crate) fn is_on(&self) -> bool {
+        !self.services.is_empty()
     }
 
     /// What services list for a caller. One of which nothing is known is waited for, this long at most.
     pub(crate) async fn look(&self, caller: &Caller, patience: Duration) -> Visible {
-        let services = self.services.load_full();
-        Visible(Some(match services.as_slice() {
+        Visible(Some(match self.services.as_slice() {
             [one] => one.limits(caller, patience).await,
             several => {
                 let each = several.iter().map(|one| one.limits(caller, patience));
@@ -168,9 +163,8 @@ impl Visibility {
         if !self.is_on() {
             return None;
         }
-        let services = self.services.load();
         let seen = caller.visible.0.as_ref();
-        let names = services.iter().map(|service| &service.name);
+        let names = self.services.iter().map(|service| &service.name);
         if let Some(seen) = seen.filter(|seen| seen.names().eq(names.clone())) {
             return Some(Arc::clone(seen));
         }
@@ -191,16 +185,28 @@ impl Visibility {
 
     #[cfg(test)]
     pub(crate) fn remembered(&self, name: &str) -> (u64, usize) {
-        let services = self.services.load();
-        let service = services.iter().find(|service| *service.name == *name);
-        service.map(|service| service.remembered()).unwrap_or_default()
+        self.service(name).map(|service| service.remembered()).unwrap_or_default()
     }
 
-    /// Takes note that a service denied a caller a method that it had listed.
-    pub(crate) async fn denied(&self, caller: &Caller, upstream: &str, id: &str, denial: Denial) {
-        let services = self.services.load_full();
-        if let Some(service) = services.iter().find(|service| *service.name == *upstream) {
-            service.denied(caller, id, denial).await;
+    fn service(&self, name: &str) -> Option<&Arc<Service>> {
+        self.services.iter().find(|service| *service.name == *name)
+    }
+
+    /// Takes a method from a caller whom the service denied it.
+    pub(crate) async fn note_denial(&self, caller: &Caller, entry: &Entry, error: &CallError) {
+        if let (Some(service), Some(denial)) = (self.service(entry.upstream()), denial(error)) {
+            service.denied(caller, entry.id().as_str(), denial).await;
         }
+    }
+}
+
+/// Returns what an error says about the method being there for the caller.
+fn denial(error: &CallError) -> Option<Denial> {
+    match error {
+        CallError::Denied { .. } | CallError::Gone(..) => Some(Denial::Certain),
+        CallError::Rpc(error) if error.code == METHOD_NOT_FOUND => Some(Denial::Certain),
+        // It may be about a scope of the credential, or about the arguments.
+        CallError::Forbidden(..) => Some(Denial::Possible),
+        _ => None,
     }
 }

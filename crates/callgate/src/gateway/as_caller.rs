@@ -7,7 +7,6 @@ use serde_json::value::to_raw_value;
 
 use super::{CallError, CallRequest, Gateway, NotFound};
 use crate::access::Caller;
-use crate::arguments::ArgumentsError;
 
 /// A [`Gateway`] with the eyes and hands of one caller.
 #[derive(Debug)]
@@ -29,21 +28,21 @@ impl AsCaller<'_> {
     /// Calls a method by its id, with everything that a call over the network goes through: access,
     /// the check of the arguments, defaults, the time limit.
     pub async fn call(&self, id: &str, arguments: impl Serialize) -> Result<Value, CallError> {
-        let unreadable = |error: serde_json::Error| {
-            CallError::Arguments(ArgumentsError::from_upstream(format!("arguments: {error}")))
-        };
+        let unreadable =
+            |error: serde_json::Error| CallError::arguments(format!("arguments: {error}"));
         let arguments = to_raw_value(&arguments).map_err(unreadable)?;
         let arguments = (arguments.get() != "null").then_some(&*arguments);
         let request = CallRequest { id, arguments, read_only: false };
         let result = self.gateway.call(&self.caller, request).await?;
-        Ok(serde_json::from_str(result.get()).unwrap_or_default())
+        Ok(serde_json::from_str(result.value.get()).unwrap_or_default())
     }
 
     /// The ids of the methods that the caller may call, sorted.
     pub fn methods(&self) -> Vec<String> {
-        let catalog = self.gateway.catalog();
-        let listing = self.gateway.listing(&catalog, &self.caller);
-        let entries = listing.ordinals.iter().filter_map(|at| catalog.entries().get(*at as usize));
+        let snapshot = self.gateway.snapshot.load_full();
+        let (listing, all) =
+            (Gateway::listing(&snapshot, &self.caller), snapshot.catalog.entries());
+        let entries = listing.ordinals.iter().filter_map(|at| all.get(*at as usize));
         entries.map(|entry| entry.id().to_string()).collect()
     }
 

@@ -10,14 +10,13 @@ use crate::access::Caller;
 use crate::arguments::ArgumentsError;
 use crate::jsonrpc::RpcError;
 use crate::oauth_scope::OAuthScope;
-use crate::upstream::UpstreamError;
 
 /// A tool that is not there for this caller, whether it exists or not.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("Tool '{0}' not found or access denied")]
 pub struct NotFound(pub String);
 
-/// Why a call has no result.
+/// Why a call has no result: what upstreams return, and what each endpoint renders.
 #[derive(Debug, Error)]
 pub enum CallError {
     /// Unknown, or not for this caller.
@@ -29,136 +28,100 @@ pub enum CallError {
     /// Refused before anything ran.
     #[error(transparent)]
     Arguments(#[from] ArgumentsError),
-    /// The method says so.
+    /// The method's own error, with a message for the caller.
     #[error(transparent)]
-    Rpc(RpcError),
-    /// The request itself fails, not only what it ran.
+    Rpc(#[from] RpcError),
+    /// The request itself fails: over MCP the client gets an error instead of a result that tells of
+    /// one.
     #[error(transparent)]
     Protocol(RpcError),
-    /// The service says that the caller may not use the method. Over HTTP it looks as if there was none.
+    /// The service says that the caller may not use the method. Over REST and JSON-RPC it looks unknown.
     #[error("{not_found}")]
     Denied {
-        /// What those hear who are not told more.
+        /// What is shown in place of the reason.
         not_found: NotFound,
         /// What the service says.
         #[source]
         reason: Box<RpcError>,
     },
-    /// The service has no such method any more; the log has it under this id.
-    #[error("{not_found}")]
-    Gone {
-        /// What those hear who are not told more.
-        not_found: NotFound,
-        /// The call's id.
-        error_id: String,
-        /// What is wrong, and what to do.
-        words: String,
-    },
-    /// The service wants the caller to log in, or with another credential; the log has it under this id.
-    #[error("{words}")]
-    Unauthorized {
-        /// The call's id.
-        error_id: String,
-        /// What is wrong, and what to do.
-        words: String,
-    },
-    /// The caller lacks a permission or a scope at the service; the log has it under this id.
-    #[error("{words}")]
-    Forbidden {
-        /// The call's id.
-        error_id: String,
-        /// What is wrong, and what to do.
-        words: String,
-        /// The scope that the service names.
-        scope: Option<OAuthScope>,
-    },
-    /// Something broke; the log has it under this id.
-    #[error("{words}")]
-    Failed {
-        /// The call's id.
-        error_id: String,
-        /// What the caller is told: general words, unless there are better ones.
-        words: Cow<'static, str>,
-    },
+    /// The service has no such method any more. Over REST and JSON-RPC it looks unknown.
+    #[error("{0}")]
+    Gone(NotFound, CallFailure),
+    /// The service wants the caller to log in, or with another credential.
+    #[error("{0}")]
+    Unauthorized(CallFailure),
+    /// The caller lacks a permission at the service, or the scope that it names.
+    #[error("{0}")]
+    Forbidden(CallFailure, Option<OAuthScope>),
+    /// Something broke.
+    #[error("{0}")]
+    Failed(CallFailure),
+}
+
+/// A failure with a message for the caller and details for the log.
+#[derive(Debug, Error)]
+#[error("{message}")]
+pub struct CallFailure {
+    /// For the caller: what is wrong, and what to do.
+    pub message: Cow<'static, str>,
+    /// For the log only.
+    pub detail: Box<dyn StdError + Send + Sync>,
+    /// The id under which the log has the details. The gateway sets it.
+    pub error_id: String,
+}
+
+impl CallFailure {
+    /// A failure that is not logged yet.
+    pub fn new(
+        message: impl Into<Cow<'static, str>>,
+        detail: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
+        Self { message: message.into(), detail: detail.into(), error_id: String::new() }
+    }
+
+    /// Logs the details under an id, which the caller is told.
+    pub(crate) fn log(&mut self, caller: &Caller, method: &str, error_id: String) {
+        let mut chain = self.detail.to_string();
+        let mut next = self.detail.source();
+        while let Some(cause) = next {
+            let _ = write!(chain, ": {cause}");
+            next = cause.source();
+        }
+        tracing::error!(caller = caller.name(), method, error_id, error = chain, "call failed");
+        self.error_id = error_id;
+    }
 }
 
 impl CallError {
-    /// A failure of which the caller hears only that.
-    pub(crate) fn failed(error_id: String) -> Self {
-        Self::Failed { error_id, words: Cow::Borrowed("Tool execution failed") }
+    /// Something broke of which the caller hears only that.
+    pub fn failed(detail: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Failed(CallFailure::new("Tool execution failed", detail))
     }
-}
 
-pub(crate) fn log_failure(
-    caller: &Caller,
-    method: &str,
-    error_id: &str,
-    source: &(dyn std::error::Error + 'static),
-) {
-    let mut chain = source.to_string();
-    let mut next = source.source();
-    while let Some(cause) = next {
-        let _ = write!(chain, ": {cause}");
-        next = cause.source();
+    /// The service says that the caller may not use a method.
+    pub fn denied(method: &str, reason: RpcError) -> Self {
+        Self::Denied { not_found: NotFound(method.to_owned()), reason: reason.into() }
     }
-    tracing::error!(caller = caller.name(), method, error_id, error = chain, "call failed");
-}
 
-#[derive(Debug, Error)]
-pub(super) enum RunError {
-    #[error(transparent)]
-    Arguments(#[from] ArgumentsError),
-    #[error(transparent)]
-    Upstream(#[from] UpstreamError),
-}
+    /// Arguments that passed the check and are still not what the method takes.
+    pub fn arguments(problem: String) -> Self {
+        Self::Arguments(ArgumentsError::from_upstream(problem))
+    }
 
-impl RunError {
-    /// What the caller is told. What only the log may hear goes there, under `error_id`.
-    pub(super) fn into_call_error(
-        self,
-        caller: &Caller,
-        method: &str,
-        error_id: String,
-    ) -> CallError {
-        let error = match self {
-            Self::Arguments(error) => return CallError::Arguments(error),
-            Self::Upstream(error) => error,
-        };
-        let log = |source: Box<dyn StdError + Send + Sync>| {
-            log_failure(caller, method, &error_id, source.as_ref());
-        };
-        let not_found = || NotFound(method.to_owned());
-        match error {
-            UpstreamError::Rpc(error) => CallError::Rpc(error),
-            UpstreamError::Protocol(error) => CallError::Protocol(error),
-            UpstreamError::Arguments(problem) => {
-                CallError::Arguments(ArgumentsError::from_upstream(problem))
-            }
-            UpstreamError::Denied(reason) => {
+    /// Logs what only the log may know, under an id that the caller is told.
+    #[must_use]
+    pub(crate) fn logged(mut self, caller: &Caller, method: &str, error_id: String) -> Self {
+        match &mut self {
+            Self::Gone(_, failure)
+            | Self::Unauthorized(failure)
+            | Self::Forbidden(failure, _)
+            | Self::Failed(failure) => failure.log(caller, method, error_id),
+            Self::Denied { .. } => {
                 let decision = "denied: by the service";
                 tracing::info!(caller = caller.name(), method, decision, "access denied");
-                CallError::Denied { not_found: not_found(), reason: reason.into() }
             }
-            UpstreamError::Gone { words, source } => {
-                log(source);
-                CallError::Gone { not_found: not_found(), error_id, words }
-            }
-            UpstreamError::Unauthorized { words, source } => {
-                log(source);
-                CallError::Unauthorized { error_id, words }
-            }
-            UpstreamError::Forbidden { words, scope, source } => {
-                log(source);
-                CallError::Forbidden { error_id, words, scope }
-            }
-            UpstreamError::Failed(source) => {
-                log(source);
-                CallError::failed(error_id)
-            }
-            UpstreamError::Told { words, source } => {
-                log(source);
-                CallError::Failed { error_id, words: words.into() }
-            }
+            _ => {}
         }
+        self
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Gateway, MAX_LOGGED_ID, NotFound, ToolRef};
+use super::{Gateway, MAX_LOGGED_ID, NotFound, Snapshot, ToolRef};
 use crate::access::Caller;
-use crate::catalog::{Catalog, Entry};
+use crate::catalog::Entry;
 use crate::listing::{Listing, Page, PageLimit};
 use crate::method::MethodId;
 use crate::openrpc::OpenRpcError;
@@ -14,25 +14,25 @@ use crate::tool::Shape;
 
 impl Gateway {
     /// The caller's tools: those that their grants allow and that the services behind them list.
-    pub(super) fn listing(&self, catalog: &Catalog, caller: &Caller) -> Arc<Listing> {
-        let granted = catalog.listing(&caller.grants);
-        match self.visibility.limits(caller) {
+    pub(super) fn listing(snapshot: &Snapshot, caller: &Caller) -> Arc<Listing> {
+        let granted = snapshot.catalog.listing(&caller.grants);
+        match snapshot.visibility.limits(caller) {
             None => granted,
-            Some(limits) => catalog.visible_listing(&granted, &limits),
+            Some(limits) => snapshot.catalog.visible_listing(&granted, &limits),
         }
     }
 
     /// A number that stands for the caller's tools: another one, other tools.
     pub(crate) fn content_for(&self, caller: &Caller) -> u64 {
-        let catalog = self.catalog.load();
-        catalog.content_of(&self.listing(&catalog, caller))
+        let snapshot = self.snapshot.load();
+        snapshot.catalog.content_of(&Self::listing(&snapshot, caller))
     }
 
     /// Up to `size` of the caller's tools, from `offset` on. See [`prepare`](Self::prepare).
     pub fn list(&self, caller: &Caller, offset: usize, size: usize) -> Page {
-        let catalog = self.catalog.load();
+        let snapshot = self.snapshot.load();
         let limit = PageLimit { tools: size, bytes: usize::MAX };
-        self.listing(&catalog, caller).page(&catalog, Shape::Rest, offset, limit)
+        Self::listing(&snapshot, caller).page(&snapshot.catalog, Shape::Rest, offset, limit)
     }
 
     /// The caller's tools in the shape of a revision, after the method `after`; with them, where
@@ -44,43 +44,43 @@ impl Gateway {
         after: Option<&str>,
         limit: PageLimit,
     ) -> (Vec<Bytes>, Option<MethodId>) {
-        let catalog = self.catalog.load();
-        let listing = self.listing(&catalog, caller);
-        let offset = after.map_or(0, |id| listing.position_after(&catalog, id));
-        let page = listing.page(&catalog, shape, offset, limit);
+        let snapshot = self.snapshot.load();
+        let (catalog, listing) = (&snapshot.catalog, Self::listing(&snapshot, caller));
+        let offset = after.map_or(0, |id| listing.position_after(catalog, id));
+        let page = listing.page(catalog, shape, offset, limit);
         let last = page.next.and(page.last).and_then(|last| catalog.entries().get(last as usize));
         (page.tools, last.map(|entry| entry.id().clone()))
     }
 
     /// One tool as JSON. See [`prepare`](Self::prepare).
     pub fn describe(&self, caller: &Caller, id: &str) -> Result<Bytes, NotFound> {
-        let catalog = self.catalog.load();
-        let entry = self.decide(&catalog, caller, ToolRef::Id(id))?;
-        Ok(catalog.tool(entry))
+        let snapshot = self.snapshot.load();
+        let entry = Self::decide(&snapshot, caller, ToolRef::Id(id))?;
+        Ok(snapshot.catalog.tool(entry))
     }
 
     /// The caller's methods as an OpenRPC document. See [`prepare`](Self::prepare).
     pub fn open_rpc(&self, caller: &Caller) -> Result<Bytes, OpenRpcError> {
-        let catalog = self.catalog.load_full();
-        let listing = self.listing(&catalog, caller);
-        self.documents.get(&self.settings.load_full(), &catalog, listing)
+        let snapshot = self.snapshot.load_full();
+        let listing = Self::listing(&snapshot, caller);
+        self.documents.get(&snapshot.settings, &snapshot.catalog, listing)
     }
 
     /// Whether the caller may use the method. Denied looks like unknown to the caller, also in how long
     /// it takes, so both are logged; the log says which it was.
     pub(super) fn decide<'a>(
-        &self,
-        catalog: &'a Catalog,
+        snapshot: &'a Snapshot,
         caller: &Caller,
         tool: ToolRef<'_>,
     ) -> Result<&'a Entry, NotFound> {
+        let catalog = &snapshot.catalog;
         let entry = match tool {
             ToolRef::Id(id) => catalog.by_id(id),
             ToolRef::Name(name) => catalog.by_name(name),
         };
         let decision = match entry {
             Some(entry) if catalog.requirement(entry).allows(&caller.grants) => {
-                match self.visibility.decide(caller, entry.upstream(), entry.id().as_str()) {
+                match snapshot.visibility.decide(caller, entry.upstream(), entry.id().as_str()) {
                     Ok(()) => return Ok(entry),
                     Err(unlisted) => unlisted.words(caller),
                 }

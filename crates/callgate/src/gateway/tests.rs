@@ -35,7 +35,7 @@ fn reader() -> Caller {
 async fn call(gateway: &Gateway, id: &str, arguments: &str) -> Result<String, CallError> {
     let arguments: &RawValue = serde_json::from_str(arguments).unwrap();
     let request = CallRequest { id, arguments: Some(arguments), read_only: false };
-    gateway.call(&reader(), request).await.map(|result| result.get().to_owned())
+    gateway.call(&reader(), request).await.map(|result| result.value.get().to_owned())
 }
 
 fn with(build: impl FnOnce(&mut Local)) -> Gateway {
@@ -120,7 +120,7 @@ async fn b39_d27_only_words_meant_for_the_caller_reach_them() {
     for (id, words) in [("internal", general), ("panics", general), ("orphan", nowhere)] {
         let error = call(&gateway, id, "{}").await.unwrap_err();
         assert_eq!(error.to_string(), words, "{id}");
-        let CallError::Failed { error_id, .. } = error else { panic!() };
+        let CallError::Failed(CallFailure { error_id, .. }) = error else { panic!() };
         assert!(error_id.starts_with("mcp_"), "{error_id}");
     }
 }
@@ -167,7 +167,7 @@ async fn d29_a_call_that_takes_too_long_fails() {
         Ok::<_, Error>(())
     });
     let gateway = gateway_over(local, Duration::from_secs(30));
-    assert!(matches!(call(&gateway, "slow", "{}").await, Err(CallError::Failed { .. })));
+    assert!(matches!(call(&gateway, "slow", "{}").await, Err(CallError::Failed(_))));
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn a_call_for_read_only_methods_does_not_run_others() {
         gateway.call(&reader(), request("writes")).await,
         Err(CallError::NotReadOnly(_))
     ));
-    assert_eq!(gateway.call(&reader(), request("reads")).await.unwrap().get(), "2");
+    assert_eq!(gateway.call(&reader(), request("reads")).await.unwrap().value.get(), "2");
 }
 
 #[derive(Debug)]
@@ -193,7 +193,7 @@ impl Upstream for Echo {
         self.0
     }
 
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
         let text = json!({"method": call.method, "id": call.id}).to_string();
         let text = format!("{},\"params\":{}}}", text.trim_end_matches('}'), call.params.get());
         Box::pin(async move { Ok(RawValue::from_string(text).unwrap().into()) })

@@ -1,14 +1,12 @@
 //! What the services behind methods list for a caller.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Gateway, RunError};
+use super::Gateway;
 use crate::access::Caller;
-use crate::catalog::Entry;
-use crate::jsonrpc::METHOD_NOT_FOUND;
-use crate::upstream::{Returned, UpstreamError};
-use crate::visibility::{Denial, FIRST_ANSWER};
+use crate::visibility::{FIRST_ANSWER, Visibility};
 
 impl Gateway {
     /// The caller with what services list for them just now, for one request. A service of which nothing
@@ -18,23 +16,30 @@ impl Gateway {
     /// unprepared caller no methods of services that have a say in it; [`call`](Self::call) prepares by
     /// itself. Where there is no such service, this does nothing.
     pub async fn prepare(&self, mut caller: Caller) -> Caller {
-        if self.has_visibility() {
-            caller.visible = self.visibility.look(&caller, FIRST_ANSWER).await;
-        }
+        self.see(&mut caller, FIRST_ANSWER).await;
         caller
     }
 
     /// The same without waiting, for those who are told when it changes.
     pub(crate) async fn prepare_at_once(&self, mut caller: Caller) -> Caller {
-        if self.has_visibility() {
-            caller.visible = self.visibility.look(&caller, Duration::ZERO).await;
-        }
+        self.see(&mut caller, Duration::ZERO).await;
         caller
+    }
+
+    async fn see(&self, caller: &mut Caller, patience: Duration) {
+        let visibility = self.visibility();
+        if visibility.is_on() {
+            caller.visible = visibility.look(caller, patience).await;
+        }
     }
 
     /// Whether a service has a say in what callers see.
     pub(crate) fn has_visibility(&self) -> bool {
-        self.visibility.is_on()
+        self.snapshot.load().visibility.is_on()
+    }
+
+    pub(crate) fn visibility(&self) -> Arc<Visibility> {
+        Arc::clone(&self.snapshot.load().visibility)
     }
 
     /// A prepared caller; the same one where there is nothing to prepare.
@@ -44,31 +49,5 @@ impl Gateway {
         } else {
             Cow::Borrowed(caller)
         }
-    }
-
-    /// Takes a method from a caller whom the service denied it.
-    pub(super) async fn note_denial(
-        &self,
-        caller: &Caller,
-        entry: &Entry,
-        result: &Result<Returned, RunError>,
-    ) {
-        if self.has_visibility()
-            && let Err(RunError::Upstream(error)) = result
-            && let Some(denial) = denial(error)
-        {
-            self.visibility.denied(caller, entry.upstream(), entry.id().as_str(), denial).await;
-        }
-    }
-}
-
-/// Returns what an error says about the method being there for the caller.
-fn denial(error: &UpstreamError) -> Option<Denial> {
-    match error {
-        UpstreamError::Denied(_) | UpstreamError::Gone { .. } => Some(Denial::Certain),
-        UpstreamError::Rpc(error) if error.code == METHOD_NOT_FOUND => Some(Denial::Certain),
-        // It may be about a scope of the credential, or about the arguments.
-        UpstreamError::Forbidden { .. } => Some(Denial::Possible),
-        _ => None,
     }
 }

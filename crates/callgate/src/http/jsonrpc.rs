@@ -16,10 +16,10 @@ use futures_util::future::join_all;
 use serde_json::value::RawValue;
 
 use super::body::{self, Slices};
-use super::reply::{self, RestError, RpcFailure};
+use super::reply::{self, RestError};
 use super::{Faces, Shared};
 use crate::access::Caller;
-use crate::gateway::{CallError, CallRequest, log_failure};
+use crate::gateway::{CallError, CallRequest, Outcome};
 use crate::jsonrpc::{self, EnvelopeError, INVALID_PARAMS, INVALID_REQUEST, Request, RpcError};
 
 /// The one method of the protocol itself.
@@ -67,12 +67,14 @@ impl Face<'_> {
         if request.method == DISCOVER {
             return Ok(self.discover(&request).await);
         }
-        let Some((body, failure)) = self.call(&request).await else { return Ok(nothing()) };
-        let refused = failure.filter(|failure| is_refusal(failure.status));
-        let Some(RpcFailure { status, scope, .. }) = refused else { return Ok(replied(body)) };
-        let mut response = reply::bytes_as_json(status, body);
-        reply::add_challenge(&mut response, scope.as_ref());
-        Ok(response)
+        let outcome = self.call(&request).await;
+        let Some(id) = request.id else { return Ok(nothing()) };
+        Ok(match outcome {
+            Err(error @ (CallError::Unauthorized(_) | CallError::Forbidden(..))) => {
+                reply::rpc_failed(reply::rpc_error(&error).0, Some(id), &error)
+            }
+            outcome => replied(rpc_reply(id, outcome)),
+        })
     }
 
     /// The members run side by side, and their replies are in their order.
@@ -98,22 +100,17 @@ impl Face<'_> {
                 let error = RpcError::new(INVALID_REQUEST, problem);
                 request.id.map(|id| jsonrpc::reply(Some(id), Err(&error)).into())
             }
-            Ok(request) => self.call(&request).await.map(|(body, _)| body),
+            Ok(request) => {
+                let outcome = self.call(&request).await;
+                request.id.map(|id| rpc_reply(id, outcome))
+            }
             Err(error) => Some(jsonrpc::reply(None, Err(&error.into())).into()),
         }
     }
 
-    /// Runs a method: the reply, and why it is an error. Nobody hears what became of a notification.
-    async fn call(self, request: &Request<'_>) -> Option<(Bytes, Option<RpcFailure>)> {
-        let Request { id, method, params } = request;
-        let call = CallRequest { id: method, arguments: *params, read_only: false };
-        let hold = self.shared.gateway.hold();
-        let outcome = self.shared.gateway.call_holding(self.caller, call, &hold).await;
-        let outcome = outcome.map_err(reply::rpc_failure_of);
-        let id = (*id)?;
-        let result = outcome.as_deref().map_err(|failure| &failure.error);
-        let body = hold.keep(jsonrpc::reply(Some(id), result).into());
-        Some((body, outcome.err()))
+    async fn call(self, request: &Request<'_>) -> Result<Outcome<Box<RawValue>>, CallError> {
+        let call = CallRequest { id: &request.method, arguments: request.params, read_only: false };
+        self.shared.gateway.call(self.caller, call).await
     }
 
     async fn discover(self, request: &Request<'_>) -> Response {
@@ -150,16 +147,18 @@ impl Face<'_> {
             }
             Err(error) => {
                 let error_id = self.shared.gateway.next_call_id();
-                log_failure(self.caller, DISCOVER, &error_id, &error);
-                Err(reply::rpc_failure_of(CallError::failed(error_id)).error)
+                let error = CallError::failed(error).logged(self.caller, DISCOVER, error_id);
+                Err(reply::rpc_error(&error).1)
             }
         }
     }
 }
 
-/// Whether the service wants a credential, or another one.
-fn is_refusal(status: StatusCode) -> bool {
-    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+fn rpc_reply(id: &RawValue, outcome: Result<Outcome<Box<RawValue>>, CallError>) -> Bytes {
+    match outcome {
+        Ok(Outcome { value, hold }) => hold.keep(jsonrpc::reply(Some(id), Ok(&value)).into()),
+        Err(error) => jsonrpc::reply(Some(id), Err(&reply::rpc_error(&error).1)).into(),
+    }
 }
 
 /// Whether an object or a list has nothing in it.

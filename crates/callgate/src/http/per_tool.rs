@@ -6,12 +6,11 @@
 use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::http::header::ALLOW;
-use axum::http::{HeaderValue, StatusCode, Uri};
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::value::RawValue;
 
-use super::reply::{self, RestError, RpcFailure};
+use super::reply::{self, RestError};
 use super::{Shared, body, rest};
 use crate::access::Caller;
 use crate::gateway::CallRequest;
@@ -66,19 +65,13 @@ async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Fo
         Err(error) => return refuse(shared, caller, id, None, &error.into()).await,
     };
     let call = CallRequest { id, arguments: request.params, read_only: form == Form::Get };
-    let hold = shared.gateway.hold();
-    match shared.gateway.call_holding(caller, call, &hold).await {
+    match shared.gateway.call(caller, call).await {
         Ok(_) if request.id.is_none() => StatusCode::NO_CONTENT.into_response(),
-        Ok(result) => {
-            let reply = jsonrpc::reply(request.id, Ok(&result));
-            reply::bytes_as_json(StatusCode::OK, hold.keep(reply.into()))
+        Ok(outcome) => {
+            let reply = jsonrpc::reply(request.id, Ok(&outcome.value));
+            reply::bytes_as_json(StatusCode::OK, outcome.hold.keep(reply.into()))
         }
-        Err(error) => {
-            let RpcFailure { status, error, scope } = reply::rpc_failure_of(error);
-            let mut response = rpc_reply(status, request.id, Err(&error));
-            reply::add_challenge(&mut response, scope.as_ref());
-            response
-        }
+        Err(error) => reply::rpc_failed(reply::rpc_error(&error).0, request.id, &error),
     }
 }
 
@@ -93,10 +86,7 @@ async fn refuse(
     let caller = shared.gateway.prepared(caller).await;
     match shared.gateway.describe(&caller, id) {
         Ok(_) => rpc_reply(StatusCode::BAD_REQUEST, request_id, Err(error)),
-        Err(hidden) => {
-            let RpcFailure { status, error, .. } = reply::rpc_failure_of(hidden.into());
-            rpc_reply(status, request_id, Err(&error))
-        }
+        Err(hidden) => reply::rpc_failed(StatusCode::NOT_FOUND, request_id, &hidden.into()),
     }
 }
 
@@ -105,9 +95,5 @@ fn rpc_reply(
     id: Option<&RawValue>,
     outcome: Result<&RawValue, &RpcError>,
 ) -> Response {
-    let mut response = reply::bytes_as_json(status, jsonrpc::reply(id, outcome));
-    if status == StatusCode::METHOD_NOT_ALLOWED {
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-    }
-    response
+    reply::bytes_as_json(status, jsonrpc::reply(id, outcome))
 }

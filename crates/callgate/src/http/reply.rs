@@ -1,22 +1,22 @@
 //! Replies of the REST face: JSON, never stored, errors as `{"error":{"code":…,"message":…}}`.
 
-use std::borrow::Cow;
-
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
+use serde_json::value::RawValue;
 use thiserror::Error;
 
 use super::authenticate::AuthenticateError;
-use crate::arguments::ArgumentsError;
 use crate::cursor::CursorError;
-use crate::gateway::{CallError, NotFound};
-use crate::jsonrpc::{self, INTERNAL_ERROR, RpcError};
+use crate::gateway::{CallError, CallFailure, NotFound};
+use crate::jsonrpc::{
+    self, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError,
+};
 use crate::oauth_scope::OAuthScope;
 
 /// What the REST face answers instead of a result.
@@ -30,18 +30,8 @@ pub(super) enum RestError {
     MissingParameter(&'static str),
     #[error(transparent)]
     InvalidCursor(#[from] CursorError),
-    #[error(transparent)]
-    NotFound(#[from] NotFound),
-    #[error(transparent)]
-    InvalidArguments(ArgumentsError),
-    #[error("{}", or_general(&.0.message))]
-    Rpc(RpcError),
-    #[error("{words}")]
-    Failed { error_id: String, words: Cow<'static, str> },
-    #[error("{words}")]
-    Unauthorized { error_id: String, words: String },
-    #[error("{words}")]
-    Forbidden { error_id: String, words: String, scope: Option<OAuthScope> },
+    #[error("{}", call_message(.0))]
+    Call(#[from] CallError),
     #[error("the request body is larger than {limit} bytes")]
     BodyTooLarge { limit: usize },
     #[error("the request body did not arrive in time")]
@@ -50,26 +40,9 @@ pub(super) enum RestError {
     BodyBroken,
 }
 
-fn or_general(message: &str) -> &str {
-    if message.is_empty() { "Tool execution failed" } else { message }
-}
-
-impl From<CallError> for RestError {
-    fn from(error: CallError) -> Self {
-        match error {
-            CallError::NotFound(error)
-            | CallError::Denied { not_found: error, .. }
-            | CallError::Gone { not_found: error, .. } => Self::NotFound(error),
-            // Only calls that ask for it meet this; the REST face's own do not.
-            CallError::NotReadOnly(id) => Self::NotFound(NotFound(id)),
-            CallError::Arguments(error) => Self::InvalidArguments(error),
-            CallError::Rpc(error) | CallError::Protocol(error) => Self::Rpc(error),
-            CallError::Failed { error_id, words } => Self::Failed { error_id, words },
-            CallError::Unauthorized { error_id, words } => Self::Unauthorized { error_id, words },
-            CallError::Forbidden { error_id, words, scope } => {
-                Self::Forbidden { error_id, words, scope }
-            }
-        }
+impl From<NotFound> for RestError {
+    fn from(error: NotFound) -> Self {
+        Self::Call(error.into())
     }
 }
 
@@ -79,14 +52,10 @@ impl RestError {
             Self::InvalidJson | Self::AmbiguousJson(_) => (StatusCode::BAD_REQUEST, "invalid_json"),
             Self::MissingParameter(_) => (StatusCode::BAD_REQUEST, "missing_parameter"),
             Self::InvalidCursor(_) => (StatusCode::BAD_REQUEST, "invalid_cursor"),
-            Self::NotFound(_) => (StatusCode::NOT_FOUND, "tool_not_found"),
-            Self::InvalidArguments(_) => (StatusCode::BAD_REQUEST, "invalid_arguments"),
-            Self::Rpc(_) | Self::Failed { .. } => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "execution_error")
+            Self::Call(error) => {
+                let (status, code, _) = status_and_codes(error);
+                (status, code)
             }
-            Self::Unauthorized { .. } => (StatusCode::UNAUTHORIZED, "unauthorized"),
-            Self::Forbidden { scope: Some(_), .. } => (StatusCode::FORBIDDEN, "insufficient_scope"),
-            Self::Forbidden { scope: None, .. } => (StatusCode::FORBIDDEN, "forbidden"),
             Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::BodyTooSlow => (StatusCode::REQUEST_TIMEOUT, "body_too_slow"),
             Self::BodyBroken => (StatusCode::BAD_REQUEST, "body_broken"),
@@ -107,25 +76,19 @@ struct ErrorBody<'a> {
 impl IntoResponse for RestError {
     fn into_response(self) -> Response {
         let (status, code) = self.status_and_code();
-        let body = ErrorBody {
-            code,
-            message: self.to_string(),
-            data: match &self {
-                Self::Rpc(error) => Some(error),
-                _ => None,
-            },
-            error_id: match &self {
-                Self::Failed { error_id, .. }
-                | Self::Unauthorized { error_id, .. }
-                | Self::Forbidden { error_id, .. } => Some(error_id),
-                _ => None,
-            },
+        let (data, failure, scope) = match &self {
+            Self::Call(CallError::Rpc(error) | CallError::Protocol(error)) => {
+                (Some(error), None, None)
+            }
+            Self::Call(error) => {
+                let (failure, scope) = failure_and_scope(error);
+                (None, failure, scope)
+            }
+            _ => (None, None, None),
         };
+        let error_id = failure.map(|failure| &*failure.error_id);
+        let body = ErrorBody { code, message: self.to_string(), data, error_id };
         let mut response = json(status, &Wrapped { error: body });
-        let scope = match &self {
-            Self::Forbidden { scope, .. } => scope.as_ref(),
-            _ => None,
-        };
         add_challenge(&mut response, scope);
         response
     }
@@ -248,46 +211,70 @@ pub(super) fn never_store(response: &mut Response) {
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
-/// For JSON-RPC replies.
-#[derive(Debug)]
-pub(super) struct RpcFailure {
-    pub(super) status: StatusCode,
-    pub(super) error: RpcError,
-    /// The scope that is missing at the service.
-    pub(super) scope: Option<OAuthScope>,
+/// How a call without a result looks over HTTP: the status, the code over REST, the code over JSON-RPC.
+fn status_and_codes(error: &CallError) -> (StatusCode, &'static str, i64) {
+    match error {
+        CallError::NotFound(_) | CallError::Denied { .. } | CallError::Gone(..) => {
+            (StatusCode::NOT_FOUND, "tool_not_found", METHOD_NOT_FOUND)
+        }
+        CallError::NotReadOnly(_) => {
+            (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", INVALID_REQUEST)
+        }
+        CallError::Arguments(_) => (StatusCode::BAD_REQUEST, "invalid_arguments", INVALID_PARAMS),
+        CallError::Rpc(_) | CallError::Protocol(_) | CallError::Failed(_) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "execution_error", INTERNAL_ERROR)
+        }
+        CallError::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "unauthorized", INTERNAL_ERROR),
+        CallError::Forbidden(_, Some(_)) => {
+            (StatusCode::FORBIDDEN, "insufficient_scope", INTERNAL_ERROR)
+        }
+        CallError::Forbidden(_, None) => (StatusCode::FORBIDDEN, "forbidden", INTERNAL_ERROR),
+    }
 }
 
-/// What a call without a result is in JSON-RPC.
-pub(super) fn rpc_failure_of(error: CallError) -> RpcFailure {
-    use crate::jsonrpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
-    let message = error.to_string();
-    let failed = |status, error_id: String, scope: Option<OAuthScope>| {
-        let scope_member = scope.as_ref().map(|scope| ("scope", scope.to_string()));
-        let data: Value = [("error_id", error_id)].into_iter().chain(scope_member).collect();
-        let error = RpcError { data: Some(data), ..RpcError::new(INTERNAL_ERROR, message.clone()) };
-        RpcFailure { status, error, scope }
+/// What REST and JSON-RPC tell of a failure. A method that is gone looks unknown, so nothing of that.
+fn failure_and_scope(error: &CallError) -> (Option<&CallFailure>, Option<&OAuthScope>) {
+    match error {
+        CallError::Failed(failure) | CallError::Unauthorized(failure) => (Some(failure), None),
+        CallError::Forbidden(failure, scope) => (Some(failure), scope.as_ref()),
+        _ => (None, None),
+    }
+}
+
+fn call_message(error: &CallError) -> String {
+    match error {
+        CallError::Rpc(error) | CallError::Protocol(error) if error.message.is_empty() => {
+            "Tool execution failed".to_owned()
+        }
+        CallError::Rpc(error) | CallError::Protocol(error) => error.message.clone(),
+        CallError::NotReadOnly(_) => format!("{error}; use POST"),
+        error => error.to_string(),
+    }
+}
+
+/// A call without a result, over JSON-RPC. A method's own error comes with HTTP 200.
+pub(super) fn rpc_error(error: &CallError) -> (StatusCode, RpcError) {
+    if let CallError::Rpc(error) | CallError::Protocol(error) = error {
+        return (StatusCode::OK, error.clone());
+    }
+    let (status, _, code) = status_and_codes(error);
+    let data = match failure_and_scope(error) {
+        (None, _) => None,
+        (Some(failure), scope) => {
+            let scope = scope.map(|scope| ("scope", scope.as_str()));
+            Some([("error_id", &*failure.error_id)].into_iter().chain(scope).collect())
+        }
     };
-    let (status, error) = match error {
-        CallError::NotFound(_) | CallError::Denied { .. } | CallError::Gone { .. } => {
-            (StatusCode::NOT_FOUND, RpcError::new(METHOD_NOT_FOUND, message))
-        }
-        CallError::NotReadOnly(_) => (
-            StatusCode::METHOD_NOT_ALLOWED,
-            RpcError::new(INVALID_REQUEST, format!("{message}; use POST")),
-        ),
-        CallError::Arguments(_) => {
-            (StatusCode::BAD_REQUEST, RpcError::new(INVALID_PARAMS, message))
-        }
-        CallError::Rpc(error) | CallError::Protocol(error) => (StatusCode::OK, error),
-        CallError::Failed { error_id, .. } => {
-            return failed(StatusCode::INTERNAL_SERVER_ERROR, error_id, None);
-        }
-        CallError::Unauthorized { error_id, .. } => {
-            return failed(StatusCode::UNAUTHORIZED, error_id, None);
-        }
-        CallError::Forbidden { error_id, scope, .. } => {
-            return failed(StatusCode::FORBIDDEN, error_id, scope);
-        }
-    };
-    RpcFailure { status, error, scope: None }
+    (status, RpcError { code, message: call_message(error), data })
+}
+
+/// The reply to a single JSON-RPC call, with the challenge of a 401 or 403.
+pub(super) fn rpc_failed(status: StatusCode, id: Option<&RawValue>, error: &CallError) -> Response {
+    let (_, body) = rpc_error(error);
+    let mut response = bytes_as_json(status, jsonrpc::reply(id, Err(&body)));
+    add_challenge(&mut response, failure_and_scope(error).1);
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    }
+    response
 }

@@ -14,7 +14,6 @@ use super::Shared;
 use super::body::{self, Slices};
 use super::reply::{self, RestError};
 use crate::access::Caller;
-use crate::budget::Hold;
 use crate::cursor::OffsetCursor;
 use crate::gateway::CallRequest;
 use crate::strict_json;
@@ -67,17 +66,13 @@ pub(super) async fn invoke(
     let body = std::str::from_utf8(&bytes).map_err(|_| RestError::InvalidJson)?;
     let Invocation { name, arguments } = Invocation::parse(body)?;
     let request = CallRequest { id: &name, arguments: Some(arguments), read_only: false };
-    let hold = shared.gateway.hold();
-    let result = shared.gateway.call_holding(&caller, request, &hold).await?;
-    Ok(bytes_of_result(&result, hold))
-}
-
-fn bytes_of_result(result: &RawValue, hold: Hold) -> Response {
-    let mut body = Vec::with_capacity(result.get().len() + 12);
+    let outcome = shared.gateway.call(&caller, request).await?;
+    let result = outcome.value.get();
+    let mut body = Vec::with_capacity(result.len() + 12);
     body.extend_from_slice(b"{\"result\":");
-    body.extend_from_slice(result.get().as_bytes());
+    body.extend_from_slice(result.as_bytes());
     body.push(b'}');
-    reply::bytes_as_json(StatusCode::OK, hold.keep(body.into()))
+    Ok(reply::bytes_as_json(StatusCode::OK, outcome.hold.keep(body.into())))
 }
 
 /// The body of an invocation. The order of the checks is the seed's: JSON, name, arguments.

@@ -17,11 +17,11 @@ use super::{Mcp, Reply, Terms};
 use crate::access::Caller;
 use crate::client::Capabilities;
 use crate::context::Context;
-use crate::gateway::{log_failure, within};
+use crate::gateway::{CallError, within};
 use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
 use crate::local::{Error, TOOL_ERROR, guarded};
 use crate::revision::Revision;
-use crate::upstream::{BoxFuture, UpstreamError};
+use crate::upstream::BoxFuture;
 
 /// A request, and on which terms it is answered.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +106,7 @@ impl Requested<'_> {
                         Ok(message) => return message.into(),
                         Err(reject) => reject,
                     },
-                    Conversed::Over(Err(error)) => refused(error, &caller, &about, &call_id),
+                    Conversed::Over(Err(error)) => refused(error, &caller, &about, call_id),
                     Conversed::Asks(asks) => {
                         let subject = about.subject();
                         return input_required::answer(&mcp, &caller, &id, subject, asks);
@@ -144,25 +144,16 @@ impl OwnedSubject {
 }
 
 /// What the embedder's code says goes to the client only where it is meant for it.
-fn refused(error: UpstreamError, caller: &Caller, about: &OwnedSubject, error_id: &str) -> Reject {
+fn refused(error: CallError, caller: &Caller, about: &OwnedSubject, error_id: String) -> Reject {
     match error {
-        UpstreamError::Rpc(error) if error.code == TOOL_ERROR => {
+        CallError::Rpc(error) if error.code == TOOL_ERROR => {
             Reject::with_status(200, INTERNAL_ERROR, error.message)
         }
-        UpstreamError::Rpc(error)
-        | UpstreamError::Protocol(error)
-        | UpstreamError::Denied(error) => Reject::rpc(error),
-        UpstreamError::Arguments(problem) => Reject::invalid_params(problem),
-        UpstreamError::Failed(source) => {
-            log_failure(caller, &about.method, error_id, source.as_ref());
-            Reject::rpc(RpcError::new(INTERNAL_ERROR, format!("Failed (error id {error_id})")))
-        }
-        UpstreamError::Told { words, source }
-        | UpstreamError::Gone { words, source }
-        | UpstreamError::Unauthorized { words, source }
-        | UpstreamError::Forbidden { words, source, .. } => {
-            log_failure(caller, &about.method, error_id, source.as_ref());
-            Reject::rpc(RpcError::new(INTERNAL_ERROR, format!("{words} (error id {error_id})")))
+        CallError::Rpc(error) | CallError::Protocol(error) => Reject::rpc(error),
+        error => {
+            let message = format!("Failed (error id {error_id})");
+            let _ = error.logged(caller, &about.method, error_id);
+            Reject::rpc(RpcError::new(INTERNAL_ERROR, message))
         }
     }
 }

@@ -16,11 +16,10 @@ use super::running::Answer;
 use super::voice::{self, Voice};
 use super::{Mcp, Requested, Terms, param_headers, tasks};
 use crate::access::Caller;
-use crate::budget::Hold;
 use crate::client::{Client, Line};
 use crate::content::ToolContent;
 use crate::cursor::AfterCursor;
-use crate::gateway::{CallError, Found, FoundCall, ToolRef};
+use crate::gateway::{CallError, CallFailure, Outcome, Tool, ToolRef};
 use crate::jsonrpc::{INVALID_REQUEST, RpcError};
 use crate::listing::PageLimit;
 use crate::local::TOOL_ERROR;
@@ -59,17 +58,16 @@ pub(super) fn list(request: &Requested<'_>) -> Result<OutMessage, Reject> {
 pub(crate) struct ToolCall {
     pub(super) mcp: Arc<Mcp>,
     pub(super) caller: Caller,
-    found: Found,
+    tool: Tool,
     pub(super) id: Box<RawValue>,
     arguments: Option<Box<RawValue>>,
-    hold: Hold,
     terms: Terms,
     pub(super) line: Arc<Line>,
     way: Way,
 }
 
 /// What a call comes to, under way.
-pub(super) type Running = BoxFuture<'static, Result<Returned, CallError>>;
+pub(super) type Running = BoxFuture<'static, Result<Outcome, CallError>>;
 
 /// `tools/call`: finds the tool and takes the arguments along.
 pub(super) fn call(
@@ -83,14 +81,14 @@ pub(super) fn call(
     if arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) {
         return Err(Reject::invalid_params("`arguments` must be an object"));
     }
-    let found = mcp.gateway.find(caller, ToolRef::Name(&name), terms.read_only);
-    let found = found.map_err(|error| match error {
+    let tool = mcp.gateway.find(caller, ToolRef::Name(&name), terms.read_only);
+    let tool = tool.map_err(|error| match error {
         CallError::NotReadOnly(_) => {
             Reject::with_status(405, INVALID_REQUEST, format!("{error}; use POST"))
         }
         error => Reject::invalid_params(error.to_string()),
     })?;
-    if let (true, Some(headers), Some(entry)) = (terms.revision.is_modern(), headers, found.entry())
+    if let (true, Some(headers), Some(entry)) = (terms.revision.is_modern(), headers, tool.entry())
     {
         param_headers::check(&entry.headers, arguments, headers)?;
     }
@@ -99,10 +97,9 @@ pub(super) fn call(
     Ok(ToolCall {
         mcp: Arc::clone(mcp),
         caller: caller.clone(),
-        found,
+        tool,
         id: asked.id.to_owned(),
         arguments: arguments.map(ToOwned::to_owned),
-        hold: mcp.gateway.hold(),
         terms,
         line: Arc::clone(voice.line()),
         way,
@@ -140,20 +137,13 @@ impl ToolCall {
         }
     }
 
-    async fn result(&self) -> Result<Returned, CallError> {
-        let gateway = &self.mcp.gateway;
-        let call = FoundCall {
-            found: &self.found,
-            caller: &self.caller,
-            client: &Client::new(Arc::clone(&self.line)),
-            arguments: self.arguments.as_deref(),
-            hold: &self.hold,
-            limit: gateway.call_limit(),
-        };
-        gateway.call_found(call).await
+    async fn result(&self) -> Result<Outcome, CallError> {
+        let client = Client::new(Arc::clone(&self.line));
+        let arguments = self.arguments.as_deref();
+        self.mcp.gateway.invoke(&self.tool, &self.caller, arguments, &client).await
     }
 
-    fn conversed(&self, conversed: Conversed<Result<Returned, CallError>>) -> Answer {
+    fn conversed(&self, conversed: Conversed<Result<Outcome, CallError>>) -> Answer {
         match conversed {
             Conversed::Over(result) => self.over(result),
             Conversed::Asks(asks) => self.asks(asks),
@@ -163,16 +153,20 @@ impl ToolCall {
         }
     }
 
-    pub(super) fn over(&self, result: Result<Returned, CallError>) -> Answer {
-        match result {
-            Ok(Returned::Json(result)) => self.success(&result).kept_by(self.hold.take()).into(),
-            Ok(Returned::Content(content)) => self.pieces(content).kept_by(self.hold.take()).into(),
-            Err(error) => self.failure(error),
-        }
+    pub(super) fn over(&self, result: Result<Outcome, CallError>) -> Answer {
+        let Outcome { value, hold } = match result {
+            Ok(outcome) => outcome,
+            Err(error) => return self.failure(error),
+        };
+        let reply = match value {
+            Returned::Json(result) => self.success(&result),
+            Returned::Content(content) => self.pieces(content),
+        };
+        reply.kept_by(hold).into()
     }
 
     fn asks(&self, asks: Asks) -> Answer {
-        let name = self.found.entry().map_or("", |entry| entry.name().as_str());
+        let name = self.tool.entry().map_or("", |entry| entry.name().as_str());
         let arguments = self.arguments.as_deref();
         let subject = Subject { method: "tools/call", name, arguments };
         input_required::answer(&self.mcp, &self.caller, &self.id, subject, asks)
@@ -221,14 +215,13 @@ impl ToolCall {
     /// it would refuse the whole reply, with less to say about it.
     fn structured(&self, result: &str) -> Result<Structured, String> {
         let structured = self.promised();
-        let (false, Some(entry)) = (matches!(structured, Structured::No), self.found.entry())
-        else {
+        let (false, Some(entry)) = (matches!(structured, Structured::No), self.tool.entry()) else {
             return Ok(Structured::No);
         };
-        if self.mcp.gateway.trusts_results(entry) {
+        if self.tool.trusts_results() {
             return Ok(structured);
         }
-        let schema = self.found.catalog().output_schema(entry).unwrap_or_default();
+        let schema = self.tool.catalog().output_schema(entry).unwrap_or_default();
         self.mcp.outputs.check(&schema, result).map_err(|problem| {
             tracing::warn!(method = %entry.id(), problem, "a result is not what was declared");
             format!("The method ran, but its result is not what it declares: {problem}")
@@ -238,7 +231,7 @@ impl ToolCall {
 
     /// What the tool declares to clients of this revision.
     fn promised(&self) -> Structured {
-        let Some(entry) = self.found.entry() else { return Structured::No };
+        let Some(entry) = self.tool.entry() else { return Structured::No };
         match (self.terms.revision.shape(), entry.output) {
             (Shape::AnyOutput, Output::Object | Output::Wrapped | Output::Unwrappable)
             | (Shape::ObjectOutput, Output::Object) => Structured::AsItIs,
@@ -258,22 +251,21 @@ impl ToolCall {
             CallError::Rpc(error) => self.told(&described(&error), None),
             CallError::Denied { reason, .. } => self.told(&described(&reason), None),
             CallError::Protocol(error) => return Reject::rpc(error).of(&self.id).into(),
-            CallError::Failed { error_id, words } => self.failed(&error_id, &words, &mut notes),
-            CallError::Gone { error_id, words, .. }
-            | CallError::Unauthorized { error_id, words }
-            | CallError::Forbidden { error_id, words, .. } => {
-                self.failed(&error_id, &words, &mut notes)
-            }
+            CallError::Gone(_, failure)
+            | CallError::Unauthorized(failure)
+            | CallError::Forbidden(failure, _)
+            | CallError::Failed(failure) => self.failed(&failure, &mut notes),
         };
         Answer { notes, ..reply.into() }
     }
 
     /// What is wrong, and where the log has more of it.
-    fn failed(&self, error_id: &str, words: &str, notes: &mut Vec<OutMessage>) -> OutMessage {
+    fn failed(&self, failure: &CallFailure, notes: &mut Vec<OutMessage>) -> OutMessage {
+        let CallFailure { message, error_id, .. } = failure;
         if self.terms.log_level.is_some_and(|level| level <= LogLevel::Error) {
             notes.push(failure_note(error_id));
         }
-        self.told(&format!("{words} (error id {error_id})"), None)
+        self.told(&format!("{message} (error id {error_id})"), None)
     }
 
     /// A result that says what went wrong, in words for the agent.

@@ -12,13 +12,13 @@ use tokio::sync::Semaphore;
 use super::MAX_AGE;
 use crate::access::{Caller, Grants, Mask, User};
 use crate::catalog::CatalogBuilder;
-use crate::gateway::Gateway;
+use crate::gateway::{CallError, CallFailure, Gateway};
 use crate::jsonrpc::RpcError;
 use crate::local::{Error, Local};
 use crate::method::{LOCAL, Method};
 use crate::tool_name::Prefix;
 use crate::types::Types;
-use crate::upstream::{BoxFuture, Call, Returned, Upstream, UpstreamError};
+use crate::upstream::{BoxFuture, Call, Returned, Upstream};
 use crate::visibility::{CallerMethods, Identity, ListError, ListsMethods};
 
 #[derive(Debug, Default)]
@@ -162,16 +162,15 @@ impl Upstream for Site {
         Some(self)
     }
 
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
         let mut said = self.said();
         said.calls.push(call.method.to_owned());
         let result = if said.denied.contains(call.method) {
             let mut error = RpcError::new(-32600, "Invalid Request");
             error.data = Some(json!("Access Denied: The 'x' permission is required."));
-            Err(UpstreamError::Denied(error))
+            Err(CallError::denied(call.method, error))
         } else if said.forbidden.contains(call.method) {
-            let words = "lacks a scope".to_owned();
-            Err(UpstreamError::Forbidden { words, scope: None, source: "HTTP 403".into() })
+            Err(CallError::Forbidden(CallFailure::new("lacks a scope", "HTTP 403"), None))
         } else {
             Ok(Box::<RawValue>::default().into())
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::Request;
 use callgate::forward::{Forward, ForwardLimits, ForwardOptions, Outcome};
-use callgate::{BoxFuture, Call, Callgate, Method, Returned, Upstream, UpstreamError};
+use callgate::{BoxFuture, Call, CallError, Callgate, Method, Returned, Upstream};
 use http_body_util::BodyExt as _;
 use serde_json::json;
 use tower::ServiceExt as _;
@@ -23,7 +23,7 @@ const BUDGET: usize = 1_000_000;
 struct Inside;
 
 impl Upstream for Inside {
-    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
+    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
         let result = serde_json::value::to_raw_value(&"x".repeat(RESULT)).unwrap();
         Box::pin(std::future::ready(Ok(result.into())))
     }

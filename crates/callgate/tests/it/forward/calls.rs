@@ -29,7 +29,7 @@ async fn arguments_and_results_pass_as_they_are() {
     let request =
         callgate::CallRequest { id: "order.get", arguments: Some(&raw), read_only: false };
     let result = app.gateway.gateway().call(&ada(), request).await.unwrap();
-    assert_eq!(result.get(), r#"{ "n": 1.000000000000000000001 }"#);
+    assert_eq!(result.value.get(), r#"{ "n": 1.000000000000000000001 }"#);
     let seen = &fake.record.seen()[0];
     assert_eq!(seen.line, "POST /rpc HTTP/1.1");
     assert_eq!(seen.body["jsonrpc"], "2.0");

@@ -6,9 +6,7 @@ use axum::body::Body;
 use axum::http::Request;
 use callgate::forward::{Forward, PassCaller, header_name};
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
-use callgate::{
-    BoxFuture, Call, Caller, Callgate, Method, Returned, Secret, Upstream, UpstreamError,
-};
+use callgate::{BoxFuture, Call, CallError, Caller, Callgate, Method, Returned, Secret, Upstream};
 use serde_json::json;
 use tower::ServiceExt as _;
 
@@ -38,7 +36,7 @@ impl Authenticate for OneToken {
 struct Curious(Arc<Mutex<Vec<Option<String>>>>);
 
 impl Upstream for Curious {
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, UpstreamError>> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
         let token = call.caller.token().map(|token| token.expose().to_owned());
         assert!(!format!("{call:?}").contains("s3cret"));
         self.0.lock().unwrap().push(token);
