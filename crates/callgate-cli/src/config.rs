@@ -25,7 +25,7 @@ use crate::errors::hinted;
 
 pub(crate) use attach::Attach;
 pub(crate) use database::{exposed_password, password_in_file};
-pub(crate) use imports::{Imports, Policy, Repeated};
+pub(crate) use imports::{Imports, Policy};
 use keys::{KEYS, Key};
 pub(crate) use upstreams::{
     Maker, Upstreams, check_row, keys_of_row, row_shown, secret_in_file, secret_in_variable,

@@ -7,6 +7,7 @@
 
 mod access;
 mod attempts;
+mod description;
 pub(crate) mod drupal;
 pub(crate) mod festi;
 pub(crate) mod field;
@@ -28,21 +29,24 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate::Mask;
-use callgate_registry::{CatalogRows, ImportRow, MethodRow, Store, StoreError, TypeRow, check};
+use callgate::{Mask, Safety};
+use callgate_registry::{ImportRow, MethodRow, Store, StoreError, TypeRow, check};
 
+use crate::cli::ImportOptions;
 use crate::errors::hinted;
 use crate::printer::Printer;
 use access::AccessProposal;
-use plan::Plan;
+use field::Field;
+use written::Written;
 
 pub(crate) use attempts::Attempts;
-pub(crate) use plan::{Added, needs_by_rows};
+pub(crate) use description::Description;
+pub(crate) use plan::{Added, Plan, needs_by_rows};
 pub(crate) use select::Selection;
 pub(crate) use service::{Configured, Service, ServiceOptions, UpstreamKeys};
 pub(crate) use written::Needs;
 
-/// Larger files are refused.
+/// Maximum size of a file in bytes.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
 /// How often to begin again when others write at the same time.
 const TRIES: usize = 5;
@@ -74,20 +78,35 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Returns `true` if a method that came from `other` is not to be replaced by one of this source.
-    pub(crate) fn is_weaker_than(&self, other: &str) -> bool {
-        self.weaker_than.iter().any(|stronger| other.starts_with(stronger))
+    /// Creates a source whose methods are on one upstream.
+    pub(crate) fn new(name: impl Into<String>, upstream: &str) -> Self {
+        let upstreams = BTreeSet::from([upstream.to_owned()]);
+        Self { name: name.into(), upstreams, ..Self::default() }
     }
 
-    /// Leaves out what is said about results: all of it unless `keep` is set, and otherwise where it makes
-    /// no output schema, since the method is good without it.
-    pub(crate) fn settle_outputs(&mut self, keep: bool) {
-        for Proposal { row, .. } in &mut self.methods {
+    /// Adds a method, on the upstream of the source unless it names its own, or why it is none.
+    pub(crate) fn add(&mut self, method: Result<Proposal, Refusal>) {
+        match method {
+            Ok(mut proposal) => {
+                let upstream = proposal.row.upstream.take();
+                proposal.row.upstream = upstream.or_else(|| self.upstreams.first().cloned());
+                self.methods.push(proposal);
+            }
+            Err(refusal) => self.refused.push(refusal),
+        }
+    }
+
+    /// Applies what the command line says of all methods: what callers need, and whether results are
+    /// described. An output schema that is wrong is left out, since the method is good without it.
+    pub(crate) fn settle(&mut self, options: &ImportOptions) {
+        for method in &mut self.methods {
+            method.add_sections(&options.sections, self.does_service_ask);
+            let row = &mut method.row;
             if row.output_schema.is_none() && row.return_type.is_none() {
                 continue;
             }
             let without = MethodRow { output_schema: None, return_type: None, ..row.clone() };
-            if !keep {
+            if options.no_output_schemas {
                 *row = without;
             } else if let Err(problem) = check(row)
                 && check(&without).is_ok()
@@ -97,6 +116,53 @@ impl Source {
                 *row = without;
             }
         }
+    }
+
+    /// Shows what an import would change, every word of it if `in_full`. Returns a digest of the change;
+    /// `None` where nothing changes.
+    pub(crate) async fn preview(
+        &self,
+        store: &Arc<dyn Store>,
+        options: &ImportOptions,
+        in_full: bool,
+        printer: &mut Printer,
+    ) -> anyhow::Result<Option<String>> {
+        let plan = Plan::read(store, self, options).await?;
+        report::diff(self, &plan, in_full, printer);
+        Ok(plan.digest())
+    }
+
+    /// Writes what an import changes, and only the change with the `expected` digest where there is one.
+    /// Returns the digest.
+    pub(crate) async fn write(
+        &self,
+        store: &Arc<dyn Store>,
+        options: &ImportOptions,
+        expected: Option<&str>,
+        printer: &mut Printer,
+    ) -> anyhow::Result<Option<String>> {
+        for attempt in 0..TRIES {
+            let plan = Plan::read(store, self, options).await?;
+            let digest = plan.digest();
+            if expected.is_some_and(|expected| digest.as_deref() != Some(expected)) {
+                return Err(hinted(
+                    "the source or the registry has changed since, and nothing was written",
+                    "ask again: what it would do now is another thing",
+                ));
+            }
+            if attempt == 0 {
+                report::preface(self, &plan, printer);
+            }
+            match store.import(&plan.import).await {
+                Err(StoreError::Moved) => {}
+                Err(error) => return Err(error.into()),
+                Ok(()) => {
+                    report::summary(self, &plan, printer);
+                    return Ok(digest);
+                }
+            }
+        }
+        Err(StoreError::Moved.into())
     }
 }
 
@@ -114,9 +180,29 @@ pub(crate) struct Proposal {
 }
 
 impl Proposal {
+    /// Creates a proposal. The safety is guessed from the id and the description unless the source says it.
+    pub(crate) fn new(mut row: MethodRow, safety: Option<Safety>) -> Self {
+        let description = row.description.as_deref().unwrap_or_default();
+        let guess =
+            if safety.is_none() { safety::guess(&row.rpc_method, description) } else { None };
+        row.safety = safety.or(guess).map(|safety| safety.as_str().to_owned());
+        Self { row, safety_is_guess: guess.is_some(), ..Self::default() }
+    }
+
+    /// Makes it no tool, where there is a reason.
+    pub(crate) fn hide(mut self, reason: Option<&'static str>) -> Self {
+        if reason.is_some() {
+            self.row.exposed = Some("0".to_owned());
+        }
+        Self { hidden: reason, ..self }
+    }
+
     /// Adds what callers need on sections that the command line names. They replace nothing that the
     /// service asks of callers, and no later import takes them back.
     fn add_sections(&mut self, sections: &[(String, Needed)], does_service_ask: bool) {
+        if sections.is_empty() {
+            return;
+        }
         if does_service_ask {
             self.is_joined = true;
             self.needs.get_or_insert_default().extend_from_slice(sections);
@@ -136,13 +222,13 @@ pub(crate) enum Needed {
     Closed,
 }
 
-/// A method that is not imported.
+/// Something of a source that is not taken, or not as it is there.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// Its id, or where it stands.
+    /// The method's id, or where it stands.
     pub(crate) id: String,
     pub(crate) reason: String,
-    /// Whether it is hidden if it was imported before, since it may be restricted now.
+    /// Whether the method is hidden if it was imported before, since it may be restricted now.
     pub(crate) hides: bool,
 }
 
@@ -150,100 +236,6 @@ impl Refusal {
     /// A method that stays as it is if it was imported before.
     pub(crate) fn new(id: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { id: id.into(), reason: reason.into(), hides: false }
-    }
-}
-
-/// How to import.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Options<'a> {
-    pub(crate) selection: &'a Selection,
-    /// What callers need of methods of which the source does not say it.
-    pub(crate) sections: &'a [(String, Needed)],
-    /// Whether what a source no longer has is deleted, and not only hidden.
-    pub(crate) prune: bool,
-    pub(crate) dry_run: bool,
-    /// Whether a dry run shows every word, for somebody who is to approve of them.
-    pub(crate) in_full: bool,
-    /// What somebody saw, as its digest: only that is written.
-    pub(crate) expected: Option<&'a str>,
-}
-
-/// Compares, tells and, unless it is a dry run, writes. Where something changes, what comes back stands
-/// for all of it.
-pub(crate) async fn import(
-    store: &Arc<dyn Store>,
-    source: &mut Source,
-    options: &Options<'_>,
-    printer: &mut Printer,
-) -> anyhow::Result<Option<String>> {
-    if !options.sections.is_empty() {
-        for method in &mut source.methods {
-            method.add_sections(options.sections, source.does_service_ask);
-        }
-    }
-    for attempt in 0..TRIES {
-        let plan = plan(store, source, options).await?;
-        if options.dry_run {
-            report::diff(source, &plan, options.in_full, printer);
-            return Ok(plan.digest());
-        }
-        let digest = plan.digest();
-        if options.expected.is_some_and(|expected| digest.as_deref() != Some(expected)) {
-            return Err(hinted(
-                "the source or the registry has changed since, and nothing was written",
-                "ask again: what it would do now is another thing",
-            ));
-        }
-        if attempt == 0 {
-            report::preface(source, &plan, printer);
-        }
-        match store.import(&plan.import).await {
-            Err(StoreError::Moved) => {}
-            Err(error) => return Err(error.into()),
-            Ok(()) => {
-                report::summary(source, &plan, printer);
-                return Ok(digest);
-            }
-        }
-    }
-    Err(StoreError::Moved.into())
-}
-
-async fn plan(
-    store: &Arc<dyn Store>,
-    source: &Source,
-    options: &Options<'_>,
-) -> anyhow::Result<Plan> {
-    let written = store.imports().await?;
-    let rows = store.catalog_rows().await?;
-    let mut plan = Plan::new(source, &rows, &written, options);
-    if !source.access.is_empty() {
-        plan.add_access(source, &store.access_rows().await?, &store.tokens().await?);
-    }
-    Ok(plan)
-}
-
-/// What a source would bring into an empty registry.
-#[derive(Debug)]
-pub(crate) struct Alone {
-    pub(crate) added: Vec<Added>,
-    /// Not tools, and why.
-    pub(crate) hidden: Vec<(String, &'static str)>,
-    pub(crate) refused: Vec<Refusal>,
-}
-
-impl Alone {
-    pub(crate) fn new(source: &Source) -> Self {
-        let options = Options {
-            selection: &Selection::default(),
-            sections: &[],
-            prune: false,
-            dry_run: true,
-            in_full: false,
-            expected: None,
-        };
-        let plan = Plan::new(source, &CatalogRows::default(), &[], &options);
-        Self { added: plan.added, hidden: plan.hidden, refused: plan.refused }
     }
 }
 
@@ -257,16 +249,15 @@ pub(crate) async fn guessed<'a>(
     let notes: HashMap<_, _> = notes.iter().map(|note| (key(note), note)).collect();
     let is_guess = |row: &&MethodRow| {
         let note = notes.get(&(row.upstream_name().to_owned(), row.rpc_method.clone()));
-        let written = note.map(|note| written::Written::read(note));
-        let safety = field::Field::Safety;
-        written.is_some_and(|written| {
-            written.safety_is_guess && written.get(safety) == safety.value(row).as_deref()
+        note.map(|note| Written::read(note)).is_some_and(|written| {
+            written.safety_is_guess
+                && written.get(Field::Safety) == Field::Safety.value(row).as_deref()
         })
     };
     Ok(rows.into_iter().filter(is_guess).collect())
 }
 
-/// A file as text.
+/// Returns a file's text, without a byte order mark.
 pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
     let shown = file.display();
     let size = std::fs::metadata(file).with_context(|| format!("cannot read `{shown}`"))?.len();
@@ -295,25 +286,16 @@ mod tests {
         let mut source = Source { name: "manifest".to_owned(), ..Source::default() };
         let row = MethodRow { rpc_method: "pet.get".to_owned(), ..MethodRow::default() };
         source.methods.push(Proposal { row, ..Proposal::default() });
-        let selection = Selection::default();
-        let shown = Options {
-            selection: &selection,
-            sections: &[],
-            prune: false,
-            dry_run: true,
-            in_full: false,
-            expected: None,
-        };
-        let mut printer = Printer::memory();
-        let seen = import(&store, &mut source, &shown, &mut printer).await.unwrap().unwrap();
-        let options = Options { dry_run: false, expected: Some(&seen), ..shown };
+        let (options, mut printer) = (ImportOptions::default(), Printer::memory());
+        let seen = source.preview(&store, &options, false, &mut printer).await.unwrap().unwrap();
         // Between the look and the writing, the source has become another.
         source.methods[0].row.title = Some("Other".to_owned());
-        let error = import(&store, &mut source, &options, &mut printer).await.unwrap_err();
+        let written = source.write(&store, &options, Some(&seen), &mut printer).await;
+        let error = written.unwrap_err();
         assert!(error.to_string().contains("nothing was written"), "{error}");
         assert!(store.catalog_rows().await.unwrap().methods.is_empty());
         source.methods[0].row.title = None;
-        import(&store, &mut source, &options, &mut printer).await.unwrap();
+        source.write(&store, &options, Some(&seen), &mut printer).await.unwrap();
         assert_eq!(store.catalog_rows().await.unwrap().methods.len(), 1);
     }
 }

@@ -151,7 +151,7 @@ pub(crate) struct PhpOptions {
     pub(crate) skip: Vec<PathBuf>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ImportOptions {
     /// What runs the methods; by default `default`, or what a manifest says
     #[arg(long, value_name = "NAME")]

@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::io::BufReader;
 use tokio::net::TcpListener;
 
-use super::import::drift;
+use super::import::repeat;
 use super::json_line;
 use crate::cli::Serve;
 use crate::config::{Config, Maker};
@@ -46,12 +46,12 @@ pub(crate) async fn run(
     let builder = if config.allow_anonymous { builder.allow_anonymous() } else { builder };
     let gateway = builder.http_options(http_options(config)).build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
-    let drift = tokio::spawn(drift::follow(Arc::clone(config), own));
+    let imports = tokio::spawn(repeat::follow(Arc::clone(config), own));
     let stopping = http::told_to_stop();
     announce(config, serve, &listener, gateway.gateway(), &tokens, printer)?;
     drop(tokens);
     let served = gateway.serve_on(listener, stopping).await;
-    drift.abort();
+    imports.abort();
     served?;
     following.end().await;
     Ok(())

@@ -9,12 +9,12 @@ use tokio::net::TcpListener;
 
 use super::json_line;
 use super::serve::{http_options, pasted};
-use crate::cli::Try;
+use crate::cli::{ImportOptions, Try};
 use crate::config::Config;
 use crate::errors::hinted;
 use crate::import::openrpc::{Reading, Way};
 use crate::import::{
-    self, Added, Alone, Attempts, Refusal, Service, ServiceOptions, Source, drupal,
+    Added, Attempts, Description, Plan, Refusal, Service, ServiceOptions, Source, drupal,
 };
 use crate::logging;
 use crate::printer::{Printer, one_line};
@@ -24,14 +24,11 @@ const MAX_SHOWN: usize = 200;
 /// And so much of what each does.
 const MAX_WIDTH: usize = 80;
 
-/// A service, and what it has.
+/// A service, what it has, and how it says that.
 struct Found {
     service: Service,
     source: Source,
-    /// How it says what it has.
-    by: &'static str,
-    /// The command that would keep it.
-    kept_by: &'static str,
+    by: Description,
 }
 
 pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> anyhow::Result<()> {
@@ -44,8 +41,9 @@ pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> 
     }
     let target: Target = given.url.parse().context("the URL is not right")?;
     let mut found = find(config, given, target).await?;
-    found.source.settle_outputs(true);
-    let alone = Alone::new(&found.source);
+    let options = ImportOptions::default();
+    found.source.settle(&options);
+    let plan = Plan::new(&found.source, &CatalogRows::default(), &[], &options);
     let forward = Forward::new(DEFAULT_UPSTREAM, found.service.options().clone())?;
     let options = http::HttpOptions { require_auth: false, ..http_options(config) };
     let gateway = Callgate::builder()
@@ -53,12 +51,12 @@ pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> 
         .call_timeout(config.call_timeout)
         .http_options(options)
         .build()?;
-    let catalog = catalog(&alone.added);
+    let catalog = catalog(&plan.added);
     if catalog.is_empty() {
-        let (place, by) = (found.service.target(), found.by);
+        let (place, (by, command)) = (found.service.target(), found.by.words());
         return Err(hinted(
             format!("{place} says what it has by {by}, and nothing of it can be a tool"),
-            format!("`callgate import {} {place} --dry-run` says why", found.kept_by),
+            format!("`callgate import {command} {place} --dry-run` says why"),
         ));
     }
     let listener = TcpListener::bind(config.listen)
@@ -73,14 +71,14 @@ pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> 
             "url": url,
             "mcp": format!("{url}/mcp"),
             "service": found.service.target().to_string(),
-            "found_by": found.by,
+            "found_by": found.by.words().0,
             "tools": catalog.len(),
-            "hidden": alone.hidden.len(),
-            "refused": alone.refused.len(),
+            "hidden": plan.hidden.len(),
+            "refused": plan.refused.len(),
         });
         printer.data(json_line(&line)?);
     } else {
-        tell(&found, &catalog, &alone, printer);
+        tell(&found, &catalog, &plan, printer);
         suggest(&found, &given.service, &url, printer)?;
     }
     gateway.gateway().set_catalog(std::sync::Arc::new(catalog));
@@ -90,33 +88,24 @@ pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> 
 
 /// Finds out how a service describes itself.
 async fn find(config: &Config, given: &Try, target: Target) -> anyhow::Result<Found> {
-    let (upstream, mut attempts) = (DEFAULT_UPSTREAM, Attempts::searching());
-    let reading = Reading { upstream, foreign: &[] };
+    let mut attempts = Attempts::searching();
+    let reading = Reading { upstream: DEFAULT_UPSTREAM, foreign: &[] };
     let service = Service::unknown(config, target, &given.service)?;
-    if let Some(document) = Way::Discover.document(&service, &mut attempts).await? {
-        let source = import::openrpc::read(&document, reading)?;
-        return Ok(Found { service, source, by: "rpc.discover", kept_by: "openrpc" });
-    }
-    if let Some(listed) = import::introspect::ask(&service, &mut attempts).await? {
-        let source = import::introspect::read(listed, upstream);
-        return Ok(Found { service, source, by: "system.listMethods", kept_by: "introspect" });
-    }
-    if let Some(document) = Way::Get.document(&service, &mut attempts).await? {
-        let source = import::openrpc::read(&document, reading)?;
-        return Ok(Found { service, source, by: "a document at its URL", kept_by: "openrpc" });
+    for by in [
+        Description::OpenRpc(Way::Discover),
+        Description::Introspection,
+        Description::OpenRpc(Way::Get),
+    ] {
+        if let Some(source) = by.read(&service, reading, &mut attempts).await? {
+            return Ok(Found { service, source, by });
+        }
     }
     let site = drupal::endpoint(service.target())?;
     let mut site = Service::unknown(config, site, &given.service)?;
-    if let Some(found) = drupal::ask(&site, given.from, &mut attempts).await? {
-        let source = drupal::read(&found, upstream);
+    let by = Description::Drupal(given.from);
+    if let Some(source) = by.read(&site, reading, &mut attempts).await? {
         drupal::set_options(&mut site, given.from).await?;
-        let (by, kept_by) = match given.from {
-            drupal::From::Tools => ("Drupal's module jsonrpc_mcp", "drupal"),
-            drupal::From::Discovery => {
-                ("Drupal's module jsonrpc_discovery", "drupal --from discovery")
-            }
-        };
-        return Ok(Found { service: site, source, by, kept_by });
+        return Ok(Found { service: site, source, by });
     }
     Err(attempts.into_error(
         &format!("{} does not describe its methods", service.target()),
@@ -141,11 +130,11 @@ fn catalog(added: &[Added]) -> Catalog {
     assemble(&rows, assembly).catalog
 }
 
-fn tell(found: &Found, catalog: &Catalog, alone: &Alone, printer: &mut Printer) {
+fn tell(found: &Found, catalog: &Catalog, plan: &Plan, printer: &mut Printer) {
     let place = found.service.target();
-    printer.data(format_args!("{place} says what it has by {}", found.by));
+    printer.data(format_args!("{place} says what it has by {}", found.by.words().0));
     let shown = catalog.entries().iter().take(MAX_SHOWN).map(|entry| {
-        let method = alone.added.iter().find(|added| added.row.rpc_method == entry.id().as_str());
+        let method = plan.added.iter().find(|added| added.row.rpc_method == entry.id().as_str());
         let safety = entry.safety().as_str();
         let safety = match method {
             Some(added) if added.safety_is_guess => format!("{safety} (guessed)"),
@@ -163,8 +152,8 @@ fn tell(found: &Found, catalog: &Catalog, alone: &Alone, printer: &mut Printer) 
     let mut line = |what: &str, id: &str, why: &str| {
         printer.data(format_args!("{what:<8} {}: {}", one_line(id), one_line(why)));
     };
-    alone.hidden.iter().for_each(|(id, why)| line("hidden", id, why));
-    alone.refused.iter().for_each(|Refusal { id, reason, .. }| line("refused", id, reason));
+    plan.hidden.iter().for_each(|Refusal { id, reason, .. }| line("hidden", id, reason));
+    plan.refused.iter().for_each(|Refusal { id, reason, .. }| line("refused", id, reason));
     for quarantined in catalog.quarantined() {
         line("refused", &quarantined.id, &quarantined.reason.to_string());
     }
@@ -179,8 +168,8 @@ fn suggest(
     printer.data(format_args!("\nMCP is at {url}/mcp, for this machine, until Ctrl-C"));
     printer.data("\nPaste into Claude Desktop's configuration:");
     printer.data(pasted("callgate-try", url, &[])?);
-    let command =
-        [vec![found.kept_by.to_owned(), found.service.target().to_string()], given.arguments()];
+    let command = vec![found.by.words().1.to_owned(), found.service.target().to_string()];
+    let command = [command, given.arguments()];
     printer.talk(format_args!(
         "\nTo keep it, with users and rights: callgate import {}",
         command.concat().join(" ")

@@ -11,14 +11,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use callgate::forward::{AskError, Outcome, Target, ToolPath};
-use callgate_registry::MethodRow;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::attempts::Attempts;
 use super::service::Service;
-use super::{Proposal, Refusal, Source};
+use super::{Refusal, Source};
 use crate::errors::hinted;
 
 /// Path of the JSON-RPC endpoint below the site.
@@ -48,33 +47,9 @@ pub(crate) enum From {
     Discovery,
 }
 
-/// What a site has.
-#[derive(Debug)]
-pub(crate) enum Found {
-    Tools(Vec<Value>),
-    Methods(Vec<Value>),
-}
-
 /// Returns the JSON-RPC endpoint of a site, given the URL of either.
 pub(crate) fn endpoint(site: &Target) -> anyhow::Result<Target> {
     Ok(site.with_path(&format!("{}{ENDPOINT}", site.site_path()))?)
-}
-
-/// Returns the URL of the site.
-fn site(service: &Service) -> anyhow::Result<Target> {
-    Ok(service.target().with_path(&format!("{}/", service.target().site_path()))?)
-}
-
-/// Asks a site for one of its descriptions; `None` if it does not have the module for it.
-pub(crate) async fn ask(
-    service: &Service,
-    from: From,
-    attempts: &mut Attempts,
-) -> anyhow::Result<Option<Found>> {
-    match from {
-        From::Tools => Ok(tools(service, attempts).await?.map(Found::Tools)),
-        From::Discovery => Ok(discovered(service, attempts).await?.map(Found::Methods)),
-    }
 }
 
 /// Returns the keys of an upstream that a site should be called with, less those that it has.
@@ -126,63 +101,50 @@ async fn page(service: &Service, path: &str) -> anyhow::Result<Result<String, As
     Ok(service.get_at(&target.with_path(&format!("{}{path}", target.site_path()))?).await)
 }
 
-/// Returns the methods of `jsonrpc_discovery`.
-async fn discovered(
+/// Returns the tools or the methods of all pages; `None` if the site does not have the module for it.
+async fn ask(
     service: &Service,
+    from: From,
     attempts: &mut Attempts,
 ) -> anyhow::Result<Option<Vec<Value>>> {
-    let (site, what) = (site(service)?, format!("GET {}{METHODS}", service.target().site_path()));
-    let text = match page(service, METHODS).await? {
+    let target = service.target();
+    let site = target.with_path(&format!("{}/", target.site_path()))?;
+    let (path, what, permission) = match from {
+        From::Tools => (
+            TOOLS,
+            "tools",
+            "who asks needs the permission `access mcp tool discovery`, and a credential that the route \
+             takes: an OAuth bearer token, not HTTP Basic",
+        ),
+        From::Discovery => (
+            METHODS,
+            "methods",
+            "who asks needs the permission `use jsonrpc services`, and a credential that the route \
+             takes: HTTP Basic or a bearer token",
+        ),
+    };
+    let asked = format!("GET {}{path}", target.site_path());
+    let text = match page(service, path).await? {
         Ok(text) => text,
         Err(error) => {
-            let reason = refused(&error).then_some(
-                "who asks needs the permission `use jsonrpc services`, and a credential that the route \
-                 takes: HTTP Basic or a bearer token",
-            );
-            attempts.failed(&site, &what, &error, reason)?;
+            let is_refused = matches!(error, AskError::Failed { outcome: Outcome::Refused, .. });
+            attempts.failed(&site, &asked, &error, is_refused.then_some(permission))?;
             return Ok(None);
         }
     };
-    match serde_json::from_str(&text).ok().and_then(methods::list) {
-        Some(methods) if methods.len() > MAX_METHODS => Err(too_many(service)),
-        Some(methods) => Ok(Some(methods)),
-        None => {
-            attempts.unfit(&site, &what, "the answer has no list of methods")?;
-            Ok(None)
-        }
-    }
-}
-
-/// Returns the tools of all pages.
-async fn tools(service: &Service, attempts: &mut Attempts) -> anyhow::Result<Option<Vec<Value>>> {
-    let (site, what) = (site(service)?, format!("GET {}{TOOLS}", service.target().site_path()));
-    let first = match page(service, TOOLS).await? {
-        Ok(page) => tools::Page::read(&page),
-        Err(error) => {
-            let reason = refused(&error).then_some(
-                "who asks needs the permission `access mcp tool discovery`, and a credential that the \
-                 route takes: an OAuth bearer token, not HTTP Basic",
-            );
-            attempts.failed(&site, &what, &error, reason)?;
-            return Ok(None);
-        }
-    };
-    let Some(first) = first else {
-        attempts.unfit(&site, &what, "the answer has no list of tools")?;
+    let Some(first) = Page::read(&text, from) else {
+        attempts.unfit(&site, &asked, &format!("the answer has no list of {what}"))?;
         return Ok(None);
     };
     match timeout(TIME_LIMIT, pages(service, first)).await {
-        Ok(tools) => tools.map(Some),
-        Err(_) => bail!("{} takes more than {TIME_LIMIT:?} to list its tools", service.target()),
+        Ok(all) => all.map(Some),
+        Err(_) => bail!("{target} takes more than {TIME_LIMIT:?} to list its tools"),
     }
 }
 
-fn refused(error: &AskError) -> bool {
-    matches!(error, AskError::Failed { outcome: Outcome::Refused, .. })
-}
-
-async fn pages(service: &Service, first: tools::Page) -> anyhow::Result<Vec<Value>> {
-    let (mut all, mut next) = (first.tools, first.next_cursor);
+/// Returns what is on a page and on those behind it.
+async fn pages(service: &Service, first: Page) -> anyhow::Result<Vec<Value>> {
+    let (mut all, mut next) = (first.items, first.next_cursor);
     let mut seen = BTreeSet::new();
     while let Some(cursor) = next {
         if seen.len() >= MAX_PAGES || all.len() > MAX_METHODS {
@@ -192,14 +154,42 @@ async fn pages(service: &Service, first: tools::Page) -> anyhow::Result<Vec<Valu
         let list = format!("{}{TOOLS}", service.target().site_path());
         let list = service.target().with_parameter(&list, "cursor", &cursor)?;
         let page = service.get_at(&list).await.with_context(place)?;
-        let Some(page) = tools::Page::read(&page) else { bail!("{}: no list of tools", place()) };
-        all.extend(page.tools);
+        let Some(page) = Page::read(&page, From::Tools) else {
+            bail!("{}: no list of tools", place())
+        };
+        all.extend(page.items);
         next = page.next_cursor;
         if !seen.insert(cursor) {
             bail!("{} gives the same page of tools again and again", service.target());
         }
     }
     if all.len() > MAX_METHODS { Err(too_many(service)) } else { Ok(all) }
+}
+
+/// A page of tools; all methods are on one.
+struct Page {
+    items: Vec<Value>,
+    next_cursor: Option<String>,
+}
+
+impl Page {
+    /// Reads a page; `None` if it is none. A cursor of another type is an error too, since the tools
+    /// behind it would be taken for removed.
+    fn read(text: &str, from: From) -> Option<Self> {
+        let mut page: Value = serde_json::from_str(text.trim_start_matches('\u{feff}')).ok()?;
+        if from == From::Discovery {
+            return Some(Self { items: methods::list(page)?, next_cursor: None });
+        }
+        let next_cursor = match page.get_mut("nextCursor").map(Value::take) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(cursor)) => Some(cursor).filter(|cursor| !cursor.is_empty()),
+            Some(_) => return None,
+        };
+        match page.get_mut("tools").map(Value::take)? {
+            Value::Array(items) => Some(Self { items, next_cursor }),
+            _ => None,
+        }
+    }
 }
 
 fn too_many(service: &Service) -> anyhow::Error {
@@ -209,46 +199,41 @@ fn too_many(service: &Service) -> anyhow::Error {
     )
 }
 
-/// Makes methods of what a site has.
-pub(crate) fn read(found: &Found, upstream: &str) -> Source {
-    let (name, what, all) = match found {
-        Found::Tools(all) => (TOOLS_SOURCE, "tools of jsonrpc_mcp", all),
-        Found::Methods(all) => (DISCOVERY_SOURCE, "methods of jsonrpc_discovery", all),
-    };
-    let (supersedes, weaker_than): (&[&str], &[&str]) = match found {
-        Found::Tools(_) => (&[DISCOVERY_SOURCE], &[]),
-        Found::Methods(_) => (&[], &[TOOLS_SOURCE]),
-    };
-    let mut source = Source {
-        name: name.to_owned(),
-        upstreams: BTreeSet::from([upstream.to_owned()]),
-        notes: vec![format!("it has {} {what}", all.len())],
-        does_service_ask: matches!(found, Found::Tools(_)),
-        supersedes,
-        weaker_than,
-        ..Source::default()
+/// Reads what a site has; `None` if it does not have the module for it.
+pub(crate) async fn read(
+    service: &Service,
+    from: From,
+    upstream: &str,
+    attempts: &mut Attempts,
+) -> anyhow::Result<Option<Source>> {
+    let Some(all) = ask(service, from, attempts).await? else { return Ok(None) };
+    let mut source = match from {
+        From::Tools => Source {
+            does_service_ask: true,
+            supersedes: &[DISCOVERY_SOURCE],
+            notes: vec![format!("it has {} tools of jsonrpc_mcp", all.len())],
+            ..Source::new(TOOLS_SOURCE, upstream)
+        },
+        From::Discovery => Source {
+            weaker_than: &[TOOLS_SOURCE],
+            notes: vec![format!("it has {} methods of jsonrpc_discovery", all.len())],
+            ..Source::new(DISCOVERY_SOURCE, upstream)
+        },
     };
     for (number, one) in all.iter().enumerate() {
-        let read = match found {
-            Found::Tools(_) => tools::proposal(one),
-            Found::Methods(_) => methods::proposal(one),
+        let read = match from {
+            From::Tools => tools::proposal(one),
+            From::Discovery => methods::proposal(one),
         };
-        match read {
-            Ok(mut proposal) => {
-                proposal.row.upstream = Some(upstream.to_owned());
-                source.methods.push(proposal);
-            }
-            Err(reason) => {
-                let id =
-                    tools::id(one).map_or_else(|| format!("#{}", number + 1), ToOwned::to_owned);
-                // One that is open and cannot be read otherwise stays as it was.
-                let hides = !matches!(tools::needs(one), Ok(None));
-                source.refused.push(Refusal { id, reason, hides });
-            }
-        }
+        source.add(read.map_err(|reason| {
+            let id = tools::id(one).map_or_else(|| format!("#{}", number + 1), ToOwned::to_owned);
+            // One that is open and cannot be read otherwise stays as it was.
+            let hides = !matches!(tools::needs(one), Ok(None));
+            Refusal { id, reason, hides }
+        }));
     }
     refuse_twins(&mut source);
-    source
+    Ok(Some(source))
 }
 
 /// Refuses tools of one name: what one of them asks of callers, another may not.
@@ -262,18 +247,6 @@ fn refuse_twins(source: &mut Source) {
     let reason = || "the site has several of this name".to_owned();
     let twins = counts.into_keys().map(|id| Refusal { id, reason: reason(), hides: true });
     source.refused.extend(twins);
-}
-
-/// Returns a proposal with what both descriptions have.
-fn proposed(id: &str, description: Option<&str>) -> Proposal {
-    let guess = super::safety::guess(id, description.unwrap_or_default());
-    let row = MethodRow {
-        rpc_method: id.to_owned(),
-        description: description.map(ToOwned::to_owned),
-        safety: guess.map(|safety| safety.as_str().to_owned()),
-        ..MethodRow::default()
-    };
-    Proposal { row, safety_is_guess: guess.is_some(), ..Proposal::default() }
 }
 
 /// Returns a member that is a text and not empty.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use callgate::{Mask, Safety};
+use callgate::Mask;
 use callgate_registry::{
     DatabaseOptions, DatabaseUrl, FestiRows, GrantRow, Holder, ImportGrant, MethodRow, StoreError,
     TableNames, action_key, is_of_mcp, read_festi,
@@ -11,7 +11,7 @@ use callgate_registry::{
 use clap::Args;
 
 use super::access::AccessProposal;
-use super::{Needed, Proposal, Refusal, Source, safety};
+use super::{Needed, Proposal, Refusal, Source};
 use crate::config::password_in_file;
 use crate::errors::hinted;
 
@@ -57,9 +57,7 @@ pub(crate) async fn read(url: &str, upstream: &str, reading: &Reading) -> anyhow
         Some(name) => name.to_string_lossy().into_owned(),
         None => shown,
     };
-    let mut source = source(&rows, upstream, reading);
-    source.name = format!("Festi database `{name}`");
-    Ok(source)
+    Ok(source(format!("Festi database `{name}`"), &rows, upstream, reading))
 }
 
 /// What to do about a database that cannot be read.
@@ -77,15 +75,11 @@ fn hint(error: &StoreError) -> String {
     }
 }
 
-fn source(rows: &FestiRows, upstream: &str, reading: &Reading) -> Source {
-    let mut source =
-        Source { upstreams: BTreeSet::from([upstream.to_owned()]), ..Source::default() };
+fn source(name: String, rows: &FestiRows, upstream: &str, reading: &Reading) -> Source {
+    let mut source = Source::new(name, upstream);
     let needs = Needs::new(rows);
     for row in &rows.methods {
-        match proposal(row, &needs, upstream) {
-            Ok(proposal) => source.methods.push(proposal),
-            Err(refusal) => source.refused.push(refusal),
-        }
+        source.add(proposal(row, &needs));
     }
     source.access = access(rows, reading);
     source.notes = notes(rows, &source, reading);
@@ -101,35 +95,28 @@ fn fills_response(row: &MethodRow) -> bool {
     class.and_then(|name| name.rsplit('\\').next()) == Some("Response")
 }
 
-fn proposal(row: &MethodRow, needs: &Needs<'_>, upstream: &str) -> Result<Proposal, Refusal> {
+fn proposal(row: &MethodRow, needs: &Needs<'_>) -> Result<Proposal, Refusal> {
     let id = row.rpc_method.trim();
     if id.is_empty() {
-        let reason = "it has no `rpc_method`".to_owned();
-        return Err(Refusal::new(format!("rpc_methods row {}", row.id), reason));
+        return Err(Refusal::new(format!("rpc_methods row {}", row.id), "it has no `rpc_method`"));
     }
     if is_of_mcp(id) {
-        let reason = "it belongs to MCP itself".to_owned();
-        return Err(Refusal::new(id, reason));
+        return Err(Refusal::new(id, "it belongs to MCP itself"));
     }
-    let said = row.safety.as_deref().and_then(|said| said.trim().parse::<Safety>().ok());
-    let description = row.description.as_deref().unwrap_or_default();
-    let guessed = if said.is_none() { safety::guess(id, description) } else { None };
+    let safety = row.safety.as_deref().and_then(|said| said.trim().parse().ok());
     let is_hidden = row.exposed.as_deref().is_some_and(|exposed| exposed.trim() == "0");
     let proposed = MethodRow {
         id: 0,
         rpc_method: id.to_owned(),
         sections: None,
         return_type: row.return_type.clone().filter(|_| !fills_response(row)),
-        safety: said.or(guessed).map(|safety| safety.as_str().to_owned()),
-        upstream: Some(upstream.to_owned()),
+        upstream: None,
         ..row.clone()
     };
     Ok(Proposal {
-        is_joined: false,
         needs: needs.of(row)?,
-        row: proposed,
-        safety_is_guess: guessed.is_some(),
         hidden: is_hidden.then_some("the database says so"),
+        ..Proposal::new(proposed, safety)
     })
 }
 

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::attempts::{Attempts, is_unknown_method};
 use super::service::{Service, cut};
-use super::{Proposal, Refusal, Source, safety};
+use super::{Proposal, Refusal, Source};
 use crate::errors::hinted;
 
 const LIST: &str = "system.listMethods";
@@ -151,31 +151,25 @@ fn help(said: Value) -> Option<String> {
 /// Makes methods of what a service said.
 pub(crate) fn read(listed: Vec<Listed>, upstream: &str) -> Source {
     let mut source = Source {
-        name: "introspection".to_owned(),
-        upstreams: BTreeSet::from([upstream.to_owned()]),
         notes: vec![format!("it lists {} methods", listed.len())],
         weaker_than: &["OpenRPC "],
-        ..Source::default()
+        ..Source::new("introspection", upstream)
     };
     for Listed { name, signature, help } in listed {
         if NEVER_TOOLS.contains(&name.as_str()) {
-            let reason = "it is about the other methods, and never a tool".to_owned();
-            source.refused.push(Refusal::new(name, reason));
+            let reason = "it is about the other methods, and never a tool";
+            source.add(Err(Refusal::new(name, reason)));
             continue;
         }
-        let guess = safety::guess(&name, help.as_deref().unwrap_or_default());
         let row = MethodRow {
             rpc_method: name,
             description: help,
-            safety: guess.map(|safety| safety.as_str().to_owned()),
             exposed: Some("1".to_owned()),
-            upstream: Some(upstream.to_owned()),
             params_by: Some(ParamStyle::Positional.as_str().to_owned()),
             input_schema: Some(signature::input_schema(signature.as_ref()).to_string()),
             ..MethodRow::default()
         };
-        let safety_is_guess = guess.is_some();
-        source.methods.push(Proposal { row, safety_is_guess, ..Proposal::default() });
+        source.add(Ok(Proposal::new(row, None)));
     }
     source
 }

@@ -1,6 +1,6 @@
 //! Methods from a manifest: our own form, in TOML or JSON.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use callgate::{Mask, ParamStyle, Safety};
@@ -223,14 +223,11 @@ pub(crate) fn overlay(text: &str) -> anyhow::Result<Overlay> {
 pub(crate) fn read(text: &str, upstream: Option<&str>) -> anyhow::Result<Source> {
     let manifest = parse(text)?;
     let usual = upstream.or(manifest.upstream.as_deref()).unwrap_or(DEFAULT_UPSTREAM);
-    let mut source = Source {
-        name: match &manifest.name {
-            Some(name) => format!("manifest `{name}`"),
-            None => "manifest".to_owned(),
-        },
-        upstreams: BTreeSet::from([usual.to_owned()]),
-        ..Source::default()
+    let name = match &manifest.name {
+        Some(name) => format!("manifest `{name}`"),
+        None => "manifest".to_owned(),
     };
+    let mut source = Source::new(name, usual);
     for method in manifest.methods {
         let proposal = proposal(method, usual);
         source.upstreams.insert(proposal.row.upstream_name().to_owned());
@@ -241,18 +238,7 @@ pub(crate) fn read(text: &str, upstream: Option<&str>) -> anyhow::Result<Source>
 }
 
 fn proposal(method: Method, usual: &str) -> Proposal {
-    let guessed = || {
-        let description = method.description.as_deref().unwrap_or_default();
-        super::safety::guess(&method.id, description)
-    };
-    let (safety, safety_is_guess) = match method.safety {
-        Some(ManifestSafety::ReadOnly) => (Some(Safety::ReadOnly), false),
-        Some(ManifestSafety::Destructive) => (Some(Safety::Destructive), false),
-        Some(ManifestSafety::Unknown) => (None, false),
-        None => guessed().map_or((None, false), |safety| (Some(safety), true)),
-    };
-    let exposed = if method.deprecated { Some(false) } else { method.exposed };
-    let hidden = match (method.deprecated, exposed) {
+    let hidden = match (method.deprecated, method.exposed) {
         (true, _) => Some("deprecated"),
         (_, Some(false)) => Some("the manifest says so"),
         _ => None,
@@ -272,8 +258,7 @@ fn proposal(method: Method, usual: &str) -> Proposal {
         input_schema: json(method.input_schema),
         output_schema: json(method.output_schema),
         params_by: params_by.map(|style| style.as_str().to_owned()),
-        safety: safety.map(|safety| safety.as_str().to_owned()),
-        exposed: exposed.map(|exposed| if exposed { "1" } else { "0" }.to_owned()),
+        exposed: method.exposed.map(|exposed| if exposed { "1" } else { "0" }.to_owned()),
         annotations: json(method.annotations),
         upstream: Some(method.upstream.unwrap_or_else(|| usual.to_owned())),
         tool_name: method.tool_name,
@@ -290,7 +275,13 @@ fn proposal(method: Method, usual: &str) -> Proposal {
     let needs = method
         .sections
         .map(|sections| sections.into_iter().map(|(ident, mask)| (ident, needed(mask))).collect());
-    Proposal { row, needs, is_joined: false, safety_is_guess, hidden }
+    let proposal = match method.safety {
+        Some(ManifestSafety::ReadOnly) => Proposal::new(row, Some(Safety::ReadOnly)),
+        Some(ManifestSafety::Destructive) => Proposal::new(row, Some(Safety::Destructive)),
+        Some(ManifestSafety::Unknown) => Proposal { row, ..Proposal::default() },
+        None => Proposal::new(row, None),
+    };
+    Proposal { needs, ..proposal.hide(hidden) }
 }
 
 fn type_row((name, class): (String, Class)) -> TypeRow {

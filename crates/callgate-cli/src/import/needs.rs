@@ -1,7 +1,5 @@
 //! What callers of a method need: what a source says, beside what is there and who said that.
 
-use std::collections::btree_map::Entry;
-
 use callgate::{Mask, Safety};
 use callgate_registry::MethodRow;
 
@@ -39,21 +37,12 @@ pub(super) enum Kept {
 }
 
 impl Settled {
-    /// Of a method that is not there yet.
-    pub(super) fn new_method(proposal: &Proposal, row: &MethodRow, source: &str) -> Self {
-        let needs = proposal.needs.as_deref();
-        let new = needs.map(|needs| resolved(needs, row, &Needs::new(), true));
-        let by = if proposal.is_joined { SEVERAL } else { kind(source) };
-        let by = new.is_some().then(|| by.to_owned());
-        Self { said: new.clone(), new, by, kept: None }
-    }
-
-    /// Of a method that needs `old` now. What people say stays, and what another kind of source said is
-    /// only tightened.
-    pub(super) fn with_old(
+    /// Of a method that needs `old` now; `None` is one that is not there yet. What people say stays, and
+    /// what another kind of source said is only tightened.
+    pub(super) fn new(
         proposal: &Proposal,
         row: &MethodRow,
-        old: &Needs,
+        old: Option<&Needs>,
         last: Option<&Written>,
         source: &str,
     ) -> Self {
@@ -63,6 +52,8 @@ impl Settled {
             |kept| Self { new: None, said: said.cloned(), by: by.map(ToOwned::to_owned), kept };
         let Some(proposed) = proposal.needs.as_deref() else { return stays(None) };
         let is_ours = said.is_none_or(Needs::is_empty) || by == Some(kind(source));
+        let (none, is_new) = (Needs::new(), old.is_none());
+        let old = old.unwrap_or(&none);
         let proposed = resolved(proposed, row, old, is_ours);
         if said.map_or(!old.is_empty(), |said| said != old) {
             return stays((proposed != *old).then_some(Kept::ByHand));
@@ -73,8 +64,13 @@ impl Settled {
             return stays(kept);
         }
         let by = if new == proposed && !proposal.is_joined { kind(source) } else { SEVERAL };
-        let by = Some(by.to_owned());
-        Self { new: Some(new.clone()).filter(|new| new != old), said: Some(new), by, kept }
+        let is_changed = is_new || new != *old;
+        Self {
+            new: is_changed.then(|| new.clone()),
+            said: Some(new),
+            by: Some(by.to_owned()),
+            kept,
+        }
     }
 }
 
@@ -110,15 +106,9 @@ fn strictest(one: &Needs, other: &Needs) -> Needs {
 }
 
 pub(super) fn tighten(needs: &mut Needs, ident: &str, mask: &str) {
-    match needs.entry(ident.to_owned()) {
-        Entry::Vacant(entry) => {
-            entry.insert(mask.to_owned());
-        }
-        Entry::Occupied(mut entry) => {
-            if strictness(mask) > strictness(entry.get()) {
-                entry.insert(mask.to_owned());
-            }
-        }
+    let known = needs.entry(ident.to_owned()).or_insert_with(|| mask.to_owned());
+    if strictness(mask) > strictness(known) {
+        mask.clone_into(known);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::errors::hinted;
 use method::Reader;
 use references::References;
 
-pub(crate) use document::{Way, document};
+pub(crate) use document::Way;
 pub(crate) use foreign::{Foreign, Reference, reference};
 
 /// How to read a document.

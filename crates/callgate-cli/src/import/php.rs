@@ -23,7 +23,6 @@ mod tests;
 mod tree;
 mod types;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -82,8 +81,7 @@ fn read_directory(
     }
     let name = root.file_name().map(|name| name.to_string_lossy());
     let name = reading.name.as_deref().map(Into::into).or(name).unwrap_or_default();
-    let mut source = methods_of(declarations, upstream);
-    source.name = format!("PHP source `{name}`");
+    let mut source = methods_of(declarations, &format!("PHP source `{name}`"), upstream);
     source.notes.insert(0, format!("it has {count} PHP files"));
     source.unread = files.unread;
     if files.links > 0 {
@@ -93,20 +91,15 @@ fn read_directory(
 }
 
 /// The methods that are declared, and the classes behind their types.
-fn methods_of(declarations: Declarations, upstream: &str) -> Source {
+fn methods_of(declarations: Declarations, name: &str, upstream: &str) -> Source {
     let tree = Tree::new(declarations);
-    let mut reader =
-        Reader { tree: &tree, upstream, notes: Vec::new(), types: Vec::new(), permissions: 0 };
-    let mut source =
-        Source { upstreams: BTreeSet::from([upstream.to_owned()]), ..Source::default() };
+    let mut reader = Reader { tree: &tree, notes: Vec::new(), types: Vec::new(), permissions: 0 };
+    let mut source = Source::new(name, upstream);
     for class in &tree.classes {
         let mut found = methods::read(&mut reader, class);
         found.extend(attributes::read(&mut reader, class));
-        for read in found {
-            match read {
-                Ok(proposal) => source.methods.push(proposal),
-                Err(refusal) => source.refused.push(refusal),
-            }
+        for method in found {
+            source.add(method);
         }
     }
     source.types = classes::read(&mut reader);

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use callgate::{LOCAL, Mask};
 use callgate_registry::{
-    AccessRows, CatalogRows, DEFAULT_UPSTREAM, Import, ImportChange, ImportRow, MethodRow,
+    AccessRows, CatalogRows, DEFAULT_UPSTREAM, Import, ImportChange, ImportRow, MethodRow, Store,
     TokenRow, TypeRow, action_key, check,
 };
 use serde_json::json;
@@ -14,24 +15,24 @@ use sha2::{Digest as _, Sha256};
 use super::field::Field;
 use super::needs::{CLOSED, Kept, Settled, kind, tighten};
 use super::written::{Needs, Written};
-use super::{Options, Proposal, Refusal, Source};
+use super::{Proposal, Refusal, Source};
+use crate::cli::ImportOptions;
 
 /// What is to be written, and what to tell.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
-    pub(super) added: Vec<Added>,
+pub(crate) struct Plan {
+    pub(crate) added: Vec<Added>,
     pub(super) changed: Vec<Changed>,
     /// No longer in the source: hidden, or deleted where that was asked for.
     pub(super) removed: Vec<String>,
     pub(super) is_pruned: bool,
     /// What the import leaves, and why.
-    pub(super) kept: Vec<(String, String)>,
+    pub(super) kept: Vec<Refusal>,
     /// Not tools, and why.
-    pub(super) hidden: Vec<(String, &'static str)>,
-    pub(super) refused: Vec<Refusal>,
+    pub(crate) hidden: Vec<Refusal>,
+    pub(crate) refused: Vec<Refusal>,
     pub(super) unchanged: usize,
     pub(super) not_selected: usize,
-    pub(super) idle_patterns: Vec<String>,
     /// What else is worth telling.
     pub(super) notes: Vec<String>,
     pub(super) import: Import,
@@ -49,24 +50,45 @@ pub(crate) struct Added {
 #[derive(Debug)]
 pub(super) struct Changed {
     pub(super) id: String,
-    /// Column, old and new value.
-    pub(super) fields: Vec<(&'static str, Option<String>, Option<String>)>,
+    pub(super) fields: Vec<Difference>,
 }
 
+/// A column, its old and its new value.
+pub(super) type Difference = (&'static str, Option<String>, Option<String>);
+
 impl Plan {
-    pub(super) fn new(
+    /// Compares a source with what a store has.
+    pub(super) async fn read(
+        store: &Arc<dyn Store>,
+        source: &Source,
+        options: &ImportOptions,
+    ) -> anyhow::Result<Self> {
+        let written = store.imports().await?;
+        let rows = store.catalog_rows().await?;
+        let mut plan = Self::new(source, &rows, &written, options);
+        if !source.access.is_empty() {
+            plan.add_access(source, &store.access_rows().await?, &store.tokens().await?);
+        }
+        if !source.unread.is_empty() {
+            let note = "note: nothing is removed, since not all of the source was read";
+            plan.notes.push(note.to_owned());
+        }
+        let ids: Vec<&str> = source.methods.iter().map(|it| it.row.rpc_method.as_str()).collect();
+        let idle = options.selection.idle(&ids).into_iter();
+        plan.notes.extend(idle.map(|pattern| format!("note: no method is like `{pattern}`")));
+        Ok(plan)
+    }
+
+    /// Compares a source with rows.
+    pub(crate) fn new(
         source: &Source,
         rows: &CatalogRows,
         written: &[ImportRow],
-        options: &Options<'_>,
+        options: &ImportOptions,
     ) -> Self {
         let mut plan = Self { is_pruned: options.prune, ..Self::default() };
         plan.import.revision = rows.revision;
         let registry = Registry::new(rows, written);
-        let ids: Vec<&str> =
-            source.methods.iter().map(|method| method.row.rpc_method.as_str()).collect();
-        plan.idle_patterns =
-            options.selection.idle(&ids).into_iter().map(ToOwned::to_owned).collect();
         for refusal in source.refused.iter().filter(|one| options.selection.has(&one.id)) {
             plan.refuse(&refusal.id, refusal.reason.clone());
         }
@@ -104,7 +126,7 @@ impl Plan {
     }
 
     /// What the source says of who may do what, where the registry says nothing.
-    pub(super) fn add_access(&mut self, source: &Source, rows: &AccessRows, tokens: &[TokenRow]) {
+    fn add_access(&mut self, source: &Source, rows: &AccessRows, tokens: &[TokenRow]) {
         let (access, notes) = source.access.absent(rows, tokens);
         let made: HashSet<&str> = access.sections.iter().map(|row| row.ident.as_str()).collect();
         self.import.sections.retain(|ident| !made.contains(ident.as_str()));
@@ -129,69 +151,35 @@ impl Plan {
     }
 
     fn refuse(&mut self, id: &str, reason: String) {
-        self.refused.push(Refusal { id: id.to_owned(), reason, hides: false });
+        self.refused.push(Refusal::new(id, reason));
     }
 
     fn take(&mut self, source: &Source, proposal: &Proposal, registry: &Registry<'_>) {
-        let id = &proposal.row.rpc_method;
-        let upstream = proposal.row.upstream_name();
-        if let Some(other) = registry.in_case_only(id) {
-            return self.refuse(id, in_case_only(other));
-        }
-        let result = match registry.methods.get(id.as_str()) {
-            None => Merged::new_method(proposal, &source.name),
-            Some(row) if row.upstream_name() != upstream => {
-                let owner = row.upstream_name();
-                return self.refuse(id, format!("upstream `{owner}` has a method of that name"));
-            }
-            Some(row) => {
-                let last = registry.written.get(&(upstream, id.as_str()));
-                if let Some(last) = last.filter(|last| source.is_weaker_than(&last.source)) {
-                    self.kept.push((id.clone(), format!("all of it, {} says more", last.source)));
-                    return;
-                }
-                let last = last.map(|row| Written::read(row));
-                Merged::with_row(proposal, row, last.as_ref(), registry, &source.name)
-            }
+        let (id, upstream) = (proposal.row.rpc_method.as_str(), proposal.row.upstream_name());
+        let row = registry.methods.get(id).filter(|row| row.upstream_name() == upstream);
+        let last = registry.written.get(&(upstream, id)).copied().filter(|_| row.is_some());
+        let is_stronger = |last: &&ImportRow| {
+            source.weaker_than.iter().any(|stronger| last.source.starts_with(stronger))
         };
-        if upstream != LOCAL
-            && let Err(error) = check(&result.row)
-        {
-            return self.refuse(id, error.to_string());
+        if let Some(last) = last.filter(is_stronger) {
+            let reason = format!("all of it, {} says more", last.source);
+            return self.kept.push(Refusal::new(id, reason));
         }
-        if let Some(owner) = registry.loser(&result) {
-            let (plugin, method) = result.row.permission_key();
-            let owner = owner.upstream_name();
-            let reason = format!(
-                "upstream `{owner}` has a method with the actions of `{plugin}` and `{method}`, and \
-                 needs something else"
-            );
-            return self.refuse(id, reason);
-        }
+        let merged = match registry.merged(source, proposal, last) {
+            Ok(merged) => merged,
+            Err(reason) => return self.refuse(id, reason),
+        };
         if let Some(reason) = proposal.hidden
-            && result.row.exposed.as_deref() == Some("0")
+            && merged.row.exposed.as_deref() == Some("0")
         {
-            self.hidden.push((id.clone(), reason));
+            self.hidden.push(Refusal::new(id, reason));
         }
-        if let Some(kept) = result.kept() {
-            self.kept.push((id.clone(), kept));
+        if !merged.kept.is_empty() {
+            self.kept.push(Refusal::new(id, merged.kept.join("; ")));
         }
-        self.note(result, source, proposal, registry);
-    }
-
-    fn note(
-        &mut self,
-        result: Merged,
-        source: &Source,
-        proposal: &Proposal,
-        registry: &Registry<'_>,
-    ) {
-        let (id, upstream) = (result.row.rpc_method.clone(), proposal.row.upstream_name());
-        let note = result.written.row(upstream, &id, &source.name);
-        let is_new = result.row.id == 0;
-        if !is_new && result.changes.is_empty() {
+        let note = merged.written.row(upstream, id, &source.name);
+        if row.is_some() && merged.changes.is_empty() {
             self.unchanged += 1;
-            let last = registry.written.get(&(upstream, id.as_str())).copied();
             // A manifest that was exported before does not take over what a document brought.
             let is_anothers = last.is_some_and(|last| kind(&last.source) != kind(&source.name));
             if !is_anothers && last != Some(&note) {
@@ -199,22 +187,27 @@ impl Plan {
             }
             return;
         }
-        let needs = result.needs.as_ref().map(masks);
-        let row = Box::new(result.row.clone());
-        self.import.changes.push(ImportChange::Write { row, needs, note });
-        if is_new {
-            self.added.push(Added {
-                row: result.row,
-                needs: result.needs.unwrap_or_default(),
-                safety_is_guess: proposal.safety_is_guess,
-            });
+        let Merged { row: new, needs, changes, .. } = merged;
+        self.import.changes.push(ImportChange::Write {
+            row: Box::new(new.clone()),
+            needs: needs.as_ref().map(masks),
+            note,
+        });
+        if row.is_some() {
+            self.changed.push(Changed { id: id.to_owned(), fields: changes });
         } else {
-            self.changed.push(Changed { id, fields: result.changes });
+            let needs = needs.unwrap_or_default();
+            self.added.push(Added { row: new, needs, safety_is_guess: proposal.safety_is_guess });
         }
     }
 
     /// What the source had and has no more. What it has and refuses now stays as it was.
-    fn remove_the_rest(&mut self, source: &Source, registry: &Registry<'_>, options: &Options<'_>) {
+    fn remove_the_rest(
+        &mut self,
+        source: &Source,
+        registry: &Registry<'_>,
+        options: &ImportOptions,
+    ) {
         let known: HashSet<&str> = source
             .methods
             .iter()
@@ -231,8 +224,7 @@ impl Plan {
         gone.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
         for note in gone {
             let row = registry.methods.get(note.rpc_method.as_str());
-            let row = row.filter(|row| row.upstream_name() == note.upstream);
-            if let Some(row) = row {
+            if let Some(row) = row.filter(|row| row.upstream_name() == note.upstream) {
                 self.remove(row, note, options.prune);
             }
         }
@@ -297,26 +289,84 @@ struct Registry<'a> {
     in_lower_case: HashMap<String, &'a str>,
 }
 
+/// A proposal and what was there, put together.
+struct Merged {
+    row: MethodRow,
+    /// What it is to need; `None` leaves that.
+    needs: Option<Needs>,
+    written: Written,
+    changes: Vec<Difference>,
+    /// What is not as the source has it, and why.
+    kept: Vec<String>,
+}
+
 impl<'a> Registry<'a> {
     fn new(rows: &'a CatalogRows, written: &'a [ImportRow]) -> Self {
-        let mut methods = HashMap::new();
-        let mut by_action: HashMap<_, Vec<_>> = HashMap::new();
+        let mut registry = Self {
+            methods: HashMap::new(),
+            written: HashMap::new(),
+            needs: NeedsByKey::new(rows),
+            by_action: HashMap::new(),
+            in_lower_case: HashMap::new(),
+        };
         for row in &rows.methods {
-            methods.entry(row.rpc_method.as_str()).or_insert(row);
-            by_action.entry(row.action_key()).or_default().push(row);
+            let id = row.rpc_method.as_str();
+            registry.methods.entry(id).or_insert(row);
+            registry.by_action.entry(row.action_key()).or_default().push(row);
+            registry.in_lower_case.insert(id.to_ascii_lowercase(), id);
         }
         let key = |row: &'a ImportRow| (row.upstream.as_str(), row.rpc_method.as_str());
-        Self {
-            methods,
-            written: written.iter().map(|row| (key(row), row)).collect(),
-            needs: NeedsByKey::new(rows),
-            by_action,
-            in_lower_case: rows
-                .methods
-                .iter()
-                .map(|row| (row.rpc_method.to_ascii_lowercase(), row.rpc_method.as_str()))
-                .collect(),
+        registry.written.extend(written.iter().map(|row| (key(row), row)));
+        registry
+    }
+
+    /// Returns what a method becomes, or why it is refused. `last` is what an import wrote of it.
+    fn merged(
+        &self,
+        source: &Source,
+        proposal: &Proposal,
+        last: Option<&ImportRow>,
+    ) -> Result<Merged, String> {
+        let (id, upstream) = (proposal.row.rpc_method.as_str(), proposal.row.upstream_name());
+        if let Some(other) = self.in_case_only(id) {
+            return Err(in_case_only(other));
         }
+        let old_row = self.methods.get(id).copied();
+        if let Some(owner) = old_row.map(MethodRow::upstream_name).filter(|it| *it != upstream) {
+            return Err(format!("upstream `{owner}` has a method of that name"));
+        }
+        let last = last.map(Written::read);
+        let (mut row, mut changes, mut by_hand) = match old_row {
+            Some(row) => with_columns(row, &proposal.row, last.as_ref()),
+            None => (new_row(&proposal.row), Vec::new(), Vec::new()),
+        };
+        // By the key that it has now, which may become another.
+        let old = old_row.map(|row| self.needs.of(row));
+        let settled = Settled::new(proposal, &row, old.as_ref(), last.as_ref(), &source.name);
+        if let Some(new) = &settled.new {
+            changes.push(("sections", old.as_ref().and_then(shown), shown(new)));
+            row.sections = named(new);
+        }
+        if upstream != LOCAL {
+            check(&row).map_err(|error| error.to_string())?;
+        }
+        let is_moved = old_row.is_some_and(|old| old.action_key() != row.action_key());
+        let claimed = settled.new.as_ref().or(old.as_ref().filter(|_| is_moved));
+        claimed.map_or(Ok(()), |claimed| self.check_actions(&row, claimed))?;
+        if settled.kept == Some(Kept::ByHand) {
+            by_hand.push("sections");
+        }
+        let by_hand = Some(by_hand.join(", ")).filter(|columns| !columns.is_empty());
+        let by_hand = by_hand.map(|columns| format!("{columns}, changed by hand"));
+        let another = "sections, another source needs more".to_owned();
+        let another = Some(another).filter(|_| settled.kept == Some(Kept::Another));
+        Ok(Merged {
+            row,
+            needs: settled.new.clone(),
+            written: Written::new(proposal, settled),
+            changes,
+            kept: by_hand.into_iter().chain(another).collect(),
+        })
     }
 
     /// Returns another id that differs from this one in case only: actions would be those of both.
@@ -325,18 +375,63 @@ impl<'a> Registry<'a> {
         (other != id && !self.methods.contains_key(id)).then_some(other)
     }
 
-    /// A method of another upstream that would need something else: actions know no upstreams.
-    fn loser(&self, result: &Merged) -> Option<&'a MethodRow> {
-        let claimed = result.claimed.as_ref()?;
-        let upstream = result.row.upstream_name();
-        let rows = self.by_action.get(&result.row.action_key())?;
-        let is_others = |row: &&&MethodRow| row.upstream_name() != upstream;
-        rows.iter().filter(is_others).find(|row| self.needs.of(row) != *claimed).copied()
+    /// Checks that no method of another upstream would need something else then: actions know no upstreams.
+    fn check_actions(&self, row: &MethodRow, claimed: &Needs) -> Result<(), String> {
+        let rows = self.by_action.get(&row.action_key()).into_iter().flatten();
+        let mut others = rows.filter(|other| other.upstream_name() != row.upstream_name());
+        let Some(other) = others.find(|other| self.needs.of(other) != *claimed) else {
+            return Ok(());
+        };
+        let ((plugin, method), owner) = (row.permission_key(), other.upstream_name());
+        Err(format!(
+            "upstream `{owner}` has a method with the actions of `{plugin}` and `{method}`, and needs \
+             something else"
+        ))
     }
 }
 
 fn in_case_only(other: &str) -> String {
     format!("it differs from `{other}` in case only, and what callers need would be one for both")
+}
+
+/// Returns the row of a method that is not there yet.
+fn new_row(proposed: &MethodRow) -> MethodRow {
+    let mut row = proposed.clone();
+    // The key of its actions stays when the upstream changes.
+    let upstream = row.upstream_name().to_owned();
+    row.method.get_or_insert_with(|| row.rpc_method.clone());
+    row.plugin.get_or_insert_with(|| upstream.clone());
+    row.upstream = Some(upstream).filter(|name| name != DEFAULT_UPSTREAM);
+    row
+}
+
+/// Returns a row with the columns that a source proposes, what that changes, and the columns that people
+/// have changed, which stay.
+fn with_columns(
+    row: &MethodRow,
+    proposed: &MethodRow,
+    last: Option<&Written>,
+) -> (MethodRow, Vec<Difference>, Vec<&'static str>) {
+    let mut row = row.clone();
+    let (mut changes, mut by_hand) = (Vec::new(), Vec::new());
+    for field in Field::ALL {
+        let (old, new) = (field.value(&row), field.value(proposed));
+        if old == new || (new.is_none() && field.is_left()) {
+            continue;
+        }
+        // A row that was not imported is somebody's, as far as it says something.
+        let is_by_hand = match last {
+            Some(last) => old.as_deref() != last.get(field),
+            None => old.is_some(),
+        };
+        if field.is_kept() && is_by_hand {
+            by_hand.push(field.name());
+        } else {
+            field.set(&mut row, new.clone());
+            changes.push((field.name(), old, new));
+        }
+    }
+    (row, changes, by_hand)
 }
 
 /// What methods need, by the key of their actions.
@@ -369,105 +464,6 @@ impl NeedsByKey {
 pub(crate) fn needs_by_rows(rows: &CatalogRows) -> Vec<Needs> {
     let needs = NeedsByKey::new(rows);
     rows.methods.iter().map(|row| needs.of(row)).collect()
-}
-
-/// A proposal and what was there, put together.
-struct Merged {
-    row: MethodRow,
-    /// What it is to need; `None` leaves that.
-    needs: Option<Needs>,
-    /// What its actions are to be; `None` leaves those of its key.
-    claimed: Option<Needs>,
-    written: Written,
-    changes: Vec<(&'static str, Option<String>, Option<String>)>,
-    /// What people changed.
-    kept: Vec<&'static str>,
-    /// Whether another kind of source needs more than this one.
-    is_anothers: bool,
-}
-
-impl Merged {
-    fn new_method(proposal: &Proposal, source: &str) -> Self {
-        let mut row = proposal.row.clone();
-        // The key of its actions stays when the upstream changes.
-        let upstream = row.upstream_name().to_owned();
-        row.method.get_or_insert_with(|| row.rpc_method.clone());
-        row.plugin.get_or_insert_with(|| upstream.clone());
-        row.upstream = Some(upstream).filter(|name| name != DEFAULT_UPSTREAM);
-        let settled = Settled::new_method(proposal, &row, source);
-        Self::settled(proposal, row, settled, Vec::new(), Vec::new())
-    }
-
-    fn with_row(
-        proposal: &Proposal,
-        row: &MethodRow,
-        last: Option<&Written>,
-        registry: &Registry<'_>,
-        source: &str,
-    ) -> Self {
-        // By the key that it has now, which may become another.
-        let (key, old) = (row.action_key(), registry.needs.of(row));
-        let mut row = row.clone();
-        let (mut changes, mut kept) = (Vec::new(), Vec::new());
-        for field in Field::ALL {
-            let (old, new) = (field.value(&row), field.value(&proposal.row));
-            if old == new || (new.is_none() && field.is_left()) {
-                continue;
-            }
-            // A row that was not imported is somebody's, as far as it says something.
-            let is_by_hand = match last {
-                Some(last) => old.as_deref() != last.get(field),
-                None => old.is_some(),
-            };
-            if field.is_kept() && is_by_hand {
-                kept.push(field.name());
-            } else {
-                field.set(&mut row, new.clone());
-                changes.push((field.name(), old, new));
-            }
-        }
-        let settled = Settled::with_old(proposal, &row, &old, last, source);
-        if settled.kept == Some(Kept::ByHand) {
-            kept.push("sections");
-        }
-        if let Some(new) = &settled.new {
-            changes.push(("sections", shown(&old), shown(new)));
-        }
-        let is_moved = row.action_key() != key;
-        let mut merged = Self::settled(proposal, row, settled, changes, kept);
-        if is_moved {
-            merged.claimed.get_or_insert(old);
-        }
-        merged
-    }
-
-    fn settled(
-        proposal: &Proposal,
-        mut row: MethodRow,
-        settled: Settled,
-        changes: Vec<(&'static str, Option<String>, Option<String>)>,
-        kept: Vec<&'static str>,
-    ) -> Self {
-        if let Some(needs) = &settled.new {
-            row.sections = named(needs);
-        }
-        let is_anothers = settled.kept == Some(Kept::Another);
-        let mut written = Written::new(settled.said, settled.by, proposal.safety_is_guess);
-        for field in Field::ALL.into_iter().filter(|field| field.is_kept()) {
-            written.set(field, field.value(&proposal.row));
-        }
-        let claimed = settled.new.clone();
-        Self { row, needs: settled.new, claimed, written, changes, kept, is_anothers }
-    }
-
-    /// What is not as the source has it, and why.
-    fn kept(&self) -> Option<String> {
-        let by_hand =
-            (!self.kept.is_empty()).then(|| format!("{}, changed by hand", self.kept.join(", ")));
-        let anothers = self.is_anothers.then(|| "sections, another source needs more".to_owned());
-        let all: Vec<String> = by_hand.into_iter().chain(anothers).collect();
-        (!all.is_empty()).then(|| all.join("; "))
-    }
 }
 
 /// Named in the row too: should an action be lost, the method is closed and not open.

@@ -1,6 +1,6 @@
 //! What an import did, or would do.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 
 use callgate::{Mask, Section};
 use callgate_registry::{Holder, ImportAccess, ImportGrant};
@@ -28,7 +28,13 @@ impl Most {
 
 /// Tells, before anything is written, where methods come from and to whom they are open.
 pub(super) fn preface(source: &Source, plan: &Plan, printer: &mut Printer) {
-    head(source, plan, printer);
+    let upstreams: Vec<String> =
+        source.upstreams.iter().map(|name| format!("`{}`", one_line(name))).collect();
+    let all = if upstreams.is_empty() { "none".to_owned() } else { upstreams.join(", ") };
+    printer.talk(format_args!("from {}, for upstream {all}", one_line(&source.name)));
+    for note in source.notes.iter().chain(&plan.notes) {
+        printer.talk(one_line(note));
+    }
     openness(plan, printer);
     changed_access(plan, printer);
 }
@@ -39,8 +45,8 @@ fn changed_access(plan: &Plan, printer: &mut Printer) {
         for (field, old, new) in fields {
             let words = match (*field, old.as_deref(), new.as_deref()) {
                 ("sections", old, new) => {
-                    let shown = |needs: Option<&str>| needs.unwrap_or("no section").to_owned();
-                    format!("needs {} now, and needed {} before", shown(new), shown(old))
+                    let [new, old] = [new, old].map(|needs| needs.unwrap_or("no section"));
+                    format!("needs {new} now, and needed {old} before")
                 }
                 ("exposed", Some("0"), _) => "is shown again".to_owned(),
                 _ => continue,
@@ -53,13 +59,23 @@ fn changed_access(plan: &Plan, printer: &mut Printer) {
 /// What was done.
 pub(super) fn summary(source: &Source, plan: &Plan, printer: &mut Printer) {
     for id in &plan.removed {
-        let how = if plan.is_pruned { "deleted" } else { "hidden; `--prune` deletes" };
-        line(printer, "removed", id, how);
+        line(
+            printer,
+            "removed",
+            id,
+            if plan.is_pruned { "deleted" } else { "hidden; `--prune` deletes" },
+        );
     }
-    tail(source, plan, printer);
-    access(&plan.import.access, printer);
-    if plan.is_idle() {
-        printer.data("nothing changed");
+    findings(source, plan, printer);
+    let ImportAccess { sections, roles, users, grants, .. } = &plan.import.access;
+    if !plan.import.access.is_empty() {
+        printer.data(format_args!(
+            "access   {} sections, {} roles, {} users, {} grants",
+            sections.len(),
+            roles.len(),
+            users.len(),
+            grants.len()
+        ));
     }
     counts(plan, printer);
 }
@@ -82,93 +98,60 @@ pub(super) fn diff(source: &Source, plan: &Plan, in_full: bool, printer: &mut Pr
         let shape = row.fields.as_deref().or(row.schema.as_deref()).filter(|_| in_full);
         show_lines("+", &lines(shape), Most::ALL, printer);
     }
-    let of_access = plan.import.access.sections.iter().map(|row| &row.ident);
-    for ident in plan.import.sections.iter().chain(of_access) {
-        printer.data(format_args!("+ section {}", one_line(ident)));
-    }
-    show_access(&plan.import.access, printer);
-    tail(source, plan, printer);
-    if plan.is_idle() {
-        printer.data("nothing changed");
-    }
+    show_access(plan, printer);
+    findings(source, plan, printer);
     counts(plan, printer);
     printer.talk("nothing was written: this was a dry run");
 }
 
-fn head(source: &Source, plan: &Plan, printer: &mut Printer) {
-    let upstreams: Vec<String> =
-        source.upstreams.iter().map(|name| format!("`{}`", one_line(name))).collect();
-    let all = if upstreams.is_empty() { "none".to_owned() } else { upstreams.join(", ") };
-    printer.talk(format_args!("from {}, for upstream {all}", one_line(&source.name)));
-    for note in source.notes.iter().chain(&plan.notes) {
-        printer.talk(one_line(note));
-    }
-    if !source.unread.is_empty() {
-        printer.talk("note: nothing is removed, since not all of the source was read");
-    }
-    for pattern in &plan.idle_patterns {
-        printer.talk(format_args!("note: no method is like `{}`", one_line(pattern)));
-    }
-}
-
-fn tail(source: &Source, plan: &Plan, printer: &mut Printer) {
-    for Refusal { id, reason, .. } in &source.unread {
-        line(printer, "skipped", id, one_line(reason));
-    }
-    for (id, reason) in &plan.hidden {
-        line(printer, "hidden", id, reason);
-    }
-    for (id, what) in &plan.kept {
-        line(printer, "kept", id, what);
-    }
-    for Refusal { id, reason, .. } in &plan.refused {
-        line(printer, "refused", id, one_line(reason));
+/// Tells what is not taken, or not as the source has it.
+fn findings(source: &Source, plan: &Plan, printer: &mut Printer) {
+    let all = [
+        ("skipped", &source.unread),
+        ("hidden", &plan.hidden),
+        ("kept", &plan.kept),
+        ("refused", &plan.refused),
+    ];
+    for (what, all) in all {
+        for Refusal { id, reason, .. } in all {
+            line(printer, what, id, reason);
+        }
     }
 }
 
-/// How many of each were new.
-fn access(access: &ImportAccess, printer: &mut Printer) {
-    if !access.is_empty() {
-        printer.data(format_args!(
-            "access   {} sections, {} roles, {} users, {} grants",
-            access.sections.len(),
-            access.roles.len(),
-            access.users.len(),
-            access.grants.len()
-        ));
+fn show_access(plan: &Plan, printer: &mut Printer) {
+    let ImportAccess { sections, roles, users, grants, .. } = &plan.import.access;
+    let new = plan.import.sections.iter().map(|ident| format!("section {ident}"));
+    let new = new
+        .chain(sections.iter().map(|row| format!("section {}", row.ident)))
+        .chain(roles.iter().map(|row| format!("role {}", row.caption)))
+        .chain(users.iter().map(|row| format!("user {}", row.login)))
+        .chain(grants.iter().map(|ImportGrant { holder, section, value }| {
+            // Who is new is shown by name, and who was there by number.
+            let (what, id, name) = match holder {
+                Holder::User(id) => {
+                    ("user", id, users.iter().find(|row| row.id == *id).map(|row| &row.login))
+                }
+                Holder::Role(id) => {
+                    ("role", id, roles.iter().find(|row| row.id == *id).map(|row| &row.caption))
+                }
+            };
+            let who = name.map_or_else(|| id.to_string(), Clone::clone);
+            format!("grant {what} {who} {section}:{}", Mask::granted(*value))
+        }));
+    for one in new {
+        printer.data(format_args!("+ {}", one_line(&one)));
     }
 }
 
-fn show_access(access: &ImportAccess, printer: &mut Printer) {
-    for role in &access.roles {
-        printer.data(format_args!("+ role {}", one_line(&role.caption)));
-    }
-    for user in &access.users {
-        printer.data(format_args!("+ user {}", one_line(&user.login)));
-    }
-    for ImportGrant { holder, section, value } in &access.grants {
-        // Who is new is shown by name, and who was there by number.
-        let name = match holder {
-            Holder::User(id) => access.users.iter().find(|row| row.id == *id).map(|row| &row.login),
-            Holder::Role(id) => {
-                access.roles.iter().find(|row| row.id == *id).map(|row| &row.caption)
-            }
-        };
-        let (what, id) = match holder {
-            Holder::User(id) => ("user", id),
-            Holder::Role(id) => ("role", id),
-        };
-        let who = name.map_or_else(|| id.to_string(), |name| one_line(name));
-        let mask = Mask::granted(*value);
-        printer.data(format_args!("+ grant {what} {who} {}:{mask}", one_line(section)));
-    }
-}
-
-fn line(printer: &mut Printer, what: &str, id: &str, why: impl Display) {
-    printer.data(format_args!("{what:<8} {}: {why}", one_line(id)));
+fn line(printer: &mut Printer, what: &str, id: &str, why: &str) {
+    printer.data(format_args!("{what:<8} {}: {}", one_line(id), one_line(why)));
 }
 
 fn counts(plan: &Plan, printer: &mut Printer) {
+    if plan.is_idle() {
+        printer.data("nothing changed");
+    }
     let mut counts = format!(
         "{} added, {} changed, {} removed, {} hidden, {} kept, {} refused, {} unchanged",
         plan.added.len(),

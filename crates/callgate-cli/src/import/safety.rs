@@ -8,160 +8,30 @@ use callgate::Safety;
 use serde_json::{Map, Value};
 
 /// Words that speak of change. Those that are as often nouns (`block`, `order`, `post`) are not here.
-const CHANGING: &[&str] = &[
-    "abort",
-    "accept",
-    "activate",
-    "add",
-    "append",
-    "apply",
-    "approve",
-    "archive",
-    "assign",
-    "ban",
-    "broadcast",
-    "buy",
-    "cancel",
-    "change",
-    "charge",
-    "clear",
-    "clone",
-    "close",
-    "commit",
-    "configure",
-    "confirm",
-    "connect",
-    "copy",
-    "create",
-    "deactivate",
-    "decrement",
-    "delete",
-    "deploy",
-    "destroy",
-    "disable",
-    "disconnect",
-    "drop",
-    "edit",
-    "enable",
-    "enqueue",
-    "erase",
-    "exec",
-    "execute",
-    "expire",
-    "fill",
-    "flush",
-    "grant",
-    "import",
-    "increment",
-    "init",
-    "insert",
-    "install",
-    "invoke",
-    "kill",
-    "lock",
-    "login",
-    "logout",
-    "mark",
-    "merge",
-    "migrate",
-    "mint",
-    "modify",
-    "move",
-    "multicall",
-    "mutate",
-    "new",
-    "open",
-    "patch",
-    "pause",
-    "pay",
-    "pin",
-    "pop",
-    "publish",
-    "purge",
-    "push",
-    "put",
-    "rebuild",
-    "refund",
-    "register",
-    "reject",
-    "reload",
-    "remove",
-    "rename",
-    "renew",
-    "replace",
-    "reset",
-    "restart",
-    "restore",
-    "resume",
-    "retry",
-    "revert",
-    "revoke",
-    "rotate",
-    "run",
-    "save",
-    "send",
-    "set",
-    "shutdown",
-    "sign",
-    "start",
-    "stop",
-    "submit",
-    "subscribe",
-    "swap",
-    "switch",
-    "sync",
-    "toggle",
-    "touch",
-    "transfer",
-    "trigger",
-    "truncate",
-    "unban",
-    "unblock",
-    "uninstall",
-    "unlock",
-    "unpause",
-    "unpin",
-    "unregister",
-    "unset",
-    "unsubscribe",
-    "update",
-    "upgrade",
-    "upload",
-    "upsert",
-    "wipe",
-    "withdraw",
-    "write",
-];
+const CHANGING: &str = "\
+    abort accept activate add append apply approve archive assign ban broadcast buy cancel \
+    change charge clear clone close commit configure confirm connect copy create deactivate \
+    decrement delete deploy destroy disable disconnect drop edit enable enqueue erase exec \
+    execute expire fill flush grant import increment init insert install invoke kill lock \
+    login logout mark merge migrate mint modify move multicall mutate new open patch pause \
+    pay pin pop publish purge push put rebuild refund register reject reload remove rename \
+    renew replace reset restart restore resume retry revert revoke rotate run save send set \
+    shutdown sign start stop submit subscribe swap switch sync toggle touch transfer trigger \
+    truncate unban unblock uninstall unlock unpause unpin unregister unset unsubscribe \
+    update upgrade upload upsert wipe withdraw write";
 
 /// Verbs that are nothing else; one of the first two words of a name's last part.
-const READING: &[&str] =
-    &["describe", "exists", "fetch", "find", "get", "has", "is", "lookup", "retrieve"];
+const READING: &str = "describe exists fetch find get has is lookup retrieve";
 
 /// Verbs that are nouns too; only the first word of a name's last part.
-const READING_FIRST: &[&str] = &["count", "list", "read", "search", "show", "view"];
+const READING_FIRST: &str = "count list read search show view";
 
 /// Methods that many servers have, whose names do not say it.
-const KNOWN_TO_READ: &[&str] = &[
-    "eth_accounts",
-    "eth_blockNumber",
-    "eth_call",
-    "eth_chainId",
-    "eth_estimateGas",
-    "eth_feeHistory",
-    "eth_gasPrice",
-    "eth_maxPriorityFeePerGas",
-    "eth_syncing",
-    "net_listening",
-    "net_peerCount",
-    "net_version",
-    "starknet_blockNumber",
-    "starknet_call",
-    "starknet_chainId",
-    "system.listMethods",
-    "system.methodHelp",
-    "system.methodSignature",
-    "web3_clientVersion",
-];
+const KNOWN_TO_READ: &str = "\
+    eth_accounts eth_blockNumber eth_call eth_chainId eth_estimateGas eth_feeHistory \
+    eth_gasPrice eth_maxPriorityFeePerGas eth_syncing net_listening net_peerCount \
+    net_version starknet_blockNumber starknet_call starknet_chainId system.listMethods \
+    system.methodHelp system.methodSignature web3_clientVersion";
 
 /// What a description says outright.
 const SAYS_READ_ONLY: &[&str] =
@@ -179,17 +49,15 @@ pub(crate) fn said(annotations: &mut Map<String, Value>) -> Option<Safety> {
 
 /// A guess; `None` where it would be no better than none.
 pub(crate) fn guess(id: &str, description: &str) -> Option<Safety> {
-    if KNOWN_TO_READ.contains(&id) {
+    if has(KNOWN_TO_READ, id) {
         return Some(Safety::ReadOnly);
     }
-    let is_changing = |word: &String| CHANGING.contains(&word.as_str());
     let last = words(id.rsplit(['.', '/', ':']).next().unwrap_or(id));
-    let verb = last.iter().take(2).position(|word| READING.contains(&word.as_str()));
-    let reads =
-        verb.is_some() || last.first().is_some_and(|word| READING_FIRST.contains(&word.as_str()));
+    let verb = last.iter().take(2).position(|word| has(READING, word));
+    let reads = verb.is_some() || last.first().is_some_and(|word| has(READING_FIRST, word));
     let changes = match verb {
         Some(verb) => changes_beside(&last, verb),
-        None => words(id).iter().any(is_changing),
+        None => words(id).iter().any(|word| has(CHANGING, word)),
     };
     if changes || begins_with_change(description) {
         return Some(Safety::Destructive);
@@ -200,13 +68,18 @@ pub(crate) fn guess(id: &str, description: &str) -> Option<Safety> {
     (reads || is_said).then_some(Safety::ReadOnly)
 }
 
+/// Returns `true` if a list of words has this one.
+fn has(list: &str, word: &str) -> bool {
+    list.split(' ').any(|one| one == word)
+}
+
 /// Whether a name with a verb that reads changes something too: `getOrCreate`, `getSet`, and not
 /// `getTipSet`.
 fn changes_beside(words: &[String], verb: usize) -> bool {
     words.iter().enumerate().any(|(at, word)| {
         let before = at.checked_sub(1).and_then(|before| words.get(before));
         let is_joined = before.is_some_and(|word| ["and", "or", "then"].contains(&word.as_str()));
-        CHANGING.contains(&word.as_str()) && (at <= verb + 1 || is_joined)
+        has(CHANGING, word) && (at <= verb + 1 || is_joined)
     })
 }
 
@@ -219,7 +92,7 @@ fn begins_with_change(description: &str) -> bool {
         first.strip_suffix('s').unwrap_or(first),
         first.strip_suffix("es").unwrap_or(first),
     ];
-    stems.iter().any(|stem| CHANGING.contains(stem))
+    stems.iter().any(|stem| has(CHANGING, stem))
 }
 
 /// `ChainGetBlock`, `get_block` and `get-block` in words, in lower case.

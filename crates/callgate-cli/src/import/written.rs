@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use callgate_registry::ImportRow;
 use serde::{Deserialize, Serialize};
 
+use super::Proposal;
 use super::field::Field;
-use super::needs::kind;
+use super::needs::{Settled, kind};
 
 /// The sections that a method needs, each with its mask as rows have it, or `closed`.
 pub(crate) type Needs = BTreeMap<String, String>;
@@ -27,13 +28,18 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Without any columns yet.
-    pub(super) fn new(
-        sections: Option<Needs>,
-        sections_by: Option<String>,
-        safety_is_guess: bool,
-    ) -> Self {
-        Self { fields: BTreeMap::new(), sections, sections_by, safety_is_guess }
+    /// What is written of a method as it is proposed, with what callers of it need.
+    pub(super) fn new(proposal: &Proposal, settled: Settled) -> Self {
+        let mut written = Self {
+            fields: BTreeMap::new(),
+            sections: settled.said,
+            sections_by: settled.by,
+            safety_is_guess: proposal.safety_is_guess,
+        };
+        for field in Field::ALL.into_iter().filter(|field| field.is_kept()) {
+            written.set(field, field.value(&proposal.row));
+        }
+        written
     }
 
     /// What a row remembers; nothing where it was written by hand and is wrong.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::drift::{Look, Pending};
+use super::repeat::{Pending, apply, read_again};
 use crate::commands::{json_line, timestamp};
 use crate::config::Config;
 use crate::errors::hinted;
@@ -50,11 +50,10 @@ pub(super) async fn approve(
              once",
         ));
     };
-    let mut look = Look::again(config, &store, &repeated.import).await?;
-    let change = look.change(true).await?;
+    let (source, change) = read_again(config, &store, &repeated.import, true).await?;
     match change {
         Some(change) if change.digest == shown.digest => {
-            look.apply(&change).await?;
+            apply(&store, &repeated.import, &source, &change).await?;
             pending.set(name, None).await?;
             printer.data(change.text);
             Ok(())

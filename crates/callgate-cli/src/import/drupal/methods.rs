@@ -2,9 +2,10 @@
 //! say, and all leave out what is false or empty.
 
 use callgate::ParamStyle;
+use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
 
-use super::{proposed, schema as input_schema, text};
+use super::{schema as input_schema, text};
 use crate::import::Proposal;
 use crate::php_schema;
 
@@ -25,15 +26,20 @@ pub(super) fn list(answer: Value) -> Option<Vec<Value>> {
 pub(super) fn proposal(method: &Value) -> Result<Proposal, String> {
     let id = text(method, "id").ok_or("the method has no `id`")?;
     let description = said(method, "usage").and_then(Value::as_str).map(str::trim);
-    let mut proposal = proposed(id, description.filter(|usage| !usage.is_empty()));
     let (style, schema) = params(said(method, "params"));
-    proposal.row.params_by = Some(style.as_str().to_owned());
-    proposal.row.input_schema = Some(schema.to_string());
-    if let Some(mut output) = said(method, "output").filter(|output| output.is_object()).cloned() {
-        php_schema::repair(&mut output);
-        proposal.row.output_schema = Some(output.to_string());
-    }
-    Ok(proposal)
+    let output = said(method, "output").filter(|output| output.is_object()).cloned();
+    let row = MethodRow {
+        rpc_method: id.to_owned(),
+        description: description.filter(|usage| !usage.is_empty()).map(ToOwned::to_owned),
+        params_by: Some(style.as_str().to_owned()),
+        input_schema: Some(schema.to_string()),
+        output_schema: output.map(|mut output| {
+            php_schema::repair(&mut output);
+            output.to_string()
+        }),
+        ..MethodRow::default()
+    };
+    Ok(Proposal::new(row, None))
 }
 
 /// What is among the attributes, or beside them.

@@ -1,34 +1,11 @@
 //! The tools of `jsonrpc_mcp`: those methods that are marked, with all that MCP says of tools.
 
+use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
 
-use super::{auth, proposed, schema, text};
+use super::{auth, schema, text};
 use crate::import::{Needed, Proposal, safety};
 use crate::php_schema;
-
-/// A page of them.
-#[derive(Debug)]
-pub(super) struct Page {
-    pub(super) tools: Vec<Value>,
-    pub(super) next_cursor: Option<String>,
-}
-
-impl Page {
-    /// Reads a page; `None` if it is none. A cursor of another type is an error too, since the tools
-    /// behind it would be taken for removed.
-    pub(super) fn read(page: &str) -> Option<Self> {
-        let mut page: Value = serde_json::from_str(page.trim_start_matches('\u{feff}')).ok()?;
-        let next_cursor = match page.get_mut("nextCursor").map(Value::take) {
-            None | Some(Value::Null) => None,
-            Some(Value::String(cursor)) => Some(cursor).filter(|cursor| !cursor.is_empty()),
-            Some(_) => return None,
-        };
-        match page.get_mut("tools").map(Value::take)? {
-            Value::Array(tools) => Some(Self { tools, next_cursor }),
-            _ => None,
-        }
-    }
-}
 
 /// Returns the id of the method behind a tool, as it stands.
 pub(super) fn id(tool: &Value) -> Option<&str> {
@@ -54,26 +31,25 @@ pub(super) fn proposal(tool: &Value) -> Result<Proposal, String> {
         schema::input(schema_of(tool, "inputSchema")?.unwrap_or_else(|| json!({})));
     let mut output = schema_of(tool, "outputSchema")?;
     output.iter_mut().for_each(php_schema::repair);
-    let mut proposal = proposed(id, text(tool, "description"));
     let mut annotations: Map<String, Value> =
         tool.get("annotations").and_then(Value::as_object).cloned().unwrap_or_default();
     annotations.shift_remove("auth");
-    proposal.needs = needs;
-    if let Some(said) = safety::said(&mut annotations) {
-        proposal.row.safety = Some(said.as_str().to_owned());
-        proposal.safety_is_guess = false;
-    }
+    let safety = safety::said(&mut annotations);
     // Another name for what the tool itself says.
     let title = annotations.shift_remove("title");
     let title = text(tool, "title").or_else(|| title.as_ref().and_then(Value::as_str));
-    let row = &mut proposal.row;
-    row.title = title.map(ToOwned::to_owned);
-    row.annotations = (!annotations.is_empty()).then(|| Value::Object(annotations).to_string());
-    row.exposed = Some("1".to_owned());
-    row.params_by = Some(style.as_str().to_owned());
-    row.input_schema = Some(schema.to_string());
-    row.output_schema = output.map(|schema| schema.to_string());
-    Ok(proposal)
+    let row = MethodRow {
+        rpc_method: id.to_owned(),
+        title: title.map(ToOwned::to_owned),
+        description: text(tool, "description").map(ToOwned::to_owned),
+        annotations: (!annotations.is_empty()).then(|| Value::Object(annotations).to_string()),
+        exposed: Some("1".to_owned()),
+        params_by: Some(style.as_str().to_owned()),
+        input_schema: Some(schema.to_string()),
+        output_schema: output.map(|schema| schema.to_string()),
+        ..MethodRow::default()
+    };
+    Ok(Proposal { needs, ..Proposal::new(row, safety) })
 }
 
 /// Returns a schema of the tool; PHP writes an empty one as a list.

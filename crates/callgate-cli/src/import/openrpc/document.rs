@@ -6,25 +6,6 @@ use serde::Deserialize;
 use crate::import::attempts::{Attempts, GET_DOCUMENT};
 use crate::import::service::Service;
 
-/// Returns what a service answers to `rpc.discover`, or has at its URL, and which of them it was; `None` if
-/// it has neither.
-pub(crate) async fn document(
-    service: &Service,
-    attempts: &mut Attempts,
-) -> anyhow::Result<Option<(Way, String)>> {
-    let ways = if is_file(service.target()) {
-        [Way::Get, Way::Discover]
-    } else {
-        [Way::Discover, Way::Get]
-    };
-    for way in ways {
-        if let Some(text) = way.document(service, attempts).await? {
-            return Ok(Some((way, text)));
-        }
-    }
-    Ok(None)
-}
-
 /// How a document is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -34,6 +15,11 @@ pub(crate) enum Way {
 }
 
 impl Way {
+    /// Returns the ways in which a service is asked for its document, the likelier one first.
+    pub(crate) fn of(target: &Target) -> [Self; 2] {
+        if is_file(target) { [Self::Get, Self::Discover] } else { [Self::Discover, Self::Get] }
+    }
+
     /// Returns the document, or `None` if the service has none in this way.
     pub(crate) async fn document(
         self,

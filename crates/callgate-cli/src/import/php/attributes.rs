@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::evaluate::{Context, evaluate};
 use super::expression::{Argument, Element, Expression, argument};
-use super::methods::{description, json as column, proposal, row};
+use super::methods::{description, json as column, row};
 use super::model::{Attribute, Class, Method};
 use super::reader::{Place, Reader};
 use crate::import::{Proposal, Refusal};
@@ -73,8 +73,7 @@ impl Described<'_> {
         let doc = self.method.map_or(&self.class.doc, |method| &method.doc);
         let usage = text(reader, place, argument(arguments, "usage", 1), "usage");
         let description = usage.unwrap_or_else(|| description(doc));
-        let annotations = &mut marker.annotations;
-        let (safety, guess) = reader.safety(place, &[doc], annotations, &description);
+        let safety = reader.safety(place, doc, &mut marker.annotations);
         let hidden = if doc.has("deprecated") {
             Some("deprecated")
         } else if marker.is_there {
@@ -94,9 +93,9 @@ impl Described<'_> {
             params: column(params),
             params_by: style.map(|style| style.as_str().to_owned()),
             output_schema: output.map(|schema| schema.to_string()),
-            ..row(reader, place, description, marker.annotations)
+            ..row(place, description, marker.annotations)
         };
-        Ok(proposal(row, safety, guess, hidden))
+        Ok(Proposal::new(row, safety).hide(hidden))
     }
 
     /// By `params`, by attributes of their own, or by the signature of the function.

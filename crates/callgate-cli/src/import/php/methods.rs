@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use callgate::Safety;
 use callgate_registry::{MethodRow, is_of_mcp};
 use serde_json::{Map, Value};
 
@@ -11,7 +10,7 @@ use super::attributes::marker;
 use super::docblock::{Docblock, Typed};
 use super::evaluate::Context;
 use super::model::{Class, Kind, Method};
-use super::reader::{IsGuess, Place, Reader};
+use super::reader::{Place, Reader};
 use crate::import::{Needed, Proposal, Refusal};
 
 /// Traits may use others, so deep.
@@ -66,8 +65,7 @@ fn rpc(
     }
     let mut marker = marker(reader, place, &method.attributes)?;
     let description = description(&method.doc);
-    let annotations = &mut marker.annotations;
-    let (safety, guess) = reader.safety(place, &[&method.doc], annotations, &description);
+    let safety = reader.safety(place, &method.doc, &mut marker.annotations);
     let hidden = method.doc.has("deprecated").then_some("deprecated");
     let signature = reader.params(place, method)?;
     let returns = if signature.is_display { None } else { reader.returns(place, method) };
@@ -78,16 +76,13 @@ fn rpc(
         title: marker.title,
         params: json(signature.params),
         return_type: returns,
-        ..row(reader, place, description, marker.annotations)
+        ..row(place, description, marker.annotations)
     };
-    let mut proposal = proposal(row, safety, guess, hidden);
-    proposal.needs = needs;
-    Ok(proposal)
+    Ok(Proposal { needs, ..Proposal::new(row, safety).hide(hidden) })
 }
 
 /// What every method has.
 pub(super) fn row(
-    reader: &Reader<'_>,
     place: Place<'_>,
     description: String,
     annotations: Map<String, Value>,
@@ -96,23 +91,8 @@ pub(super) fn row(
         rpc_method: place.id.to_owned(),
         description: Some(description).filter(|text| !text.is_empty()),
         annotations: (!annotations.is_empty()).then(|| Value::Object(annotations).to_string()),
-        upstream: Some(reader.upstream.to_owned()),
         ..MethodRow::default()
     }
-}
-
-/// With what is said of its safety, and of whether it is a tool.
-pub(super) fn proposal(
-    mut row: MethodRow,
-    safety: Option<Safety>,
-    guess: IsGuess,
-    hidden: Option<&'static str>,
-) -> Proposal {
-    row.safety = safety.map(|safety| safety.as_str().to_owned());
-    if hidden.is_some() {
-        row.exposed = Some("0".to_owned());
-    }
-    Proposal { row, safety_is_guess: guess.0, hidden, ..Proposal::default() }
 }
 
 /// A list as a column has it; none is nothing.

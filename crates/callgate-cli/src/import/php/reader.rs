@@ -15,7 +15,6 @@ use crate::import::safety;
 #[derive(Debug)]
 pub(super) struct Reader<'t> {
     pub(super) tree: &'t Tree,
-    pub(super) upstream: &'t str,
     pub(super) notes: Vec<String>,
     /// All types that methods take and give.
     pub(super) types: Vec<TypeExpr>,
@@ -151,36 +150,22 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether it changes something: as it is said, else guessed.
+    /// Whether it changes something, as far as that is said.
     pub(super) fn safety(
         &mut self,
         place: Place<'_>,
-        docs: &[&Docblock],
+        doc: &Docblock,
         annotations: &mut Map<String, Value>,
-        description: &str,
-    ) -> (Option<Safety>, IsGuess) {
-        let has = |tag: &str| docs.iter().any(|doc| doc.has(tag));
+    ) -> Option<Safety> {
         let hinted = safety::said(annotations);
-        let reads = has("mcpReadOnly") || hinted == Some(Safety::ReadOnly);
-        let changes = has("mcpDestructive") || hinted == Some(Safety::Destructive);
-        match (reads, changes) {
-            (true, true) => {
-                self.note(place, "said to be read-only and destructive; taken as destructive");
-                (Some(Safety::Destructive), IsGuess(false))
-            }
-            (false, true) => (Some(Safety::Destructive), IsGuess(false)),
-            (true, false) => (Some(Safety::ReadOnly), IsGuess(false)),
-            (false, false) => {
-                let guess = safety::guess(place.id, description);
-                (guess, IsGuess(guess.is_some()))
-            }
+        let reads = doc.has("mcpReadOnly") || hinted == Some(Safety::ReadOnly);
+        let changes = doc.has("mcpDestructive") || hinted == Some(Safety::Destructive);
+        if reads && changes {
+            self.note(place, "said to be read-only and destructive; taken as destructive");
         }
+        changes.then_some(Safety::Destructive).or(reads.then_some(Safety::ReadOnly))
     }
 }
-
-/// Whether a safety is a guess.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct IsGuess(pub(super) bool);
 
 /// What a function takes.
 #[derive(Debug, Default)]

@@ -32,7 +32,7 @@ fn declared(texts: &[&str]) -> Declarations {
 }
 
 fn read(texts: &[&str]) -> Source {
-    methods_of(declared(texts), "php")
+    methods_of(declared(texts), "source", "php")
 }
 
 /// What the constant `X` of the class `A` comes to.
