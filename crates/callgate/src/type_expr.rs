@@ -161,7 +161,7 @@ impl TypeExpr {
     }
 
     /// Calls `visit` with each class that this type names, itself and nested ones.
-    pub(crate) fn for_each_class<'a>(&'a self, visit: &mut dyn FnMut(&'a ClassName)) {
+    pub fn for_each_class<'a>(&'a self, visit: &mut dyn FnMut(&'a ClassName)) {
         self.any(&mut |part| {
             if let Self::Class(name) = part {
                 visit(name);

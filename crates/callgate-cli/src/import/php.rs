@@ -31,7 +31,6 @@ use super::Source;
 use crate::cli::PhpOptions;
 use crate::errors::hinted;
 use files::Files;
-use model::Declarations;
 use parse::Parser;
 use reader::Reader;
 use tree::Tree;
@@ -66,14 +65,14 @@ fn read_directory(
     }
     let mut files = Files::find(&root, reading)?;
     let count = files.paths.len();
-    let mut declarations = Declarations::default();
+    let mut declared = Tree::default();
     let mut parser = Parser::new()?;
     for path in std::mem::take(&mut files.paths) {
         let read = files.read(&root, &path).and_then(|text| {
             let (tree, text, error) = parser.parse(&text)?;
             let file = path.to_string_lossy();
-            declarations::read(tree.root_node(), &text, &file, &mut declarations);
-            error.map_or(Ok(()), |error| Err(error.into()))
+            declarations::read(tree.root_node(), &text, &file, &mut declared);
+            error.map_or(Ok(()), Err)
         });
         if let Err(error) = read {
             files.leave(&path, format!("{error:#}"));
@@ -81,7 +80,7 @@ fn read_directory(
     }
     let name = root.file_name().map(|name| name.to_string_lossy());
     let name = reading.name.as_deref().map(Into::into).or(name).unwrap_or_default();
-    let mut source = methods_of(declarations, &format!("PHP source `{name}`"), upstream);
+    let mut source = methods_of(&declared, &format!("PHP source `{name}`"), upstream);
     source.notes.insert(0, format!("it has {count} PHP files"));
     source.unread = files.unread;
     if files.links > 0 {
@@ -91,9 +90,8 @@ fn read_directory(
 }
 
 /// The methods that are declared, and the classes behind their types.
-fn methods_of(declarations: Declarations, name: &str, upstream: &str) -> Source {
-    let tree = Tree::new(declarations);
-    let mut reader = Reader { tree: &tree, notes: Vec::new(), types: Vec::new(), permissions: 0 };
+fn methods_of(tree: &Tree, name: &str, upstream: &str) -> Source {
+    let mut reader = Reader { tree, notes: Vec::new(), types: Vec::new(), permissions: 0 };
     let mut source = Source::new(name, upstream);
     for class in &tree.classes {
         let mut found = methods::read(&mut reader, class);

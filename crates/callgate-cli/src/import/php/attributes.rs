@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::evaluate::{Context, evaluate};
 use super::expression::{Argument, Element, Expression, argument};
 use super::methods::{description, json as column, row};
-use super::model::{Attribute, Class, Method};
-use super::reader::{Place, Reader};
+use super::model::{Attribute, Class, Method, short};
+use super::reader::{Place, Reader, object};
 use crate::import::{Proposal, Refusal};
 
 /// Only methods that are marked are tools (D16).
@@ -18,21 +18,18 @@ const NOT_MARKED: &str = "it has no `#[McpTool]`";
 /// What `#[McpTool]` says.
 #[derive(Debug, Default)]
 pub(super) struct Marker {
-    pub(super) is_there: bool,
+    is_there: bool,
     pub(super) title: Option<String>,
     pub(super) annotations: Map<String, Value>,
 }
 
 /// The methods that attributes of a class, or of its functions, describe.
 pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposal, Refusal>> {
-    let mut found = Vec::new();
     let of_class = Described { class, method: None, attributes: &class.attributes };
-    found.extend(of_class.read(reader));
-    for method in &class.methods {
-        let described = Described { class, method: Some(method), attributes: &method.attributes };
-        found.extend(described.read(reader));
-    }
-    found
+    let of_method =
+        |method| Described { class, method: Some(method), attributes: &method.attributes };
+    let all = [of_class].into_iter().chain(class.methods.iter().map(of_method));
+    all.filter_map(|described| described.read(reader)).collect()
 }
 
 /// Something that may have `#[JsonRpcMethod]` before it.
@@ -47,20 +44,18 @@ struct Described<'t> {
 impl Described<'_> {
     fn read(self, reader: &mut Reader<'_>) -> Option<Result<Proposal, Refusal>> {
         let at = Context::of(self.class);
-        let attribute = find(reader, at, self.attributes, "JsonRpcMethod").next()?;
+        let attribute = *find(reader, at, self.attributes, "JsonRpcMethod").first()?;
         let line = self.method.map_or(self.class.line, |method| method.line);
         let id = argument(&attribute.arguments, "id", 0);
         let id = id.and_then(|id| evaluate(reader.tree, at, id));
         let Some(id) = id.as_ref().and_then(Value::as_str) else {
             let place = Place { at, id: "", line }.shown();
-            let reason = "the `id` of `#[JsonRpcMethod]` is not a constant text".to_owned();
+            let reason = "the `id` of `#[JsonRpcMethod]` is not a constant text";
             return Some(Err(Refusal::new(place, reason)));
         };
         let place = Place { at, id, line };
-        Some(
-            self.method(reader, place, &attribute.arguments)
-                .map_err(|reason| Refusal::new(id, format!("{}: {reason}", place.shown()))),
-        )
+        let read = self.method(reader, place, &attribute.arguments);
+        Some(read.map_err(|reason| place.refusal(&reason)))
     }
 
     fn method(
@@ -71,15 +66,12 @@ impl Described<'_> {
     ) -> Result<Proposal, String> {
         let mut marker = marker(reader, place, self.attributes)?;
         let doc = self.method.map_or(&self.class.doc, |method| &method.doc);
-        let usage = text(reader, place, argument(arguments, "usage", 1), "usage");
-        let description = usage.unwrap_or_else(|| description(doc));
+        let usage = reader.text(place, arguments, "usage", 1);
         let safety = reader.safety(place, doc, &mut marker.annotations);
-        let hidden = if doc.has("deprecated") {
-            Some("deprecated")
-        } else if marker.is_there {
-            None
-        } else {
-            Some(NOT_MARKED)
+        let hidden = match (doc.has("deprecated"), marker.is_there) {
+            (true, _) => Some("deprecated"),
+            (false, true) => None,
+            (false, false) => Some(NOT_MARKED),
         };
         if matches!(argument(arguments, "access", 2), Some(Expression::Array(named)) if !named.is_empty())
         {
@@ -93,7 +85,7 @@ impl Described<'_> {
             params: column(params),
             params_by: style.map(|style| style.as_str().to_owned()),
             output_schema: output.map(|schema| schema.to_string()),
-            ..row(place, description, marker.annotations)
+            ..row(place, usage.unwrap_or_else(|| description(doc)), marker.annotations)
         };
         Ok(Proposal::new(row, safety).hide(hidden))
     }
@@ -105,22 +97,18 @@ impl Described<'_> {
         place: Place<'_>,
         arguments: &[Argument],
     ) -> Result<(Vec<Value>, Option<ParamStyle>), String> {
-        let given = argument(arguments, "params", 3);
-        let given = given.filter(|given| **given != Expression::Scalar(Value::Null));
-        if let Some(given) = given {
+        if let Some(given) = not_null(argument(arguments, "params", 3)) {
             return listed(reader, place, given);
         }
-        let attributes: Vec<&Attribute> =
-            find(reader, place.at, self.attributes, "JsonRpcParameterDefinition").collect();
-        if !attributes.is_empty() {
-            let define = |attribute: &&Attribute| define(reader, place, None, &attribute.arguments);
-            let params: Result<Vec<Value>, String> = attributes.iter().map(define).collect();
-            return Ok((params?, None));
-        }
-        match self.method {
-            None => Ok((Vec::new(), None)),
-            Some(method) => Ok((reader.params(place, method)?.params, None)),
-        }
+        let attributes = find(reader, place.at, self.attributes, "JsonRpcParameterDefinition");
+        let params: Vec<Value> = match self.method {
+            Some(method) if attributes.is_empty() => reader.params(place, method)?.params,
+            _ => attributes
+                .iter()
+                .map(|attribute| define(reader, place, None, &attribute.arguments))
+                .collect::<Result<_, _>>()?,
+        };
+        Ok((params, None))
     }
 
     /// What `output` or a static `outputSchema()` says.
@@ -146,12 +134,15 @@ fn find<'a>(
     at: Context<'_>,
     attributes: &'a [Attribute],
     name: &str,
-) -> impl Iterator<Item = &'a Attribute> {
+) -> Vec<&'a Attribute> {
     let is_it = |attribute: &&Attribute| {
-        let whole = reader.tree.resolve(at, &attribute.name);
-        attribute.short() == name || whole.rsplit('\\').next() == Some(name)
+        short(&attribute.name) == name || short(&reader.tree.resolve(at, &attribute.name)) == name
     };
-    attributes.iter().filter(is_it).collect::<Vec<_>>().into_iter()
+    attributes.iter().filter(is_it).collect()
+}
+
+fn not_null(given: Option<&Expression>) -> Option<&Expression> {
+    given.filter(|given| **given != Expression::Scalar(Value::Null))
 }
 
 /// What `#[McpTool]` says, where it is there.
@@ -160,10 +151,10 @@ pub(super) fn marker(
     place: Place<'_>,
     attributes: &[Attribute],
 ) -> Result<Marker, String> {
-    let Some(attribute) = find(reader, place.at, attributes, "McpTool").next() else {
+    let Some(attribute) = find(reader, place.at, attributes, "McpTool").first().copied() else {
         return Ok(Marker::default());
     };
-    let title = text(reader, place, argument(&attribute.arguments, "title", 0), "title");
+    let title = reader.text(place, &attribute.arguments, "title", 0);
     let annotations = argument(&attribute.arguments, "annotations", 1);
     let annotations = match annotations.map(|given| reader.value(place, given)) {
         None | Some(Some(Value::Null)) => Map::new(),
@@ -178,23 +169,6 @@ pub(super) fn marker(
     Ok(Marker { is_there: true, title, annotations })
 }
 
-/// A text that is constant, translated or not.
-fn text(
-    reader: &mut Reader<'_>,
-    place: Place<'_>,
-    expression: Option<&Expression>,
-    what: &str,
-) -> Option<String> {
-    match reader.value(place, expression?) {
-        Some(Value::String(text)) => Some(text),
-        Some(Value::Null) => None,
-        _ => {
-            reader.note(place, &format!("`{what}` is not a constant text, so it is not taken"));
-            None
-        }
-    }
-}
-
 /// `params: ['id' => new JsonRpcParameterDefinition(…)]`; without keys, they are a list.
 fn listed(
     reader: &mut Reader<'_>,
@@ -205,21 +179,22 @@ fn listed(
         return Err("`params` is not an array that stands there".to_owned());
     };
     let mut params = Vec::new();
-    let mut are_named = false;
+    let mut style = ParamStyle::Positional;
     for element in elements {
         let (key, value) = match element {
             Element::Item(value) => (None, value),
             Element::Pair(key, value) => (reader.value(place, key), value),
             Element::Spread(_) => return Err("`params` is not constant".to_owned()),
         };
-        let Expression::New { arguments, .. } = value else {
+        let Expression::Call { is_new: true, arguments, .. } = value else {
             return Err("`params`: expected `new JsonRpcParameterDefinition(…)`".to_owned());
         };
         let key = key.as_ref().and_then(Value::as_str);
-        are_named |= key.is_some();
+        if key.is_some() {
+            style = ParamStyle::Named;
+        }
         params.push(define(reader, place, key, arguments)?);
     }
-    let style = if are_named { ParamStyle::Named } else { ParamStyle::Positional };
     Ok((params, (!elements.is_empty()).then_some(style)))
 }
 
@@ -231,70 +206,57 @@ fn define(
     arguments: &[Argument],
 ) -> Result<Value, String> {
     let value = |name: &str, at: usize| reader.value(place, argument(arguments, name, at)?);
-    let id = argument(arguments, "name", 0).and_then(|id| reader.value(place, id));
-    let id = id.or_else(|| value("id", 0));
-    let name = key.or_else(|| id.as_ref().and_then(Value::as_str));
-    let Some(name) = name.map(ToOwned::to_owned) else {
-        return Err("a parameter's name is not a constant text".to_owned());
-    };
+    let id = value("name", 0).or_else(|| value("id", 0));
     let is_required = value("required", 4) == Some(Value::Bool(true));
-    let schema = schema(reader, place, &name, arguments);
-    let words = text(reader, place, argument(arguments, "description", 3), "description");
-    let mut entry = Map::new();
-    entry.insert("name".to_owned(), json!(name));
-    entry.insert("schema".to_owned(), schema);
-    if let Some(words) = words {
-        entry.insert("description".to_owned(), json!(words));
-    }
-    if !is_required {
-        entry.insert("optional".to_owned(), json!(true));
-    }
-    Ok(Value::Object(entry))
+    let name = key.or_else(|| id.as_ref().and_then(Value::as_str));
+    let name = name.ok_or("a parameter's name is not a constant text")?;
+    let schema = schema(reader, place, name, arguments);
+    let description = reader.text(place, arguments, "description", 3);
+    Ok(object([
+        ("name", Some(json!(name))),
+        ("schema", Some(schema)),
+        ("description", description.map(Value::String)),
+        ("optional", (!is_required).then(|| json!(true))),
+    ]))
 }
 
 /// The schema that stands there, else that of the factory.
 fn schema(reader: &mut Reader<'_>, place: Place<'_>, name: &str, arguments: &[Argument]) -> Value {
-    let given = argument(arguments, "schema", 1);
-    let given = given.filter(|given| **given != Expression::Scalar(Value::Null));
-    if let Some(given) = given {
+    let note = if let Some(given) = not_null(argument(arguments, "schema", 1)) {
         match reader.value(place, given) {
             Some(schema @ Value::Object(_)) => return schema,
             // PHP's way of writing an empty object.
             Some(Value::Array(items)) if items.is_empty() => return json!({}),
-            _ => {}
+            _ => format!("the schema of `{name}` is not constant; anything is taken"),
         }
-        reader.note(place, &format!("the schema of `{name}` is not constant; anything is taken"));
-        return json!({});
-    }
-    let factory = argument(arguments, "factory", 2);
-    let factory = factory.and_then(|factory| reader.value(place, factory));
-    let factory = factory.as_ref().and_then(Value::as_str);
-    let known = factory.and_then(|factory| {
-        let class = reader.tree.class(factory.trim_start_matches('\\'));
-        let own = class.and_then(|class| {
-            let result = class.method("schema")?.result.as_ref()?;
-            evaluate(reader.tree, Context::of(class), result).filter(Value::is_object)
-        });
-        own.or_else(|| drupals_factory(factory))
-    });
-    known.unwrap_or_else(|| {
-        reader.note(place, &format!("what `{name}` takes is not known here; anything is taken"));
-        json!({})
-    })
+    } else {
+        let factory = argument(arguments, "factory", 2);
+        let factory = factory.and_then(|factory| reader.value(place, factory));
+        let factory = factory.as_ref().and_then(Value::as_str);
+        if let Some(schema) = factory.and_then(|factory| made_by(reader, factory)) {
+            return schema;
+        }
+        format!("what `{name}` takes is not known here; anything is taken")
+    };
+    reader.note(place, &note);
+    json!({})
 }
 
-/// The factories that come with Drupal's jsonrpc.
-fn drupals_factory(class: &str) -> Option<Value> {
-    let count = json!({"type": "integer", "minimum": 0});
-    match class.rsplit('\\').next()? {
-        "PaginationParameterFactory" => Some(json!({
-            "type": "object",
-            "properties": {"limit": count, "offset": count},
-        })),
-        "EntityParameterFactory" => Some(json!({
-            "type": "object",
-            "properties": {"type": {"type": "string"}, "uuid": {"type": "string"}},
-        })),
-        _ => None,
-    }
+/// What a factory says of its parameters, by itself or as one of those that come with Drupal's jsonrpc.
+fn made_by(reader: &Reader<'_>, factory: &str) -> Option<Value> {
+    let class = reader.tree.class(factory.trim_start_matches('\\'));
+    let own = class.and_then(|class| {
+        let result = class.method("schema")?.result.as_ref()?;
+        evaluate(reader.tree, Context::of(class), result).filter(Value::is_object)
+    });
+    let properties = match short(factory) {
+        _ if own.is_some() => return own,
+        "PaginationParameterFactory" => {
+            let count = json!({"type": "integer", "minimum": 0});
+            json!({"limit": count, "offset": count})
+        }
+        "EntityParameterFactory" => json!({"type": {"type": "string"}, "uuid": {"type": "string"}}),
+        _ => return None,
+    };
+    Some(json!({"type": "object", "properties": properties}))
 }

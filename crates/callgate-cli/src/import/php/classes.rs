@@ -4,13 +4,12 @@ use std::collections::{BTreeSet, HashSet};
 
 use callgate::TypeExpr;
 use callgate_registry::TypeRow;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::docblock::Docblock;
 use super::evaluate::{Context, evaluate};
 use super::expression::argument;
-use super::model::{Class, Kind, Property};
-use super::reader::Reader;
+use super::model::{Class, Kind, Property, short};
+use super::reader::{Reader, object};
 use super::types;
 
 /// So many classes may be parents of each other, or traits.
@@ -20,10 +19,7 @@ const MAX_CLASSES: usize = 10_000;
 
 /// The classes that the types of methods lead to, directly or through others.
 pub(super) fn read(reader: &mut Reader<'_>) -> Vec<TypeRow> {
-    let mut waiting: Vec<String> = Vec::new();
-    for ty in &reader.types {
-        types::for_each_class(ty, &mut |name| waiting.push(name.as_str().to_owned()));
-    }
+    let mut waiting: Vec<String> = reader.types.iter().flat_map(classes_in).collect();
     let mut seen = BTreeSet::new();
     let mut rows = Vec::new();
     while let Some(name) = waiting.pop() {
@@ -33,10 +29,8 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Vec<TypeRow> {
         let tree = reader.tree;
         let Some(class) = tree.class(&name) else { continue };
         let Some(fields) = fields(reader, class) else { continue };
-        for field in &fields {
-            types::for_each_class(&field.ty, &mut |name| waiting.push(name.as_str().to_owned()));
-        }
-        let fields = fields.iter().map(Field::json).collect();
+        waiting.extend(fields.iter().flat_map(|(ty, _)| classes_in(ty)));
+        let fields = fields.into_iter().map(|(_, field)| field).collect();
         let fields = Some(Value::Array(fields).to_string());
         rows.push(TypeRow { name: class.name.clone(), fields, schema: None });
     }
@@ -44,32 +38,16 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Vec<TypeRow> {
     rows
 }
 
-/// A property under its name in JSON.
-struct Field {
-    name: String,
-    ty: TypeExpr,
-    description: String,
-    is_optional: bool,
-}
-
-impl Field {
-    fn json(&self) -> Value {
-        let mut field = Map::new();
-        field.insert("name".to_owned(), json!(self.name));
-        field.insert("type".to_owned(), json!(self.ty.to_string()));
-        if !self.description.is_empty() {
-            field.insert("description".to_owned(), json!(self.description));
-        }
-        if self.is_optional {
-            field.insert("optional".to_owned(), json!(true));
-        }
-        Value::Object(field)
-    }
+fn classes_in(ty: &TypeExpr) -> Vec<String> {
+    let mut names = Vec::new();
+    ty.for_each_class(&mut |name| names.push(name.as_str().to_owned()));
+    names
 }
 
 /// The properties that `JsonProperty` names, and only those; where it names none, the public ones;
-/// where there are none, those that the constructor takes. `None` where nothing is known.
-fn fields<'t>(reader: &mut Reader<'t>, class: &'t Class) -> Option<Vec<Field>> {
+/// where there are none, those that the constructor takes. Each with its type, as the registry has it;
+/// `None` where nothing is known.
+fn fields<'t>(reader: &mut Reader<'t>, class: &'t Class) -> Option<Vec<(TypeExpr, Value)>> {
     if class.kind != Kind::Class {
         return None;
     }
@@ -88,7 +66,7 @@ fn fields<'t>(reader: &mut Reader<'t>, class: &'t Class) -> Option<Vec<Field>> {
     let mut seen = HashSet::new();
     // A class's own property hides its parent's.
     chosen.retain(|(name, _)| seen.insert(name.clone()));
-    Some(chosen.into_iter().map(|(name, property)| property.field(reader, name)).collect())
+    Some(chosen.iter().map(|(name, property)| property.field(reader, name)).collect())
 }
 
 /// A property, and the class whose names it is written in.
@@ -118,7 +96,8 @@ impl Owned<'_> {
     /// What `#[JsonProperty("id")]`, or the same in a doc comment, names it.
     fn json_name(&self, reader: &Reader<'_>) -> Option<String> {
         let attributes = &self.property.attributes;
-        let attribute = attributes.iter().find(|attribute| attribute.short() == "JsonProperty");
+        let attribute =
+            attributes.iter().find(|attribute| short(&attribute.name) == "JsonProperty");
         if let Some(attribute) = attribute {
             let name =
                 ["name", "value"].iter().find_map(|key| argument(&attribute.arguments, key, 0));
@@ -131,27 +110,25 @@ impl Owned<'_> {
         Some(said.unwrap_or(&self.property.name).to_owned())
     }
 
-    fn field(&self, reader: &mut Reader<'_>, name: String) -> Field {
-        let said = self.property.doc.typed("var");
-        let at = Context::of(self.owner);
-        let read =
-            |text: &Option<String>| text.as_deref().map(|text| types::read(reader.tree, at, text));
-        let ty = match (read(&self.property.ty), read(&said.ty)) {
-            (Some(Ok(native)), Some(Ok(said))) => types::refined(native, said),
-            (Some(Ok(one)), _) | (_, Some(Ok(one))) => one,
-            (None, None) => TypeExpr::Mixed,
-            (Some(Err(error)), _) | (None, Some(Err(error))) => {
-                let (class, property) = (&self.owner.name, &self.property.name);
-                let note = format!("note: `{class}::${property}`: {error}; taken as `mixed`");
-                reader.notes.push(note);
-                TypeExpr::Mixed
-            }
+    fn field(&self, reader: &mut Reader<'_>, name: &str) -> (TypeExpr, Value) {
+        let Property { ty: native, doc, has_default, .. } = self.property;
+        let said = doc.typed("var");
+        let (native, at) = (native.as_deref(), Context::of(self.owner));
+        let (ty, problem) = match types::read_both(reader.tree, at, native, said.ty.as_deref()) {
+            Ok((ty, problem)) => (ty, problem.filter(|_| native.is_none())),
+            Err(error) => (TypeExpr::Mixed, Some(error)),
         };
-        let description = words(&self.property.doc, &said.description);
-        Field { name, ty, description, is_optional: self.property.has_default }
+        if let Some(error) = problem {
+            let (class, property) = (&self.owner.name, &self.property.name);
+            reader.notes.push(format!("note: `{class}::${property}`: {error}; taken as `mixed`"));
+        }
+        let description = if doc.text.is_empty() { &said.description } else { &doc.text };
+        let field = object([
+            ("name", Some(json!(name))),
+            ("type", Some(json!(ty.to_string()))),
+            ("description", (!description.is_empty()).then(|| json!(description))),
+            ("optional", has_default.then(|| json!(true))),
+        ]);
+        (ty, field)
     }
-}
-
-fn words(doc: &Docblock, said: &str) -> String {
-    if doc.text.is_empty() { said.to_owned() } else { doc.text.clone() }
 }

@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use serde_json::{Map, Number, Value};
 
-use super::expression::{Argument, Element, Expression, argument};
-use super::model::{Class, Kind, Scope};
+use super::expression::{Element, Expression, argument};
+use super::model::{Class, Kind, Scope, short};
 use super::tree::Tree;
 
 /// An expression may need so many steps, constants that it names among them.
@@ -29,19 +29,18 @@ impl<'t> Context<'t> {
 }
 
 /// The value of an expression; `None` where it is not constant, or too much.
-pub(super) fn evaluate(
-    tree: &Tree,
-    context: Context<'_>,
-    expression: &Expression,
-) -> Option<Value> {
-    let work = Evaluation { tree, steps: Cell::new(MAX_STEPS), bytes: Cell::new(MAX_BYTES) };
-    work.value(expression, context, 0)
+pub(super) fn evaluate(tree: &Tree, at: Context<'_>, expression: &Expression) -> Option<Value> {
+    let evaluation =
+        Evaluation { tree, depth: 0, steps: &Cell::new(MAX_STEPS), bytes: &Cell::new(MAX_BYTES) };
+    evaluation.value(expression, at)
 }
 
+#[derive(Clone, Copy)]
 struct Evaluation<'t> {
     tree: &'t Tree,
-    steps: Cell<usize>,
-    bytes: Cell<usize>,
+    depth: usize,
+    steps: &'t Cell<usize>,
+    bytes: &'t Cell<usize>,
 }
 
 /// An array before it is known to be a list.
@@ -53,68 +52,54 @@ struct Pairs {
 }
 
 impl Evaluation<'_> {
-    fn value(&self, expression: &Expression, at: Context<'_>, depth: usize) -> Option<Value> {
-        spend(&self.steps, 1)?;
-        if depth > MAX_DEPTH {
+    fn value(self, expression: &Expression, at: Context<'_>) -> Option<Value> {
+        spend(self.steps, 1)?;
+        if self.depth > MAX_DEPTH {
             return None;
         }
+        let inner = Self { depth: self.depth + 1, ..self };
         match expression {
             Expression::Scalar(value) => {
-                spend(&self.bytes, value.as_str().map_or(0, str::len))?;
+                spend(self.bytes, value.as_str().map_or(0, str::len))?;
                 Some(value.clone())
             }
-            Expression::Array(elements) => self.array(elements, at, depth + 1),
-            Expression::ClassConstant { class, name } => {
-                self.class_constant(class, name, at, depth + 1)
+            Expression::Array(elements) => inner.array(elements, at),
+            Expression::Constant { class: Some(class), name } => {
+                inner.class_constant(class, name, at)
             }
-            Expression::Constant(name) => self.constant(name, at, depth + 1),
-            Expression::New { class, arguments } => {
-                let is_text = short(class) == "TranslatableMarkup";
-                self.translated(arguments, at, depth + 1).filter(|_| is_text)
+            Expression::Constant { class: None, name } => inner.constant(name, at),
+            // What is shown in the language that it is written in.
+            Expression::Call { is_new, name, arguments } => {
+                let translates = if *is_new { "TranslatableMarkup" } else { "t" };
+                let text =
+                    argument(arguments, "string", 0).filter(|_| short(name) == translates)?;
+                inner.value(text, at).filter(Value::is_string)
             }
-            Expression::Call { function, arguments } => {
-                let is_text = short(function) == "t";
-                self.translated(arguments, at, depth + 1).filter(|_| is_text)
-            }
-            Expression::Unary { operator, inner } => {
-                unary(*operator, &self.value(inner, at, depth + 1)?)
-            }
-            Expression::Binary { left, operator, right } => {
-                let left = self.value(left, at, depth + 1)?;
-                let right = self.value(right, at, depth + 1)?;
-                self.binary(&left, operator, &right)
-            }
-            Expression::Member { object, name } => self.member(object, name, at, depth + 1),
-            Expression::Subscript { object, key } => {
-                let (object, key) =
-                    (self.value(object, at, depth + 1)?, self.value(key, at, depth + 1)?);
-                match (&object, &key) {
-                    (Value::Array(items), Value::Number(at)) => {
-                        items.get(usize::try_from(at.as_u64()?).ok()?).cloned()
-                    }
-                    (Value::Object(members), key) => members.get(&as_text(key)?).cloned(),
-                    _ => None,
+            Expression::Operation { operator, operands } => match operands.as_slice() {
+                [one] => unary(operator, &inner.value(one, at)?),
+                [Expression::Constant { class: Some(class), name: case }, name]
+                    if operator == "->" =>
+                {
+                    inner.member(class, case, inner.value(name, at)?.as_str()?, at)
                 }
-            }
+                [left, right] => {
+                    inner.binary(&inner.value(left, at)?, operator, &inner.value(right, at)?)
+                }
+                _ => None,
+            },
             Expression::Unknown => None,
         }
     }
 
-    /// What is shown in the language that it is written in.
-    fn translated(&self, arguments: &[Argument], at: Context<'_>, depth: usize) -> Option<Value> {
-        let text = argument(arguments, "string", 0)?;
-        self.value(text, at, depth).filter(Value::is_string)
-    }
-
-    fn array(&self, elements: &[Element], at: Context<'_>, depth: usize) -> Option<Value> {
+    fn array(self, elements: &[Element], at: Context<'_>) -> Option<Value> {
         let mut pairs = Pairs { is_list: true, ..Pairs::default() };
         for element in elements {
             match element {
-                Element::Item(item) => pairs.push(self.value(item, at, depth)?),
+                Element::Item(item) => pairs.push(self.value(item, at)?),
                 Element::Pair(key, value) => {
-                    pairs.put(&self.value(key, at, depth)?, self.value(value, at, depth)?)?;
+                    pairs.put(&self.value(key, at)?, self.value(value, at)?)?;
                 }
-                Element::Spread(others) => match self.value(others, at, depth)? {
+                Element::Spread(others) => match self.value(others, at)? {
                     Value::Array(items) => items.into_iter().for_each(|item| pairs.push(item)),
                     Value::Object(members) => {
                         for (key, value) in members {
@@ -128,13 +113,7 @@ impl Evaluation<'_> {
         Some(pairs.finish())
     }
 
-    fn class_constant(
-        &self,
-        class: &str,
-        name: &str,
-        at: Context<'_>,
-        depth: usize,
-    ) -> Option<Value> {
+    fn class_constant(self, class: &str, name: &str, at: Context<'_>) -> Option<Value> {
         let whole = self.tree.resolve(at, class);
         if name == "class" {
             return Some(Value::String(whole));
@@ -144,10 +123,10 @@ impl Evaluation<'_> {
         for _ in 0..MAX_DEPTH {
             let class = found?;
             if let Some(constant) = class.constants.get(name) {
-                return self.value(constant, Context::of(class), depth);
+                return self.value(constant, Context::of(class));
             }
             if class.kind == Kind::Enum {
-                return self.case(class, name, depth);
+                return self.case(class, name);
             }
             found = self.tree.parent(class);
         }
@@ -155,50 +134,49 @@ impl Evaluation<'_> {
     }
 
     /// A case of an enum stands for its value, since that is what JSON has of it.
-    fn case(&self, class: &Class, name: &str, depth: usize) -> Option<Value> {
+    fn case(self, class: &Class, name: &str) -> Option<Value> {
         let (name, value) = class.cases.iter().find(|(case, _)| case == name)?;
         match value {
-            Some(value) => self.value(value, Context::of(class), depth),
+            Some(value) => self.value(value, Context::of(class)),
             None => Some(Value::String(name.clone())),
         }
     }
 
-    fn constant(&self, name: &str, at: Context<'_>, depth: usize) -> Option<Value> {
-        let known = match name.trim_start_matches('\\') {
+    fn constant(self, name: &str, at: Context<'_>) -> Option<Value> {
+        match name.trim_start_matches('\\') {
             "PHP_INT_MAX" => Some(Value::from(i64::MAX)),
             "PHP_INT_MIN" => Some(Value::from(i64::MIN)),
             "PHP_EOL" => Some(Value::from("\n")),
             "M_PI" => Some(Value::from(std::f64::consts::PI)),
-            _ => None,
-        };
-        known.or_else(|| {
-            let (scope, expression) = self.tree.constant(at, name)?;
-            self.value(expression, Context { scope, class: None }, depth)
-        })
+            _ => {
+                let (scope, expression) = self.tree.constant(at, name)?;
+                self.value(expression, Context { scope, class: None })
+            }
+        }
     }
 
     /// `->value` and `->name` of a case.
-    fn member(
-        &self,
-        object: &Expression,
-        name: &str,
-        at: Context<'_>,
-        depth: usize,
-    ) -> Option<Value> {
-        let Expression::ClassConstant { class, name: case } = object else { return None };
+    fn member(self, class: &str, case: &str, name: &str, at: Context<'_>) -> Option<Value> {
         let class = self.tree.class(&self.tree.resolve(at, class))?;
         let is_case = class.cases.iter().any(|(known, _)| known == case);
         match name {
-            "value" if is_case => self.case(class, case, depth),
-            "name" if is_case => Some(Value::String(case.clone())),
+            "value" if is_case => self.case(class, case),
+            "name" if is_case => Some(Value::String(case.to_owned())),
             _ => None,
         }
     }
 
-    fn binary(&self, left: &Value, operator: &str, right: &Value) -> Option<Value> {
+    fn binary(self, left: &Value, operator: &str, right: &Value) -> Option<Value> {
+        if operator == "[]" {
+            return match left {
+                Value::Array(items) => items.get(usize::try_from(right.as_u64()?).ok()?).cloned(),
+                Value::Object(members) => members.get(&as_text(right)?).cloned(),
+                _ => None,
+            };
+        }
         if operator == "." {
             let (left, right) = (as_text(left)?, as_text(right)?);
-            spend(&self.bytes, left.len() + right.len())?;
+            spend(self.bytes, left.len() + right.len())?;
             return Some(Value::String(left + &right));
         }
         if let (Some(left), Some(right)) = (left.as_i64(), right.as_i64()) {
@@ -265,12 +243,12 @@ impl Pairs {
     }
 }
 
-fn unary(operator: char, value: &Value) -> Option<Value> {
+fn unary(operator: &str, value: &Value) -> Option<Value> {
     match operator {
-        '+' => Some(value.clone()).filter(Value::is_number),
-        '!' => value.as_bool().map(|flag| Value::Bool(!flag)),
-        '~' => value.as_i64().map(|number| Value::from(!number)),
-        '-' => match value.as_i64() {
+        "+" => Some(value.clone()).filter(Value::is_number),
+        "!" => value.as_bool().map(|flag| Value::Bool(!flag)),
+        "~" => value.as_i64().map(|number| Value::from(!number)),
+        "-" => match value.as_i64() {
             Some(number) => number.checked_neg().map(Value::from),
             None => value.as_f64().and_then(|number| Number::from_f64(-number)).map(Value::Number),
         },
@@ -287,10 +265,6 @@ fn as_text(value: &Value) -> Option<String> {
         Value::Bool(true) => Some("1".to_owned()),
         _ => None,
     }
-}
-
-fn short(name: &str) -> &str {
-    name.rsplit('\\').next().unwrap_or(name)
 }
 
 fn spend(budget: &Cell<usize>, amount: usize) -> Option<()> {

@@ -5,7 +5,7 @@
 use serde_json::{Number, Value};
 use tree_sitter::Node;
 
-use super::parse::{children, field, text};
+use super::parse::{code, field, is_name, text};
 use super::string;
 
 /// Deeper expressions are not looked into.
@@ -17,41 +17,21 @@ pub(super) enum Expression {
     /// A number, a text, true, false, null.
     Scalar(Value),
     Array(Vec<Element>),
-    /// `Foo::BAR`, also of an enum.
-    ClassConstant {
-        class: String,
+    /// `Foo::BAR`, also of an enum, and `PHP_INT_MAX`.
+    Constant {
+        class: Option<String>,
         name: String,
     },
-    /// `PHP_INT_MAX`
-    Constant(String),
-    /// `new Foo(…)`
-    New {
-        class: String,
-        arguments: Vec<Argument>,
-    },
-    /// `t('…')`
+    /// `t('…')`, `new Foo(…)`
     Call {
-        function: String,
+        is_new: bool,
+        name: String,
         arguments: Vec<Argument>,
     },
-    Unary {
-        operator: char,
-        inner: Box<Expression>,
-    },
-    Binary {
-        left: Box<Expression>,
+    /// `-1`, `1 + 2`; `->` is a member that the second operand names, and `[]` an element under its key.
+    Operation {
         operator: String,
-        right: Box<Expression>,
-    },
-    /// `Foo::Bar->value`
-    Member {
-        object: Box<Expression>,
-        name: String,
-    },
-    /// `self::WORDS[0]`
-    Subscript {
-        object: Box<Expression>,
-        key: Box<Expression>,
+        operands: Vec<Expression>,
     },
     /// Nobody knows without running it.
     Unknown,
@@ -86,55 +66,76 @@ pub(super) fn argument<'a>(
 
 impl Expression {
     pub(super) fn read(node: Node<'_>, source: &str) -> Self {
-        Self::at(node, source, 0)
+        Self::at(node, source, 0).unwrap_or(Self::Unknown)
     }
 
-    fn at(node: Node<'_>, source: &str, depth: usize) -> Self {
+    fn at(node: Node<'_>, source: &str, depth: usize) -> Option<Self> {
         if depth > MAX_DEPTH {
-            return Self::Unknown;
+            return None;
         }
-        let inner = |node: Node<'_>| Self::at(node, source, depth + 1);
-        let read = match node.kind() {
-            "integer" => integer(text(node, source)).map(Self::Scalar),
-            "float" => float(text(node, source)).map(Self::Scalar),
-            "boolean" => {
-                let is_true = text(node, source).eq_ignore_ascii_case("true");
-                Some(Self::Scalar(Value::Bool(is_true)))
-            }
-            "null" => Some(Self::Scalar(Value::Null)),
-            "string" | "encapsed_string" | "heredoc" | "nowdoc" => {
-                string::read(node, source).map(|text| Self::Scalar(Value::String(text)))
-            }
-            "array_creation_expression" => {
-                let element = |node| element(node, source, depth + 1);
-                code(node).into_iter().map(element).collect::<Option<_>>().map(Self::Array)
-            }
-            "name" | "qualified_name" | "relative_name" => {
-                Some(Self::Constant(text(node, source).to_owned()))
-            }
-            "parenthesized_expression" => code(node).first().map(|node| inner(*node)),
-            "class_constant_access_expression" => class_constant(node, source),
-            "object_creation_expression" => new(node, source, depth + 1),
-            "function_call_expression" => call(node, source, depth + 1),
-            "unary_op_expression" => unary(node, source, depth + 1),
-            "binary_expression" => binary(node, source, depth + 1),
-            "subscript_expression" => match code(node).as_slice() {
-                [object, key] => Some(Self::Subscript {
-                    object: Box::new(inner(*object)),
-                    key: Box::new(inner(*key)),
-                }),
-                _ => None,
-            },
-            "member_access_expression" => match (field(node, "object"), field(node, "name")) {
-                (Some(object), Some(name)) => Some(Self::Member {
-                    object: Box::new(inner(object)),
-                    name: text(name, source).to_owned(),
-                }),
-                _ => None,
-            },
-            _ => None,
+        if let Some(value) = scalar(node, source) {
+            return Some(Self::Scalar(value));
+        }
+        let whole = text(node, source);
+        let text = |node: Node<'_>| text(node, source).to_owned();
+        let inner = |node: Node<'_>| Self::at(node, source, depth + 1).unwrap_or(Self::Unknown);
+        let operation = |operator: &str, operands: Vec<Self>| Self::Operation {
+            operator: operator.to_owned(),
+            operands,
         };
-        read.unwrap_or(Self::Unknown)
+        let parts = code(node);
+        Some(match (node.kind(), parts.as_slice()) {
+            ("array_creation_expression", elements) => {
+                let element = |node: &Node<'_>| element(*node, inner);
+                Self::Array(elements.iter().map(element).collect::<Option<_>>()?)
+            }
+            ("name" | "qualified_name" | "relative_name", _) => {
+                Self::Constant { class: None, name: whole.to_owned() }
+            }
+            ("parenthesized_expression", [one, ..]) => inner(*one),
+            ("class_constant_access_expression", [class, name])
+                if is_name(class) || class.kind() == "relative_scope" =>
+            {
+                Self::Constant { class: Some(text(*class)), name: text(*name) }
+            }
+            ("object_creation_expression", [class, rest @ ..]) if is_name(class) => {
+                let given = rest.first().map(|given| arguments(*given, source, depth + 1));
+                let arguments = given.unwrap_or_default();
+                Self::Call { is_new: true, name: text(*class), arguments }
+            }
+            ("function_call_expression", _) => Self::Call {
+                is_new: false,
+                name: text(field(node, "function")?),
+                arguments: arguments(field(node, "arguments")?, source, depth + 1),
+            },
+            ("unary_op_expression", _) => {
+                let operand = inner(field(node, "argument")?);
+                operation(&text(field(node, "operator")?), vec![operand])
+            }
+            ("binary_expression", _) => {
+                let operands = vec![inner(field(node, "left")?), inner(field(node, "right")?)];
+                operation(&text(field(node, "operator")?), operands)
+            }
+            ("subscript_expression", [object, key]) => {
+                operation("[]", vec![inner(*object), inner(*key)])
+            }
+            ("member_access_expression", _) => {
+                let name = Self::Scalar(Value::String(text(field(node, "name")?)));
+                operation("->", vec![inner(field(node, "object")?), name])
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn element(node: Node<'_>, read: impl Fn(Node<'_>) -> Expression) -> Option<Element> {
+    match code(node).as_slice() {
+        [one] if one.kind() == "variadic_unpacking" => {
+            Some(Element::Spread(read(*code(*one).first()?)))
+        }
+        [one] => Some(Element::Item(read(*one))),
+        [key, value] => Some(Element::Pair(read(*key), read(*value))),
+        _ => None,
     }
 }
 
@@ -143,77 +144,22 @@ pub(super) fn arguments(node: Node<'_>, source: &str, depth: usize) -> Vec<Argum
     let argument = |node: Node<'_>| {
         let name = field(node, "name").map(|name| text(name, source).to_owned());
         let value = code(node).last().copied().filter(|_| node.kind() == "argument");
-        let value = value.map_or(Expression::Unknown, |value| Expression::at(value, source, depth));
-        Argument { name, value }
+        let value = value.and_then(|value| Expression::at(value, source, depth));
+        Argument { name, value: value.unwrap_or(Expression::Unknown) }
     };
     code(node).into_iter().map(argument).collect()
 }
 
-/// The children that are no comments.
-fn code(node: Node<'_>) -> Vec<Node<'_>> {
-    let mut all = children(node);
-    all.retain(|child| !child.is_extra());
-    all
-}
-
-fn element(node: Node<'_>, source: &str, depth: usize) -> Option<Element> {
-    let read = |node: &Node<'_>| Expression::at(*node, source, depth);
-    match code(node).as_slice() {
-        [one] if one.kind() == "variadic_unpacking" => {
-            Some(Element::Spread(code(*one).first().map(read)?))
-        }
-        [one] => Some(Element::Item(read(one))),
-        [key, value] => Some(Element::Pair(read(key), read(value))),
-        _ => None,
+/// A number, a text, true, false, null.
+fn scalar(node: Node<'_>, source: &str) -> Option<Value> {
+    let text = text(node, source);
+    match node.kind() {
+        "integer" => integer(text),
+        "float" => float(text),
+        "boolean" => Some(Value::Bool(text.eq_ignore_ascii_case("true"))),
+        "null" => Some(Value::Null),
+        _ => string::read(node, source).map(Value::String),
     }
-}
-
-fn class_constant(node: Node<'_>, source: &str) -> Option<Expression> {
-    let [class, name] = code(node).try_into().ok()?;
-    let is_name =
-        matches!(class.kind(), "name" | "qualified_name" | "relative_name" | "relative_scope");
-    is_name.then(|| Expression::ClassConstant {
-        class: text(class, source).to_owned(),
-        name: text(name, source).to_owned(),
-    })
-}
-
-fn new(node: Node<'_>, source: &str, depth: usize) -> Option<Expression> {
-    let parts = code(node);
-    let class = parts.first()?;
-    if !matches!(class.kind(), "name" | "qualified_name" | "relative_name") {
-        return None;
-    }
-    let given = parts.get(1).map(|node| arguments(*node, source, depth));
-    Some(Expression::New {
-        class: text(*class, source).to_owned(),
-        arguments: given.unwrap_or_default(),
-    })
-}
-
-fn call(node: Node<'_>, source: &str, depth: usize) -> Option<Expression> {
-    let (function, given) = (field(node, "function")?, field(node, "arguments")?);
-    Some(Expression::Call {
-        function: text(function, source).to_owned(),
-        arguments: arguments(given, source, depth),
-    })
-}
-
-fn unary(node: Node<'_>, source: &str, depth: usize) -> Option<Expression> {
-    let (operator, inner) = (field(node, "operator")?, field(node, "argument")?);
-    Some(Expression::Unary {
-        operator: text(operator, source).chars().next()?,
-        inner: Box::new(Expression::at(inner, source, depth)),
-    })
-}
-
-fn binary(node: Node<'_>, source: &str, depth: usize) -> Option<Expression> {
-    let part = |name| field(node, name).map(|node| Expression::at(node, source, depth));
-    Some(Expression::Binary {
-        left: Box::new(part("left")?),
-        operator: text(field(node, "operator")?, source).to_owned(),
-        right: Box::new(part("right")?),
-    })
 }
 
 /// A number past 64 bits is a float, as in PHP.

@@ -7,9 +7,9 @@ use callgate_registry::{MethodRow, is_of_mcp};
 use serde_json::{Map, Value};
 
 use super::attributes::marker;
-use super::docblock::{Docblock, Typed};
+use super::docblock::Docblock;
 use super::evaluate::Context;
-use super::model::{Class, Kind, Method};
+use super::model::{Class, Kind, Method, short};
 use super::reader::{Place, Reader};
 use crate::import::{Needed, Proposal, Refusal};
 
@@ -34,9 +34,7 @@ pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposa
             let Some(id) = id(method) else { continue };
             let place = Place { at, id, line: method.line };
             let read = rpc(reader, place, class, method);
-            found.push(
-                read.map_err(|reason| Refusal::new(id, format!("{}: {reason}", place.shown()))),
-            );
+            found.push(read.map_err(|reason| place.refusal(&reason)));
         }
     }
     found
@@ -102,8 +100,7 @@ pub(super) fn json(params: Vec<Value>) -> Option<String> {
 
 /// The text, and what is said of the result.
 pub(super) fn description(doc: &Docblock) -> String {
-    let returns = doc.first("return").map(Typed::parse).unwrap_or_default();
-    match (doc.text.as_str(), returns.description.as_str()) {
+    match (doc.text.as_str(), doc.typed("return").description.as_str()) {
         (text, "") => text.to_owned(),
         ("", returned) => format!("Returns: {returned}"),
         (text, returned) => format!("{text}\n\nReturns: {returned}"),
@@ -149,7 +146,7 @@ fn idents(said: &str) -> Vec<&str> {
 /// The plugin that a class is: `Commits` for `CommitsPlugin` in a directory or a namespace of that
 /// name, and else the class itself.
 fn plugin(class: &Class) -> String {
-    let short = class.short();
+    let short = short(&class.name);
     let Some(stem) = short.strip_suffix("Plugin").filter(|stem| !stem.is_empty()) else {
         return short.to_owned();
     };

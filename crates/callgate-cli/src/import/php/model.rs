@@ -18,8 +18,9 @@ pub(super) struct Scope {
 }
 
 /// What a declaration of a class is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Kind {
+    #[default]
     Class,
     Interface,
     Trait,
@@ -27,7 +28,7 @@ pub(super) enum Kind {
 }
 
 /// A class, an interface, a trait or an enum.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Class {
     /// With its namespace.
     pub(super) name: String,
@@ -46,11 +47,6 @@ pub(super) struct Class {
 }
 
 impl Class {
-    /// The name without its namespace.
-    pub(super) fn short(&self) -> &str {
-        self.name.rsplit('\\').next().unwrap_or(&self.name)
-    }
-
     /// A method by its name, in whatever case.
     pub(super) fn method(&self, name: &str) -> Option<&Method> {
         self.methods.iter().find(|method| method.name.eq_ignore_ascii_case(name))
@@ -64,11 +60,9 @@ pub(super) struct Attribute {
     pub(super) arguments: Vec<Argument>,
 }
 
-impl Attribute {
-    /// The name without its namespace, which depends on what wrote the attribute.
-    pub(super) fn short(&self) -> &str {
-        self.name.rsplit('\\').next().unwrap_or(&self.name)
-    }
+/// Returns a name without its namespace.
+pub(super) fn short(name: &str) -> &str {
+    name.rsplit('\\').next().unwrap_or(name)
 }
 
 /// A property of an object, declared or promoted from a parameter of its constructor.
@@ -106,12 +100,4 @@ pub(super) struct Param {
     pub(super) ty: Option<String>,
     pub(super) default: Option<Expression>,
     pub(super) is_variadic: bool,
-}
-
-/// All that the files declare.
-#[derive(Debug, Default)]
-pub(super) struct Declarations {
-    pub(super) classes: Vec<Class>,
-    /// By whole name.
-    pub(super) constants: HashMap<String, (Arc<Scope>, Expression)>,
 }

@@ -4,21 +4,11 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use thiserror::Error;
+use anyhow::{Context as _, anyhow};
 use tree_sitter::{Node, ParseOptions, ParseState, Tree};
 
 /// A file of two megabytes takes less than a second.
 const MAX_TIME: Duration = Duration::from_secs(20);
-
-/// Why a file is not read.
-#[derive(Debug, Error)]
-pub(super) enum ParseError {
-    #[error("line {line}: {what}")]
-    Syntax { line: usize, what: String },
-    #[error("it takes more than {} seconds to read", MAX_TIME.as_secs())]
-    TooSlow,
-}
 
 /// A parser of PHP.
 pub(super) struct Parser(tree_sitter::Parser);
@@ -38,7 +28,7 @@ impl Parser {
     pub(super) fn parse<'t>(
         &mut self,
         text: &'t str,
-    ) -> Result<(Tree, Cow<'t, str>, Option<ParseError>), ParseError> {
+    ) -> anyhow::Result<(Tree, Cow<'t, str>, Option<anyhow::Error>)> {
         let (mut tree, mut text) = (self.tree(text)?, Cow::Borrowed(text));
         if tree.root_node().has_error()
             && let Some(other) = with_modifiers_in_order(&text)
@@ -50,7 +40,7 @@ impl Parser {
     }
 
     /// The tree of a text as far as it is PHP.
-    pub(super) fn tree(&mut self, text: &str) -> Result<Tree, ParseError> {
+    fn tree(&mut self, text: &str) -> anyhow::Result<Tree> {
         let started = Instant::now();
         let mut is_late = |_: &ParseState| {
             if started.elapsed() > MAX_TIME {
@@ -62,11 +52,10 @@ impl Parser {
         let options = ParseOptions::new().progress_callback(&mut is_late);
         let mut rest = |at: usize, _| text.as_bytes().get(at..).unwrap_or_default();
         let tree = self.0.parse_with_options(&mut rest, None, Some(options));
-        let Some(tree) = tree else {
+        tree.ok_or_else(|| {
             self.0.reset();
-            return Err(ParseError::TooSlow);
-        };
-        Ok(tree)
+            anyhow!("it takes more than {} seconds to read", MAX_TIME.as_secs())
+        })
     }
 }
 
@@ -94,8 +83,8 @@ pub(super) fn first_error(root: Node<'_>) -> Option<Node<'_>> {
         }
         let is_function = matches!(node.kind(), "method_declaration" | "function_definition");
         let body = field(node, "body").filter(|_| is_function);
-        let wrong: Vec<Node<'_>> =
-            named_and_other(node).into_iter().filter(Node::has_error).collect();
+        let mut wrong: Vec<Node<'_>> = node.children(&mut node.walk()).collect();
+        wrong.retain(Node::has_error);
         // An error that no child has is the node's own.
         if wrong.is_empty() {
             return Some(node);
@@ -105,15 +94,14 @@ pub(super) fn first_error(root: Node<'_>) -> Option<Node<'_>> {
     None
 }
 
-fn syntax_error(node: Node<'_>, text: &str) -> ParseError {
-    let what = if node.is_missing() {
-        format!("`{}` is missing", node.kind())
-    } else {
-        let found = text.get(node.start_byte()..).unwrap_or_default();
-        let found: String = found.lines().next().unwrap_or_default().chars().take(40).collect();
-        format!("a syntax error near `{}`", found.trim())
-    };
-    ParseError::Syntax { line: line(node), what }
+fn syntax_error(node: Node<'_>, text: &str) -> anyhow::Error {
+    let line = line(node);
+    if node.is_missing() {
+        return anyhow!("line {line}: `{}` is missing", node.kind());
+    }
+    let found = text.get(node.start_byte()..).unwrap_or_default();
+    let found: String = found.lines().next().unwrap_or_default().chars().take(40).collect();
+    anyhow!("line {line}: a syntax error near `{}`", found.trim())
 }
 
 /// The line on which a node begins.
@@ -131,14 +119,21 @@ pub(super) fn children(node: Node<'_>) -> Vec<Node<'_>> {
     node.named_children(&mut node.walk()).collect()
 }
 
-/// All children, punctuation too.
-pub(super) fn named_and_other(node: Node<'_>) -> Vec<Node<'_>> {
-    node.children(&mut node.walk()).collect()
+/// The children that are no comments.
+pub(super) fn code(node: Node<'_>) -> Vec<Node<'_>> {
+    let mut all = children(node);
+    all.retain(|child| !child.is_extra());
+    all
 }
 
-/// Whether there is a child of this kind.
-pub(super) fn has(node: Node<'_>, kind: &str) -> bool {
-    children(node).iter().any(|child| child.kind() == kind)
+/// The children of a kind.
+pub(super) fn of_kind<'t>(node: Node<'t>, kind: &str) -> impl Iterator<Item = Node<'t>> {
+    children(node).into_iter().filter(move |child| child.kind() == kind)
+}
+
+/// Returns `true` if a node is the name of a class or a constant.
+pub(super) fn is_name(node: &Node<'_>) -> bool {
+    matches!(node.kind(), "name" | "qualified_name" | "relative_name")
 }
 
 /// The child under this name in the grammar.

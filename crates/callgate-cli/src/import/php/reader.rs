@@ -5,11 +5,11 @@ use serde_json::{Map, Value, json};
 
 use super::docblock::{Docblock, Typed};
 use super::evaluate::{Context, evaluate};
-use super::expression::Expression;
+use super::expression::{Argument, Expression, argument};
 use super::model::{Method, Param};
 use super::tree::Tree;
 use super::types;
-use crate::import::safety;
+use crate::import::{Refusal, safety};
 
 /// Reads methods out of declarations.
 #[derive(Debug)]
@@ -35,6 +35,11 @@ impl Place<'_> {
     pub(super) fn shown(&self) -> String {
         format!("{}:{}", self.at.scope.file, self.line)
     }
+
+    /// Refuses the method that stands there.
+    pub(super) fn refusal(&self, reason: &str) -> Refusal {
+        Refusal::new(self.id, format!("{}: {reason}", self.shown()))
+    }
 }
 
 impl Reader<'_> {
@@ -46,6 +51,24 @@ impl Reader<'_> {
         evaluate(self.tree, place.at, expression)
     }
 
+    /// A text that is constant, translated or not.
+    pub(super) fn text(
+        &mut self,
+        place: Place<'_>,
+        arguments: &[Argument],
+        name: &str,
+        at: usize,
+    ) -> Option<String> {
+        match self.value(place, argument(arguments, name, at)?) {
+            Some(Value::String(text)) => Some(text),
+            Some(Value::Null) => None,
+            _ => {
+                self.note(place, &format!("`{name}` is not a constant text, so it is not taken"));
+                None
+            }
+        }
+    }
+
     /// What a signature and a doc comment say of a type; nothing said is `mixed`.
     fn ty(
         &mut self,
@@ -53,23 +76,14 @@ impl Reader<'_> {
         native: Option<&str>,
         said: Option<&str>,
     ) -> Result<TypeExpr, String> {
-        let native = native.map(|text| types::read(self.tree, place.at, text));
-        let said = said.map(|text| types::read(self.tree, place.at, text));
-        match (native, said) {
-            (None, None) => Ok(TypeExpr::Mixed),
-            (Some(Ok(native)), None) => Ok(native),
-            (Some(Ok(native)), Some(Ok(said))) => Ok(types::refined(native, said)),
-            (Some(Ok(native)), Some(Err(error))) => {
-                self.note(place, &format!("the doc comment's {error}; the signature's is taken"));
-                Ok(native)
-            }
-            (None | Some(Err(_)), Some(Ok(said))) => Ok(said),
-            (None, Some(Err(error))) => {
-                self.note(place, &format!("the doc comment's {error}; taken as `mixed`"));
-                Ok(TypeExpr::Mixed)
-            }
-            (Some(Err(error)), _) => Err(error.to_string()),
+        let read = types::read_both(self.tree, place.at, native, said);
+        let (ty, problem) = read.map_err(|error| error.to_string())?;
+        if let Some(error) = problem {
+            let taken =
+                if native.is_some() { "the signature's is taken" } else { "taken as `mixed`" };
+            self.note(place, &format!("the doc comment's {error}; {taken}"));
         }
+        Ok(ty)
     }
 
     /// The parameters of a function as the registry has them, less a `Response` that comes first.
@@ -108,29 +122,24 @@ impl Reader<'_> {
         if default == Some(Some(Value::Null)) {
             ty = ty.or_null();
         }
-        let mut entry = Map::new();
-        entry.insert("name".to_owned(), json!(param.name));
+        if default == Some(None) {
+            let name = &param.name;
+            self.note(
+                place,
+                &format!("the default of `${name}` is not constant, so it is not shown"),
+            );
+        }
         let dots = if param.is_variadic { "..." } else { "" };
-        entry.insert("type".to_owned(), json!(format!("{ty}{dots}")));
-        if !description.is_empty() {
-            entry.insert("description".to_owned(), json!(description));
-        }
-        if param.default.is_some() || param.is_variadic {
-            entry.insert("optional".to_owned(), json!(true));
-        }
-        match default {
-            Some(Some(value)) => {
-                entry.insert("default".to_owned(), value);
-            }
-            Some(None) => {
-                let what =
-                    format!("the default of `${}` is not constant, so it is not shown", param.name);
-                self.note(place, &what);
-            }
-            None => {}
-        }
+        let is_optional = param.default.is_some() || param.is_variadic;
+        let entry = object([
+            ("name", Some(json!(param.name))),
+            ("type", Some(json!(format!("{ty}{dots}")))),
+            ("description", (!description.is_empty()).then(|| json!(description))),
+            ("optional", is_optional.then(|| json!(true))),
+            ("default", default.flatten()),
+        ]);
         self.types.push(ty);
-        Value::Object(entry)
+        entry
     }
 
     /// The type of the result, where it says something.
@@ -165,6 +174,12 @@ impl Reader<'_> {
         }
         changes.then_some(Safety::Destructive).or(reads.then_some(Safety::ReadOnly))
     }
+}
+
+/// Returns an object with the members that have a value.
+pub(super) fn object<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
+    let members = members.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    Value::Object(members.collect())
 }
 
 /// What a function takes.

@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::evaluate::{Context, evaluate};
-use super::model::Declarations;
 use super::parse::Parser;
 use super::tree::Tree;
 use super::{Source, declarations, methods_of};
@@ -21,23 +20,23 @@ const FILES: [&str; 5] = [
 ];
 
 /// What a text declares, also where it is wrong.
-fn declared(texts: &[&str]) -> Declarations {
-    let mut declarations = Declarations::default();
+fn declared(texts: &[&str]) -> Tree {
+    let mut declared = Tree::default();
     let mut parser = Parser::new().unwrap();
     for text in texts {
         let (tree, text, _) = parser.parse(text).unwrap();
-        declarations::read(tree.root_node(), &text, "a.php", &mut declarations);
+        declarations::read(tree.root_node(), &text, "a.php", &mut declared);
     }
-    declarations
+    declared
 }
 
 fn read(texts: &[&str]) -> Source {
-    methods_of(declared(texts), "source", "php")
+    methods_of(&declared(texts), "source", "php")
 }
 
 /// What the constant `X` of the class `A` comes to.
 fn constant(text: &str) -> Option<Value> {
-    let tree = Tree::new(declared(&[text]));
+    let tree = declared(&[text]);
     let class = tree.class("A").unwrap();
     evaluate(&tree, Context::of(class), class.constants.get("X").unwrap())
 }

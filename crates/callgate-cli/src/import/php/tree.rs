@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use super::evaluate::Context;
 use super::expression::Expression;
-use super::model::{Class, Declarations, Scope};
+use super::model::{Class, Scope, short};
 
 /// All that was declared.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) classes: Vec<Class>,
-    constants: HashMap<String, (Arc<Scope>, Expression)>,
+    /// Constants outside of classes, by whole name.
+    pub(super) constants: HashMap<String, (Arc<Scope>, Expression)>,
     /// By whole name in lower case, since PHP's names of classes ignore case.
     by_name: HashMap<String, usize>,
     /// By the name without its namespace: those that have it.
@@ -19,14 +20,11 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new(declarations: Declarations) -> Self {
-        let Declarations { classes, constants } = declarations;
-        let mut tree = Self { classes, constants, ..Self::default() };
-        for (number, class) in tree.classes.iter().enumerate() {
-            tree.by_name.entry(class.name.to_ascii_lowercase()).or_insert(number);
-            tree.by_short.entry(class.short().to_ascii_lowercase()).or_default().push(number);
-        }
-        tree
+    pub(super) fn add_class(&mut self, class: Class) {
+        let number = self.classes.len();
+        self.by_name.entry(class.name.to_ascii_lowercase()).or_insert(number);
+        self.by_short.entry(short(&class.name).to_ascii_lowercase()).or_default().push(number);
+        self.classes.push(class);
     }
 
     /// A class by its whole name.
@@ -77,14 +75,14 @@ fn whole(at: Context<'_>, written: &str) -> String {
     if let Some(name) = written.strip_prefix('\\') {
         return name.to_owned();
     }
-    let class = at.class.map(|class| class.name.clone());
-    match written.to_ascii_lowercase().as_str() {
-        "self" | "static" | "$this" => return class.unwrap_or_else(|| written.to_owned()),
-        "parent" => {
-            let parent = at.class.and_then(|class| class.parent.as_deref());
-            let parent = parent.filter(|parent| !parent.eq_ignore_ascii_case("parent"));
-            return parent.map_or_else(|| written.to_owned(), |parent| whole(at, parent));
+    match (written.to_ascii_lowercase().as_str(), at.class) {
+        ("self" | "static" | "$this", Some(class)) => return class.name.clone(),
+        ("parent", Some(Class { parent: Some(parent), .. }))
+            if !parent.eq_ignore_ascii_case("parent") =>
+        {
+            return whole(at, parent);
         }
+        ("self" | "static" | "$this" | "parent", _) => return written.to_owned(),
         _ => {}
     }
     let (first, rest) = written.split_once('\\').map_or((written, None), |(a, b)| (a, Some(b)));

@@ -1,6 +1,6 @@
 //! Types as PHP and its doc comments write them, with whole names of classes.
 
-use callgate::{ClassName, Literal, TypeError, TypeExpr};
+use callgate::{Literal, TypeError, TypeExpr};
 use serde_json::Value;
 
 use super::evaluate::{Context, evaluate};
@@ -19,15 +19,41 @@ const WORDS: &[&str] = &[
 ];
 
 /// A type with its classes by their whole names, and enums as the values that they have.
-pub(super) fn read(tree: &Tree, at: Context<'_>, text: &str) -> Result<TypeExpr, TypeError> {
-    let ty: TypeExpr = with_whole_names(text, &|name| tree.resolve(at, name)).parse()?;
-    Ok(with_enums(ty, tree))
+fn read(tree: &Tree, at: Context<'_>, text: &str) -> Result<TypeExpr, TypeError> {
+    let whole = |name: &str| {
+        let name = tree.resolve(at, name);
+        let class = tree.class(&name).filter(|class| class.kind == Kind::Enum);
+        let values = class.and_then(|class| values(class, tree));
+        values.map_or_else(|| format!("\\{name}"), |values| format!("({values})"))
+    };
+    with_whole_names(text, &whole).parse()
+}
+
+/// Reads what a signature and a doc comment say of a type; nothing said is `mixed`. Returns also what is
+/// wrong with the doc comment where that does not count.
+pub(super) fn read_both(
+    tree: &Tree,
+    at: Context<'_>,
+    native: Option<&str>,
+    said: Option<&str>,
+) -> Result<(TypeExpr, Option<TypeError>), TypeError> {
+    let native = native.map(|text| read(tree, at, text));
+    let said = said.map(|text| read(tree, at, text));
+    Ok(match (native, said) {
+        (None, None) => (TypeExpr::Mixed, None),
+        (Some(Ok(native)), None) => (native, None),
+        (Some(Ok(native)), Some(Ok(said))) => (refined(native, said), None),
+        (Some(Ok(native)), Some(Err(error))) => (native, Some(error)),
+        (None | Some(Err(_)), Some(Ok(said))) => (said, None),
+        (None, Some(Err(error))) => (TypeExpr::Mixed, Some(error)),
+        (Some(Err(error)), _) => return Err(error),
+    })
 }
 
 /// What a signature and a doc comment say together: the doc comment where it says more.
 ///
 /// The signature decides on null, since PHP checks it.
-pub(super) fn refined(native: TypeExpr, said: TypeExpr) -> TypeExpr {
+fn refined(native: TypeExpr, said: TypeExpr) -> TypeExpr {
     match (native, said) {
         (TypeExpr::Nullable(native), TypeExpr::Nullable(said)) => refined(*native, *said).or_null(),
         (TypeExpr::Nullable(native), said) => refined(*native, said).or_null(),
@@ -68,52 +94,12 @@ fn says_more(native: &TypeExpr, said: &TypeExpr) -> bool {
     }
 }
 
-/// Calls `visit` with each class that a type names.
-pub(super) fn for_each_class(ty: &TypeExpr, visit: &mut dyn FnMut(&ClassName)) {
-    match ty {
-        TypeExpr::Class(name) => visit(name),
-        TypeExpr::List(inner) | TypeExpr::Map(inner) | TypeExpr::Nullable(inner) => {
-            for_each_class(inner, visit);
-        }
-        TypeExpr::Tuple(members) | TypeExpr::Union(members) => {
-            for member in members {
-                for_each_class(member, visit);
-            }
-        }
-        TypeExpr::Shape(fields) => fields.iter().for_each(|field| for_each_class(&field.ty, visit)),
-        _ => {}
-    }
-}
-
 /// Whether it is the `Response` of display methods, which is made for them.
 pub(super) fn is_response(ty: &TypeExpr) -> bool {
     match ty {
         TypeExpr::Class(name) => name.short() == "Response",
         TypeExpr::Nullable(inner) => is_response(inner),
         _ => false,
-    }
-}
-
-fn with_enums(ty: TypeExpr, tree: &Tree) -> TypeExpr {
-    let boxed = |inner: Box<TypeExpr>| Box::new(with_enums(*inner, tree));
-    let all = |members: Vec<TypeExpr>| members.into_iter().map(|one| with_enums(one, tree));
-    match ty {
-        TypeExpr::Class(name) => {
-            let class = tree.class(name.as_str()).filter(|class| class.kind == Kind::Enum);
-            class.and_then(|class| values(class, tree)).unwrap_or(TypeExpr::Class(name))
-        }
-        TypeExpr::List(inner) => TypeExpr::List(boxed(inner)),
-        TypeExpr::Map(inner) => TypeExpr::Map(boxed(inner)),
-        TypeExpr::Nullable(inner) => with_enums(*inner, tree).or_null(),
-        TypeExpr::Tuple(members) => TypeExpr::Tuple(all(members).collect()),
-        TypeExpr::Union(members) => TypeExpr::union_of(all(members)),
-        TypeExpr::Shape(mut fields) => {
-            for field in &mut fields {
-                field.ty = with_enums(std::mem::replace(&mut field.ty, TypeExpr::Mixed), tree);
-            }
-            TypeExpr::Shape(fields)
-        }
-        other => other,
     }
 }
 
@@ -142,7 +128,7 @@ fn values(class: &Class, tree: &Tree) -> Option<TypeExpr> {
     })
 }
 
-/// Each class in a type with a backslash and its namespace before it.
+/// The text of a type in which each class stands as `resolve` has it.
 fn with_whole_names(text: &str, resolve: &dyn Fn(&str) -> String) -> String {
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '\\' | '-' | '$');
     let mut whole = String::with_capacity(text.len());
@@ -156,7 +142,6 @@ fn with_whole_names(text: &str, resolve: &dyn Fn(&str) -> String) -> String {
         let (part, behind) = rest.split_at_checked(length).unwrap_or((rest, ""));
         let begins = c.is_alphabetic() || matches!(c, '_' | '\\' | '$') || !c.is_ascii();
         if begins && !is_word(part) && !is_key(behind) {
-            whole.push('\\');
             whole.push_str(&resolve(part));
         } else {
             whole.push_str(part);
@@ -198,7 +183,7 @@ mod tests {
 
     #[test]
     fn classes_in_types_get_their_namespace() {
-        let resolve = |name: &str| format!("A\\{}", name.trim_start_matches('\\'));
+        let resolve = |name: &str| format!("\\A\\{}", name.trim_start_matches('\\'));
         for (text, whole) in [
             ("int", "int"),
             ("?User", "?\\A\\User"),
