@@ -12,7 +12,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
-use callgate::mcp::{Carrier, Exchange, Inbound, Mcp, Reply, SessionKey, Sessions, Verb};
+use callgate::mcp::{Inbound, Mcp, Reply, SessionKey, Sessions, Verb};
 use callgate::{
     BoxFuture, Call, CallError, Caller, CallerMethods, Callgate, CatalogBuilder, Gateway, Grants,
     Identity, ListError, ListsMethods, Mask, Method, Param, Prefix, Returned, Safety, Types,
@@ -104,14 +104,16 @@ fn mcp(has_a_say: bool) -> Arc<Mcp> {
 
 /// One `tools/list`, and how many bytes it has.
 async fn list(mcp: &Arc<Mcp>, caller: &Caller) -> usize {
-    let exchange = Exchange {
-        inbound: Inbound { verb: Verb::Post, headers: None, body: LIST },
-        carrier: Carrier::Http,
+    let inbound = Inbound {
+        verb: Verb::Post,
+        headers: None,
+        body: LIST,
+        connection: None,
         caller,
-        who: &|| Arc::new(Caller::anonymous()),
-        hears: false,
+        identify: &|| Arc::new(Caller::anonymous()),
+        accepts_events: false,
     };
-    let Ok(Reply::Message(message)) = mcp.handle(&exchange).await else { return 0 };
+    let Ok(Reply::Message(message)) = mcp.handle(&inbound).await else { return 0 };
     message.into_slices().iter().map(bytes::Bytes::len).sum()
 }
 

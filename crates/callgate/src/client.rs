@@ -1,10 +1,10 @@
 //! The client behind a call: what a method can tell it while it runs, and what it can ask it.
 //!
-//! A method only puts things into the line; what answers the call takes them out, in the way that the
-//! client's revision has for it.
+//! A method puts notifications and requests into a channel; what answers the call takes them out, in the
+//! way of the client's revision.
 
 mod capability;
-mod line;
+mod channel;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,47 +18,47 @@ use crate::log_level::LogLevel;
 
 pub use capability::Capability;
 pub(crate) use capability::{Capabilities, TASKS_EXTENSION};
-pub(crate) use line::{Line, Posed, Said, TaskWish, Wish};
+pub(crate) use channel::{CallChannel, ClientRequest, Outgoing, PendingQuestion, TaskRequest};
 
 /// The client behind a call. A call that came without one has a client that hears nothing and cannot
 /// be asked.
 #[derive(Debug, Clone, Default)]
-pub struct Client(Option<Arc<Line>>);
+pub struct Client(Option<Arc<CallChannel>>);
 
 impl Client {
-    pub(crate) fn new(line: Arc<Line>) -> Self {
-        Self(Some(line))
+    pub(crate) fn new(channel: Arc<CallChannel>) -> Self {
+        Self(Some(channel))
     }
 
     /// Tells how far the call is, where the client wants to know. Each must be more than the last.
     pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
-        if let Some(line) = self.0.as_ref().filter(|line| line.wants_progress()) {
+        if let Some(channel) = self.0.as_ref().filter(|channel| channel.wants_progress()) {
             let message = message.map(ToOwned::to_owned);
-            line.say(Said::Progress { progress, total, message });
+            channel.send(Outgoing::Progress { progress, total, message });
         }
     }
 
     /// Logs something for the client, where it wants what is so severe.
     pub fn log(&self, level: LogLevel, logger: &str, data: impl Serialize) {
-        let wants = |line: &&Arc<Line>| line.wants_log(level);
-        if let (Some(line), Ok(data)) = (self.0.as_ref().filter(wants), to_raw_value(&data)) {
-            line.say(Said::Log { level, logger: logger.to_owned(), data });
+        let wants = |channel: &&Arc<CallChannel>| channel.wants_log(level);
+        if let (Some(channel), Ok(data)) = (self.0.as_ref().filter(wants), to_raw_value(&data)) {
+            channel.send(Outgoing::Log { level, logger: logger.to_owned(), data });
         }
     }
 
     /// For how long the method has waited for answers of the client, and whether it does now.
     pub(crate) fn waited(&self) -> (Duration, bool) {
-        self.0.as_ref().map_or((Duration::ZERO, false), |line| line.waited())
+        self.0.as_ref().map_or((Duration::ZERO, false), |channel| channel.waited())
     }
 
     /// Whether nobody waits for the method.
     pub(crate) fn is_task(&self) -> bool {
-        self.0.as_ref().is_some_and(|line| line.is_task())
+        self.0.as_ref().is_some_and(|channel| channel.is_task())
     }
 
     /// Whether the client can be asked for this, or can do it.
     pub fn can(&self, capability: Capability) -> bool {
-        self.0.as_ref().is_some_and(|line| line.capabilities().has(capability))
+        self.0.as_ref().is_some_and(|channel| channel.capabilities().has(capability))
     }
 
     /// Asks the client. A key tells the questions of one method apart.
@@ -67,8 +67,8 @@ impl Client {
     /// answers are there; so nothing before it may have effects. In the legacy era, and in a task, it
     /// waits. To ask several things at once, await them together (`tokio::join!`).
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, Error> {
-        let Some(line) = &self.0 else { return Err(Error::tool("there is no client to ask")) };
-        let answer = line.ask(key, question).await?;
+        let Some(channel) = &self.0 else { return Err(Error::tool("there is no client to ask")) };
+        let answer = channel.ask(key, question).await?;
         crate::ask::read(&answer).map_err(Error::tool)
     }
 
@@ -76,7 +76,7 @@ impl Client {
     /// method runs on, for as long as it takes; what it asks from here on it waits for.
     pub async fn become_task(&self) -> Result<bool, Error> {
         match &self.0 {
-            Some(line) => line.become_task(false).await,
+            Some(channel) => channel.become_task(false).await,
             None => Ok(false),
         }
     }
@@ -85,7 +85,7 @@ impl Client {
     /// come back.
     pub async fn require_task(&self) -> Result<(), Error> {
         match &self.0 {
-            Some(line) => line.become_task(true).await.map(drop),
+            Some(channel) => channel.become_task(true).await.map(drop),
             None => Err(Error::tool("this method runs as a task only, over MCP")),
         }
     }
@@ -93,8 +93,8 @@ impl Client {
     /// Lets the client go for a while: it comes back after this long, and hears what was said since.
     /// Only where what is said is kept for it.
     pub fn let_go(&self, retry: Duration) {
-        if let Some(line) = &self.0 {
-            line.say(Said::ComeBack { retry });
+        if let Some(channel) = &self.0 {
+            channel.send(Outgoing::Retry(retry));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use crate::access::Caller;
 use crate::cursor::{AfterCursor, OffsetCursor};
-use crate::mcp::{Header, Headers, Inbound, Reject, Route, SessionKey, Sessions, Verb, classify};
+use crate::mcp::{Header, Headers, Reject, Route, SessionKey, Sessions, Verb, classify};
 use crate::revision::Revision;
 use crate::type_expr::TypeExpr;
 
@@ -38,8 +38,7 @@ pub fn classified(input: &str) {
     let headers = Lines(headers);
     for headers in [Some(&headers as &dyn Headers), None] {
         for newest in [Revision::NEWEST, Revision::NEWEST_LEGACY] {
-            let inbound = Inbound { verb, headers, body };
-            match classify(&inbound, newest) {
+            match classify(verb, headers, body, newest) {
                 Ok(Route::Modern(_)) => assert!(newest.is_modern(), "not offered"),
                 Ok(Route::Batch { messages, .. }) => {
                     messages.into_iter().filter_map(Result::err).for_each(|it| refused(&it));

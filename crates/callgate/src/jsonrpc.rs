@@ -186,10 +186,6 @@ impl<'a> Head<'a> {
         Some(place.replace(value).is_none())
     }
 
-    pub(crate) fn id(&self) -> Option<&'a RawValue> {
-        self.id
-    }
-
     pub(crate) fn check(self) -> Result<Message<'a>, EnvelopeError> {
         let Self { version: jsonrpc, id, method, result, error } = self;
         Envelope { jsonrpc, id, method, params: None, result, error }.message()

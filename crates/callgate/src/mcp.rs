@@ -2,78 +2,73 @@
 //! to be sent comes out.
 //!
 //! A transport gives each message to [`Mcp::handle`]. [`classify`] tells which era it belongs to and
-//! what is wrong with it; then it is answered at once, or becomes a [`PreparedCall`] that the
-//! transport runs, or a [`Listener`] that the transport streams from. HTTP is in [`crate::http`],
+//! what is wrong with it; then it is answered at once, or becomes a [`RunningCall`] that the
+//! transport polls, or a [`Listener`] that the transport streams from. HTTP is in [`crate::http`],
 //! stdio in [`crate::stdio`].
 
 mod classify;
 pub(crate) mod compact;
 mod completion;
 mod connection;
-mod converse;
+mod elicitation;
 mod envelope;
+mod events;
 mod handshake;
 pub(crate) mod headers;
-mod input_required;
 mod legacy;
-mod members;
+mod list;
 mod message;
-mod modern;
-mod news;
+mod notifier;
 mod output;
-mod page;
 mod param_headers;
 mod prompts;
+mod registry;
 mod reject;
 mod relay;
 mod replay;
-mod requested;
+mod request;
 mod resources;
 mod running;
 mod session;
 mod session_state;
-mod session_streams;
+mod subscriptions;
 mod tasks;
+mod terms;
 mod tools;
-mod voice;
-mod watch;
 
 use std::sync::Arc;
 
-use tokio::sync::watch as tokio_watch;
+use tokio::sync::watch;
 
 use crate::access::Caller;
 use crate::gateway::Gateway;
-use crate::log_level::LogLevel;
-use crate::revision::Revision;
 use crate::upstream::BoxFuture;
-use converse::Questions;
-use news::{News, Newsroom};
+use elicitation::Questions;
+use events::{Change, EventBus};
 use output::OutputChecks;
-use requested::Requested;
-use running::{InFlight, Scope};
-use session_streams::SessionStreams;
+use registry::{Cancellations, Scope};
 use tasks::Tasks;
 
 pub use classify::{
-    Asked, HEADER_MISMATCH, Inbound, Incoming, Outcome, Route, UNSUPPORTED_VERSION, Verb, classify,
+    HEADER_MISMATCH, McpRequest, Message, Outcome, Route, UNSUPPORTED_VERSION, Verb, classify,
 };
 pub use completion::{Complete, CompletionOf, Completions, ToComplete};
 pub use connection::Connection;
 #[cfg(any(test, fuzzing))]
 pub(crate) use envelope::incoming;
+pub use events::{Event, Identify, Unidentified};
 pub use headers::{Header, Headers, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
 pub use message::OutMessage;
 pub use prompts::{Filled, Prompt, Prompts};
 pub use reject::{MISSING_CAPABILITY, Reject};
 pub use relay::Relay;
-pub use replay::{Kept, KeptReader, KeptStream, Read, Replay};
-pub use resources::{Resource, ResourceTemplate, Resources};
-pub use running::{Answer, Ended, PreparedCall, RunningCall};
+pub use replay::{Kept, KeptReader, KeptStream, Replay};
+pub use resources::{Resource, Resources};
+pub use running::{Answer, RunningCall};
 pub use session::{Nonce, SessionKey, Sessions};
 pub use session_state::{KeepSessions, SessionChange, SessionEdit, SessionState};
+pub use subscriptions::Listener;
 pub use tasks::{Task, TaskStatus, TaskStore};
-pub use watch::{Event, Identify, Listener, Unidentified};
 
 /// The protocol over a gateway, shared by every transport.
 #[derive(Debug)]
@@ -81,71 +76,40 @@ pub struct Mcp {
     gateway: Arc<Gateway>,
     sessions: Sessions,
     outputs: OutputChecks,
-    in_flight: Arc<InFlight>,
+    cancellations: Arc<Cancellations>,
     questions: Arc<Questions>,
-    streams: Arc<SessionStreams>,
-    news: Newsroom,
+    events: EventBus,
     prompts: Option<Arc<dyn Prompts>>,
     resources: Option<Arc<dyn Resources>>,
     completion: Option<Arc<dyn Complete>>,
     tasks: Option<Tasks>,
     replay: Option<Arc<dyn Replay>>,
-    closing: tokio_watch::Sender<bool>,
+    closing: watch::Sender<bool>,
 }
 
-/// What a request is answered by.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
-    pub(crate) revision: Revision,
-    /// Whether tools that change something are out.
-    pub(crate) read_only: bool,
-    /// The least severe log messages that the client wants; none unless it says so.
-    pub(crate) log_level: Option<LogLevel>,
-}
-
-impl Terms {
-    pub(crate) const MODERN: Self =
-        Self { revision: Revision::NEWEST, read_only: false, log_level: None };
-}
-
-/// What carries the messages of a client.
-#[derive(Debug, Clone, Copy)]
-pub enum Carrier<'a> {
-    /// Each message is an HTTP request of its own.
-    Http,
-    /// All messages share one connection, which is the legacy session.
-    Connection(&'a Arc<Connection>),
-    /// A GET with the message in its URL: no session, and nothing that changes anything.
-    RawRequest,
-}
-
-impl Carrier<'_> {
-    /// What the ids of modern requests are unique within. Over HTTP, who goes away cancels.
-    fn scope(self) -> Option<Scope> {
-        match self {
-            Self::Connection(connection) => Some(connection.scope()),
-            Self::Http | Self::RawRequest => None,
-        }
-    }
-}
-
-/// A message, and everything that belongs to it.
-pub struct Exchange<'a> {
-    /// The message.
-    pub inbound: Inbound<'a>,
+/// A message and how it came.
+#[derive(Clone, Copy)]
+pub struct Inbound<'a> {
     /// How it came.
-    pub carrier: Carrier<'a>,
+    pub verb: Verb,
+    /// The headers; `None` over stdio, where nothing repeats the body.
+    pub headers: Option<&'a dyn Headers>,
+    /// The text.
+    pub body: &'a str,
+    /// The connection that all messages of the client share, which is the legacy session; `None` if each
+    /// message is an HTTP request of its own.
+    pub connection: Option<&'a Arc<Connection>>,
     /// Who sends it.
     pub caller: &'a Caller,
-    /// Who that is later on, for clients that listen.
-    pub who: &'a (dyn Fn() -> Arc<dyn Identify> + Sync),
-    /// Whether the sender hears what is said before the reply.
-    pub hears: bool,
+    /// Makes what identifies the caller later on, for clients that listen.
+    pub identify: &'a (dyn Fn() -> Arc<dyn Identify> + Sync),
+    /// Whether the sender reads what is sent before the reply.
+    pub accepts_events: bool,
 }
 
-impl std::fmt::Debug for Exchange<'_> {
+impl std::fmt::Debug for Inbound<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Exchange").field("inbound", &self.inbound).finish_non_exhaustive()
+        f.debug_struct("Inbound").field("verb", &self.verb).finish_non_exhaustive()
     }
 }
 
@@ -163,18 +127,11 @@ pub enum Reply {
     },
     /// Nothing.
     Accepted,
-    /// What a call brings. One of the legacy era goes on when its client goes away.
-    Call {
-        /// The call.
-        call: Box<PreparedCall>,
-        /// Whether it ends with its client.
-        ends_with_client: bool,
-        /// Where what it brings is kept, if it is streamed.
-        kept: Option<KeptStream>,
-    },
-    /// What happens from now on.
+    /// The reply of a call.
+    Call(RunningCall),
+    /// Notifications from now on.
     Listen(Box<Listener>),
-    /// What happened on a stream since its client lost it.
+    /// The events of a stream since its client lost it.
     Replay(Box<KeptReader>),
     /// The answers to several messages, as one list.
     Batch(Vec<BatchPart>),
@@ -183,38 +140,30 @@ pub enum Reply {
 /// One answer of a batch.
 #[derive(Debug)]
 pub enum BatchPart {
-    /// It is there.
+    /// It is ready.
     Message(OutMessage),
-    /// A call brings it.
-    Call(Box<PreparedCall>),
+    /// A call has it.
+    Call(RunningCall),
 }
 
-/// The answers of a batch. Its calls run side by side, each given to `spawn` at once; `None` comes
-/// where all were cancelled.
+/// Answers a batch. Its calls run side by side, each given to `spawn` at once; `None` if all were
+/// cancelled.
 pub fn answer_batch(
-    parts: Vec<BatchPart>,
+    mut parts: Vec<BatchPart>,
     mut spawn: impl FnMut(BoxFuture<'static, ()>),
 ) -> impl Future<Output = Option<OutMessage>> + Send + 'static {
-    let mut answers = Vec::with_capacity(parts.len());
-    for part in parts {
-        answers.push(match part {
-            BatchPart::Message(message) => Err(message),
-            BatchPart::Call(call) => {
-                let mut running = call.start();
-                spawn(running.detach());
-                Ok(running)
-            }
-        });
+    for part in &mut parts {
+        if let BatchPart::Call(call) = part {
+            spawn(call.detach());
+        }
     }
     async move {
-        let mut messages = Vec::with_capacity(answers.len());
-        for answer in answers {
-            match answer {
-                Err(message) => messages.push(message),
-                Ok(mut running) => {
-                    if let Ended::Answered(answer) = running.ended().await {
-                        messages.push(answer.reply);
-                    }
+        let mut messages = Vec::with_capacity(parts.len());
+        for part in parts {
+            match part {
+                BatchPart::Message(message) => messages.push(message),
+                BatchPart::Call(mut call) => {
+                    messages.extend(call.answer().await.map(|answer| answer.reply));
                 }
             }
         }
@@ -229,16 +178,15 @@ impl Mcp {
             gateway,
             sessions,
             outputs: OutputChecks::default(),
-            in_flight: Arc::default(),
+            cancellations: Arc::default(),
             questions: Arc::default(),
-            streams: Arc::default(),
-            news: Newsroom::default(),
+            events: EventBus::default(),
             prompts: None,
             resources: None,
             completion: None,
             tasks: None,
             replay: None,
-            closing: tokio_watch::Sender::new(false),
+            closing: watch::Sender::new(false),
         }
     }
 
@@ -267,7 +215,7 @@ impl Mcp {
     /// kept here.
     #[must_use]
     pub fn tasks(mut self, store: Arc<dyn TaskStore>) -> Self {
-        self.tasks = Some(Tasks::new(store, self.news.clone()));
+        self.tasks = Some(Tasks::new(store, self.events.clone()));
         self
     }
 
@@ -281,17 +229,22 @@ impl Mcp {
 
     /// Tells clients that listen that there are other prompts.
     pub fn prompts_changed(&self) {
-        self.news.tell(News::Prompts);
+        self.announce(Change::Prompts);
     }
 
     /// Tells clients that listen that there are other resources.
     pub fn resources_changed(&self) {
-        self.news.tell(News::Resources);
+        self.announce(Change::Resources);
     }
 
     /// Tells clients that asked for it that a resource has other contents.
     pub fn resource_updated(&self, uri: &str) {
-        self.news.tell(News::Resource(uri.into()));
+        self.announce(Change::Resource(uri.into()));
+    }
+
+    fn announce(&self, change: Change) {
+        // Nobody may be listening.
+        let _ = self.events.changes.send(change);
     }
 
     /// The gateway.
@@ -315,8 +268,7 @@ impl Mcp {
     }
 
     fn ended(&self, session: Nonce) {
-        self.streams.end(session);
-        self.in_flight.end(Scope::Session(session));
+        self.cancellations.cancel_all(Scope::Session(session));
     }
 
     /// Ends the streams of clients that listen, so that the program can stop.
@@ -324,66 +276,45 @@ impl Mcp {
         self.closing.send_replace(true);
     }
 
-    pub(crate) fn closing(&self) -> tokio_watch::Receiver<bool> {
+    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
         self.closing.subscribe()
     }
 
     /// Answers a message.
-    pub async fn handle(self: &Arc<Self>, exchange: &Exchange<'_>) -> Result<Reply, Reject> {
-        let newest = self.gateway.settings().protocol_version;
-        let route = classify(&exchange.inbound, newest)?;
+    pub async fn handle(self: &Arc<Self>, inbound: &Inbound<'_>) -> Result<Reply, Reject> {
+        let Inbound { verb, headers, body, caller, .. } = *inbound;
+        let route = classify(verb, headers, body, self.gateway.settings().protocol_version)?;
         if !self.gateway.has_visibility() {
-            return self.routed(exchange, route).await;
+            return self.route(inbound, route).await;
         }
-        let caller = exchange.caller.clone();
         let caller = &if route.is_about_tools() {
-            self.gateway.prepare(caller).await
+            self.gateway.prepare(caller.clone()).await
         } else {
-            self.gateway.prepare_at_once(caller).await
+            self.gateway.prepare_at_once(caller.clone()).await
         };
-        let Exchange { inbound, carrier, who, hears, .. } = *exchange;
-        self.routed(&Exchange { inbound, carrier, caller, who, hears }, route).await
+        self.route(&Inbound { caller, ..*inbound }, route).await
     }
 
-    async fn routed(
+    async fn route(
         self: &Arc<Self>,
-        exchange: &Exchange<'_>,
+        inbound: &Inbound<'_>,
         route: Route<'_>,
     ) -> Result<Reply, Reject> {
         match route {
-            Route::Modern(asked) => {
-                self.modern(exchange, &asked).map_err(|reject| reject.of(asked.id))
+            Route::Modern(request) => {
+                self.modern(inbound, &request).await.map_err(|reject| reject.of(request.id))
             }
             Route::Legacy { claimed, message } => {
-                self.legacy_message(exchange, claimed, message).await
+                let terms = self.terms_of(inbound, claimed, &message)?;
+                self.legacy(inbound, terms, message).await
             }
-            Route::Batch { claimed, messages } => self.batch(exchange, claimed, messages).await,
-            Route::Stream { claimed } => self.legacy_stream(exchange, claimed),
-            Route::End => self.end(exchange).await,
+            Route::Batch { claimed, messages } => self.batch(inbound, claimed, messages).await,
+            Route::Stream { claimed } => self.legacy_stream(inbound, claimed),
+            Route::End => self.end(inbound).await,
         }
     }
 
     fn can_subscribe(&self) -> bool {
         self.resources.as_ref().is_some_and(|resources| resources.can_subscribe())
-    }
-
-    /// What both eras have.
-    fn common(request: &Requested<'_>) -> Result<Reply, Reject> {
-        match request.asked.method.as_ref() {
-            "tools/list" => tools::list(request).map(Reply::Message),
-            "resources/list" => resources::list(request),
-            "resources/templates/list" => resources::list_templates(request),
-            "resources/read" => resources::read(request),
-            "prompts/list" => prompts::list(request),
-            "prompts/get" => prompts::get(request),
-            "completion/complete" => completion::complete(request),
-            other => Err(Reject::no_such_method(other, request.terms.revision.is_modern())),
-        }
-    }
-
-    fn call(request: &Requested<'_>, headers: Option<&dyn Headers>) -> Result<Reply, Reject> {
-        let voice = request.voice()?;
-        let call = tools::call(request, &voice, headers)?;
-        Ok(request.call(running::Work::Tool(call), voice))
     }
 }

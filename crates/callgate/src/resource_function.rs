@@ -10,7 +10,7 @@ use crate::access::{Caller, Mask, Requirement, Section};
 use crate::content::ResourceContents;
 use crate::context::Context;
 use crate::local::Error;
-use crate::mcp::{Resource, ResourceTemplate, Resources};
+use crate::mcp::{Resource, Resources};
 use crate::texts::Texts;
 use crate::upstream::BoxFuture;
 
@@ -175,12 +175,6 @@ impl ResourceDefinition {
         let resource = self.description.into_iter().fold(resource, Resource::description);
         self.mime_type.into_iter().fold(resource, Resource::mime_type)
     }
-
-    fn template(&self) -> ResourceTemplate {
-        let template = ResourceTemplate::new(self.uri, self.name);
-        let template = self.description.into_iter().fold(template, ResourceTemplate::description);
-        self.mime_type.into_iter().fold(template, ResourceTemplate::mime_type)
-    }
 }
 
 /// Functions, each a resource or a family of them. Each caller sees those that they may read.
@@ -201,28 +195,22 @@ impl LocalResources {
         of(false).or_else(|| of(true))
     }
 
-    fn allowed<'a>(
-        &'a self,
-        caller: &'a Caller,
-        family: bool,
-    ) -> impl Iterator<Item = &'a ResourceDefinition> {
+    fn listed(&self, caller: &Caller, family: bool) -> BoxFuture<'_, Result<Vec<Resource>, Error>> {
         let all = self.functions.iter().map(|function| &function.definition);
-        all.filter(move |one| one.is_family() == family && one.requirement.allows(&caller.grants))
+        let allowed =
+            all.filter(|one| one.is_family() == family && one.requirement.allows(&caller.grants));
+        let listed = allowed.map(ResourceDefinition::listed).collect();
+        Box::pin(async { Ok(listed) })
     }
 }
 
 impl Resources for LocalResources {
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Resource>, Error>> {
-        let resources = self.allowed(caller, false).map(ResourceDefinition::listed).collect();
-        Box::pin(async { Ok(resources) })
+        self.listed(caller, false)
     }
 
-    fn templates<'a>(
-        &'a self,
-        caller: &'a Caller,
-    ) -> BoxFuture<'a, Result<Vec<ResourceTemplate>, Error>> {
-        let templates = self.allowed(caller, true).map(ResourceDefinition::template).collect();
-        Box::pin(async { Ok(templates) })
+    fn templates<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Resource>, Error>> {
+        self.listed(caller, true)
     }
 
     fn read(

@@ -11,7 +11,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
@@ -20,8 +19,8 @@ use tokio::task::JoinSet;
 use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, Request};
 use crate::lines::{Line, read_line};
 use crate::mcp::{
-    Carrier, Connection, Event, Exchange, Identify, Inbound, Listener, Mcp, OutMessage, Reject,
-    Reply, RunningCall, Unidentified, Verb, answer_batch,
+    Connection, Event, Identify, Inbound, Listener, Mcp, OutMessage, Reject, Reply, Unidentified,
+    Verb, answer_batch,
 };
 
 /// So many messages may wait for a client that does not read.
@@ -184,14 +183,16 @@ impl Server {
         let (mcp, connection, who) =
             (Arc::clone(&self.mcp), Arc::clone(&self.connection), Arc::clone(&self.who));
         let was_initialized = connection.is_initialized();
-        let exchange = Exchange {
-            inbound: Inbound { verb: Verb::Post, headers: None, body: text },
-            carrier: Carrier::Connection(&connection),
+        let inbound = Inbound {
+            verb: Verb::Post,
+            headers: None,
+            body: text,
+            connection: Some(&connection),
             caller: &caller,
-            who: &|| Arc::clone(&who),
-            hears: true,
+            identify: &|| Arc::clone(&who),
+            accepts_events: true,
         };
-        match mcp.handle(&exchange).await {
+        match mcp.handle(&inbound).await {
             Err(reject) if reject.is_unasked => {}
             Err(reject) => self.send(reject.message()).await,
             Ok(Reply::Opened { message, .. }) => {
@@ -211,21 +212,24 @@ impl Server {
             Reply::Message(message) | Reply::Opened { message, .. } => self.send(message).await,
             // Lines are never lost, so nothing is kept.
             Reply::Accepted | Reply::Replay(_) => {}
-            Reply::Call { call, .. } if self.calls.len() >= MAX_CALLS => {
-                let message = format!("no more than {MAX_CALLS} calls run at once");
-                self.refuse(call.id(), message).await;
+            Reply::Call(call) if self.calls.len() >= MAX_CALLS => {
+                self.send(too_many(MAX_CALLS, "calls run").of(call.id()).message()).await;
             }
-            Reply::Call { call, .. } => self.run(call.start()),
+            Reply::Call(mut call) => {
+                let sender = self.sender.clone();
+                self.calls.spawn(async move {
+                    while let Some(event) = call.next().await {
+                        send_event(&sender, event).await;
+                    }
+                });
+            }
             Reply::Listen(listener) if self.listeners.len() >= MAX_LISTENERS => {
-                let message = format!("no more than {MAX_LISTENERS} subscriptions at once");
-                let reject = Reject::with_status(503, INTERNAL_ERROR, message);
-                self.send(listener.refused(reject).message()).await;
+                let reject = listener.refused(too_many(MAX_LISTENERS, "subscriptions"));
+                self.send(reject.message()).await;
             }
             Reply::Listen(listener) => self.listen(*listener),
             Reply::Batch(parts) if self.calls.len() + parts.len() > MAX_CALLS => {
-                let message = format!("no more than {MAX_CALLS} calls run at once");
-                let reject = Reject::with_status(503, INTERNAL_ERROR, message);
-                self.send(reject.message()).await;
+                self.send(too_many(MAX_CALLS, "calls run").message()).await;
             }
             Reply::Batch(parts) => {
                 let sender = self.sender.clone();
@@ -243,33 +247,24 @@ impl Server {
         }
     }
 
-    async fn refuse(&self, id: &RawValue, message: String) {
-        let reject = Reject::with_status(503, INTERNAL_ERROR, message);
-        self.send(reject.of(id).message()).await;
-    }
-
-    fn run(&mut self, mut call: RunningCall) {
-        let sender = self.sender.clone();
-        self.calls.spawn(async move {
-            while let Some(event) = call.next().await {
-                pass_on(&sender, event).await;
-            }
-        });
-    }
-
     fn listen(&mut self, mut listener: Listener) {
         let sender = self.sender.clone();
         self.listeners.spawn(async move {
             while let Some(event) = listener.next().await {
-                pass_on(&sender, event).await;
+                send_event(&sender, event).await;
             }
         });
     }
 }
 
+fn too_many(limit: usize, what: &str) -> Reject {
+    let message = format!("no more than {limit} {what} at once");
+    Reject::with_status(503, INTERNAL_ERROR, message)
+}
+
 /// Lines need no sign of life; and where nobody reads, the end is near.
-async fn pass_on(sender: &mpsc::Sender<OutMessage>, event: Event) {
-    if let Event::Message(message) = event {
+async fn send_event(sender: &mpsc::Sender<OutMessage>, event: Event) {
+    for message in event.into_messages() {
         let _ = sender.send(message).await;
     }
 }

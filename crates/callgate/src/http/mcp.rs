@@ -1,7 +1,8 @@
-//! Streamable HTTP: one endpoint for every revision. JSON or a stream, by what the client accepts and
-//! by what there is to say.
+//! Streamable HTTP: one endpoint for every revision. Replies with JSON or an event stream, depending on
+//! the `Accept` header and on whether the call sends notifications.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -19,13 +20,12 @@ use super::{Shared, authenticate, guard, reply, rest, sse};
 use crate::access::Caller;
 use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 use crate::mcp::{
-    Answer, BatchPart, Carrier, Ended, Exchange, Header, Headers, Identify, Inbound, KeptStream,
-    METHOD, NAME, OutMessage, PROTOCOL_VERSION, PreparedCall, Reject, Reply, SESSION_ID,
-    Unidentified, Verb, answer_batch,
+    Answer, BatchPart, Event, Header, Headers, Identify, Inbound, METHOD, NAME, OutMessage,
+    PROTOCOL_VERSION, Reject, Reply, RunningCall, SESSION_ID, Unidentified, Verb, answer_batch,
 };
 use crate::upstream::BoxFuture;
 
-/// A call that takes longer than this is answered with a stream, where the client takes one.
+/// After this long, switches the reply to an event stream if the client accepts one.
 const STREAM_AFTER: Duration = Duration::from_secs(2);
 
 /// `POST`, `GET` and `DELETE` of `/mcp`, and of `/` where that is wanted too.
@@ -48,17 +48,17 @@ async fn respond(shared: &Shared, request: Request) -> Response {
     let raw = (parts.method == Method::GET)
         .then(|| rest::query_parameter(&parts.uri, "rawRequest"))
         .flatten();
-    let (verb, carrier, body) = match (&parts.method, raw) {
+    let (verb, body) = match (&parts.method, raw) {
         (&Method::GET, Some(raw)) => {
             if let Err(reject) = check_raw_request(shared, &parts.headers) {
                 return rejected(&reject);
             }
-            (Verb::Raw, Carrier::RawRequest, Bytes::from(raw.into_owned()))
+            (Verb::Raw, Bytes::from(raw.into_owned()))
         }
-        (&Method::GET, None) => (Verb::Get, Carrier::Http, Bytes::new()),
-        (&Method::DELETE, _) => (Verb::Delete, Carrier::Http, Bytes::new()),
+        (&Method::GET, None) => (Verb::Get, Bytes::new()),
+        (&Method::DELETE, _) => (Verb::Delete, Bytes::new()),
         (&Method::POST, _) => match body::read(&parts.headers, body, &shared.options).await {
-            Ok(body) => (Verb::Post, Carrier::Http, body),
+            Ok(body) => (Verb::Post, body),
             Err(error) => {
                 let (status, _) = error.status_and_code();
                 let reject =
@@ -68,14 +68,14 @@ async fn respond(shared: &Shared, request: Request) -> Response {
         },
         _ => return rejected(&Reject::with_status(405, INVALID_REQUEST, "POST messages here")),
     };
-    answer(shared, &caller, &parts, (verb, carrier), &body).await
+    answer(shared, &caller, &parts, verb, &body).await
 }
 
 async fn answer(
     shared: &Shared,
     caller: &Caller,
     parts: &Parts,
-    (verb, carrier): (Verb, Carrier<'_>),
+    verb: Verb,
     body: &Bytes,
 ) -> Response {
     let text = match body::text(body) {
@@ -85,11 +85,17 @@ async fn answer(
         }
     };
     let accepted = Accepted::of(&parts.headers);
-    let headers = (verb != Verb::Raw).then_some(&parts.headers as &dyn Headers);
-    let inbound = Inbound { verb, headers, body: text };
-    let who = || Arc::new(Asking { parts: parts.clone(), shared: shared.clone() }) as _;
-    let exchange = Exchange { inbound, carrier, caller, who: &who, hears: accepted.stream };
-    match shared.mcp.handle(&exchange).await {
+    let identify = || Arc::new(Asking { parts: parts.clone(), shared: shared.clone() }) as _;
+    let inbound = Inbound {
+        verb,
+        headers: (verb != Verb::Raw).then_some(&parts.headers),
+        body: text,
+        connection: None,
+        caller,
+        identify: &identify,
+        accepts_events: accepted.stream,
+    };
+    match shared.mcp.handle(&inbound).await {
         Err(reject) => rejected(&reject),
         Ok(Reply::Message(message)) => accepted.reply(message),
         Ok(Reply::Opened { message, session }) => {
@@ -101,28 +107,22 @@ async fn answer(
         }
         Ok(Reply::Accepted) if verb == Verb::Delete => StatusCode::NO_CONTENT.into_response(),
         Ok(Reply::Accepted) => StatusCode::ACCEPTED.into_response(),
-        Ok(Reply::Call { call, ends_with_client: true, .. }) => {
-            run(accepted, *call, None, None).await
-        }
-        Ok(Reply::Call { call, ends_with_client: false, kept }) => {
-            match Arc::clone(&shared.legacy_calls).try_acquire_owned() {
-                Ok(place) => run(accepted, *call, Some(place), kept).await,
-                Err(_) => rejected(&too_many("calls run").of(call.id())),
-            }
-        }
-        Ok(Reply::Replay(_)) if !accepted.stream => rejected(&no_stream()),
-        Ok(Reply::Replay(reader)) => match Arc::clone(&shared.streams).try_acquire_owned() {
-            Ok(place) => sse::of_kept(*reader, Some(place)),
-            Err(_) => rejected(&too_many("clients listen")),
+        Ok(Reply::Call(call)) if call.ends_with_client() => run(accepted, call, None).await,
+        Ok(Reply::Call(call)) => match Arc::clone(&shared.legacy_calls).try_acquire_owned() {
+            Ok(permit) => run(accepted, call, Some(permit)).await,
+            Err(_) => rejected(&too_many("calls run").of(call.id())),
         },
         Ok(Reply::Batch(parts)) => batch(shared, accepted, parts).await,
-        Ok(Reply::Listen(listener)) if accepted.stream => {
-            match Arc::clone(&shared.streams).try_acquire_owned() {
-                Ok(place) => sse::of_listener(listener, place),
-                Err(_) => rejected(&listener.refused(too_many("clients listen"))),
-            }
-        }
-        Ok(Reply::Listen(listener)) => rejected(&listener.refused(no_stream())),
+        Ok(Reply::Replay(_)) if !accepted.stream => rejected(&no_stream()),
+        Ok(Reply::Replay(reader)) => match Arc::clone(&shared.streams).try_acquire_owned() {
+            Ok(permit) => sse::of_kept(*reader, Some(permit)),
+            Err(_) => rejected(&too_many("clients listen")),
+        },
+        Ok(Reply::Listen(listener)) if !accepted.stream => rejected(&listener.refused(no_stream())),
+        Ok(Reply::Listen(listener)) => match Arc::clone(&shared.streams).try_acquire_owned() {
+            Ok(permit) => sse::of_listener(listener, permit),
+            Err(_) => rejected(&listener.refused(too_many("clients listen"))),
+        },
     }
 }
 
@@ -156,36 +156,35 @@ async fn batch(shared: &Shared, accepted: Accepted, parts: Vec<BatchPart>) -> Re
     }
 }
 
-/// Runs a call; one that has a `place` of its own goes on when its client goes away.
+/// Replies with JSON if the call ends before it sends anything and before [`STREAM_AFTER`], otherwise
+/// with an event stream if the client accepts one. With a permit, the call outlives its client.
 async fn run(
     accepted: Accepted,
-    call: PreparedCall,
-    place: Option<OwnedSemaphorePermit>,
-    kept: Option<KeptStream>,
+    mut call: RunningCall,
+    permit: Option<OwnedSemaphorePermit>,
 ) -> Response {
-    let mut running = call.start();
-    if let Some(ended) = running.ended_at_once().await {
-        return accepted.answer(ended);
+    if let Poll::Ready(answer) = call.try_ready().await {
+        return accepted.answer(answer);
     }
-    if let Some(place) = place {
-        let run = running.detach();
+    if let Some(permit) = permit {
+        let run = call.detach();
         tokio::spawn(async move {
             run.await;
-            drop(place);
+            drop(permit);
         });
     }
     if !accepted.stream {
-        return accepted.answer(running.ended().await);
+        return accepted.answer(call.answer().await);
     }
     if !accepted.stream_first
-        && !running.has_progress()
-        && let Some(ended) = running.ended_within(STREAM_AFTER).await
+        && !call.has_progress()
+        && let Poll::Ready(answer) = call.answer_within(STREAM_AFTER).await
     {
-        return accepted.answer(ended);
+        return accepted.answer(answer);
     }
-    let Some(kept) = kept else { return sse::of_call(running) };
+    let Some(kept) = call.take_kept() else { return sse::of_call(call) };
     let reader = kept.read();
-    tokio::spawn(kept.keep(running));
+    tokio::spawn(kept.keep(call));
     sse::of_kept(reader, None)
 }
 
@@ -199,8 +198,8 @@ struct Accepted {
 }
 
 impl Accepted {
-    /// A stream must be asked for; who says nothing, or nothing that there is, gets JSON. Who names
-    /// the stream first gets one, also where there is only one message.
+    /// Defaults to JSON when `Accept` is missing or names neither type. A client that names the stream
+    /// first gets one for a single message too.
     fn of(headers: &HeaderMap) -> Self {
         // What nearly all clients say.
         if headers.get(ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
@@ -229,32 +228,29 @@ impl Accepted {
 
     fn reply(self, message: OutMessage) -> Response {
         if self.stream_first {
-            return sse::of_messages(vec![message]);
+            return sse::of_events([Event::Message(message)]);
         }
         json(StatusCode::OK, message)
     }
 
-    fn answer(self, ended: Ended) -> Response {
-        match ended {
-            Ended::Cancelled => self.nothing(),
-            Ended::Answered(Answer { reply, status, .. }) if status != 200 => {
+    fn answer(self, answer: Option<Answer>) -> Response {
+        match answer {
+            None => self.nothing(),
+            Some(Answer { reply, status, .. }) if status != 200 => {
                 let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
                 json(status, reply)
             }
-            Ended::Answered(Answer { mut notes, reply, .. })
-                if self.stream && !notes.is_empty() =>
-            {
-                notes.push(reply);
-                sse::of_messages(notes)
+            Some(answer) if self.stream && !answer.notes.is_empty() => {
+                sse::of_events([Event::Reply(answer)])
             }
-            Ended::Answered(Answer { reply, .. }) => self.reply(reply),
+            Some(answer) => self.reply(answer.reply),
         }
     }
 
     /// A request that was cancelled has no answer.
     fn nothing(self) -> Response {
         if self.stream {
-            return sse::of_messages(Vec::new());
+            return sse::of_events([]);
         }
         StatusCode::NO_CONTENT.into_response()
     }

@@ -11,58 +11,42 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::mcp::{Event, KeptReader, Listener, OutMessage, Read, RunningCall};
+use crate::mcp::{Event, KeptReader, Listener, RunningCall};
 
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 const TYPE: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-/// Messages that are all there.
-pub(super) fn of_messages(messages: Vec<OutMessage>) -> Response {
-    respond(stream::iter(messages.into_iter().map(Event::Message)))
+/// Streams events that are ready.
+pub(super) fn of_events<const N: usize>(events: [Event; N]) -> Response {
+    respond(stream::iter(events).map(|event| frame(None, event)))
 }
 
-/// What a call brings.
+/// Streams the events of a call.
 pub(super) fn of_call(call: RunningCall) -> Response {
-    respond(stream::unfold(call, async |mut call| Some((call.next().await?, call))))
+    let next = async |mut call: RunningCall| Some((frame(None, call.next().await?), call));
+    respond(stream::unfold(call, next))
 }
 
-/// What a listening client is told.
-pub(super) fn of_listener(listener: Box<Listener>, place: OwnedSemaphorePermit) -> Response {
-    let events = async |(mut listener, place): (Box<Listener>, OwnedSemaphorePermit)| {
-        Some((listener.next().await?, (listener, place)))
+/// Streams notifications to a client that listens.
+pub(super) fn of_listener(listener: Box<Listener>, permit: OwnedSemaphorePermit) -> Response {
+    let next = async |(mut listener, permit): (Box<Listener>, OwnedSemaphorePermit)| {
+        Some((frame(None, listener.next().await?), (listener, permit)))
     };
-    // At once, so that the client knows that it is heard.
-    let opened = stream::iter([Event::KeepAlive]);
-    respond(opened.chain(stream::unfold((listener, place), events)))
+    // At once, so that the client knows that the stream is open.
+    let opened = stream::iter([Bytes::from_static(KEEP_ALIVE)]);
+    respond(opened.chain(stream::unfold((listener, permit), next)))
 }
 
-/// What is kept of a stream, with ids to come back with.
-pub(super) fn of_kept(reader: KeptReader, place: Option<OwnedSemaphorePermit>) -> Response {
-    let events = async |(mut reader, place): (KeptReader, Option<OwnedSemaphorePermit>)| {
-        Some((kept_frame(reader.next().await?), (reader, place)))
+/// Streams stored events, with ids to resume after.
+pub(super) fn of_kept(reader: KeptReader, permit: Option<OwnedSemaphorePermit>) -> Response {
+    let next = async |(mut reader, permit): (KeptReader, Option<OwnedSemaphorePermit>)| {
+        let (id, event) = reader.next().await?;
+        Some((frame(id.as_deref(), event), (reader, permit)))
     };
-    respond_frames(stream::unfold((reader, place), events))
+    respond(stream::unfold((reader, permit), next))
 }
 
-fn kept_frame(read: Read) -> Bytes {
-    match read {
-        Read::KeepAlive => Bytes::from_static(KEEP_ALIVE),
-        Read::Id(id) => format!("id: {id}\ndata: \n\n").into(),
-        Read::ComeBack(id, retry) => {
-            format!("id: {id}\nretry: {}\ndata: \n\n", retry.as_millis()).into()
-        }
-        Read::Message(id, message) => {
-            let start = format!("event: message\nid: {id}\ndata: ");
-            [start.as_bytes(), &message, b"\n\n"].concat().into()
-        }
-    }
-}
-
-fn respond(events: impl Stream<Item = Event> + Send + 'static) -> Response {
-    respond_frames(events.map(frame))
-}
-
-fn respond_frames(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+fn respond(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let frames = frames.map(Ok::<_, Infallible>);
     let buffering = ("x-accel-buffering", HeaderValue::from_static("no"));
     let mut response = (StatusCode::OK, [buffering], Body::from_stream(frames)).into_response();
@@ -70,15 +54,25 @@ fn respond_frames(frames: impl Stream<Item = Bytes> + Send + 'static) -> Respons
     response
 }
 
-fn frame(event: Event) -> Bytes {
-    let message = match event {
-        Event::Message(message) => message,
+fn frame(id: Option<&str>, event: Event) -> Bytes {
+    let id = id.map(|id| format!("id: {id}\n"));
+    let retry = match event {
         Event::KeepAlive => return Bytes::from_static(KEEP_ALIVE),
-        // Nothing is kept for a client that leaves, so it had better stay.
-        Event::ComeBack(_) => return Bytes::new(),
+        Event::Retry(retry) => retry,
+        event => {
+            let mut frame = Vec::new();
+            for message in event.into_messages() {
+                frame.extend_from_slice(b"event: message\n");
+                frame.extend_from_slice(id.as_deref().unwrap_or_default().as_bytes());
+                frame.extend_from_slice(b"data: ");
+                frame.extend(message.into_slices().into_iter().flatten());
+                frame.extend_from_slice(b"\n\n");
+            }
+            return frame.into();
+        }
     };
-    let start = Bytes::from_static(b"event: message\ndata: ");
-    let slices = [start].into_iter().chain(message.into_slices());
-    let slices: Vec<Bytes> = slices.chain([Bytes::from_static(b"\n\n")]).collect();
-    slices.concat().into()
+    // Nothing is stored for a client that could not resume, so it had better stay.
+    let Some(id) = id else { return Bytes::new() };
+    let retry = retry.map(|retry| format!("retry: {}\n", retry.as_millis())).unwrap_or_default();
+    format!("{id}{retry}data: \n\n").into()
 }

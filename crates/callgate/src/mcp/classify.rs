@@ -24,9 +24,8 @@ use std::str::FromStr as _;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::envelope::incoming;
+use super::envelope::{Members, incoming};
 use super::headers::{self, Header, Headers, decode};
-use super::members::Members;
 use super::reject::Reject;
 use crate::jsonrpc::{self, INVALID_PARAMS, INVALID_REQUEST};
 use crate::revision::{Era, Revision};
@@ -55,41 +54,24 @@ pub enum Verb {
     Raw,
 }
 
-/// A message as it came.
-#[derive(Clone, Copy)]
-pub struct Inbound<'a> {
-    /// How.
-    pub verb: Verb,
-    /// `None` over stdio, where there are none and nothing repeats the body.
-    pub headers: Option<&'a dyn Headers>,
-    /// The text.
-    pub body: &'a str,
-}
-
-impl std::fmt::Debug for Inbound<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inbound").field("verb", &self.verb).finish_non_exhaustive()
-    }
-}
-
 /// What a message is.
 #[derive(Debug)]
 pub enum Route<'a> {
     /// A request that carries its own terms.
-    Modern(Asked<'a>),
+    Modern(McpRequest<'a>),
     /// One message on the terms of a handshake.
     Legacy {
         /// The revision of the version header, where there is one.
         claimed: Option<Revision>,
         /// The message.
-        message: Incoming<'a>,
+        message: Message<'a>,
     },
     /// Several messages at once.
     Batch {
         /// The revision of the version header, where there is one.
         claimed: Option<Revision>,
         /// The messages; what is wrong about one is told in its place.
-        messages: Vec<Result<Incoming<'a>, Reject>>,
+        messages: Vec<Result<Message<'a>, Reject>>,
     },
     /// A legacy client listens.
     Stream {
@@ -101,20 +83,15 @@ pub enum Route<'a> {
 }
 
 impl Route<'_> {
-    /// Whether the answer depends on what tools the caller has.
+    /// Returns `true` if the answer depends on what tools the caller has.
     pub(crate) fn is_about_tools(&self) -> bool {
-        let is_asked = |asked: &Asked<'_>| {
-            let method = asked.method.as_ref();
-            ["tools/list", "tools/call", "resources/read", "subscriptions/listen"].contains(&method)
-        };
-        let is_incoming = |message: &Incoming<'_>| match message {
-            Incoming::Request(asked) => is_asked(asked),
-            Incoming::Notification { .. } | Incoming::Response { .. } => false,
-        };
+        const METHODS: [&str; 4] =
+            ["tools/list", "tools/call", "resources/read", "subscriptions/listen"];
+        let of_message = |message: &Message<'_>| matches!(message, Message::Request(it) if METHODS.contains(&it.method.as_ref()));
         match self {
-            Self::Modern(asked) => is_asked(asked),
-            Self::Legacy { message, .. } => is_incoming(message),
-            Self::Batch { messages, .. } => messages.iter().flatten().any(is_incoming),
+            Self::Modern(request) => METHODS.contains(&request.method.as_ref()),
+            Self::Legacy { message, .. } => of_message(message),
+            Self::Batch { messages, .. } => messages.iter().flatten().any(of_message),
             Self::Stream { .. } => true,
             Self::End => false,
         }
@@ -123,9 +100,9 @@ impl Route<'_> {
 
 /// One message.
 #[derive(Debug)]
-pub enum Incoming<'a> {
+pub enum Message<'a> {
     /// It wants an answer.
-    Request(Asked<'a>),
+    Request(McpRequest<'a>),
     /// It wants none.
     Notification {
         /// The method.
@@ -147,7 +124,7 @@ pub type Outcome<'a> = Result<&'a RawValue, &'a RawValue>;
 
 /// A request, taken apart.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct McpRequest<'a> {
     pub(crate) id: &'a RawValue,
     pub(crate) method: Cow<'a, str>,
     pub(crate) params: Members<'a>,
@@ -155,21 +132,26 @@ pub struct Asked<'a> {
 }
 
 /// Tells what a message is. `newest` is the newest revision that is offered.
-pub fn classify<'a>(inbound: &Inbound<'a>, newest: Revision) -> Result<Route<'a>, Reject> {
-    match inbound.verb {
+pub fn classify<'a>(
+    verb: Verb,
+    headers: Option<&dyn Headers>,
+    body: &'a str,
+    newest: Revision,
+) -> Result<Route<'a>, Reject> {
+    match verb {
         Verb::Post | Verb::Raw => {}
-        Verb::Get | Verb::Delete if is_modern_header(inbound.headers) => {
+        Verb::Get | Verb::Delete if is_modern_header(headers) => {
             return Err(Reject::method_not_allowed());
         }
-        Verb::Get => return Ok(Route::Stream { claimed: claimed(inbound.headers)? }),
+        Verb::Get => return Ok(Route::Stream { claimed: claimed(headers)? }),
         Verb::Delete => return Ok(Route::End),
     }
-    if inbound.body.trim_start().starts_with('[') {
-        return batch(inbound);
+    if body.trim_start().starts_with('[') {
+        return batch(verb, headers, body);
     }
-    let request = match incoming(inbound.body)? {
-        Incoming::Request(request) => request,
-        Incoming::Response { .. } if is_modern_header(inbound.headers) => {
+    let request = match incoming(body)? {
+        Message::Request(request) => request,
+        Message::Response { .. } if is_modern_header(headers) => {
             let problem = "clients of this revision have nothing to answer";
             return Err(Reject::bad_request(INVALID_REQUEST, problem));
         }
@@ -181,18 +163,18 @@ pub fn classify<'a>(inbound: &Inbound<'a>, newest: Revision) -> Result<Route<'a>
     let is_handshake = request.method == "initialize" && !is_whole;
     if has_version && !is_handshake {
         let id = request.id;
-        return check_modern(request, inbound.headers, newest).map_err(|reject| reject.of(id));
+        return check_modern(request, headers, newest).map_err(|reject| reject.of(id));
     }
-    if !is_handshake && newest.is_modern() && is_modern_header(inbound.headers) {
+    if !is_handshake && newest.is_modern() && is_modern_header(headers) {
         return Err(missing_meta(&request.meta).of(request.id));
     }
-    let claimed = match claimed(inbound.headers) {
+    let claimed = match claimed(headers) {
         // A handshake is about finding a revision.
         _ if is_handshake => None,
         Err(reject) => return Err(reject.of(request.id)),
         Ok(claimed) => claimed,
     };
-    Ok(Route::Legacy { claimed, message: Incoming::Request(request) })
+    Ok(Route::Legacy { claimed, message: Message::Request(request) })
 }
 
 /// What a modern request must fulfil, in this order.
@@ -206,7 +188,7 @@ pub fn classify<'a>(inbound: &Inbound<'a>, newest: Revision) -> Result<Route<'a>
 ///
 /// `Mcp-Param-*`, unknown methods and the rest are found later, by what answers.
 fn check_modern<'a>(
-    request: Asked<'a>,
+    request: McpRequest<'a>,
     headers: Option<&dyn Headers>,
     newest: Revision,
 ) -> Result<Route<'a>, Reject> {
@@ -264,7 +246,7 @@ fn missing_meta(meta: &Members<'_>) -> Reject {
 }
 
 /// `Mcp-Name` repeats what a request is about.
-fn check_name(request: &Asked<'_>, headers: &dyn Headers) -> Result<(), Reject> {
+fn check_name(request: &McpRequest<'_>, headers: &dyn Headers) -> Result<(), Reject> {
     let member = match request.method.as_ref() {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
@@ -329,21 +311,25 @@ pub(crate) fn unsupported_header(version: &str, newest: Revision) -> Reject {
     Reject::bad_request(INVALID_REQUEST, message)
 }
 
-fn batch<'a>(inbound: &Inbound<'a>) -> Result<Route<'a>, Reject> {
+fn batch<'a>(
+    verb: Verb,
+    headers: Option<&dyn Headers>,
+    body: &'a str,
+) -> Result<Route<'a>, Reject> {
     let refused = |problem: &str| Reject::bad_request(INVALID_REQUEST, problem.to_owned());
-    let raw = jsonrpc::batch(inbound.body)
+    let raw = jsonrpc::batch(body)
         .map_err(|error| Reject::bad_request(error.code(), error.to_string()))?;
-    if is_modern_header(inbound.headers) {
+    if is_modern_header(headers) {
         return Err(refused("this revision has no batches"));
     }
-    let claimed = claimed(inbound.headers)?;
+    let claimed = claimed(headers)?;
     let messages: Vec<_> = raw.into_iter().map(|message| incoming(message.get())).collect();
     for message in messages.iter().flatten() {
-        let Incoming::Request(request) = message else { continue };
+        let Message::Request(request) = message else { continue };
         if request.meta.get(META_VERSION).is_some() {
             return Err(refused("a request with its own revision in `_meta` cannot be in a batch"));
         }
-        if request.method == "initialize" && inbound.verb != Verb::Raw {
+        if request.method == "initialize" && verb != Verb::Raw {
             return Err(refused("`initialize` cannot be in a batch"));
         }
     }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Reply;
-use super::message::ResultWriter;
+use super::classify::McpRequest;
 use super::reject::Reject;
-use super::requested::Requested;
+use super::request::RequestContext;
 use crate::context::Context;
 use crate::local::Error;
 use crate::upstream::BoxFuture;
@@ -89,7 +89,7 @@ impl Completions {
 }
 
 /// `completion/complete`
-pub(super) fn complete(request: &Requested<'_>) -> Result<Reply, Reject> {
+pub(super) fn complete(context: &RequestContext<'_>) -> Result<Reply, Reject> {
     #[derive(Deserialize)]
     struct Argument {
         name: String,
@@ -100,35 +100,30 @@ pub(super) fn complete(request: &Requested<'_>) -> Result<Reply, Reject> {
         #[serde(default)]
         arguments: BTreeMap<String, String>,
     }
-    let asked = request.asked;
-    let Some(completion) = request.mcp.completion.clone() else {
-        return Err(Reject::no_such_method(&asked.method, request.terms.revision.is_modern()));
+    let RequestContext { mcp, request, terms, .. } = context;
+    let Some(completion) = mcp.completion.clone() else {
+        return Err(Reject::no_such_method(&request.method, terms.revision.is_modern()));
     };
-    let of: CompletionOf = required(asked, "ref")?;
-    let Argument { name, value } = required(asked, "argument")?;
-    let others = match asked.params.get("context") {
-        Some(_) => required::<Others>(asked, "context")?,
+    let of: CompletionOf = required(request, "ref")?;
+    let Argument { name, value } = required(request, "argument")?;
+    let others = match request.params.get("context") {
+        Some(_) => required(request, "context")?,
         None => Others::default(),
     };
     let argument = ToComplete { of, name, value, others: others.arguments };
-    let (mcp, revision, id) =
-        (Arc::clone(request.mcp), request.terms.revision, asked.id.to_owned());
-    request.run(
-        None,
-        move |context| completion.complete(context, argument),
-        move |completions| {
-            let mut result = ResultWriter::new(&id, revision, 200);
-            result.value("completion", &completions);
-            Ok(result.finish(&mcp.gateway.settings()))
-        },
-    )
+    let run = move |context| completion.complete(context, argument);
+    context.run("completion/complete", run, |completions, call| {
+        let mut result = call.result(200);
+        result.value("completion", &completions);
+        Ok(call.finish(result))
+    })
 }
 
 fn required<T: serde::de::DeserializeOwned>(
-    asked: &super::Asked<'_>,
+    request: &McpRequest<'_>,
     name: &str,
 ) -> Result<T, Reject> {
-    let Some(raw) = asked.params.get(name) else {
+    let Some(raw) = request.params.get(name) else {
         return Err(Reject::invalid_params(format!("`{name}` is missing")));
     };
     serde_json::from_str(raw.get()).map_err(|error| {

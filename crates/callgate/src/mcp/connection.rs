@@ -1,15 +1,14 @@
 //! A connection that a client keeps, as over lines: it is the legacy session.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use super::running::Scope;
+use super::registry::Scope;
+use super::session_state::SessionState;
 use crate::client::Capabilities;
-use crate::log_level::LogLevel;
 use crate::revision::Revision;
 
-/// A connection that a client keeps: what legacy messages agreed on.
+/// A connection that a client keeps, with what legacy messages agreed on.
 #[derive(Debug)]
 pub struct Connection {
     number: u64,
@@ -20,9 +19,7 @@ pub struct Connection {
 pub(super) struct Agreed {
     pub(super) revision: Option<Revision>,
     pub(super) capabilities: Capabilities,
-    pub(super) log_level: Option<LogLevel>,
-    /// The resources that the client wants to hear of.
-    pub(super) subscriptions: Arc<BTreeSet<String>>,
+    pub(super) state: SessionState,
 }
 
 impl Default for Connection {
@@ -33,7 +30,7 @@ impl Default for Connection {
 }
 
 impl Connection {
-    /// Whether the client has had its handshake, and so hears of changes unasked.
+    /// Returns `true` if the client has had its handshake, and so is told of changes.
     pub fn is_initialized(&self) -> bool {
         self.agreed().revision.is_some()
     }

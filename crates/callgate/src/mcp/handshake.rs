@@ -6,12 +6,11 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
-use super::Mcp;
-use super::classify::Asked;
-use super::message::{OutMessage, ResultWriter, ServerInfo};
+use super::classify::Verb;
+use super::message::{ResultWriter, ServerInfo};
 use super::reject::Reject;
-use super::requested::Requested;
-use crate::access::Caller;
+use super::request::RequestContext;
+use super::{Mcp, Reply};
 use crate::client::{Capabilities, TASKS_EXTENSION};
 use crate::revision::Revision;
 
@@ -19,10 +18,10 @@ use crate::revision::Revision;
 const DISCOVER_TTL_MS: u32 = 60_000;
 
 /// `server/discover`
-pub(super) fn discover(request: &Requested<'_>) -> OutMessage {
+pub(super) fn discover(request: &RequestContext<'_>) -> Reply {
     let settings = request.mcp.gateway.settings();
     let versions: Vec<&str> = settings.protocol_version.and_older().map(Revision::as_str).collect();
-    let mut result = ResultWriter::new(request.asked.id, request.terms.revision, 300);
+    let mut result = request.result(300);
     result.value("supportedVersions", &versions);
     let mut capabilities = capabilities(request.mcp);
     if request.mcp.tasks.is_some() {
@@ -30,38 +29,36 @@ pub(super) fn discover(request: &Requested<'_>) -> OutMessage {
     }
     result.value("capabilities", &capabilities);
     result.cache(DISCOVER_TTL_MS, "public");
-    result.finish(&settings)
-}
-
-/// How a session begins.
-pub(super) struct Opened {
-    /// The reply.
-    pub(super) message: OutMessage,
-    /// The session's id.
-    pub(super) session: Option<String>,
-    pub(super) revision: Revision,
-    pub(super) capabilities: Capabilities,
+    Reply::Message(result.finish(&settings))
 }
 
 /// `initialize`
-pub(super) fn initialize(mcp: &Mcp, caller: &Caller, asked: &Asked<'_>) -> Result<Opened, Reject> {
+pub(super) fn initialize(request: &RequestContext<'_>) -> Result<Reply, Reject> {
+    let RequestContext { mcp, inbound, request, .. } = *request;
     let settings = mcp.gateway.settings();
-    let wanted = asked.params.required_text("protocolVersion").map_err(Reject::invalid_params)?;
+    let wanted = request.params.required_text("protocolVersion")?;
     let newest = settings.protocol_version.min(Revision::NEWEST_LEGACY);
     let revision = Revision::from_str(&wanted).unwrap_or(newest).min(newest);
-    let declared = asked.params.get("capabilities").map(Capabilities::declared).transpose();
+    let declared = request.params.get("capabilities").map(Capabilities::declared).transpose();
     let declared = declared.map_err(|error| {
         let problem = crate::strict_json::problem(&error);
         Reject::invalid_params(format!("`capabilities` must be an object: {problem}"))
     })?;
     let declared = declared.unwrap_or_default();
-    let session = mcp.sessions.open(revision, declared, caller, SystemTime::now());
-    let mut result = ResultWriter::new(asked.id, revision, 300);
+    let mut result = ResultWriter::new(request.id, revision, 300);
     result.value("protocolVersion", &revision.as_str());
     result.value("capabilities", &capabilities(mcp));
     result.value("serverInfo", &ServerInfo::of(&settings));
     let message = result.finish(&settings);
-    Ok(Opened { message, session, revision, capabilities: declared })
+    if let Some(connection) = inbound.connection {
+        connection.agree(|agreed| {
+            agreed.revision = Some(revision);
+            agreed.capabilities = declared;
+        });
+    }
+    let is_http = inbound.connection.is_none() && inbound.verb != Verb::Raw;
+    let open = || mcp.sessions.open(revision, declared, inbound.caller, SystemTime::now());
+    Ok(Reply::Opened { message, session: if is_http { open() } else { None } })
 }
 
 /// The same in both eras.

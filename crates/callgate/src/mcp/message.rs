@@ -19,6 +19,12 @@ enum Parts {
     Many(Vec<Bytes>),
 }
 
+impl From<Bytes> for OutMessage {
+    fn from(message: Bytes) -> Self {
+        Self(Parts::One(message))
+    }
+}
+
 impl OutMessage {
     /// The parts, to be sent one after the other.
     pub fn into_slices(self) -> Vec<Bytes> {

@@ -9,12 +9,12 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::input_required::Subject;
-use super::message::ResultWriter;
-use super::page::{Item, PageOf};
+use super::Reply;
+use super::elicitation::Subject;
+use super::list::{self, Item};
+use super::message::OutMessage;
 use super::reject::Reject;
-use super::requested::Requested;
-use super::{Reply, Terms};
+use super::request::{CallContext, RequestContext};
 use crate::access::Caller;
 use crate::content::{Content, Role};
 use crate::context::Context;
@@ -152,53 +152,41 @@ impl<T: Into<Content>> From<T> for Filled {
 }
 
 /// `prompts/list`
-pub(super) fn list(request: &Requested<'_>) -> Result<Reply, Reject> {
-    let page = PageOf::of(request, "prompts")?;
-    let Some(prompts) = request.mcp.prompts.clone() else {
-        return Ok(Reply::Message(page.write(Vec::<Prompt>::new())));
-    };
-    let run = |context: Context| -> BoxFuture<'static, _> {
-        Box::pin(async move { prompts.list(&context.caller).await })
-    };
-    request.run(None, run, |prompts| Ok(page.write(prompts)))
+pub(super) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+    let all = context.mcp.prompts.clone().map(|prompts| {
+        move |context: Context| -> BoxFuture<'static, _> {
+            Box::pin(async move { prompts.list(&context.caller).await })
+        }
+    });
+    list::list(context, ("prompts/list", "prompts"), all, Vec::new())
 }
 
 /// `prompts/get`
-pub(super) fn get(request: &Requested<'_>) -> Result<Reply, Reject> {
-    let asked = request.asked;
-    let name = asked.params.required_text("name").map_err(Reject::invalid_params)?.into_owned();
-    let arguments = asked.params.get("arguments").filter(|arguments| arguments.get() != "null");
+pub(super) fn get(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+    let params = &context.request.params;
+    let name = params.required_text("name")?.into_owned();
+    let arguments = params.get("arguments").filter(|arguments| arguments.get() != "null");
     let given = arguments.map_or_else(|| Some(BTreeMap::new()), texts);
     let given =
         given.ok_or_else(|| Reject::invalid_params("`arguments` must be an object of strings"))?;
-    let Some(prompts) = request.mcp.prompts.clone() else { return Err(not_found(&name)) };
-    let subject = Subject { method: "prompts/get", name: &name, arguments };
-    let wanted = name.clone();
+    let Some(prompts) = context.mcp.prompts.clone() else { return Err(not_found(&name)) };
+    let arguments = arguments.map(ToOwned::to_owned);
+    let subject = Subject { method: "prompts/get", name: name.clone(), arguments };
     let run = move |context: Context| -> BoxFuture<'static, _> {
         Box::pin(async move {
             let listed = prompts.list(&context.caller).await?;
-            let Some(prompt) = listed.iter().find(|prompt| prompt.name == wanted) else {
-                return Ok(Found::Nothing);
+            let Some(prompt) = listed.iter().find(|prompt| prompt.name == name) else {
+                return Ok(Err(not_found(&name)));
             };
             if let Some(missing) = prompt.missing(&given) {
-                return Ok(Found::Lacks(missing.to_owned()));
+                let problem = format!("the argument `{missing}` is missing");
+                return Ok(Err(Reject::invalid_params(problem)));
             }
-            let filled = prompts.get(context, wanted, given).await?;
-            Ok(filled.map_or(Found::Nothing, Found::Filled))
+            let filled = prompts.get(context, name.clone(), given).await?;
+            Ok(filled.ok_or_else(|| not_found(&name)))
         })
     };
-    let (mcp, terms) = (Arc::clone(request.mcp), request.terms);
-    let (id, unknown) = (asked.id.to_owned(), not_found(&name));
-    request.run(Some(subject), run, move |found| match found {
-        Found::Nothing => Err(unknown),
-        Found::Lacks(argument) => {
-            Err(Reject::invalid_params(format!("the argument `{argument}` is missing")))
-        }
-        Found::Filled(filled) => {
-            let result = write(filled, &id, terms);
-            Ok(result.finish(&mcp.gateway.settings()))
-        }
-    })
+    context.run_about(subject, run, |filled, call| Ok(write(filled?, call)))
 }
 
 /// The members of an object of strings, none of them twice.
@@ -210,22 +198,18 @@ fn texts(object: &RawValue) -> Option<BTreeMap<String, String>> {
     members.into_iter().map(text).collect()
 }
 
-enum Found {
-    Nothing,
-    Lacks(String),
-    Filled(Filled),
-}
-
-fn write(filled: Filled, id: &RawValue, terms: Terms) -> ResultWriter {
-    let mut result = ResultWriter::new(id, terms.revision, 200);
+fn write(filled: Filled, call: &CallContext) -> OutMessage {
+    let revision = call.terms.revision;
+    let mut result = call.result(200);
     if let Some(description) = &filled.description {
         result.value("description", description);
     }
-    let messages = filled.messages.into_iter().map(
-        |(role, content)| json!({"role": role, "content": content.for_revision(terms.revision)}),
-    );
+    let messages = filled
+        .messages
+        .into_iter()
+        .map(|(role, content)| json!({"role": role, "content": content.for_revision(revision)}));
     result.value("messages", &messages.collect::<Vec<_>>());
-    result
+    call.finish(result)
 }
 
 fn not_found(name: &str) -> Reject {

@@ -85,6 +85,14 @@ impl Reject {
         self
     }
 
+    /// The answer to the request with this id, if it has one.
+    pub(crate) fn of_optional(self, id: Option<&RawValue>) -> Self {
+        match id {
+            Some(id) => self.of(id),
+            None => self,
+        }
+    }
+
     /// About a notification.
     pub(crate) fn of_notification(mut self) -> Self {
         self.is_unasked = true;

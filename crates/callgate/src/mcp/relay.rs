@@ -10,16 +10,15 @@ use moka::sync::Cache;
 use serde_json::value::RawValue;
 
 use super::Mcp;
-use super::classify::{Incoming, Outcome};
-use super::envelope::incoming;
-use super::members::Members;
+use super::classify::{Message, Outcome};
+use super::envelope::{Members, incoming};
+use super::registry::Scope;
 use super::reject::Reject;
-use super::running::Scope;
 use super::session::{Nonce, Session};
 use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 use crate::upstream::BoxFuture;
 
-/// The notification of a client that takes its request back.
+/// The notification that cancels a request.
 pub(super) const CANCELLED: &str = "notifications/cancelled";
 /// A message that is brought elsewhere is no longer than this, which is also what a body may have
 /// unless said otherwise.
@@ -108,7 +107,7 @@ impl Relaying {
     }
 }
 
-/// An answer as a message of its own.
+/// Writes an answer as a message.
 pub(super) fn answer(id: &RawValue, outcome: Outcome<'_>) -> String {
     let (name, value) = match outcome {
         Ok(result) => ("result", result),
@@ -117,13 +116,13 @@ pub(super) fn answer(id: &RawValue, outcome: Outcome<'_>) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{},"{name}":{}}}"#, id.get(), value.get())
 }
 
-/// What takes a request back; why is nobody's business.
+/// Writes the cancellation of a request, without the client's reason.
 pub(super) fn cancellation(id: &RawValue) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{CANCELLED}","params":{{"requestId":{}}}}}"#, id.get())
 }
 
-/// The request that a notification takes back.
-pub(super) fn taken_back<'a>(method: &str, params: &Members<'a>) -> Option<&'a RawValue> {
+/// Returns the id of the request that a notification cancels.
+pub(super) fn cancelled<'a>(method: &str, params: &Members<'a>) -> Option<&'a RawValue> {
     if method == CANCELLED { params.get("requestId") } else { None }
 }
 
@@ -133,15 +132,15 @@ impl Mcp {
     pub fn deliver(&self, session: Nonce, message: &str) {
         let scope = Scope::Session(session);
         match incoming(message) {
-            Ok(Incoming::Response { id, outcome }) => {
+            Ok(Message::Response { id, outcome }) => {
                 self.questions.answer(scope, id, outcome);
             }
-            Ok(Incoming::Notification { method, params }) => {
-                if let Some(id) = taken_back(&method, &params) {
-                    self.in_flight.cancel(scope, id);
+            Ok(Message::Notification { method, params }) => {
+                if let Some(id) = cancelled(&method, &params) {
+                    self.cancellations.cancel(scope, id);
                 }
             }
-            Ok(Incoming::Request(_)) | Err(_) => {}
+            Ok(Message::Request(_)) | Err(_) => {}
         }
     }
 }

@@ -10,10 +10,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use tokio::sync::watch;
 
+use super::events::{Event, Identify, KEEP_ALIVE};
+use super::message::OutMessage;
+use super::registry::Cancellation;
 use super::running::RunningCall;
 use super::session::Nonce;
-use super::session_streams::StreamPlace;
-use super::watch::{Event, Identify, KEEP_ALIVE};
 use crate::local::Error;
 use crate::upstream::BoxFuture;
 
@@ -67,28 +68,29 @@ impl KeptStream {
         is_theirs.then(|| stream.reader(count.into()))
     }
 
-    /// Keeps what a call brings, to its end.
-    pub async fn keep(self, mut call: RunningCall) {
-        loop {
-            let event = match call.next().await {
-                Some(Event::KeepAlive) => continue,
-                Some(Event::Message(message)) => {
-                    Kept::Message(message.into_slices().concat().into())
-                }
-                Some(Event::ComeBack(retry)) => Kept::ComeBack(retry),
-                None => Kept::End,
-            };
-            let is_over = event == Kept::End;
-            if let Err(error) = self.replay.keep(&self.name, event).await {
-                tracing::error!(?error, "what is said on a stream cannot be kept");
-                // Better no stream than one with a hole.
-                let _ = self.replay.keep(&self.name, Kept::End).await;
-                return;
+    /// Stores the events of a call, to its end.
+    pub async fn keep(self, call: RunningCall) {
+        if let Err(error) = self.store_events(call).await {
+            tracing::error!(?error, "what is said on a stream cannot be kept");
+            // Better no stream than one with a hole.
+            let _ = self.store(Kept::End).await;
+        }
+    }
+
+    async fn store_events(&self, mut call: RunningCall) -> Result<(), Error> {
+        while let Some(event) = call.next().await {
+            if let Event::Retry(Some(retry)) = event {
+                self.store(Kept::ComeBack(retry)).await?;
             }
-            if is_over {
-                return;
+            for message in event.into_messages() {
+                self.store(Kept::Message(message.into_slices().concat().into())).await?;
             }
         }
+        self.store(Kept::End).await
+    }
+
+    async fn store(&self, event: Kept) -> Result<(), Error> {
+        self.replay.keep(&self.name, event).await
     }
 
     /// Reads it from its beginning.
@@ -110,84 +112,50 @@ pub struct KeptReader {
     /// Those that follow, the next one last.
     waiting: Vec<Kept>,
     phase: Phase,
-    /// What ends it before its end, where it is no part of a request.
+    /// What ends it before its end, if it was resumed.
     ends: Option<Ends>,
 }
 
-/// What ends a stream that a client came back for.
+/// What ends a stream that a client resumed.
 struct Ends {
-    who: Arc<dyn Identify>,
+    identify: Arc<dyn Identify>,
     closing: watch::Receiver<bool>,
-    place: StreamPlace,
+    cancellation: Option<Cancellation>,
 }
 
 impl fmt::Debug for Ends {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ends").field("place", &self.place).finish_non_exhaustive()
-    }
-}
-
-impl Ends {
-    /// Waits until the session or the server ends.
-    async fn ended(ends: &mut Option<Self>) {
-        match ends {
-            Some(ends) => tokio::select! {
-                () = ends.place.ended() => {}
-                _ = ends.closing.wait_for(|is_closing| *is_closing) => {}
-            },
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Whether its caller is still welcome.
-    async fn is_good(ends: Option<&Self>) -> bool {
-        match ends {
-            Some(ends) => ends.who.identify().await.is_ok(),
-            None => true,
-        }
+        f.debug_struct("Ends").finish_non_exhaustive()
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The client gets an id to come back with before there is anything to say.
+    /// The client gets an id to resume after before there is anything else.
     Primes,
     Open,
     Over,
 }
 
-/// An event with an id, as it is read.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Read {
-    /// Only an id to come back with.
-    Id(String),
-    /// A message.
-    Message(String, Bytes),
-    /// The client is let go.
-    ComeBack(String, Duration),
-    /// Only that the stream is alive.
-    KeepAlive,
-}
-
 impl KeptReader {
-    /// Ends with its session, with the server, and with its caller's welcome.
+    /// Ends with its session, with the server, and when its credential is no longer good.
     pub(super) fn ends_with(
         mut self,
-        who: Arc<dyn Identify>,
+        identify: Arc<dyn Identify>,
         closing: watch::Receiver<bool>,
-        place: StreamPlace,
+        cancellation: Option<Cancellation>,
     ) -> Self {
-        self.ends = Some(Ends { who, closing, place });
+        self.ends = Some(Ends { identify, closing, cancellation });
         self
     }
 
-    /// What to send next; `None` at the end.
-    pub async fn next(&mut self) -> Option<Read> {
+    /// Returns the next event and its id; `None` at the end.
+    pub async fn next(&mut self) -> Option<(Option<String>, Event)> {
         match self.phase {
             Phase::Over => return None,
             Phase::Primes => {
                 self.phase = Phase::Open;
-                return Some(Read::Id(self.id()));
+                return Some((Some(self.id()), Event::Retry(None)));
             }
             Phase::Open => {}
         }
@@ -195,15 +163,19 @@ impl KeptReader {
             let after = self.stream.replay.after(&self.stream.name, self.count);
             let after = tokio::select! {
                 after = tokio::time::timeout(KEEP_ALIVE, after) => after,
-                () = Ends::ended(&mut self.ends) => {
+                () = ended(&mut self.ends) => {
                     self.phase = Phase::Over;
                     return None;
                 }
             };
             let Ok(after) = after else {
-                let is_good = Ends::is_good(self.ends.as_ref()).await;
-                self.phase = if is_good { Phase::Open } else { Phase::Over };
-                return is_good.then_some(Read::KeepAlive);
+                if let Some(ends) = &self.ends
+                    && ends.identify.identify().await.is_err()
+                {
+                    self.phase = Phase::Over;
+                    return None;
+                }
+                return Some((None, Event::KeepAlive));
             };
             self.waiting = after.unwrap_or_else(|error| {
                 tracing::error!(?error, "what was said on a stream cannot be read");
@@ -213,20 +185,27 @@ impl KeptReader {
         }
         let event = self.waiting.pop();
         self.count = self.count.saturating_add(1);
-        match event {
-            Some(Kept::Message(message)) => Some(Read::Message(self.id(), message)),
-            Some(Kept::ComeBack(retry)) => {
-                self.phase = Phase::Over;
-                Some(Read::ComeBack(self.id(), retry))
-            }
-            Some(Kept::End) | None => {
-                self.phase = Phase::Over;
-                None
-            }
+        if !matches!(event, Some(Kept::Message(_))) {
+            self.phase = Phase::Over;
         }
+        let event = match event? {
+            Kept::Message(message) => Event::Message(OutMessage::from(message)),
+            Kept::ComeBack(retry) => Event::Retry(Some(retry)),
+            Kept::End => return None,
+        };
+        Some((Some(self.id()), event))
     }
 
     fn id(&self) -> String {
         format!("{}:{}", self.stream.name, self.count)
+    }
+}
+
+/// Waits until the session or the server ends.
+async fn ended(ends: &mut Option<Ends>) {
+    let Some(ends) = ends else { return std::future::pending().await };
+    tokio::select! {
+        () = Cancellation::of(&mut ends.cancellation) => {}
+        _ = ends.closing.wait_for(|is_closing| *is_closing) => {}
     }
 }

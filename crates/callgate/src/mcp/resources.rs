@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Reply;
-use super::input_required::Subject;
-use super::message::{OutMessage, ResultWriter, write_json};
-use super::page::{Item, PageOf};
+use super::elicitation::Subject;
+use super::list::{self, Item};
+use super::message::write_json;
 use super::reject::Reject;
-use super::requested::Requested;
+use super::request::RequestContext;
 use crate::access::Caller;
 use crate::content::ResourceContents;
 use crate::context::Context;
@@ -32,11 +32,8 @@ pub trait Resources: Send + Sync + fmt::Debug {
     /// Those that the caller may read.
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Resource>, Error>>;
 
-    /// Families of resources that the caller may read.
-    fn templates<'a>(
-        &'a self,
-        caller: &'a Caller,
-    ) -> BoxFuture<'a, Result<Vec<ResourceTemplate>, Error>> {
+    /// Families of resources that the caller may read, with parts of the address to fill in.
+    fn templates<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Resource>, Error>> {
         let _ = caller;
         Box::pin(async { Ok(Vec::new()) })
     }
@@ -62,20 +59,10 @@ pub trait Resources: Send + Sync + fmt::Debug {
     }
 }
 
-/// A resource, as it is listed.
+/// A resource, or a family of them such as `file:///{path}`, as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct Resource {
     uri: String,
-    #[serde(flatten)]
-    about: About,
-}
-
-/// A family of resources, with parts of the address to fill in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceTemplate {
-    uri_template: String,
     #[serde(flatten)]
     about: About,
 }
@@ -90,40 +77,14 @@ struct About {
     mime_type: Option<String>,
 }
 
-impl About {
-    fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), description: None, mime_type: None }
-    }
-}
-
 impl Resource {
-    /// A resource.
+    /// A resource with this address.
     pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { uri: uri.into(), about: About::named(name) }
+        let about = About { name: name.into(), description: None, mime_type: None };
+        Self { uri: uri.into(), about }
     }
 
     /// What it is about.
-    #[must_use]
-    pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.about.description = Some(description.into());
-        self
-    }
-
-    /// Such as `text/plain`.
-    #[must_use]
-    pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
-        self.about.mime_type = Some(mime_type.into());
-        self
-    }
-}
-
-impl ResourceTemplate {
-    /// A family, such as `file:///{path}`.
-    pub fn new(uri_template: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { uri_template: uri_template.into(), about: About::named(name) }
-    }
-
-    /// What they are about.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.about.description = Some(description.into());
@@ -144,68 +105,71 @@ impl Item for Resource {
     }
 }
 
-impl Item for ResourceTemplate {
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Template {
+    uri_template: String,
+    #[serde(flatten)]
+    about: About,
+}
+
+impl From<Resource> for Template {
+    fn from(Resource { uri, about }: Resource) -> Self {
+        Self { uri_template: uri, about }
+    }
+}
+
+impl Item for Template {
     fn key(&self) -> &str {
         &self.uri_template
     }
 }
 
 /// `resources/list`
-pub(super) fn list(request: &Requested<'_>) -> Result<Reply, Reject> {
-    let page = PageOf::of(request, "resources")?;
+pub(super) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
     let tools = Resource::new(TOOLS_URI, "tools")
         .description("The tools that you may use, as JSON.")
         .mime_type("application/json");
-    let Some(resources) = request.mcp.resources.clone() else {
-        return Ok(Reply::Message(page.write(vec![tools])));
-    };
-    let run = |context: Context| -> BoxFuture<'static, _> {
-        Box::pin(async move { resources.list(&context.caller).await })
-    };
-    request.run(None, run, |mut resources| {
-        resources.push(tools);
-        Ok(page.write(resources))
-    })
+    let all = context.mcp.resources.clone().map(|resources| {
+        move |context: Context| -> BoxFuture<'static, _> {
+            Box::pin(async move { resources.list(&context.caller).await })
+        }
+    });
+    list::list(context, ("resources/list", "resources"), all, vec![tools])
 }
 
 /// `resources/templates/list`
-pub(super) fn list_templates(request: &Requested<'_>) -> Result<Reply, Reject> {
-    let page = PageOf::of(request, "resourceTemplates")?;
-    let Some(resources) = request.mcp.resources.clone() else {
-        return Ok(Reply::Message(page.write(Vec::<ResourceTemplate>::new())));
-    };
-    let run = |context: Context| -> BoxFuture<'static, _> {
-        Box::pin(async move { resources.templates(&context.caller).await })
-    };
-    request.run(None, run, |templates| Ok(page.write(templates)))
+pub(super) fn list_templates(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+    let all = context.mcp.resources.clone().map(|resources| {
+        move |context: Context| -> BoxFuture<'static, _> {
+            Box::pin(async move {
+                let templates = resources.templates(&context.caller).await?;
+                Ok(templates.into_iter().map(Template::from).collect())
+            })
+        }
+    });
+    list::list(context, ("resources/templates/list", "resourceTemplates"), all, Vec::new())
 }
 
 /// `resources/read`
-pub(super) fn read(request: &Requested<'_>) -> Result<Reply, Reject> {
-    let uri = request.asked.params.required_text("uri").map_err(Reject::invalid_params)?;
-    let revision = request.terms.revision;
+pub(super) fn read(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+    let uri = context.request.params.required_text("uri")?.into_owned();
+    let revision = context.terms.revision;
     if uri == TOOLS_URI {
-        return Ok(Reply::Message(read_tools(request)));
+        return Ok(read_tools(context));
     }
-    let Some(resources) = request.mcp.resources.clone() else {
+    let Some(resources) = context.mcp.resources.clone() else {
         return Err(not_found(&uri, revision));
     };
-    let subject = Subject { method: "resources/read", name: &uri, arguments: None };
-    let (mcp, id) = (Arc::clone(request.mcp), request.asked.id.to_owned());
-    let uri = uri.clone().into_owned();
-    let wanted = uri.clone();
-    request.run(
-        Some(subject),
-        move |context| resources.read(context, wanted),
-        move |contents| {
-            let contents = contents.ok_or_else(|| not_found(&uri, revision))?;
-            let settings = mcp.gateway.settings();
-            let mut result = ResultWriter::new(&id, revision, 200);
-            result.value("contents", &contents);
-            result.cache(settings.list_ttl_ms, "private");
-            Ok(result.finish(&settings))
-        },
-    )
+    let subject = Subject { method: "resources/read", name: uri.clone(), arguments: None };
+    let run = move |context| resources.read(context, uri);
+    context.run_about(subject, run, move |contents, call| {
+        let contents = contents.ok_or_else(|| not_found(&call.subject.name, revision))?;
+        let mut result = call.result(200);
+        result.value("contents", &contents);
+        result.cache(call.mcp.gateway.settings().list_ttl_ms, "private");
+        Ok(call.finish(result))
+    })
 }
 
 fn not_found(uri: &str, revision: Revision) -> Reject {
@@ -219,15 +183,15 @@ fn not_found(uri: &str, revision: Revision) -> Reject {
     reject.with_data(json!({"uri": uri}))
 }
 
-fn read_tools(request: &Requested<'_>) -> OutMessage {
-    let Requested { mcp, caller, asked, terms, .. } = *request;
+fn read_tools(context: &RequestContext<'_>) -> Reply {
+    let RequestContext { mcp, inbound, terms, .. } = *context;
     let limit = PageLimit { tools: usize::MAX, bytes: MAX_BYTES };
-    let (tools, more) = mcp.gateway.list_after(caller, terms.revision.shape(), None, limit);
+    let (tools, more) = mcp.gateway.list_after(inbound.caller, terms.revision.shape(), None, limit);
     let mut text = b"{\"tools\":[".to_vec();
     text.extend(tools.iter().flatten());
     text.extend_from_slice(if more.is_some() { b"],\"more\":true}" } else { b"]}" });
     let settings = mcp.gateway.settings();
-    let mut result = ResultWriter::new(asked.id, terms.revision, text.len() + text.len() / 8);
+    let mut result = context.result(text.len() + text.len() / 8);
     let out = result.member("contents");
     out.extend_from_slice(b"[{\"uri\":");
     write_json(out, TOOLS_URI);
@@ -235,5 +199,5 @@ fn read_tools(request: &Requested<'_>) -> OutMessage {
     write_json(out, &String::from_utf8_lossy(&text));
     out.extend_from_slice(b"}]");
     result.cache(settings.list_ttl_ms, "private");
-    result.finish(&settings)
+    Reply::Message(result.finish(&settings))
 }

@@ -1,8 +1,6 @@
-//! Calls under way: what a client hears while one runs, and how it is cancelled.
+//! Calls under way: what their clients are sent until the reply.
 
-use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -10,174 +8,25 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use super::events::{Event, KEEP_ALIVE};
 use super::message::OutMessage;
+use super::notifier::Notifier;
+use super::registry::Cancellation;
 use super::reject::Reject;
-use super::session::Nonce;
-use super::tools::ToolCall;
-use super::voice::Voice;
-use super::watch::{Event, KEEP_ALIVE};
+use super::replay::KeptStream;
 use crate::upstream::BoxFuture;
 
-/// How often a client that asked for it hears that a call is still running.
+/// Interval between reports of progress for methods that make none.
 const PROGRESS: Duration = Duration::from_secs(5);
-
-/// Whose calls an id belongs to: ids are unique within a session or a connection only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Scope {
-    Session(Nonce),
-    Connection(u64),
-}
-
-/// The calls that can be cancelled.
-#[derive(Debug, Default)]
-pub(crate) struct InFlight {
-    calls: Mutex<Calls>,
-}
-
-#[derive(Debug, Default)]
-struct Calls {
-    count: u64,
-    cancel: HashMap<(Scope, String), (u64, oneshot::Sender<()>)>,
-}
-
-impl InFlight {
-    fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes a call, until what comes back is dropped. How many there are is for the transport to
-    /// bound.
-    pub(crate) fn enter(self: &Arc<Self>, scope: Scope, id: &RawValue) -> Entered {
-        let (cancel, cancelled) = oneshot::channel();
-        let key = (scope, id.get().to_owned());
-        let mut calls = self.lock();
-        calls.count += 1;
-        let number = calls.count;
-        calls.cancel.insert(key.clone(), (number, cancel));
-        drop(calls);
-        Entered { calls: Arc::clone(self), key, number, cancelled }
-    }
-
-    /// Cancels all that belongs to a session that ends.
-    pub(crate) fn end(&self, scope: Scope) {
-        let calls: Vec<_> = self.lock().cancel.extract_if(|(of, _), _| *of == scope).collect();
-        for (_, (_, cancel)) in calls {
-            let _ = cancel.send(());
-        }
-    }
-
-    /// Cancels a call. Comes back with whether it runs here; one that does not is over, unknown or
-    /// another server's.
-    pub(crate) fn cancel(&self, scope: Scope, id: &RawValue) -> bool {
-        let Some((_, cancel)) = self.lock().cancel.remove(&(scope, id.get().to_owned())) else {
-            return false;
-        };
-        let _ = cancel.send(());
-        true
-    }
-}
-
-/// A call's place among those that can be cancelled.
-#[derive(Debug)]
-pub(crate) struct Entered {
-    calls: Arc<InFlight>,
-    key: (Scope, String),
-    number: u64,
-    cancelled: oneshot::Receiver<()>,
-}
-
-impl Entered {
-    /// Waits until the client takes its request back.
-    pub(crate) async fn cancelled(&mut self) {
-        if (&mut self.cancelled).await.is_err() {
-            // Another request has taken the id, and with it the place.
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        let mut calls = self.calls.lock();
-        // A client may have used the id again.
-        if calls.cancel.get(&self.key).is_some_and(|(number, _)| *number == self.number) {
-            calls.cancel.remove(&self.key);
-        }
-    }
-}
-
-/// A request that takes a while, ready to run.
-#[derive(Debug)]
-pub struct PreparedCall {
-    work: Work,
-    voice: Voice,
-    entered: Option<Entered>,
-}
-
-/// What runs.
-pub(crate) enum Work {
-    /// `tools/call`
-    Tool(ToolCall),
-    /// Anything else, and the request's id.
-    Other(Box<RawValue>, BoxFuture<'static, Answer>),
-}
-
-impl std::fmt::Debug for Work {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Tool(_) => "Tool",
-            Self::Other(..) => "Other",
-        })
-    }
-}
-
-impl Work {
-    async fn run(self) -> Answer {
-        match self {
-            Self::Tool(call) => call.run().await,
-            Self::Other(_, run) => run.await,
-        }
-    }
-}
-
-impl PreparedCall {
-    pub(crate) fn new(work: Work, voice: Voice, entered: Option<Entered>) -> Self {
-        Self { work, voice, entered }
-    }
-
-    /// The request's id.
-    pub fn id(&self) -> &RawValue {
-        match &self.work {
-            Work::Tool(call) => &call.id,
-            Work::Other(id, _) => id,
-        }
-    }
-
-    /// Runs it where the future is polled. To drop the future is to cancel the call.
-    pub fn start(self) -> RunningCall {
-        let Self { work, voice, entered } = self;
-        RunningCall::new(Box::pin(run(work, entered)), voice)
-    }
-}
-
-/// `None` where it was cancelled.
-async fn run(work: Work, entered: Option<Entered>) -> Option<Answer> {
-    let Some(mut entered) = entered else { return Some(work.run().await) };
-    tokio::select! {
-        biased;
-        () = entered.cancelled() => None,
-        answer = work.run() => Some(answer),
-    }
-}
 
 /// How a request ended.
 #[derive(Debug)]
 pub struct Answer {
-    /// What is told before it, where the client can be told.
+    /// Messages before the reply.
     pub notes: Vec<OutMessage>,
     /// The reply.
     pub reply: OutMessage,
-    /// For HTTP, where nothing was sent before.
+    /// HTTP status, if nothing was sent before.
     pub status: u16,
 }
 
@@ -193,14 +42,19 @@ impl From<Reject> for Answer {
     }
 }
 
-/// A call that runs.
+/// A call that runs while it is polled. Dropping it cancels the call, unless it was detached.
 pub struct RunningCall {
+    id: Box<RawValue>,
+    /// Resolves to `None` if the client cancels the call.
     answer: BoxFuture<'static, Option<Answer>>,
-    voice: Voice,
-    /// Since when it is waited for.
+    notifier: Notifier,
+    /// Whether the call goes on when its client disconnects.
+    outlives_client: bool,
+    /// Where its events are stored, if they are.
+    kept: Option<KeptStream>,
     started: Option<Instant>,
-    ticks: Option<Ticks>,
-    waiting: VecDeque<Event>,
+    ticks: Option<Box<Ticks>>,
+    peeked: Option<Event>,
     is_over: bool,
 }
 
@@ -209,112 +63,143 @@ struct Ticks {
     alive: Interval,
 }
 
-/// How a call stands after a while.
-#[derive(Debug)]
-pub enum Ended {
-    /// It has an answer.
-    Answered(Answer),
-    /// The client took it back.
-    Cancelled,
-}
-
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        self.voice.line().hang_up();
+        if !self.is_over {
+            self.notifier.channel().disconnect();
+        }
     }
 }
 
 impl std::fmt::Debug for RunningCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RunningCall").field("is_over", &self.is_over).finish_non_exhaustive()
+        f.debug_struct("RunningCall").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
 impl RunningCall {
-    fn new(answer: BoxFuture<'static, Option<Answer>>, voice: Voice) -> Self {
-        Self { answer, voice, started: None, ticks: None, waiting: VecDeque::new(), is_over: false }
-    }
-
-    /// Whether the client wants to hear how it goes.
-    pub fn has_progress(&self) -> bool {
-        self.voice.has_progress()
-    }
-
-    /// Splits off what runs, to be run elsewhere: then dropping this does not cancel the call.
-    pub fn detach(&mut self) -> BoxFuture<'static, ()> {
-        let (answer, answered) = oneshot::channel();
-        let answered = Box::pin(async move { answered.await.ok().flatten() });
-        let run = std::mem::replace(&mut self.answer, answered);
-        Box::pin(async move {
-            let _ = answer.send(run.await);
-        })
-    }
-
-    /// The end, if the call needs not wait for anything.
-    pub async fn ended_at_once(&mut self) -> Option<Ended> {
-        let polled = poll_fn(|context| Poll::Ready(self.answer.as_mut().poll(context))).await;
-        let Poll::Ready(answer) = polled else {
-            self.started = Some(Instant::now());
-            return None;
-        };
-        Some(self.end(answer))
-    }
-
-    /// Waits for the end.
-    pub async fn ended(&mut self) -> Ended {
-        let answer = self.answer.as_mut().await;
-        self.end(answer)
-    }
-
-    /// Waits for the end, but not longer than this, nor when there is something to say before it.
-    pub async fn ended_within(&mut self, limit: Duration) -> Option<Ended> {
-        tokio::select! {
-            biased;
-            answer = self.answer.as_mut() => Some(self.end(answer)),
-            said = self.voice.line().heard() => {
-                self.waiting.extend(self.voice.event(said));
-                None
+    pub(super) fn new(
+        id: &RawValue,
+        notifier: Notifier,
+        cancellation: Option<Cancellation>,
+        work: impl Future<Output = Answer> + Send + 'static,
+    ) -> Self {
+        let answer = async move {
+            let Some(mut cancellation) = cancellation else { return Some(work.await) };
+            tokio::select! {
+                biased;
+                () = cancellation.cancelled() => None,
+                answer = work => Some(answer),
             }
-            () = tokio::time::sleep(limit) => None,
+        };
+        Self {
+            id: id.to_owned(),
+            answer: Box::pin(answer),
+            notifier,
+            outlives_client: false,
+            kept: None,
+            started: None,
+            ticks: None,
+            peeked: None,
+            is_over: false,
         }
     }
 
-    fn end(&mut self, answer: Option<Answer>) -> Ended {
-        self.is_over = true;
-        let Some(mut answer) = answer else { return Ended::Cancelled };
-        let mut notes = self.voice.heard_already();
-        notes.append(&mut answer.notes);
-        Ended::Answered(Answer { notes, ..answer })
+    /// Has the call go on when its client disconnects, with its events stored where that is wanted.
+    pub(super) fn outlives_client(mut self, kept: Option<KeptStream>) -> Self {
+        self.outlives_client = true;
+        self.kept = kept;
+        self
     }
 
-    /// What to send next; the last message is the reply. `None` at the end, which comes without a
-    /// reply where the call was cancelled.
+    /// The request's id.
+    pub fn id(&self) -> &RawValue {
+        &self.id
+    }
+
+    /// Returns `true` if the call ends with its client.
+    pub fn ends_with_client(&self) -> bool {
+        !self.outlives_client
+    }
+
+    /// Returns where the events are stored.
+    pub fn take_kept(&mut self) -> Option<KeptStream> {
+        self.kept.take()
+    }
+
+    /// Returns `true` if the client wants to know about progress.
+    pub fn has_progress(&self) -> bool {
+        self.notifier.has_progress()
+    }
+
+    /// Returns the part that runs, to be polled elsewhere; dropping the call does not cancel it then.
+    pub fn detach(&mut self) -> BoxFuture<'static, ()> {
+        let (sender, receiver) = oneshot::channel();
+        let receiver = Box::pin(async move { receiver.await.ok().flatten() });
+        let answer = std::mem::replace(&mut self.answer, receiver);
+        Box::pin(async move {
+            let _ = sender.send(answer.await);
+        })
+    }
+
+    /// Polls the call once: one that is ready needs neither a task nor a timer.
+    pub async fn try_ready(&mut self) -> Poll<Option<Answer>> {
+        let answer = poll_fn(|context| Poll::Ready(self.answer.as_mut().poll(context))).await;
+        if answer.is_pending() {
+            self.started = Some(Instant::now());
+        }
+        answer.map(|answer| self.finish(answer))
+    }
+
+    /// Waits for the end.
+    pub async fn answer(&mut self) -> Option<Answer> {
+        let answer = self.answer.as_mut().await;
+        self.finish(answer)
+    }
+
+    /// Waits for the end, but no longer than `limit` and only until there is another event.
+    pub async fn answer_within(&mut self, limit: Duration) -> Poll<Option<Answer>> {
+        match tokio::time::timeout(limit, self.next()).await {
+            Ok(Some(Event::Reply(answer))) => return Poll::Ready(Some(answer)),
+            Ok(None) => return Poll::Ready(None),
+            Ok(event) => self.peeked = event,
+            Err(_) => {}
+        }
+        Poll::Pending
+    }
+
+    fn finish(&mut self, answer: Option<Answer>) -> Option<Answer> {
+        self.is_over = true;
+        let mut answer = answer?;
+        let mut notes = self.notifier.take_messages();
+        notes.append(&mut answer.notes);
+        Some(Answer { notes, ..answer })
+    }
+
+    /// Returns the next event; the last one is the reply, unless the call was cancelled.
     pub async fn next(&mut self) -> Option<Event> {
+        if self.peeked.is_some() || self.is_over {
+            return self.peeked.take();
+        }
+        let started = *self.started.get_or_insert_with(Instant::now);
         loop {
-            if let Some(event) = self.waiting.pop_front() {
-                return Some(event);
-            }
-            if self.is_over {
-                return None;
-            }
-            let started = *self.started.get_or_insert_with(Instant::now);
-            let ticks = self.ticks.get_or_insert_with(|| Ticks {
-                progress: every(PROGRESS, started),
-                alive: every(KEEP_ALIVE, started),
+            let ticks = self.ticks.get_or_insert_with(|| {
+                Box::new(Ticks {
+                    progress: every(PROGRESS, started),
+                    alive: every(KEEP_ALIVE, started),
+                })
             });
-            tokio::select! {
+            let event = tokio::select! {
                 biased;
-                answer = self.answer.as_mut() => {
-                    let Ended::Answered(Answer { notes, reply, .. }) = self.end(answer) else {
-                        return None;
-                    };
-                    self.waiting.extend(notes.into_iter().chain([reply]).map(Event::Message));
+                answer = self.answer.as_mut() => return self.finish(answer).map(Event::Reply),
+                outgoing = self.notifier.channel().next_outgoing() => self.notifier.event(outgoing),
+                _ = ticks.progress.tick(), if self.notifier.reports_time() => {
+                    self.notifier.elapsed(started.elapsed()).map(Event::Message)
                 }
-                said = self.voice.line().heard() => self.waiting.extend(self.voice.event(said)),
-                _ = ticks.progress.tick(), if self.voice.tells_time() => {
-                    self.waiting.extend(self.voice.elapsed(started.elapsed()).map(Event::Message));
-                }
-                _ = ticks.alive.tick() => return Some(Event::KeepAlive),
+                _ = ticks.alive.tick() => Some(Event::KeepAlive),
+            };
+            if event.is_some() {
+                return event;
             }
         }
     }

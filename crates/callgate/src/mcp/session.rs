@@ -40,7 +40,7 @@ const RANDOM_ID_TEXT: usize = RANDOM_ID / 3 * 4;
 pub type Nonce = [u8; 16];
 
 /// A session, as its id says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) revision: Revision,
     /// What the client said that it can do; for when it is asked something.

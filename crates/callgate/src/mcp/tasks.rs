@@ -17,8 +17,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
-use super::news::Newsroom;
-use crate::client::{Capabilities, Posed};
+use super::elicitation::client_requests;
+use super::events::EventBus;
+use crate::client::{Capabilities, PendingQuestion};
 use crate::jsonrpc::RpcError;
 use crate::local::Error;
 use crate::upstream::BoxFuture;
@@ -135,7 +136,7 @@ fn time(milliseconds: u64) -> String {
 #[derive(Debug)]
 pub(crate) struct Tasks {
     store: Arc<dyn TaskStore>,
-    news: Newsroom,
+    events: EventBus,
     running: Mutex<HashMap<String, Arc<RunningTask>>>,
 }
 
@@ -151,43 +152,40 @@ struct RunningTask {
 #[derive(Debug)]
 struct State {
     task: Task,
-    open: BTreeMap<String, Posed>,
+    open: BTreeMap<String, PendingQuestion>,
 }
 
 impl State {
-    /// Takes a question, or says why not.
-    fn pose(&mut self, posed: Posed, capabilities: Capabilities) {
-        self.open.retain(|_, posed| posed.is_awaited());
-        let problem = if !capabilities.has(posed.needs) {
-            format!("the client does not offer {}", posed.needs)
-        } else if self.open.contains_key(&posed.key) {
-            format!("the question `{}` is open already", posed.key)
+    /// Takes a question. Answers it with the reason if it cannot be asked.
+    fn add(&mut self, question: PendingQuestion, capabilities: Capabilities) {
+        self.open.retain(|_, question| question.is_awaited());
+        let problem = if !capabilities.has(question.needs) {
+            format!("the client does not offer {}", question.needs)
+        } else if self.open.contains_key(&question.key) {
+            format!("the question `{}` is open already", question.key)
         } else if self.open.len() >= MAX_OPEN {
             "too many questions are open".to_owned()
         } else {
-            self.open.insert(posed.key.clone(), posed);
+            self.open.insert(question.key.clone(), question);
             return;
         };
-        posed.answer(Err(problem));
+        question.answer(Err(problem));
     }
 
-    /// What it waits for, if anything.
-    fn look(&mut self) {
-        self.open.retain(|_, posed| posed.is_awaited());
-        let request = |posed: &Posed| json!({"method": posed.method, "params": posed.params});
-        let requests: BTreeMap<String, Value> =
-            self.open.iter().map(|(key, posed)| (key.clone(), request(posed))).collect();
-        self.task.status = if requests.is_empty() {
+    /// Sets the status by the questions that are open.
+    fn update_status(&mut self) {
+        self.open.retain(|_, question| question.is_awaited());
+        self.task.status = if self.open.is_empty() {
             TaskStatus::Working
         } else {
-            TaskStatus::InputRequired(requests)
+            TaskStatus::InputRequired(client_requests(self.open.iter()))
         };
     }
 }
 
 impl Tasks {
-    pub(super) fn new(store: Arc<dyn TaskStore>, news: Newsroom) -> Self {
-        Self { store, news, running: Mutex::default() }
+    pub(super) fn new(store: Arc<dyn TaskStore>, events: EventBus) -> Self {
+        Self { store, events, running: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<RunningTask>>> {
@@ -208,7 +206,7 @@ impl Tasks {
     async fn keep(&self, state: &mut State) -> Result<(), Error> {
         state.task.updated_at = now();
         self.store.put(state.task.clone()).await?;
-        self.news.tell_of(&state.task);
+        self.events.task_changed(&state.task);
         Ok(())
     }
 

@@ -7,16 +7,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::compact::compact;
-use super::converse::{Asks, Conversed, Way, converse};
-use super::headers::Headers;
-use super::input_required::{self, Subject};
+use super::elicitation::{self, AnswerMode, AskedQuestions, CallStep, Subject};
 use super::message::{OutMessage, ResultWriter, write_json};
 use super::reject::Reject;
+use super::request::{CallContext, RequestContext};
 use super::running::Answer;
-use super::voice::{self, Voice};
-use super::{Mcp, Requested, Terms, param_headers, tasks};
-use crate::access::Caller;
-use crate::client::{Client, Line};
+use super::{Reply, list, notifier, param_headers, tasks};
 use crate::content::ToolContent;
 use crate::cursor::AfterCursor;
 use crate::gateway::{CallError, CallFailure, Outcome, Tool, ToolRef};
@@ -33,16 +29,14 @@ const MAX_PAGE_BYTES: usize = 1024 * 1024;
 const MAX_ERROR_DATA: usize = 2 * 1024;
 
 /// `tools/list`
-pub(super) fn list(request: &Requested<'_>) -> Result<OutMessage, Reject> {
-    let Requested { mcp, caller, asked, terms, .. } = *request;
+pub(super) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+    let RequestContext { mcp, inbound, terms, .. } = *context;
     let settings = mcp.gateway.settings();
-    let cursor = asked.params.text("cursor").map_err(Reject::invalid_params)?.unwrap_or_default();
-    let after = AfterCursor::decode(&cursor)
-        .map_err(|error| Reject::invalid_params(format!("`cursor`: {error}")))?;
-    let after = after.as_ref().map(|AfterCursor(id)| id.as_str());
+    let after = list::after(context)?;
     let limit = PageLimit { tools: settings.page_size as usize, bytes: MAX_PAGE_BYTES };
-    let (tools, last) = mcp.gateway.list_after(caller, terms.revision.shape(), after, limit);
-    let mut result = ResultWriter::new(asked.id, terms.revision, 0);
+    let shape = terms.revision.shape();
+    let (tools, last) = mcp.gateway.list_after(inbound.caller, shape, after.as_deref(), limit);
+    let mut result = context.result(0);
     result.member("tools").push(b'[');
     result.slices(tools);
     result.bytes(b"]");
@@ -50,133 +44,98 @@ pub(super) fn list(request: &Requested<'_>) -> Result<OutMessage, Reject> {
         result.value("nextCursor", &AfterCursor::encode(last.as_str()));
     }
     result.cache(settings.list_ttl_ms, "private");
-    Ok(result.finish(&settings))
+    Ok(Reply::Message(result.finish(&settings)))
 }
 
-/// A call that may be made: found, allowed, and not yet run.
+/// A call that is allowed.
 #[derive(Debug)]
-pub(crate) struct ToolCall {
-    pub(super) mcp: Arc<Mcp>,
-    pub(super) caller: Caller,
+struct ToolCall {
+    context: CallContext,
     tool: Tool,
-    pub(super) id: Box<RawValue>,
-    arguments: Option<Box<RawValue>>,
-    terms: Terms,
-    pub(super) line: Arc<Line>,
-    way: Way,
 }
 
-/// What a call comes to, under way.
-pub(super) type Running = BoxFuture<'static, Result<Outcome, CallError>>;
-
-/// `tools/call`: finds the tool and takes the arguments along.
-pub(super) fn call(
-    request: &Requested<'_>,
-    voice: &Voice,
-    headers: Option<&dyn Headers>,
-) -> Result<ToolCall, Reject> {
-    let Requested { mcp, caller, asked, terms, .. } = *request;
-    let name = asked.params.required_text("name").map_err(Reject::invalid_params)?;
-    let arguments = asked.params.get("arguments").filter(|arguments| arguments.get() != "null");
+/// `tools/call`
+pub(super) fn call(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+    let RequestContext { mcp, inbound, request, terms } = *context;
+    let notifier = context.notifier()?;
+    let name = request.params.required_text("name")?;
+    let arguments = request.params.get("arguments").filter(|arguments| arguments.get() != "null");
     if arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) {
         return Err(Reject::invalid_params("`arguments` must be an object"));
     }
-    let tool = mcp.gateway.find(caller, ToolRef::Name(&name), terms.read_only);
+    let tool = mcp.gateway.find(inbound.caller, ToolRef::Name(&name), terms.read_only);
     let tool = tool.map_err(|error| match error {
         CallError::NotReadOnly(_) => {
             Reject::with_status(405, INVALID_REQUEST, format!("{error}; use POST"))
         }
         error => Reject::invalid_params(error.to_string()),
     })?;
-    if let (true, Some(headers), Some(entry)) = (terms.revision.is_modern(), headers, tool.entry())
+    if let (true, Some(headers), Some(entry)) =
+        (terms.revision.is_modern(), inbound.headers, tool.entry())
     {
         param_headers::check(&entry.headers, arguments, headers)?;
     }
-    let subject = Subject { method: "tools/call", name: &name, arguments };
-    let way = request.way(subject, mcp.tasks.is_some())?;
-    Ok(ToolCall {
-        mcp: Arc::clone(mcp),
-        caller: caller.clone(),
-        tool,
-        id: asked.id.to_owned(),
-        arguments: arguments.map(ToOwned::to_owned),
-        terms,
-        line: Arc::clone(voice.line()),
-        way,
-    })
+    let arguments = arguments.map(ToOwned::to_owned);
+    let subject = Subject { method: "tools/call", name: name.into_owned(), arguments };
+    let mode = AnswerMode::of(context, &subject, mcp.tasks.is_some())?;
+    Ok(context.start(notifier, subject, mode, |context| ToolCall { context, tool }.run()))
 }
 
 impl ToolCall {
-    /// Runs it. To drop the future is to cancel the call.
-    pub(crate) async fn run(self) -> Answer {
-        if self.mcp.tasks.is_some() {
-            return Arc::new(self).run_or_begin_task().await;
+    /// Runs the call. Dropping the future cancels it.
+    async fn run(self) -> Answer {
+        if self.context.mcp.tasks.is_some() {
+            return Arc::new(self).run_or_become_task().await;
         }
-        let mut run = pin!(self.result());
-        let conversed = converse(&self.line, &self.way, Asks::default(), &mut run).await;
-        self.conversed(conversed)
+        let mut work = pin!(self.answer());
+        let step = elicitation::run(&self.context, AskedQuestions::default(), &mut work).await;
+        match step {
+            CallStep::Answered(answer) => answer,
+            // Is not offered.
+            CallStep::Task(..) => self.error_result("Tool execution failed", None).into(),
+        }
     }
 
-    /// The same, for what may outlive the request.
-    async fn run_or_begin_task(self: Arc<Self>) -> Answer {
-        let call = Arc::clone(&self);
-        let mut run: Running = Box::pin(async move { call.result().await });
-        let mut asks = Asks::default();
+    /// Runs a call that may outlive its request.
+    async fn run_or_become_task(self: Arc<Self>) -> Answer {
+        let (call, context) = (Arc::clone(&self), &self.context);
+        let mut work: BoxFuture<'static, Answer> = Box::pin(async move { call.answer().await });
+        let mut asked = AskedQuestions::default();
         loop {
-            match converse(&self.line, &self.way, asks, &mut run).await {
-                Conversed::Task(wish, asked) => match tasks::begin(&self).await {
-                    Ok(begun) => return begun.run_on(self, run, wish),
-                    Err(_) if !wish.is_required => {
-                        wish.answer(Ok(false));
-                        asks = asked;
+            match elicitation::run(context, asked, &mut work).await {
+                CallStep::Answered(answer) => return answer,
+                CallStep::Task(request, before) => match tasks::begin(context).await {
+                    Ok(task) => return task.run(Arc::clone(&context.channel), work, request),
+                    Err(_) if !request.is_required => {
+                        request.answer(Ok(false));
+                        asked = before;
                     }
-                    Err(reject) => return reject.of(&self.id).into(),
+                    Err(reject) => return reject.of(&context.id).into(),
                 },
-                conversed => return self.conversed(conversed),
             }
         }
     }
 
-    async fn result(&self) -> Result<Outcome, CallError> {
-        let client = Client::new(Arc::clone(&self.line));
-        let arguments = self.arguments.as_deref();
-        self.mcp.gateway.invoke(&self.tool, &self.caller, arguments, &client).await
-    }
-
-    fn conversed(&self, conversed: Conversed<Result<Outcome, CallError>>) -> Answer {
-        match conversed {
-            Conversed::Over(result) => self.over(result),
-            Conversed::Asks(asks) => self.asks(asks),
-            Conversed::Lacks(capability) => Reject::lacks(capability).of(&self.id).into(),
-            // It was not offered.
-            Conversed::Task(..) => self.told("Tool execution failed", None).into(),
+    async fn answer(&self) -> Answer {
+        let CallContext { mcp, caller, subject, .. } = &self.context;
+        let (arguments, client) = (subject.arguments.as_deref(), self.context.client());
+        match mcp.gateway.invoke(&self.tool, caller, arguments, &client).await {
+            Ok(Outcome { value, hold }) => {
+                let reply = match value {
+                    Returned::Json(result) => self.success(&result),
+                    Returned::Content(content) => self.pieces(content),
+                };
+                reply.kept_by(hold).into()
+            }
+            Err(error) => self.failure(error),
         }
-    }
-
-    pub(super) fn over(&self, result: Result<Outcome, CallError>) -> Answer {
-        let Outcome { value, hold } = match result {
-            Ok(outcome) => outcome,
-            Err(error) => return self.failure(error),
-        };
-        let reply = match value {
-            Returned::Json(result) => self.success(&result),
-            Returned::Content(content) => self.pieces(content),
-        };
-        reply.kept_by(hold).into()
-    }
-
-    fn asks(&self, asks: Asks) -> Answer {
-        let name = self.tool.entry().map_or("", |entry| entry.name().as_str());
-        let arguments = self.arguments.as_deref();
-        let subject = Subject { method: "tools/call", name, arguments };
-        input_required::answer(&self.mcp, &self.caller, &self.id, subject, asks)
     }
 
     /// A result that the method put together by itself.
     fn pieces(&self, content: ToolContent) -> OutMessage {
         let ToolContent { content, structured_content, is_error } = content;
-        let revision = self.terms.revision;
-        let mut writer = ResultWriter::new(&self.id, revision, 200);
+        let revision = self.context.terms.revision;
+        let mut writer = self.context.result(200);
         let content: Vec<_> = content.into_iter().map(|it| it.for_revision(revision)).collect();
         writer.value("content", &content);
         match structured_content {
@@ -184,31 +143,32 @@ impl ToolCall {
                 let json = value.to_string();
                 match self.structured(&json) {
                     Ok(structured) => structured.write(&json, &mut writer),
-                    Err(problem) => return self.told(&problem, Some(&json)),
+                    Err(problem) => return self.error_result(&problem, Some(&json)),
                 }
             }
             // A client would refuse the whole reply.
             None if !is_error && !matches!(self.promised(), Structured::No) => {
-                return self.told("The method ran, but gave no data, as it declares to", None);
+                return self
+                    .error_result("The method ran, but gave no data, as it declares to", None);
             }
             None => {}
         }
         if is_error {
             writer.value("isError", &true);
         }
-        writer.finish(&self.mcp.gateway.settings())
+        self.context.finish(writer)
     }
 
     fn success(&self, result: &RawValue) -> OutMessage {
         let compact = compact(result.get());
         let structured = match self.structured(&compact) {
             Ok(structured) => structured,
-            Err(problem) => return self.told(&problem, Some(&compact)),
+            Err(problem) => return self.error_result(&problem, Some(&compact)),
         };
-        let mut writer = ResultWriter::new(&self.id, self.terms.revision, compact.len() * 3);
+        let mut writer = self.context.result(compact.len() * 3);
         write_text(writer.member("content"), &[Text::Json(&compact)]);
         structured.write(&compact, &mut writer);
-        writer.finish(&self.mcp.gateway.settings())
+        self.context.finish(writer)
     }
 
     /// Whether and how the result is also given as data. What is promised to the client is checked:
@@ -222,7 +182,7 @@ impl ToolCall {
             return Ok(structured);
         }
         let schema = self.tool.catalog().output_schema(entry).unwrap_or_default();
-        self.mcp.outputs.check(&schema, result).map_err(|problem| {
+        self.context.mcp.outputs.check(&schema, result).map_err(|problem| {
             tracing::warn!(method = %entry.id(), problem, "a result is not what was declared");
             format!("The method ran, but its result is not what it declares: {problem}")
         })?;
@@ -232,7 +192,7 @@ impl ToolCall {
     /// What the tool declares to clients of this revision.
     fn promised(&self) -> Structured {
         let Some(entry) = self.tool.entry() else { return Structured::No };
-        match (self.terms.revision.shape(), entry.output) {
+        match (self.context.terms.revision.shape(), entry.output) {
             (Shape::AnyOutput, Output::Object | Output::Wrapped | Output::Unwrappable)
             | (Shape::ObjectOutput, Output::Object) => Structured::AsItIs,
             (Shape::ObjectOutput, Output::Wrapped) => Structured::Wrapped,
@@ -245,12 +205,12 @@ impl ToolCall {
         let reply = match error {
             // Were looked at when the tool was found.
             CallError::NotFound(_) | CallError::NotReadOnly(_) => {
-                self.told(&error.to_string(), None)
+                self.error_result(&error.to_string(), None)
             }
-            CallError::Arguments(error) => self.told(&error.to_string(), None),
-            CallError::Rpc(error) => self.told(&described(&error), None),
-            CallError::Denied { reason, .. } => self.told(&described(&reason), None),
-            CallError::Protocol(error) => return Reject::rpc(error).of(&self.id).into(),
+            CallError::Arguments(error) => self.error_result(&error.to_string(), None),
+            CallError::Rpc(error) => self.error_result(&described(&error), None),
+            CallError::Denied { reason, .. } => self.error_result(&described(&reason), None),
+            CallError::Protocol(error) => return Reject::rpc(error).of(&self.context.id).into(),
             CallError::Gone(_, failure)
             | CallError::Unauthorized(failure)
             | CallError::Forbidden(failure, _)
@@ -262,20 +222,20 @@ impl ToolCall {
     /// What is wrong, and where the log has more of it.
     fn failed(&self, failure: &CallFailure, notes: &mut Vec<OutMessage>) -> OutMessage {
         let CallFailure { message, error_id, .. } = failure;
-        if self.terms.log_level.is_some_and(|level| level <= LogLevel::Error) {
+        if self.context.terms.log_level.is_some_and(|level| level <= LogLevel::Error) {
             notes.push(failure_note(error_id));
         }
-        self.told(&format!("{message} (error id {error_id})"), None)
+        self.error_result(&format!("{message} (error id {error_id})"), None)
     }
 
     /// A result that says what went wrong, in words for the agent.
-    fn told(&self, problem: &str, result: Option<&str>) -> OutMessage {
-        let mut writer = ResultWriter::new(&self.id, self.terms.revision, problem.len() + 100);
+    fn error_result(&self, problem: &str, result: Option<&str>) -> OutMessage {
+        let mut writer = self.context.result(problem.len() + 100);
         let texts = [Some(Text::Plain(problem)), result.map(Text::Json)];
         let texts: Vec<Text<'_>> = texts.into_iter().flatten().collect();
         write_text(writer.member("content"), &texts);
         writer.value("isError", &true);
-        writer.finish(&self.mcp.gateway.settings())
+        self.context.finish(writer)
     }
 }
 
@@ -352,5 +312,5 @@ fn failure_note(error_id: &str) -> OutMessage {
         error_id: &'a str,
     }
     let data = Data { message: "the method failed; the server's log has the reason", error_id };
-    voice::log(LogLevel::Error, "callgate", &data)
+    notifier::log(LogLevel::Error, "callgate", &data)
 }

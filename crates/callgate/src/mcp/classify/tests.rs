@@ -23,8 +23,7 @@ fn modern(method: &str, mut params: Value) -> String {
 
 fn outcome(verb: Verb, headers: Option<&[(&str, &str)]>, body: &str, newest: Revision) -> String {
     let headers: Option<Box<[(&str, &str)]>> = headers.map(Into::into);
-    let inbound = Inbound { verb, headers: headers.as_ref().map(|h| h as &dyn Headers), body };
-    match classify(&inbound, newest) {
+    match classify(verb, headers.as_ref().map(|h| h as &dyn Headers), body, newest) {
         Err(reject) => {
             let id = if reject.id.is_some() { "" } else { ", no id" };
             format!("{} {}{id}: {}", reject.status, reject.error.code, reject.error.message)
@@ -33,9 +32,9 @@ fn outcome(verb: Verb, headers: Option<&[(&str, &str)]>, body: &str, newest: Rev
         Ok(Route::Legacy { claimed, message }) => {
             let claimed = claimed.map_or("none", Revision::as_str);
             match message {
-                Incoming::Request(asked) => format!("legacy {} ({claimed})", asked.method),
-                Incoming::Notification { method, .. } => format!("notification {method}"),
-                Incoming::Response { .. } => "response".to_owned(),
+                Message::Request(asked) => format!("legacy {} ({claimed})", asked.method),
+                Message::Notification { method, .. } => format!("notification {method}"),
+                Message::Response { .. } => "response".to_owned(),
             }
         }
         Ok(Route::Batch { messages, .. }) => format!("batch of {}", messages.len()),
@@ -244,7 +243,7 @@ proptest! {
         let headers: Box<[(&str, &str)]> = Box::new([("mcp-protocol-version", version.as_str())]);
         for headers in [None, Some(&headers as &dyn Headers)] {
             for verb in [Verb::Post, Verb::Raw, Verb::Get, Verb::Delete] {
-                let _ = classify(&Inbound { verb, headers, body: &body }, Revision::NEWEST);
+                let _ = classify(verb, headers, &body, Revision::NEWEST);
             }
         }
     }

@@ -2,45 +2,45 @@
 
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-
 use super::{RunningTask, Task, TaskStatus, Tasks};
 use crate::ask::Answers;
 use crate::client::Capability;
 use crate::local::Error;
-use crate::mcp::message::{OutMessage, ResultWriter};
 use crate::mcp::reject::Reject;
-use crate::mcp::requested::Requested;
+use crate::mcp::request::RequestContext;
 use crate::mcp::session::user_of;
-use crate::mcp::{Mcp, Reply, Terms, input_required};
+use crate::mcp::{Mcp, Reply, elicitation};
 use crate::upstream::BoxFuture;
 
 /// `tasks/get`, `tasks/update`, `tasks/cancel`
-pub(in crate::mcp) fn request(request: &Requested<'_>) -> Result<Reply, Reject> {
-    if !request.capabilities.has(Capability::Tasks) {
+pub(in crate::mcp) fn request(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+    if !context.terms.capabilities.has(Capability::Tasks) {
         return Err(Reject::lacks(Capability::Tasks));
     }
-    let asked = request.asked;
-    let id = asked.params.required_text("taskId").map_err(Reject::invalid_params)?.into_owned();
-    let step = match asked.method.as_ref() {
-        "tasks/update" => Step::Update(answers(request)?),
-        "tasks/cancel" => Step::Cancel,
-        _ => Step::Get,
-    };
-    let (mcp, user) = (Arc::clone(request.mcp), user_of(request.caller));
-    let message_id = asked.id.to_owned();
-    let run = {
-        let (mcp, id) = (Arc::clone(&mcp), id.clone());
-        move |_| -> BoxFuture<'static, _> {
-            Box::pin(async move { step.take(&mcp, &id, user).await })
+    let request = context.request;
+    let id = request.params.required_text("taskId")?.into_owned();
+    let (method, step) = match request.method.as_ref() {
+        "tasks/update" => {
+            let answers = elicitation::responses(request)?
+                .ok_or_else(|| Reject::invalid_params("`inputResponses` is missing"))?;
+            ("tasks/update", Step::Update(answers))
         }
+        "tasks/cancel" => ("tasks/cancel", Step::Cancel),
+        _ => ("tasks/get", Step::Get),
     };
-    request.run(None, run, move |done| done.write(&mcp, &message_id))
-}
-
-fn answers(request: &Requested<'_>) -> Result<Answers, Reject> {
-    input_required::responses(request.asked)?
-        .ok_or_else(|| Reject::invalid_params("`inputResponses` is missing"))
+    let (mcp, user) = (Arc::clone(context.mcp), user_of(context.inbound.caller));
+    let run = move |_| -> BoxFuture<'static, _> {
+        Box::pin(async move { step.take(&mcp, &id, user).await })
+    };
+    context.run(method, run, |done, call| {
+        let mut result = call.result(300);
+        match done {
+            Done::Unknown => return Err(Reject::invalid_params("there is no such task")),
+            Done::Acknowledged => {}
+            Done::Seen(task) => result.members(task.members(true)),
+        }
+        Ok(call.finish(result))
+    })
 }
 
 /// What a client does with a task.
@@ -67,7 +67,7 @@ impl Step {
                 let mut state = running.state.lock().await;
                 // A method may have given up waiting.
                 if !state.task.status.is_over() {
-                    state.look();
+                    state.update_status();
                 }
                 Ok(Done::Seen(Box::new(state.task.clone())))
             }
@@ -108,32 +108,20 @@ async fn update(tasks: &Tasks, running: &RunningTask, answers: Answers) -> Resul
     let mut state = running.state.lock().await;
     let mut given = Vec::new();
     for (key, answer) in answers {
-        let fits = state.open.get(&key).is_some_and(|posed| (posed.check)(&answer).is_ok());
-        if fits && let Some(posed) = state.open.remove(&key) {
-            given.push((posed, answer));
+        let fits = state.open.get(&key).is_some_and(|question| (question.check)(&answer).is_ok());
+        if fits && let Some(question) = state.open.remove(&key) {
+            given.push((question, answer));
         }
     }
     if given.is_empty() {
         return Ok(());
     }
-    state.look();
+    state.update_status();
     let kept = tasks.keep(&mut state).await;
     drop(state);
     // Whatever came of keeping it, the method must not wait in vain.
-    for (posed, answer) in given {
-        posed.answer(Ok(answer));
+    for (question, answer) in given {
+        question.answer(Ok(answer));
     }
     kept
-}
-
-impl Done {
-    fn write(self, mcp: &Mcp, id: &RawValue) -> Result<OutMessage, Reject> {
-        let mut result = ResultWriter::new(id, Terms::MODERN.revision, 300);
-        match self {
-            Self::Unknown => return Err(Reject::invalid_params("there is no such task")),
-            Self::Acknowledged => {}
-            Self::Seen(task) => result.members(task.members(true)),
-        }
-        Ok(result.finish(&mcp.gateway.settings()))
-    }
 }

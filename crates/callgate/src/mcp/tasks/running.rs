@@ -7,14 +7,16 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::{RunningTask, State, Task, TaskStatus, Tasks, now};
-use crate::client::{Said, TaskWish, Wish};
+use crate::client::{CallChannel, ClientRequest, Outgoing, TaskRequest};
 use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
+use crate::mcp::Mcp;
 use crate::mcp::message::ResultWriter;
 use crate::mcp::reject::Reject;
+use crate::mcp::request::CallContext;
 use crate::mcp::running::Answer;
 use crate::mcp::session::{random_id, user_of};
-use crate::mcp::tools::{Running, ToolCall};
-use crate::mcp::{Mcp, Terms};
+use crate::revision::Revision;
+use crate::upstream::BoxFuture;
 
 /// How long a task may run.
 const RUN: Duration = Duration::from_hours(1);
@@ -25,7 +27,7 @@ const MAX_RUNNING: usize = 1024;
 /// So many of one user; all that nobody signed in for count as one user's.
 const MAX_OF_USER: usize = 64;
 
-/// A task that was kept, and can be told of.
+/// A task that was stored, and can be reported.
 pub(in crate::mcp) struct Begun {
     running: Arc<RunningTask>,
     place: Place,
@@ -33,22 +35,22 @@ pub(in crate::mcp) struct Begun {
 }
 
 impl Begun {
-    /// Runs the call on.
-    pub(in crate::mcp) fn run_on(
+    /// Runs the call on in a task of its own. Returns the answer to the request.
+    pub(in crate::mcp) fn run(
         self,
-        call: Arc<ToolCall>,
-        run: Running,
-        wish: TaskWish,
+        channel: Arc<CallChannel>,
+        work: BoxFuture<'static, Answer>,
+        request: TaskRequest,
     ) -> Answer {
-        call.line.is_task_now();
-        wish.answer(Ok(true));
-        tokio::spawn(drive(call, run, self.running, self.place));
+        channel.set_task();
+        request.answer(Ok(true));
+        tokio::spawn(drive(channel, work, self.running, self.place));
         self.answer
     }
 }
 
-/// Makes a task of a call: it has its place first, then it is kept.
-pub(in crate::mcp) async fn begin(call: &ToolCall) -> Result<Begun, Reject> {
+/// Makes a task of a call: it has its place first, then it is stored.
+pub(in crate::mcp) async fn begin(call: &CallContext) -> Result<Begun, Reject> {
     let failed = |why: &str| Reject::with_status(200, INTERNAL_ERROR, why);
     let tasks = call.mcp.tasks.as_ref().ok_or_else(|| failed("there are no tasks"))?;
     let id = random_id().ok_or_else(|| failed("there is no randomness for the task's id"))?;
@@ -61,7 +63,7 @@ pub(in crate::mcp) async fn begin(call: &ToolCall) -> Result<Begun, Reject> {
         message: None,
         status: TaskStatus::Working,
     };
-    let mut result = ResultWriter::of_type(&call.id, Terms::MODERN.revision, "task");
+    let mut result = ResultWriter::of_type(&call.id, Revision::NEWEST, "task");
     result.members(task.members(false));
     let answer = result.finish(&call.mcp.gateway.settings()).into();
     let state = tokio::sync::Mutex::new(State { task: task.clone(), open: BTreeMap::new() });
@@ -76,12 +78,17 @@ pub(in crate::mcp) async fn begin(call: &ToolCall) -> Result<Begun, Reject> {
 }
 
 /// Runs a task to its end.
-async fn drive(call: Arc<ToolCall>, run: Running, running: Arc<RunningTask>, place: Place) {
-    let Some(tasks) = &call.mcp.tasks else { return };
+async fn drive(
+    channel: Arc<CallChannel>,
+    work: BoxFuture<'static, Answer>,
+    running: Arc<RunningTask>,
+    place: Place,
+) {
+    let Some(tasks) = &place.mcp.tasks else { return };
     let status = tokio::select! {
         biased;
         () = running.cancelled.notified() => TaskStatus::Cancelled,
-        answer = heed(&call, run, &running, tasks) => match answer.reply.outcome() {
+        answer = run(&channel, work, &running, tasks) => match answer.reply.outcome() {
             Ok(result) => TaskStatus::Completed(result),
             Err(error) => TaskStatus::Failed(error),
         },
@@ -129,29 +136,36 @@ impl Drop for Place {
     }
 }
 
-/// Runs the method, keeps its questions, and notes what it says of itself.
-async fn heed(call: &ToolCall, mut run: Running, running: &RunningTask, tasks: &Tasks) -> Answer {
+/// Runs the method, and stores its questions and its progress.
+async fn run(
+    channel: &CallChannel,
+    mut work: BoxFuture<'static, Answer>,
+    running: &RunningTask,
+    tasks: &Tasks,
+) -> Answer {
     loop {
         tokio::select! {
             biased;
-            result = &mut run => return call.over(result),
-            wish = call.line.wished() => {
+            answer = &mut work => return answer,
+            request = channel.next_request() => {
                 // What is asked together becomes one change.
-                let mut wishes = vec![wish];
-                wishes.extend(std::iter::from_fn(|| call.line.wished_already()));
-                let capabilities = call.line.capabilities();
+                let mut requests = vec![request];
+                requests.extend(std::iter::from_fn(|| channel.try_next_request()));
                 tasks.change(running, |state| {
-                    for wish in wishes {
-                        match wish {
-                            Wish::Task(wish) => wish.answer(Ok(true)),
-                            Wish::Question(posed) => state.pose(posed, capabilities),
+                    for request in requests {
+                        match request {
+                            ClientRequest::Task(request) => request.answer(Ok(true)),
+                            ClientRequest::Question(question) => {
+                                state.add(question, channel.capabilities());
+                            }
+                            ClientRequest::Disconnected => {}
                         }
                     }
-                    state.look();
+                    state.update_status();
                 }).await;
             }
-            said = call.line.heard() => {
-                if let Said::Progress { message: Some(message), .. } = said {
+            outgoing = channel.next_outgoing() => {
+                if let Outgoing::Progress { message: Some(message), .. } = outgoing {
                     tasks.change(running, |state| state.task.message = Some(message)).await;
                 }
             }

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use callgate::mcp::{
-    Complete, CompletionOf, Completions, Filled, Prompt, Prompts, Resource, ResourceTemplate,
-    Resources, ToComplete,
+    Complete, CompletionOf, Completions, Filled, Prompt, Prompts, Resource, Resources, ToComplete,
 };
 use callgate::{Content, Context, ResourceContents};
 
@@ -54,11 +53,8 @@ impl Resources for Offers {
         Box::pin(async { Ok(resources.into()) })
     }
 
-    fn templates<'a>(
-        &'a self,
-        _: &'a Caller,
-    ) -> BoxFuture<'a, Result<Vec<ResourceTemplate>, Error>> {
-        Box::pin(async { Ok(vec![ResourceTemplate::new("a:{id}", "some").description("Many.")]) })
+    fn templates<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, Result<Vec<Resource>, Error>> {
+        Box::pin(async { Ok(vec![Resource::new("a:{id}", "some").description("Many.")]) })
     }
 
     fn read(
