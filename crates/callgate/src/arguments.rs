@@ -9,7 +9,7 @@ mod problem;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapWeak;
@@ -18,7 +18,8 @@ use moka::sync::Cache;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::method::{DefinitionError, compile, find_reference};
+use crate::method::{DefinitionError, compile};
+use crate::schema::walk::references;
 use crate::schema::{REST_PARAM, WIRE_NAME};
 use crate::strict_json;
 
@@ -30,9 +31,6 @@ const MAX_PLANS: u64 = 10_000;
 /// validator gathers all of them at once, for every branch of a union: with more, a small call could
 /// cost minutes and gigabytes. That arguments are wrong is found quickly in any case.
 const MAX_EXPLAINED: usize = 16 * 1024;
-
-/// Up to so many arguments are looked through one by one.
-const FEW: usize = 16;
 
 /// How an upstream takes its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,52 +74,8 @@ pub(crate) struct Taking {
     pub(crate) null_is_absent: bool,
 }
 
-impl From<ParamStyle> for Taking {
-    fn from(style: ParamStyle) -> Self {
-        Self { style, null_is_absent: false }
-    }
-}
-
-/// A call's arguments, not yet checked.
-#[derive(Debug)]
-pub(crate) enum Arguments<'a> {
-    /// An object's members.
-    Named(Vec<(Cow<'a, str>, &'a RawValue)>),
-    /// A list's items.
-    Positional(Vec<&'a RawValue>),
-}
-
-impl<'a> Arguments<'a> {
-    /// Reads an object or a list.
-    fn parse(raw: &'a RawValue) -> Result<Self, ArgumentsError> {
-        let text = raw.get();
-        if text.starts_with('[') {
-            return serde_json::from_str(text).map(Self::Positional).map_err(ArgumentsError::json);
-        }
-        strict_json::members(text).map(Self::Named).map_err(ArgumentsError::json)
-    }
-}
-
-/// The arguments by name: a few are found by looking, many need an index.
-#[derive(Debug)]
-struct Given<'a> {
-    all: &'a [(Cow<'a, str>, &'a RawValue)],
-    index: Option<HashMap<&'a str, &'a RawValue>>,
-}
-
-impl<'a> Given<'a> {
-    fn new(all: &'a [(Cow<'a, str>, &'a RawValue)]) -> Self {
-        let index = || all.iter().map(|(name, value)| (name.as_ref(), *value)).collect();
-        Self { all, index: (all.len() > FEW).then(index) }
-    }
-
-    fn get(&self, name: &str) -> Option<&'a RawValue> {
-        match &self.index {
-            Some(index) => index.get(name).copied(),
-            None => self.all.iter().find(|(known, _)| known == name).map(|(_, value)| *value),
-        }
-    }
-}
+/// Arguments by name, not yet checked.
+type Named<'a> = [(Cow<'a, str>, &'a RawValue)];
 
 /// What a method takes, ready for use.
 #[derive(Debug)]
@@ -140,7 +94,7 @@ struct PlannedParam {
     name: String,
     /// The method's own name.
     wire: String,
-    default: Option<Box<RawValue>>,
+    default: Option<Box<str>>,
     /// `"name":default`, under the method's own name.
     default_member: Option<Box<str>>,
     accepts_null: bool,
@@ -151,17 +105,21 @@ struct PlannedParam {
 impl PlannedParam {
     fn new(name: &str, property: &Value) -> Self {
         let wire = property.get(WIRE_NAME).and_then(Value::as_str).unwrap_or(name);
-        let default = property.get("default");
-        let member = |default: &Value| format!("{}:{default}", Value::from(wire)).into();
+        let default = property.get("default").map(|default| default.to_string().into_boxed_str());
         Self {
             name: name.to_owned(),
             wire: wire.to_owned(),
-            default: default.and_then(|value| serde_json::value::to_raw_value(value).ok()),
-            default_member: default.map(member),
+            default_member: default.as_ref().map(|default| member(wire, default).into()),
+            default,
             accepts_null: accepts_null(property),
             is_rest: property.get(REST_PARAM) == Some(&Value::Bool(true)),
         }
     }
+}
+
+/// A member of an object, as JSON.
+fn member(name: &str, value: &str) -> String {
+    format!("{}:{value}", Value::from(name))
 }
 
 /// The plan that a method last had, so that it need not be looked for by its whole schema.
@@ -223,7 +181,7 @@ impl CallPlan {
         Ok(Self {
             params: params.collect(),
             validator: compile(&schema)?,
-            is_recursive: find_reference(&schema).is_some(),
+            is_recursive: !references(&schema).is_empty(),
             schema,
             parts: OnceLock::new(),
         })
@@ -246,20 +204,22 @@ impl CallPlan {
         if let Some(gathered) = raw.and_then(|raw| self.gather_rest(raw)) {
             return Ok(Cow::Owned(self.params(Some(&gathered), taking)?.into_owned()));
         }
-        let mut named = match raw.map(Arguments::parse).transpose()? {
+        let mut named = match raw.map(RawValue::get) {
             None => Vec::new(),
-            Some(Arguments::Named(named)) => named,
-            Some(Arguments::Positional(items)) => self.name_all(items)?,
+            Some(list) if list.starts_with('[') => {
+                self.name_all(serde_json::from_str(list).map_err(ArgumentsError::json)?)?
+            }
+            Some(object) => strict_json::members(object).map_err(ArgumentsError::json)?,
         };
         if taking.null_is_absent {
             named.retain(|(name, value)| value.get() != "null" || !self.is_meaningless_null(name));
         }
         self.check(&named, raw.map_or(0, |raw| raw.get().len()))?;
-        let given = Given::new(&named);
-        match style {
-            ParamStyle::Positional => self.positional(&given).map(Cow::Owned),
-            ParamStyle::Named => self.named(&named, &given).map(Cow::Owned),
-        }
+        let text = match style {
+            ParamStyle::Positional => self.positional(&named)?,
+            ParamStyle::Named => self.named(&named),
+        };
+        RawValue::from_string(text).map(Cow::Owned).map_err(ArgumentsError::json)
     }
 
     /// Arguments that are right and need no more than defaults behind them: most are, and are read only
@@ -310,7 +270,6 @@ impl CallPlan {
         let (rest, others) = self.params.split_last().filter(|(rest, _)| rest.is_rest)?;
         let items: Vec<&RawValue> = serde_json::from_str(raw.get()).ok()?;
         let (first, last) = items.split_at(others.len().min(items.len()));
-        let member = |name: &str, value: &str| format!("{}:{value}", Value::from(name));
         let named = others.iter().zip(first).map(|(param, item)| member(&param.name, item.get()));
         let mut members: Vec<String> = named.collect();
         if !last.is_empty() {
@@ -325,22 +284,22 @@ impl CallPlan {
         items: Vec<&'a RawValue>,
     ) -> Result<Vec<(Cow<'a, str>, &'a RawValue)>, ArgumentsError> {
         if items.len() > self.params.len() {
-            return Err(ArgumentsError::too_many(self.params.len(), items.len()));
+            let (most, found) = (self.params.len(), items.len());
+            let problem = format!("expected at most {most} arguments, found {found}");
+            return Err(ArgumentsError::one(problem));
         }
         let names = self.params.iter().map(|param| Cow::Owned(param.name.clone()));
         Ok(names.zip(items).collect())
     }
 
-    fn check(
-        &self,
-        named: &[(Cow<'_, str>, &RawValue)],
-        size: usize,
-    ) -> Result<(), ArgumentsError> {
+    fn check(&self, named: &Named<'_>, size: usize) -> Result<(), ArgumentsError> {
         self.refuse_wire_names(named)?;
         let mut object = Map::with_capacity(named.len());
         for (name, raw) in named {
-            let value = strict_json::value(raw.get())
-                .map_err(|error| ArgumentsError::json_in(name, &error))?;
+            let value = strict_json::value(raw.get()).map_err(|error| {
+                let problem = strict_json::problem(&error);
+                ArgumentsError::one(format!("argument `{name}`: {problem}"))
+            })?;
             object.insert(name.to_string(), value);
         }
         let object = Value::Object(object);
@@ -356,7 +315,7 @@ impl CallPlan {
 
     /// A renamed parameter is known by its advertised name only: under its own it would pass the
     /// check as something unknown, and reach the method all the same.
-    fn refuse_wire_names(&self, named: &[(Cow<'_, str>, &RawValue)]) -> Result<(), ArgumentsError> {
+    fn refuse_wire_names(&self, named: &Named<'_>) -> Result<(), ArgumentsError> {
         let is_foreign = |name: &str| {
             self.params.iter().any(|param| param.wire == name && param.name != name)
                 && !self.params.iter().any(|param| param.name == name)
@@ -371,9 +330,10 @@ impl CallPlan {
     fn explain_briefly(&self, object: &Value) -> ArgumentsError {
         let required = self.schema.get("required").and_then(Value::as_array);
         let missing = required.into_iter().flatten().filter_map(Value::as_str);
-        let missing: Vec<&str> = missing.filter(|name| object.get(name).is_none()).collect();
+        let missing = missing.filter(|name| object.get(name).is_none());
+        let missing: Vec<_> = missing.map(|name| format!("argument `{name}` is missing")).collect();
         if !missing.is_empty() {
-            return ArgumentsError::missing(&missing);
+            return ArgumentsError(missing);
         }
         let given =
             self.parts().iter().filter_map(|(name, part)| Some((name, part, object.get(name)?)));
@@ -395,41 +355,43 @@ impl CallPlan {
         parts.collect()
     }
 
-    fn named(
-        &self,
-        named: &[(Cow<'_, str>, &RawValue)],
-        given: &Given<'_>,
-    ) -> Result<Box<RawValue>, ArgumentsError> {
+    fn named(&self, named: &Named<'_>) -> String {
+        let given: HashSet<&str> = named.iter().map(|(name, _)| name.as_ref()).collect();
         let wire: HashMap<&str, &str> =
             self.params.iter().map(|param| (param.name.as_str(), param.wire.as_str())).collect();
         let kept = named.iter().map(|(name, value)| {
-            let wire = wire.get(name.as_ref()).copied().unwrap_or(name.as_ref());
-            format!("{}:{}", Value::from(wire), value.get())
+            member(wire.get(name.as_ref()).copied().unwrap_or(name.as_ref()), value.get())
         });
-        let absent = self.params.iter().filter(|param| given.get(&param.name).is_none());
+        let absent = self.params.iter().filter(|param| !given.contains(param.name.as_str()));
         let defaulted = absent.filter_map(|param| param.default_member.as_deref());
         let members: Vec<String> = kept.chain(defaulted.map(ToOwned::to_owned)).collect();
-        let text = format!("{{{}}}", members.join(","));
-        RawValue::from_string(text).map_err(ArgumentsError::json)
+        format!("{{{}}}", members.join(","))
     }
 
     /// In the order of the signature. Trailing absent ones are left out; a gap takes its default,
     /// else null where that is allowed.
-    fn positional(&self, given: &Given<'_>) -> Result<Box<RawValue>, ArgumentsError> {
-        if let Some((unknown, _)) =
-            given.all.iter().find(|(name, _)| !self.params.iter().any(|param| param.name == *name))
-        {
+    fn positional(&self, named: &Named<'_>) -> Result<String, ArgumentsError> {
+        let is_known = |name: &str| self.params.iter().any(|param| param.name == name);
+        if let Some((unknown, _)) = named.iter().find(|(name, _)| !is_known(name)) {
             return Err(ArgumentsError::unknown(unknown));
         }
-        let is_given = |param: &PlannedParam| given.get(&param.name).is_some();
-        let last = self.params.iter().rposition(is_given).map_or(0, |last| last + 1);
+        // All are known, so there are no more of them than parameters.
+        let given = |param: &PlannedParam| {
+            named.iter().find(|(name, _)| *name == param.name).map(|(_, value)| value.get())
+        };
+        let last = self.params.iter().rposition(|param| given(param).is_some());
         let mut text = String::from("[");
-        for param in self.params.iter().take(last) {
-            let value = match (given.get(&param.name), &param.default) {
-                (Some(value), _) => value.get(),
-                (None, Some(default)) => default.get(),
+        for param in self.params.iter().take(last.map_or(0, |last| last + 1)) {
+            let value = match (given(param), &param.default) {
+                (Some(value), _) => value,
+                (None, Some(default)) => default,
                 (None, None) if param.accepts_null => "null",
-                (None, None) => return Err(ArgumentsError::gap(&param.name)),
+                (None, None) => {
+                    return Err(ArgumentsError::one(format!(
+                        "argument `{}` has no default and must be given when a later one is",
+                        param.name
+                    )));
+                }
             };
             let value = if param.is_rest { items(value) } else { value };
             if text.len() > 1 && !value.is_empty() {
@@ -438,7 +400,7 @@ impl CallPlan {
             text.push_str(value);
         }
         text.push(']');
-        RawValue::from_string(text).map_err(ArgumentsError::json)
+        Ok(text)
     }
 }
 

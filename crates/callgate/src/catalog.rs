@@ -25,7 +25,7 @@ use crate::tool::{HeaderParam, Output, Parts, Shape};
 use crate::tool_name::{Prefix, ToolName};
 use crate::visibility::Limits;
 
-pub(crate) use arena::Arena;
+pub(crate) use arena::{Arena, without_comma};
 pub use builder::CatalogBuilder;
 
 /// Every tool, sorted by method id, found by id and by tool name.
@@ -209,7 +209,7 @@ impl Catalog {
             return listing;
         }
         let key: Arc<[Mask]> = self.sections.iter().map(|section| grants.mask(section)).collect();
-        let listing = self.listings.get_or_make(key, || self.make_listing(grants));
+        let listing = self.listings.get_with(key, || Arc::new(self.make_listing(grants)));
         grants.remember_listing(self.number, &listing);
         listing
     }
@@ -234,14 +234,17 @@ impl Catalog {
         if let Some(listing) = limits.last(self.number, granted) {
             return listing;
         }
-        let make = |granted: &Listing, limits: &Limits| {
+        let key = (Arc::as_ptr(granted).addr(), Arc::clone(limits));
+        let (listing, _) = self.visible_listings.get(&key).unwrap_or_else(|| {
             let is_visible = |ordinal: &u32| {
                 let entry = self.entries.get(*ordinal as usize);
                 entry.is_some_and(|entry| limits.allow(&entry.upstream, entry.id.as_str()))
             };
-            Listing::new(granted.ordinals.iter().copied().filter(is_visible).collect())
-        };
-        let listing = self.visible_listings.get_or_make(granted, limits, make);
+            let visible = granted.ordinals.iter().copied().filter(is_visible).collect();
+            let both = (Arc::new(Listing::new(visible)), Arc::clone(granted));
+            self.visible_listings.insert(key, both.clone());
+            both
+        });
         limits.remember(self.number, granted, &listing);
         listing
     }

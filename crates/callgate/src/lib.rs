@@ -161,6 +161,8 @@ pub use log_level::{LogLevel, LogLevelError};
 pub use method::{DefinitionError, LOCAL, Method, MethodId, Param, Safety};
 pub use oauth_scope::OAuthScope;
 pub use openrpc::OpenRpcError;
+#[doc(hidden)]
+pub use openrpc::{Components, ContentDescriptor, SourceSchema};
 #[cfg(feature = "macros")]
 pub use plugin::{Offer, Plugin};
 #[cfg(feature = "macros")]
@@ -170,8 +172,10 @@ pub use reply::Reply;
 #[cfg(feature = "macros")]
 pub use resource_function::{IntoContents, ResourceFunction};
 pub use revision::{Era, Revision, RevisionError};
+pub use schema::REST_PARAM;
 pub use schema::inline::inline as inline_definitions;
-pub use schema::{REST_PARAM, Schema};
+#[doc(hidden)]
+pub use schema::walk::{for_each_reference_mut, for_each_schema_mut};
 pub use secret::Secret;
 pub use settings::{KEYS as SETTING_KEYS, SettingError, Settings};
 pub use tool_name::{Prefix, ToolName, Unnamed, tool_names};

@@ -1,16 +1,17 @@
 //! The catalog as one set of grants may see it: a list of ordinals, and pages as slices of bytes.
 
+use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use moka::sync::Cache;
 
 use crate::access::Mask;
-use crate::catalog::{Arena, Catalog};
+use crate::catalog::{Arena, Catalog, without_comma};
 use crate::tool::Shape;
 use crate::visibility::Limits;
 
-/// All listings of one catalog together take no more than this; the least used go first.
+/// Maximum size of a cache of listings, or of documents made from them.
 const MAX_CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The tools that one set of grants may use, in the catalog's order.
@@ -75,16 +76,11 @@ impl Listing {
         let rest = self.ordinals.get(offset..).unwrap_or_default();
         let rest = rest.get(..limit.tools).unwrap_or(rest);
         let ordinals = if arena.len() <= limit.bytes { rest } else { fitting(rest, arena, limit) };
-        let mut tools = Vec::new();
-        let mut runs = ordinals.chunk_by(|a, b| a + 1 == *b).peekable();
-        while let Some(run) = runs.next() {
-            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
-            let is_last = runs.peek().is_none();
-            tools.push(if is_last {
-                arena.run(*first, *last)
-            } else {
-                arena.run_and_comma(*first, *last)
-            });
+        let runs = ordinals.chunk_by(|a, b| a + 1 == *b);
+        let runs = runs.filter_map(|run| Some(arena.run(*run.first()?, *run.last()?)));
+        let mut tools: Vec<Bytes> = runs.collect();
+        if let Some(last) = tools.pop() {
+            tools.push(without_comma(last));
         }
         let end = offset.saturating_add(ordinals.len());
         let next = (end < self.ordinals.len()).then_some(end);
@@ -103,62 +99,29 @@ fn fitting<'a>(ordinals: &'a [u32], arena: &Arena, limit: PageLimit) -> &'a [u32
     ordinals.get(..count.max(1)).unwrap_or_default()
 }
 
-/// The listings of one catalog, by the whole set of grants on the sections in use.
-#[derive(Debug)]
-pub(crate) struct Listings {
-    cache: Cache<Arc<[Mask]>, Arc<Listing>>,
+/// Listings by the grants on all sections in use.
+pub(crate) type Listings = Cache<Arc<[Mask]>, Arc<Listing>>;
+
+/// Listings that services limit further, by the address of the listing of the grants and what services
+/// list. The listing of the grants is kept too, so that its address stays its own.
+pub(crate) type VisibleListings = Cache<(usize, Arc<Limits>), (Arc<Listing>, Arc<Listing>)>;
+
+pub(crate) fn listings() -> Listings {
+    bounded_cache(|key: &Arc<[Mask]>, listing: &Arc<Listing>| key.len() + listing.len() * 4 + 128)
 }
 
-impl Default for Listings {
-    fn default() -> Self {
-        let weigh = |key: &Arc<[Mask]>, listing: &Arc<Listing>| {
-            u32::try_from(key.len() + listing.len() * 4 + 128).unwrap_or(u32::MAX)
-        };
-        Self { cache: Cache::builder().max_capacity(MAX_CACHE_BYTES).weigher(weigh).build() }
-    }
+pub(crate) fn visible_listings() -> VisibleListings {
+    bounded_cache(|_, (listing, _): &(Arc<Listing>, Arc<Listing>)| listing.len() * 4 + 256)
 }
 
-/// Listings of one catalog that services limit further, by what grants allow and services list.
-#[derive(Debug)]
-pub(crate) struct VisibleListings {
-    cache: Cache<(usize, Arc<Limits>), Joined>,
-}
-
-/// A listing that services limit, and the listing of the grants, whose address is in the key.
-type Joined = (Arc<Listing>, Arc<Listing>);
-
-impl Default for VisibleListings {
-    fn default() -> Self {
-        let weigh = |_: &_, (listing, _): &Joined| {
-            u32::try_from(listing.len() * 4 + 256).unwrap_or(u32::MAX)
-        };
-        Self { cache: Cache::builder().max_capacity(MAX_CACHE_BYTES).weigher(weigh).build() }
-    }
-}
-
-impl VisibleListings {
-    pub(crate) fn get_or_make(
-        &self,
-        granted: &Arc<Listing>,
-        limits: &Arc<Limits>,
-        make: impl FnOnce(&Listing, &Limits) -> Listing,
-    ) -> Arc<Listing> {
-        let key = (Arc::as_ptr(granted).addr(), Arc::clone(limits));
-        if let Some((listing, _)) = self.cache.get(&key) {
-            return listing;
-        }
-        let listing = Arc::new(make(granted, limits));
-        self.cache.insert(key, (Arc::clone(&listing), Arc::clone(granted)));
-        listing
-    }
-}
-
-impl Listings {
-    pub(crate) fn get_or_make(
-        &self,
-        key: Arc<[Mask]>,
-        make: impl FnOnce() -> Listing,
-    ) -> Arc<Listing> {
-        self.cache.get_with(key, || Arc::new(make()))
-    }
+/// Returns a cache whose entries take at most [`MAX_CACHE_BYTES`] together; the least used go first.
+pub(crate) fn bounded_cache<K, V>(
+    size: impl Fn(&K, &V) -> usize + Send + Sync + 'static,
+) -> Cache<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    let weigh = move |key: &K, value: &V| u32::try_from(size(key, value)).unwrap_or(u32::MAX);
+    Cache::builder().max_capacity(MAX_CACHE_BYTES).weigher(weigh).build()
 }

@@ -10,6 +10,8 @@ use thiserror::Error;
 
 use crate::access::Requirement;
 use crate::arguments::ParamStyle;
+use crate::schema::normalise;
+use crate::schema::walk::references;
 use crate::type_expr::{TypeError, TypeExpr};
 
 /// The upstream of functions in this process.
@@ -28,6 +30,7 @@ pub const LOCAL: &str = "local";
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Method {
     pub(crate) id: MethodId,
     pub(crate) title: Option<String>,
@@ -69,6 +72,7 @@ pub(crate) enum Input {
 
 /// A parameter.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Param {
     pub(crate) name: String,
     pub(crate) ty: ParamType,
@@ -185,21 +189,18 @@ impl Method {
     }
 
     /// Sets the title for people.
-    #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
     /// Sets the description; agents see little else.
-    #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
         self
     }
 
     /// Adds a parameter behind those that are there.
-    #[must_use]
     pub fn param(mut self, param: Param) -> Self {
         match &mut self.input {
             Input::Params(params) => params.push(param),
@@ -210,7 +211,7 @@ impl Method {
 
     /// Sets a schema for all arguments at once, in place of parameters.
     pub fn input_schema(mut self, schema: Value) -> Result<Self, DefinitionError> {
-        let (check, advertised) = crate::schema::normalise::input(schema)?;
+        let (check, advertised) = normalise::input(schema)?;
         compile(&check)?;
         self.input = Input::Schema { check, advertised };
         Ok(self)
@@ -234,7 +235,7 @@ impl Method {
         advertised: Value,
     ) -> Result<Self, DefinitionError> {
         let mut method = self.input_schema(advertised)?;
-        let (check, _) = crate::schema::normalise::input(check)?;
+        let (check, _) = normalise::input(check)?;
         if let Input::Schema { check: shown, advertised } = &mut method.input
             && *shown != check
         {
@@ -245,7 +246,6 @@ impl Method {
     }
 
     /// Sets the type of the result.
-    #[must_use]
     pub fn returns(mut self, ty: TypeExpr) -> Self {
         self.output = Some(ParamType::Type(ty));
         self
@@ -253,56 +253,49 @@ impl Method {
 
     /// Sets the schema of the result.
     pub fn output_schema(mut self, schema: Value) -> Result<Self, DefinitionError> {
-        let schema = crate::schema::normalise::output(schema)?;
+        let schema = normalise::output(schema)?;
         compile(&schema)?;
         self.output = Some(ParamType::Schema(schema));
         Ok(self)
     }
 
     /// Says whether calls change anything.
-    #[must_use]
     pub fn safety(mut self, safety: Safety) -> Self {
         self.safety = Some(safety);
         self
     }
 
     /// Sets the annotations that pass through to clients.
-    #[must_use]
     pub fn annotations(mut self, annotations: Map<String, Value>) -> Self {
         self.annotations = annotations;
         self
     }
 
     /// Adds a section and the mask that a caller needs on it; all that are added must hold.
-    #[must_use]
     pub fn requires(mut self, section: impl Into<crate::Section>, mask: crate::Mask) -> Self {
         self.requirement.add(section.into(), mask);
         self
     }
 
     /// Sets what callers need, in place of all that [`Self::requires`] added.
-    #[must_use]
     pub fn requirement_is(mut self, requirement: Requirement) -> Self {
         self.requirement = requirement;
         self
     }
 
     /// Sets the upstream that runs it.
-    #[must_use]
     pub fn upstream(mut self, name: impl Into<Arc<str>>) -> Self {
         self.upstream = name.into();
         self
     }
 
     /// Sets the tool name, without the prefix, that was chosen or given before.
-    #[must_use]
     pub fn tool_name(mut self, name: impl Into<String>) -> Self {
         self.tool_name = Some(name.into());
         self
     }
 
     /// Says how it takes its parameters, where that is not how its upstream takes them.
-    #[must_use]
     pub fn param_style(mut self, style: ParamStyle) -> Self {
         self.param_style = Some(style);
         self
@@ -332,33 +325,29 @@ impl Param {
 
     /// A required parameter with a schema of its own, which may not use `$ref`.
     pub fn with_schema(name: impl Into<String>, schema: Value) -> Result<Self, DefinitionError> {
-        let schema = crate::schema::normalise::subschema(schema)?;
+        let mut schema = normalise::subschema(schema)?;
         compile(&schema)?;
-        if let Some(target) = find_reference(&schema) {
-            return Err(DefinitionError::Reference(target.to_owned()));
+        if let Some(target) = references(&schema).first() {
+            return Err(DefinitionError::Reference((*target).to_owned()));
         }
         // One place for a default, whoever says it.
-        let mut schema = schema;
         let default = schema.as_object_mut().and_then(|schema| schema.shift_remove("default"));
         Ok(Self { ty: ParamType::Schema(schema), default, ..Self::new(name, TypeExpr::Mixed) })
     }
 
     /// Sets the description.
-    #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
         self
     }
 
     /// Makes it optional, without a default.
-    #[must_use]
     pub fn optional(mut self) -> Self {
         self.optional = true;
         self
     }
 
     /// Makes it optional, with what stands for it when it is absent.
-    #[must_use]
     pub fn default(mut self, value: Value) -> Self {
         // In PHP, `string $x = null` takes null.
         if let (Value::Null, ParamType::Type(ty)) = (&value, &mut self.ty) {
@@ -376,17 +365,6 @@ impl Param {
     /// Whether a call must have it.
     pub fn is_required(&self) -> bool {
         !self.optional && self.default.is_none()
-    }
-}
-
-pub(crate) fn find_reference(schema: &Value) -> Option<&str> {
-    match schema {
-        Value::Object(map) => ["$ref", "$dynamicRef"]
-            .iter()
-            .find_map(|keyword| map.get(*keyword)?.as_str())
-            .or_else(|| map.values().find_map(find_reference)),
-        Value::Array(items) => items.iter().find_map(find_reference),
-        _ => None,
     }
 }
 

@@ -9,7 +9,6 @@ mod components;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,10 +19,10 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::catalog::Catalog;
-use crate::listing::Listing;
+use crate::listing::{Listing, bounded_cache};
 use crate::settings::Settings;
-use crate::tool::Shape;
-use components::{Components, Source};
+use crate::tool::{Shape, json};
+pub use components::{Components, SourceSchema};
 
 /// The version of OpenRPC that the document is written in.
 const VERSION: &str = "1.3.2";
@@ -49,9 +48,6 @@ pub enum OpenRpcError {
     TooLarge(usize),
 }
 
-/// All documents that are kept take no more than this together.
-const MAX_KEPT_BYTES: u64 = 64 * 1024 * 1024;
-
 /// Documents by what they are made from. Callers with the same rights share one, also while it is sent.
 #[derive(Debug)]
 pub(crate) struct Documents {
@@ -61,10 +57,7 @@ pub(crate) struct Documents {
 
 impl Default for Documents {
     fn default() -> Self {
-        let weigh = |_: &_, (_, document): &(Arc<Listing>, Bytes)| {
-            u32::try_from(document.len()).unwrap_or(u32::MAX)
-        };
-        Self { cache: Cache::builder().max_capacity(MAX_KEPT_BYTES).weigher(weigh).build() }
+        Self { cache: bounded_cache(|_, (_, document): &(_, Bytes)| document.len()) }
     }
 }
 
@@ -127,11 +120,6 @@ fn within_limits(methods: usize, bytes: usize) -> Result<(), OpenRpcError> {
     if bytes > MAX_BYTES { Err(OpenRpcError::TooLarge(bytes)) } else { Ok(()) }
 }
 
-fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    // Texts and JSON values can be written, and a Vec takes them.
-    let _ = serde_json::to_writer(out, value);
-}
-
 #[derive(Serialize)]
 struct Info<'a> {
     title: &'a str,
@@ -173,15 +161,19 @@ struct MethodObject<'a> {
     annotations: &'a RawValue,
 }
 
-#[derive(Serialize)]
-struct ContentDescriptor<'a> {
-    name: &'a str,
+/// A parameter or a result.
+#[derive(Debug, Serialize)]
+pub struct ContentDescriptor<'a> {
+    /// Name of the parameter.
+    pub name: &'a str,
+    /// Description for people and models.
     #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a str>,
-    /// Not said of a result.
+    pub description: Option<&'a str>,
+    /// Whether a call must have it; not said of a result.
     #[serde(skip_serializing_if = "Option::is_none")]
-    required: Option<bool>,
-    schema: Value,
+    pub required: Option<bool>,
+    /// Schema, without the description.
+    pub schema: Value,
 }
 
 /// Appends a tool as a method object; where its bytes are not a tool, which cannot be, an empty one.
@@ -189,15 +181,17 @@ fn write_method(tool: &[u8], components: &mut Components, out: &mut Vec<u8>) {
     let Ok(tool) = serde_json::from_slice::<Tool<'_>>(tool) else {
         return out.extend_from_slice(b"{}");
     };
-    let input = Source::new(format!("{}.params", tool.name), tool.input_schema);
-    let mut params = params(&input, components);
+    // What is too deep to be read takes no call either.
+    let source = |part: &str, schema: &RawValue| {
+        let schema = serde_json::from_str(schema.get()).unwrap_or_else(|_| anything());
+        SourceSchema::new(format!("{}.{part}", tool.name), schema)
+    };
+    let input = source("params", tool.input_schema);
+    let mut params = components.params(&input);
     // Whoever counts wants the order of the signature, but OpenRPC wants what is required first.
     let is_ordered = params.is_sorted_by_key(|param| param.required == Some(false));
     params.sort_by_key(|param| param.required == Some(false));
-    let output = tool.output_schema.map(|schema| {
-        let output = Source::new(format!("{}.result", tool.name), schema);
-        components.adopting(&output).adopt(output.root())
-    });
+    let output = tool.output_schema.map(|schema| components.result(&source("result", schema)));
     let schema = output.unwrap_or_else(anything);
     let (summary, has_more) = summary(&tool.description);
     let method = MethodObject {
@@ -211,27 +205,6 @@ fn write_method(tool: &[u8], components: &mut Components, out: &mut Vec<u8>) {
         annotations: tool.annotations,
     };
     json(out, &method);
-}
-
-/// The properties of an input schema, each as a parameter.
-fn params<'a>(input: &'a Source, components: &mut Components) -> Vec<ContentDescriptor<'a>> {
-    let list = input.root().get("required").and_then(Value::as_array);
-    let required: HashSet<&str> = list.into_iter().flatten().filter_map(Value::as_str).collect();
-    let properties = input.root().get("properties").and_then(Value::as_object);
-    let mut adopting = components.adopting(input);
-    let param = |(name, property): (&'a String, &'a Value)| {
-        let mut schema = adopting.adopt(property);
-        if let Some(map) = schema.as_object_mut() {
-            map.shift_remove("description");
-        }
-        ContentDescriptor {
-            name,
-            description: property.get("description").and_then(Value::as_str),
-            required: Some(required.contains(name.as_str())),
-            schema,
-        }
-    };
-    properties.into_iter().flatten().map(param).collect()
 }
 
 /// The first paragraph on one line, and whether there are more.

@@ -1,9 +1,7 @@
-//! [`TypeExpr`] to JSON Schema 2020-12, and the input schema of a whole method.
+//! JSON Schema 2020-12 of a [`TypeExpr`] and of a method's arguments.
 //!
-//! Schemas are written straight to their bytes: everything here implements [`Serialize`] over
-//! borrowed types, and nothing builds a tree. The same type has two schemas that differ in one
-//! point, see [`Purpose`]. Schemas that come from outside are brought to the same form by
-//! [`normalise`].
+//! The same type has two schemas that differ in one point, see [`Purpose`]. Schemas that come from
+//! outside are brought to the same form by [`normalise`].
 
 pub(crate) mod inline;
 pub(crate) mod normalise;
@@ -15,12 +13,11 @@ pub(crate) mod walk;
 
 use std::borrow::Cow;
 
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::method::{Param, ParamType};
 use crate::type_expr::{Literal, TypeExpr};
-use crate::types::{Resolved, TypeDefinition, TypeField, Types};
+use crate::types::{Resolved, TypeDefinition, Types};
 
 /// What a schema is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,472 +36,284 @@ pub(crate) const WIRE_NAME: &str = "x-callgate-name";
 /// position: for methods that take any number of them. It is not advertised.
 pub const REST_PARAM: &str = "x-callgate-rest";
 
-/// The JSON Schema of a type, for serialising.
-///
-/// ```
-/// use callgate::{Schema, TypeExpr, Types};
-///
-/// let ty: TypeExpr = "?int[]".parse()?;
-/// let schema = serde_json::to_string(&Schema::of(&ty, &Types::default()))?;
-/// assert_eq!(schema, r#"{"type":["array","null"],"items":{"type":"integer"}}"#);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-pub struct Schema<'a> {
-    root: Node<'a>,
-}
-
-impl<'a> Schema<'a> {
-    /// The schema of `ty`, with the classes that it names taken from `types`.
-    pub fn of(ty: &'a TypeExpr, types: &'a Types) -> Self {
-        Self { root: Node::of(ty, types, Purpose::Advertise) }
-    }
-}
-
-impl Serialize for Schema<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        self.root.entries(&mut map)?;
-        let definitions = Definitions::of(self.root.context, std::iter::once(self.root.ty));
-        definitions.entry(&mut map)?;
-        map.end()
-    }
-}
-
 /// A parameter and the name that it is advertised under.
 pub(crate) type NamedParam<'a> = (Cow<'a, str>, &'a Param);
 
-/// The schema of a method's arguments, for serialising.
-#[derive(Debug)]
-pub(crate) struct InputSchema<'a> {
-    params: &'a [NamedParam<'a>],
-    context: Context<'a>,
-}
-
-impl<'a> InputSchema<'a> {
-    /// The parameters come with the names that they are advertised under.
-    pub(crate) fn of(params: &'a [NamedParam<'a>], types: &'a Types, purpose: Purpose) -> Self {
-        Self { params, context: Context { types, purpose } }
+impl Types {
+    /// Returns the JSON Schema of `ty`, with the classes that it names taken from these.
+    ///
+    /// ```
+    /// use callgate::{TypeExpr, Types};
+    ///
+    /// let ty: TypeExpr = "?int[]".parse()?;
+    /// let schema = Types::default().schema_of(&ty).to_string();
+    /// assert_eq!(schema, r#"{"type":["array","null"],"items":{"type":"integer"}}"#);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schema_of(&self, ty: &TypeExpr) -> Value {
+        let writer = Writer { types: self, purpose: Purpose::Advertise };
+        writer.with_definitions(writer.schema(ty), [ty])
     }
-}
 
-impl Serialize for InputSchema<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("type", "object")?;
-        map.serialize_entry("properties", &Properties(self))?;
-        let required: Vec<&str> = self
-            .params
+    /// Returns the schema of a method's arguments.
+    pub(crate) fn input_schema(&self, params: &[NamedParam<'_>], purpose: Purpose) -> Value {
+        let writer = Writer { types: self, purpose };
+        let properties = params
             .iter()
-            .filter(|(_, param)| param.is_required())
-            .map(|(name, _)| name.as_ref())
-            .collect();
-        if !required.is_empty() {
-            map.serialize_entry("required", &required)?;
+            .map(|(name, param)| (&**name, writer.property(name, param), param.is_required()));
+        let mut schema = object_of(properties);
+        if params.is_empty() {
+            put(&mut schema, "additionalProperties", false.into());
         }
-        if self.params.is_empty() {
-            map.serialize_entry("additionalProperties", &false)?;
-        }
-        let types = self.params.iter().filter_map(|(_, param)| match &param.ty {
+        let types = params.iter().filter_map(|(_, param)| match &param.ty {
             ParamType::Type(ty) => Some(ty),
             ParamType::Schema(_) => None,
         });
-        Definitions::of(self.context, types).entry(&mut map)?;
-        map.end()
+        writer.with_definitions(schema, types)
     }
 }
 
-struct Properties<'a>(&'a InputSchema<'a>);
-
-impl Serialize for Properties<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.params.len()))?;
-        for (name, param) in self.0.params {
-            map.serialize_entry(name, &Property { name, param, context: self.0.context })?;
-        }
-        map.end()
-    }
-}
-
-struct Property<'a> {
-    name: &'a str,
-    param: &'a Param,
-    context: Context<'a>,
-}
-
-impl Serialize for Property<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let described = !self.param.description.is_empty();
-        let mut map = serializer.serialize_map(None)?;
-        match &self.param.ty {
-            ParamType::Type(ty) => {
-                Node { ty, nullable: false, context: self.context }.entries(&mut map)?;
-            }
-            ParamType::Schema(schema) => {
-                copy_entries(schema, &mut map, |key| !(key == "description" && described))?;
-            }
-        }
-        if described {
-            map.serialize_entry("description", &self.param.description)?;
-        }
-        if let Some(default) = &self.param.default
-            && (self.context.purpose == Purpose::Check || !self.is_empty_map(default))
-        {
-            map.serialize_entry("default", default)?;
-        }
-        if self.context.purpose == Purpose::Check && self.name != self.param.name {
-            map.serialize_entry(WIRE_NAME, &self.param.name)?;
-        }
-        map.end()
-    }
-}
-
-impl Property<'_> {
-    /// PHP's `[]` for an `array` that is advertised as an object: it would contradict its own type.
-    fn is_empty_map(&self, default: &Value) -> bool {
-        matches!(self.param.ty, ParamType::Type(TypeExpr::Array))
-            && default.as_array().is_some_and(Vec::is_empty)
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Context<'a> {
+/// Writes types as schemas.
+#[derive(Clone, Copy)]
+struct Writer<'a> {
     types: &'a Types,
     purpose: Purpose,
 }
 
-/// A type at one place of a schema.
-#[derive(Debug, Clone, Copy)]
-struct Node<'a> {
-    ty: &'a TypeExpr,
-    nullable: bool,
-    context: Context<'a>,
-}
-
-impl Serialize for Node<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        self.entries(&mut map)?;
-        map.end()
-    }
-}
-
-impl<'a> Node<'a> {
-    fn of(ty: &'a TypeExpr, types: &'a Types, purpose: Purpose) -> Self {
-        Self { ty, nullable: false, context: Context { types, purpose } }
-    }
-
-    fn nested(&self, ty: &'a TypeExpr) -> Self {
-        Self { ty, nullable: false, context: self.context }
-    }
-
-    fn entries<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
-        match self.ty {
+impl Writer<'_> {
+    fn schema(self, ty: &TypeExpr) -> Value {
+        match ty {
             TypeExpr::Int { min, max } => {
-                self.type_entry(map, &["integer"])?;
-                optional_entry(map, "minimum", min.as_ref())?;
-                optional_entry(map, "maximum", max.as_ref())
+                let mut schema = of_type("integer");
+                for (keyword, bound) in [("minimum", min), ("maximum", max)] {
+                    if let Some(bound) = *bound {
+                        put(&mut schema, keyword, bound.into());
+                    }
+                }
+                schema
             }
-            TypeExpr::Float => self.type_entry(map, &["number"]),
-            TypeExpr::String => self.type_entry(map, &["string"]),
-            TypeExpr::Bool => self.type_entry(map, &["boolean"]),
-            TypeExpr::Null => self.type_entry(map, &["null"]),
-            TypeExpr::Mixed => {
-                let all = ["string", "number", "boolean", "object", "array", "null"];
-                self.type_entry(map, &all)?;
-                map.serialize_entry("items", &Anything)
+            TypeExpr::Float => of_type("number"),
+            TypeExpr::String => of_type("string"),
+            TypeExpr::Bool => of_type("boolean"),
+            TypeExpr::Null => of_type("null"),
+            TypeExpr::Mixed => json!({
+                "type": ["string", "number", "boolean", "object", "array", "null"],
+                "items": {},
+            }),
+            TypeExpr::Array if self.purpose == Purpose::Check => {
+                json!({"type": ["object", "array"]})
             }
-            TypeExpr::Array if self.context.purpose == Purpose::Check => {
-                self.type_entry(map, &["object", "array"])
-            }
-            TypeExpr::Object | TypeExpr::Array => self.type_entry(map, &["object"]),
-            TypeExpr::Literal(literal) => self.literals(map, std::slice::from_ref(&literal)),
-            TypeExpr::List(item) => {
-                self.type_entry(map, &["array"])?;
-                map.serialize_entry("items", &self.nested(item))
-            }
+            TypeExpr::Object | TypeExpr::Array => of_type("object"),
+            TypeExpr::Literal(literal) => choices(&[literal]),
+            TypeExpr::List(item) => with(of_type("array"), "items", self.schema(item)),
             TypeExpr::Map(value) => {
-                self.type_entry(map, &["object"])?;
-                map.serialize_entry("additionalProperties", &self.nested(value))
+                with(of_type("object"), "additionalProperties", self.schema(value))
             }
             TypeExpr::Tuple(members) => {
-                self.type_entry(map, &["array"])?;
-                let members: Vec<_> = members.iter().map(|member| self.nested(member)).collect();
-                map.serialize_entry("prefixItems", &members)?;
-                map.serialize_entry("items", &Anything)?;
-                map.serialize_entry("minItems", &members.len())?;
-                map.serialize_entry("maxItems", &members.len())
+                let mut schema = of_type("array");
+                let schemas = members.iter().map(|member| self.schema(member)).collect();
+                put(&mut schema, "prefixItems", schemas);
+                put(&mut schema, "items", json!({}));
+                put(&mut schema, "minItems", members.len().into());
+                with(schema, "maxItems", members.len().into())
             }
-            TypeExpr::Shape(fields) => {
-                let fields = fields.iter().map(|f| (f.name.as_str(), &f.ty, "", !f.optional));
-                self.object(map, &fields.collect::<Vec<_>>())
-            }
-            TypeExpr::Class(name) => match self.context.types.resolve(name) {
-                Resolved::Inline(definition) => self.definition(map, definition),
-                Resolved::Reference(key) if self.nullable => {
-                    map.serialize_entry("anyOf", &(Reference(&key), Null))
-                }
-                Resolved::Reference(key) => Reference(&key).entry(map),
-                Resolved::Undefined => self.type_entry(map, &["object"]),
+            TypeExpr::Shape(fields) => object_of(
+                fields.iter().map(|field| (&*field.name, self.schema(&field.ty), !field.optional)),
+            ),
+            TypeExpr::Class(name) => match self.types.resolve(name) {
+                Resolved::Inline(definition) => self.definition(definition),
+                Resolved::Reference(key) => json!({"$ref": format!("#/$defs/{key}")}),
+                Resolved::Undefined => of_type("object"),
             },
-            TypeExpr::Nullable(inner) => Node { nullable: true, ..self.nested(inner) }.entries(map),
-            TypeExpr::Union(members) => self.union(map, members),
+            TypeExpr::Nullable(inner) => self.nullable(inner),
+            TypeExpr::Union(members) => self.union(members),
         }
     }
 
-    fn type_entry<M: SerializeMap>(&self, map: &mut M, types: &[&str]) -> Result<(), M::Error> {
-        match types {
-            [one] if !self.nullable => map.serialize_entry("type", one),
-            _ if !self.nullable || types.contains(&"null") => map.serialize_entry("type", types),
-            _ => map.serialize_entry("type", &[types, &["null"]].concat()),
+    fn nullable(self, ty: &TypeExpr) -> Value {
+        let mut schema = self.schema(ty);
+        let has_own_form = match ty {
+            TypeExpr::Class(name) => matches!(
+                self.types.resolve(name),
+                Resolved::Reference(_) | Resolved::Inline(TypeDefinition::Schema(_))
+            ),
+            _ => false,
+        };
+        if has_own_form {
+            return json!({"anyOf": [schema, of_type("null")]});
         }
-    }
-
-    fn literals<M: SerializeMap>(
-        &self,
-        map: &mut M,
-        literals: &[&Literal],
-    ) -> Result<(), M::Error> {
-        let mut types: Vec<&str> = Vec::new();
-        for literal in literals {
-            let name = json_type_of(literal);
-            if !types.contains(&name) {
-                types.push(name);
+        for keyword in ["oneOf", "anyOf"] {
+            if let Some(Value::Array(members)) = schema.get_mut(keyword) {
+                members.push(of_type("null"));
+                return schema;
             }
         }
-        self.type_entry(map, &types)?;
-        let values = literals.iter().map(|literal| match literal {
-            Literal::String(text) => Value::String(text.clone()),
-            Literal::Number(number) => Value::Number(number.clone()),
-            Literal::Bool(value) => Value::Bool(*value),
-        });
-        let null = self.nullable.then_some(Value::Null);
-        map.serialize_entry("enum", &values.chain(null).collect::<Vec<_>>())
+        if let Some(Value::Array(values)) = schema.get_mut("enum") {
+            values.push(Value::Null);
+        }
+        match schema.get_mut("type") {
+            Some(Value::Array(types)) => types.push("null".into()),
+            Some(one) => *one = json!([one, "null"]),
+            None => {}
+        }
+        schema
     }
 
     /// All members are advertised: `oneOf`, or `anyOf` where a value can be of two of them.
-    fn union<M: SerializeMap>(&self, map: &mut M, members: &'a [TypeExpr]) -> Result<(), M::Error> {
-        let literals: Vec<&Literal> = members
-            .iter()
-            .filter_map(|member| match member {
-                TypeExpr::Literal(literal) => Some(literal),
-                _ => None,
-            })
-            .collect();
-        if literals.len() == members.len() {
-            return self.literals(map, &literals);
+    fn union(self, members: &[TypeExpr]) -> Value {
+        let (mut literals, mut others) = (Vec::new(), Vec::new());
+        for member in members {
+            match member {
+                TypeExpr::Literal(literal) => literals.push(literal),
+                other => others.push(other),
+            }
         }
-        let others = || members.iter().filter(|member| !matches!(member, TypeExpr::Literal(_)));
-        let mut overlap = literals.iter().any(|literal| {
-            others().any(|other| {
-                kinds(other, &self.context).overlaps(Kinds::named(json_type_of(literal)))
-            })
-        });
-        let mut seen = Kinds::default();
-        for member in others() {
-            let kinds = kinds(member, &self.context);
-            overlap |= seen.overlaps(kinds);
-            seen.add(kinds);
+        if others.is_empty() {
+            return choices(&literals);
         }
-        let alternatives =
-            Alternatives { node: self, literals: &literals, others: others().collect() };
-        map.serialize_entry(if overlap { "anyOf" } else { "oneOf" }, &alternatives)
+        let mut seen = literals.iter().fold(0, |seen, literal| seen | kind(json_type_of(literal)));
+        let mut overlap = false;
+        for other in &others {
+            let kinds = self.kinds(other);
+            overlap |= seen & kinds != 0;
+            seen |= kinds;
+        }
+        let literals = (!literals.is_empty()).then(|| choices(&literals));
+        let others = others.into_iter().map(|other| self.schema(other));
+        let alternatives: Value = literals.into_iter().chain(others).collect();
+        with(json!({}), if overlap { "anyOf" } else { "oneOf" }, alternatives)
     }
 
-    fn definition<M: SerializeMap>(
-        &self,
-        map: &mut M,
-        definition: &'a TypeDefinition,
-    ) -> Result<(), M::Error> {
+    /// Returns the JSON types of a type's values as a set of bits.
+    fn kinds(self, ty: &TypeExpr) -> u8 {
+        match ty {
+            TypeExpr::Int { .. } | TypeExpr::Float => kind("number"),
+            TypeExpr::String => kind("string"),
+            TypeExpr::Bool => kind("boolean"),
+            TypeExpr::Null => kind("null"),
+            TypeExpr::Literal(literal) => kind(json_type_of(literal)),
+            TypeExpr::List(_) | TypeExpr::Tuple(_) => kind("array"),
+            TypeExpr::Object | TypeExpr::Map(_) | TypeExpr::Shape(_) => kind("object"),
+            // The check takes a list for it, and the advertised form must not differ in kind.
+            TypeExpr::Array => kind("object") | kind("array"),
+            TypeExpr::Class(name) => match self.types.resolve(name) {
+                Resolved::Inline(TypeDefinition::Schema(_)) | Resolved::Reference(_) => u8::MAX,
+                _ => kind("object"),
+            },
+            TypeExpr::Mixed | TypeExpr::Nullable(_) | TypeExpr::Union(_) => u8::MAX,
+        }
+    }
+
+    fn definition(self, definition: &TypeDefinition) -> Value {
         match definition {
-            TypeDefinition::Fields(fields) => {
-                let fields = fields.iter().map(|TypeField { name, ty, description, required }| {
-                    (name.as_str(), ty, description.as_str(), *required)
-                });
-                self.object(map, &fields.collect::<Vec<_>>())
-            }
-            TypeDefinition::Schema(schema) if self.nullable => {
-                map.serialize_entry("anyOf", &(schema, Null))
-            }
-            TypeDefinition::Schema(schema) => copy_entries(schema, map, |_| true),
+            TypeDefinition::Schema(schema) => schema.clone(),
+            TypeDefinition::Fields(fields) => object_of(fields.iter().map(|field| {
+                (
+                    &*field.name,
+                    described(self.schema(&field.ty), &field.description),
+                    field.required,
+                )
+            })),
         }
     }
 
-    fn object<M: SerializeMap>(
-        &self,
-        map: &mut M,
-        fields: &[(&'a str, &'a TypeExpr, &'a str, bool)],
-    ) -> Result<(), M::Error> {
-        self.type_entry(map, &["object"])?;
-        map.serialize_entry("properties", &FieldSchemas { node: self, fields })?;
-        let required: Vec<&str> =
-            fields.iter().filter(|field| field.3).map(|field| field.0).collect();
-        if required.is_empty() { Ok(()) } else { map.serialize_entry("required", &required) }
-    }
-}
-
-struct FieldSchemas<'a, 'n> {
-    node: &'n Node<'a>,
-    fields: &'n [(&'a str, &'a TypeExpr, &'a str, bool)],
-}
-
-impl Serialize for FieldSchemas<'_, '_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.fields.len()))?;
-        for (name, ty, description, _) in self.fields {
-            map.serialize_entry(name, &Described { node: self.node.nested(ty), description })?;
+    fn property(self, name: &str, param: &Param) -> Value {
+        let schema = match &param.ty {
+            ParamType::Type(ty) => self.schema(ty),
+            ParamType::Schema(schema) => schema.clone(),
+        };
+        let mut schema = described(schema, &param.description);
+        let is_check = self.purpose == Purpose::Check;
+        if let Some(default) = &param.default
+            && (is_check || !is_empty_map(param, default))
+        {
+            put(&mut schema, "default", default.clone());
         }
-        map.end()
-    }
-}
-
-struct Described<'a> {
-    node: Node<'a>,
-    description: &'a str,
-}
-
-impl Serialize for Described<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        self.node.entries(&mut map)?;
-        if !self.description.is_empty() {
-            map.serialize_entry("description", self.description)?;
+        if is_check && name != param.name {
+            put(&mut schema, WIRE_NAME, param.name.as_str().into());
         }
-        map.end()
+        schema
     }
-}
 
-struct Alternatives<'a, 'n> {
-    node: &'n Node<'a>,
-    literals: &'n [&'a Literal],
-    others: Vec<&'a TypeExpr>,
-}
-
-impl Serialize for Alternatives<'_, '_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut seq = serializer.serialize_seq(None)?;
-        if !self.literals.is_empty() {
-            seq.serialize_element(&LiteralSchema { node: self.node, literals: self.literals })?;
+    /// Adds `$defs`, for the classes that are not written inline.
+    fn with_definitions<'t>(
+        self,
+        mut schema: Value,
+        types: impl IntoIterator<Item = &'t TypeExpr>,
+    ) -> Value {
+        let definitions = self.types.definitions_for(types);
+        if !definitions.is_empty() {
+            let definitions = definitions.into_iter();
+            let definitions =
+                definitions.map(|(key, definition)| (key, self.definition(definition)));
+            put(&mut schema, "$defs", definitions.collect());
         }
-        for other in &self.others {
-            seq.serialize_element(&self.node.nested(other))?;
-        }
-        if self.node.nullable {
-            seq.serialize_element(&Null)?;
-        }
-        seq.end()
+        schema
     }
 }
 
-struct LiteralSchema<'a, 'n> {
-    node: &'n Node<'a>,
-    literals: &'n [&'a Literal],
+/// Returns `true` for PHP's `[]` as the default of an `array`, which is advertised as an object: it
+/// would contradict its own type.
+fn is_empty_map(param: &Param, default: &Value) -> bool {
+    matches!(param.ty, ParamType::Type(TypeExpr::Array))
+        && default.as_array().is_some_and(Vec::is_empty)
 }
 
-impl Serialize for LiteralSchema<'_, '_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        Node { nullable: false, ..*self.node }.literals(&mut map, self.literals)?;
-        map.end()
-    }
+fn of_type(name: &str) -> Value {
+    with(Value::Object(Map::new()), "type", name.into())
 }
 
-/// `$defs`, for the classes that are not written inline.
-struct Definitions<'a> {
-    context: Context<'a>,
-    definitions: std::collections::BTreeMap<String, &'a TypeDefinition>,
-}
-
-impl<'a> Definitions<'a> {
-    fn of(context: Context<'a>, types: impl Iterator<Item = &'a TypeExpr>) -> Self {
-        Self { context, definitions: context.types.definitions_for(types) }
-    }
-
-    fn entry<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
-        if self.definitions.is_empty() { Ok(()) } else { map.serialize_entry("$defs", self) }
-    }
-}
-
-impl Serialize for Definitions<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.definitions.len()))?;
-        for (key, definition) in &self.definitions {
-            map.serialize_entry(key, &DefinitionSchema { context: self.context, definition })?;
-        }
-        map.end()
-    }
-}
-
-struct DefinitionSchema<'a> {
-    context: Context<'a>,
-    definition: &'a TypeDefinition,
-}
-
-impl Serialize for DefinitionSchema<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        let node = Node { ty: &TypeExpr::Object, nullable: false, context: self.context };
-        node.definition(&mut map, self.definition)?;
-        map.end()
-    }
-}
-
-/// `{}`
-struct Anything;
-
-impl Serialize for Anything {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_map(Some(0))?.end()
-    }
-}
-
-/// `{"type":"null"}`
-struct Null;
-
-impl Serialize for Null {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(1))?;
-        map.serialize_entry("type", "null")?;
-        map.end()
-    }
-}
-
-/// `{"$ref":"#/$defs/…"}`
-struct Reference<'a>(&'a str);
-
-impl Reference<'_> {
-    fn entry<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
-        map.serialize_entry("$ref", &format_args!("#/$defs/{}", self.0))
-    }
-}
-
-impl Serialize for Reference<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(1))?;
-        self.entry(&mut map)?;
-        map.end()
-    }
-}
-
-fn optional_entry<M: SerializeMap>(
-    map: &mut M,
-    key: &str,
-    value: Option<&impl Serialize>,
-) -> Result<(), M::Error> {
-    value.map_or(Ok(()), |value| map.serialize_entry(key, value))
-}
-
-fn copy_entries<M: SerializeMap>(
-    schema: &Value,
-    map: &mut M,
-    keep: impl Fn(&str) -> bool,
-) -> Result<(), M::Error> {
+fn with(mut schema: Value, keyword: &str, value: Value) -> Value {
+    put(&mut schema, keyword, value);
     schema
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(key, _)| keep(key))
-        .try_for_each(|(key, value)| map.serialize_entry(key, value))
+}
+
+fn put(schema: &mut Value, keyword: &str, value: Value) {
+    if let Value::Object(members) = schema {
+        members.insert(keyword.to_owned(), value);
+    }
+}
+
+/// Sets the description, if there is one, behind all other keywords.
+fn described(mut schema: Value, description: &str) -> Value {
+    if let (Value::Object(members), false) = (&mut schema, description.is_empty()) {
+        members.shift_remove("description");
+        members.insert("description".to_owned(), description.into());
+    }
+    schema
+}
+
+/// Returns the schema of an object with these properties, each with whether it is required.
+fn object_of<'n>(properties: impl Iterator<Item = (&'n str, Value, bool)>) -> Value {
+    let mut required = Vec::new();
+    let properties: Map<String, Value> = properties
+        .map(|(name, schema, is_required)| {
+            if is_required {
+                required.push(Value::from(name));
+            }
+            (name.to_owned(), schema)
+        })
+        .collect();
+    let schema = with(of_type("object"), "properties", Value::Object(properties));
+    if required.is_empty() { schema } else { with(schema, "required", Value::Array(required)) }
+}
+
+/// Returns the schema of a choice between exact values.
+fn choices(literals: &[&Literal]) -> Value {
+    let mut types: Vec<Value> = Vec::new();
+    for name in literals.iter().map(|literal| Value::from(json_type_of(literal))) {
+        if !types.contains(&name) {
+            types.push(name);
+        }
+    }
+    let values = literals.iter().map(|literal| match literal {
+        Literal::String(text) => Value::String(text.clone()),
+        Literal::Number(number) => Value::Number(number.clone()),
+        Literal::Bool(value) => Value::Bool(*value),
+    });
+    let values = values.collect();
+    let types = if types.len() == 1 { types.remove(0) } else { Value::Array(types) };
+    with(with(json!({}), "type", types), "enum", values)
 }
 
 fn json_type_of(literal: &Literal) -> &'static str {
@@ -516,48 +325,14 @@ fn json_type_of(literal: &Literal) -> &'static str {
     }
 }
 
-/// A set of JSON types, to see whether the members of a union overlap. An integer is a number.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Kinds(u8);
-
-impl Kinds {
-    const ALL: Self = Self(u8::MAX);
-
-    fn named(name: &str) -> Self {
-        Self(match name {
-            "string" => 1,
-            "integer" | "number" => 2,
-            "boolean" => 4,
-            "object" => 8,
-            "array" => 16,
-            _ => 32,
-        })
-    }
-
-    fn overlaps(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    fn add(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-}
-
-fn kinds(ty: &TypeExpr, context: &Context<'_>) -> Kinds {
-    match ty {
-        TypeExpr::Int { .. } | TypeExpr::Float => Kinds::named("number"),
-        TypeExpr::String => Kinds::named("string"),
-        TypeExpr::Bool => Kinds::named("boolean"),
-        TypeExpr::Null => Kinds::named("null"),
-        TypeExpr::Literal(literal) => Kinds::named(json_type_of(literal)),
-        TypeExpr::List(_) | TypeExpr::Tuple(_) => Kinds::named("array"),
-        TypeExpr::Object | TypeExpr::Map(_) | TypeExpr::Shape(_) => Kinds::named("object"),
-        // The check takes a list for it, and the advertised form must not differ in kind.
-        TypeExpr::Array => Kinds(Kinds::named("object").0 | Kinds::named("array").0),
-        TypeExpr::Class(name) => match context.types.resolve(name) {
-            Resolved::Inline(TypeDefinition::Schema(_)) | Resolved::Reference(_) => Kinds::ALL,
-            _ => Kinds::named("object"),
-        },
-        TypeExpr::Mixed | TypeExpr::Nullable(_) | TypeExpr::Union(_) => Kinds::ALL,
+/// Returns the bit of a JSON type. An integer is a number.
+fn kind(name: &str) -> u8 {
+    match name {
+        "string" => 1,
+        "integer" | "number" => 2,
+        "boolean" => 4,
+        "object" => 8,
+        "array" => 16,
+        _ => 32,
     }
 }

@@ -5,14 +5,14 @@ mod shape;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::io::Write as _;
 
+use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::finding::Finding;
 use crate::method::{DefinitionError, Input, Method, Param, ParamType, Safety};
-use crate::schema::{InputSchema, NamedParam, Purpose, Schema, WIRE_NAME, normalise};
+use crate::schema::{NamedParam, Purpose, WIRE_NAME, normalise};
 use crate::type_expr::TypeExpr;
 use crate::types::Types;
 
@@ -24,9 +24,10 @@ pub(crate) use shape::{Output, Parts, Shape, write as write_shape};
 /// Names that the REST face's own paths have; a method called so has no URL of its own.
 pub(crate) const RESERVED_IDS: [&str; 3] = ["list", "describe", "invoke"];
 
-/// Where the parts of a tool's bytes are and what else its calls need.
+/// A tool as the REST face shows it, where its parts are, and what else its calls need.
 #[derive(Debug)]
 pub(crate) struct WrittenTool {
+    pub(crate) bytes: Bytes,
     pub(crate) parts: Parts,
     pub(crate) output: Output,
     /// The arguments that modern clients repeat in headers.
@@ -37,80 +38,84 @@ pub(crate) struct WrittenTool {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Appends `method` as a tool of the REST face (the newest shape, with the id as the name).
-pub(crate) fn write(
-    method: &Method,
-    types: &Types,
-    out: &mut Vec<u8>,
-) -> Result<WrittenTool, DefinitionError> {
+/// Writes `method` as a tool of the REST face (the newest shape, with the id as the name).
+pub(crate) fn write(method: &Method, types: &Types) -> Result<WrittenTool, DefinitionError> {
     if method.id.as_str().starts_with("rpc.") {
         return Err(DefinitionError::Reserved(method.id.to_string()));
     }
-    let headers = header::params(&method.input)?;
     let mut findings = Vec::new();
-    let start = out.len();
-    let mark =
-        |out: &Vec<u8>| u32::try_from(out.len() - start).map_err(|_| DefinitionError::TooLarge);
+    let (input, check) = input_schemas(method, types, &mut findings)?;
+    let headers = header::params(&input)?;
+    let output = output_schema(method, types);
+    let mut bytes = Vec::new();
+    let out = &mut bytes;
+    let mark = |out: &Vec<u8>| u32::try_from(out.len()).map_err(|_| DefinitionError::TooLarge);
     out.extend_from_slice(b"{\"name\":");
-    json(out, method.id.as_str())?;
+    json(out, method.id.as_str());
     let name_end = mark(out)?;
     if let Some(title) = &method.title {
         out.extend_from_slice(b",\"title\":");
-        json(out, title)?;
+        json(out, title);
     }
     let title_end = mark(out)?;
     out.extend_from_slice(b",\"description\":");
-    json(out, &method.description)?;
+    json(out, &method.description);
     out.extend_from_slice(b",\"inputSchema\":");
     let input_start = mark(out)?;
-    let check = write_input(method, types, out, &mut findings)?;
+    json(out, &input);
     let input_end = mark(out)?;
-    let output = write_output(method, types, out)?;
+    if let Some(output) = &output {
+        out.extend_from_slice(shape::OUTPUT_KEY);
+        json(out, output);
+    }
     let output_end = mark(out)?;
     out.extend_from_slice(b",\"annotations\":");
-    let safety = write_annotations(method, out, &mut findings)?;
+    let safety = write_annotations(method, out, &mut findings);
     out.push(b'}');
     if RESERVED_IDS.contains(&method.id.as_str()) {
         findings.push(Finding::NoUrl);
     }
-    let parts = Parts { name_end, title_end, input_start, input_end, output_end };
-    Ok(WrittenTool { parts, output, headers, check, safety, findings })
+    Ok(WrittenTool {
+        bytes: bytes.into(),
+        parts: Parts { name_end, title_end, input_start, input_end, output_end },
+        output: output.as_deref().map_or(Output::Unknown, shape::classify_output),
+        headers,
+        check: check.map(|check| check.to_string().into_bytes().into()),
+        safety,
+        findings,
+    })
 }
 
-fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> Result<(), DefinitionError> {
-    serde_json::to_writer(out, value)
-        .map_err(|error| DefinitionError::InvalidSchema(error.to_string()))
+/// Appends a value as JSON: texts and JSON values can be written, and a `Vec` takes them.
+pub(crate) fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    let _ = serde_json::to_writer(out, value);
 }
 
-/// Writes the advertised input schema; what comes back is the check's, where that differs.
-fn write_input(
-    method: &Method,
+/// A schema that the method has itself, or that is made from its types.
+type MethodSchema<'a> = Cow<'a, Value>;
+
+/// Returns the advertised input schema, and the one of the check where that differs.
+fn input_schemas<'m>(
+    method: &'m Method,
     types: &Types,
-    out: &mut Vec<u8>,
     findings: &mut Vec<Finding>,
-) -> Result<Option<Box<[u8]>>, DefinitionError> {
+) -> Result<(MethodSchema<'m>, Option<MethodSchema<'m>>), DefinitionError> {
     let params = match &method.input {
         Input::Params(params) => advertised_names(params)?,
-        Input::Schema { check, advertised } => {
-            let Some(advertised) = advertised else {
-                note_odd_properties(check, findings);
-                json(out, check)?;
-                return Ok(None);
-            };
+        Input::Schema { check, advertised: None } => {
+            note_odd_properties(check, findings);
+            return Ok((Cow::Borrowed(check), None));
+        }
+        Input::Schema { check, advertised: Some(advertised) } => {
             note_odd_properties(advertised, findings);
             note_what_differs(check, findings);
-            json(out, advertised)?;
-            let mut bytes = Vec::new();
-            json(&mut bytes, check)?;
-            return Ok(Some(bytes.into()));
+            return Ok((Cow::Borrowed(advertised), Some(Cow::Borrowed(check))));
         }
     };
     for (name, param) in &params {
         if *name != param.name {
-            findings.push(Finding::RenamedParam {
-                from: param.name.clone(),
-                to: name.clone().into_owned(),
-            });
+            let (from, to) = (param.name.clone(), name.clone().into_owned());
+            findings.push(Finding::RenamedParam { from, to });
         }
         match &param.ty {
             ParamType::Type(ty) => {
@@ -123,14 +128,11 @@ fn write_input(
             ParamType::Schema(schema) => note_odd_properties(schema, findings),
         }
     }
-    let start = out.len();
-    json(out, &InputSchema::of(&params, types, Purpose::Advertise))?;
-    if !params.iter().any(|(name, param)| may_be_checked_otherwise(name, param)) {
-        return Ok(None);
-    }
-    let mut check = Vec::new();
-    json(&mut check, &InputSchema::of(&params, types, Purpose::Check))?;
-    Ok((out.get(start..) != Some(check.as_slice())).then(|| check.into()))
+    let advertised = types.input_schema(&params, Purpose::Advertise);
+    let may_differ = params.iter().any(|(name, param)| may_be_checked_otherwise(name, param));
+    let check = may_differ.then(|| types.input_schema(&params, Purpose::Check));
+    let check = check.filter(|check| *check != advertised);
+    Ok((Cow::Owned(advertised), check.map(Cow::Owned)))
 }
 
 /// Whether the check's schema can be another than the advertised one: most are not, and need not
@@ -209,25 +211,11 @@ pub(crate) fn is_portable(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.chars().all(|c| portable(c) == c)
 }
 
-fn write_output(
-    method: &Method,
-    types: &Types,
-    out: &mut Vec<u8>,
-) -> Result<Output, DefinitionError> {
-    let key = b",\"outputSchema\":";
-    let start = out.len() + key.len();
-    match &method.output {
-        Some(ParamType::Schema(schema)) => {
-            out.extend_from_slice(key);
-            json(out, schema)?;
-        }
-        Some(ParamType::Type(ty)) if is_telling(ty, types) => {
-            out.extend_from_slice(key);
-            json(out, &Schema::of(ty, types))?;
-        }
-        _ => return Ok(Output::Unknown),
+fn output_schema<'m>(method: &'m Method, types: &Types) -> Option<MethodSchema<'m>> {
+    match method.output.as_ref()? {
+        ParamType::Schema(schema) => Some(Cow::Borrowed(schema)),
+        ParamType::Type(ty) => is_telling(ty, types).then(|| Cow::Owned(types.schema_of(ty))),
     }
-    Ok(shape::classify_output(out.get(start..).unwrap_or_default()))
 }
 
 /// Whether a result's type can be promised to a client: PHP's `array` may come as `{}` or `[]`,
@@ -242,11 +230,7 @@ fn is_telling(ty: &TypeExpr, types: &Types) -> bool {
 }
 
 /// Both hints are always there, and the method's safety beats what its annotations say.
-fn write_annotations(
-    method: &Method,
-    out: &mut Vec<u8>,
-    findings: &mut Vec<Finding>,
-) -> Result<Safety, DefinitionError> {
+fn write_annotations(method: &Method, out: &mut Vec<u8>, findings: &mut Vec<Finding>) -> Safety {
     let hinted = hinted_safety(&method.annotations, findings);
     let safety = method.safety.or(hinted).unwrap_or_else(|| {
         findings.push(Finding::MissingSafety);
@@ -256,18 +240,14 @@ fn write_annotations(
         findings.push(Finding::SafetyConflict);
     }
     let read_only = safety == Safety::ReadOnly;
-    // Writing to a Vec cannot fail.
-    let _ = write!(out, "{{\"readOnlyHint\":{read_only},\"destructiveHint\":{}", !read_only);
+    let hints = [("readOnlyHint", read_only), ("destructiveHint", !read_only)];
+    let mut annotations: Map<String, Value> =
+        hints.map(|(hint, holds)| (hint.to_owned(), holds.into())).into_iter().collect();
     for (key, value) in &method.annotations {
-        if key != "readOnlyHint" && key != "destructiveHint" {
-            out.push(b',');
-            json(out, key)?;
-            out.push(b':');
-            json(out, value)?;
-        }
+        annotations.entry(key).or_insert_with(|| value.clone());
     }
-    out.push(b'}');
-    Ok(safety)
+    json(out, &annotations);
+    safety
 }
 
 fn hinted_safety(annotations: &Map<String, Value>, findings: &mut Vec<Finding>) -> Option<Safety> {

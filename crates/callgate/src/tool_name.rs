@@ -120,95 +120,52 @@ pub fn tool_names<'r>(
     methods: &[Unnamed<'_>],
     reserved: impl IntoIterator<Item = &'r str>,
 ) -> Vec<Result<ToolName, DefinitionError>> {
-    let mut names = Names {
-        prefix,
-        taken: HashSet::with_capacity(methods.len()),
-        given: vec![None; methods.len()],
+    let mut taken = HashSet::with_capacity(methods.len());
+    let given = |method: &Unnamed<'_>| given_name(prefix, method.given?, &mut taken);
+    let mut names: Vec<Option<Result<ToolName, DefinitionError>>> =
+        methods.iter().map(given).collect();
+    taken.extend(reserved.into_iter().filter_map(|name| ToolName::parse(prefix.before(name))));
+    let mut name_open = |wish: &mut dyn FnMut(&str) -> Option<String>| {
+        for (method, name) in methods.iter().zip(&mut names).filter(|(_, name)| name.is_none()) {
+            *name = wish(method.id).and_then(|wish| take(wish, &mut taken)).map(Ok);
+        }
     };
-    let mut refused: HashMap<usize, DefinitionError> = HashMap::new();
-    for (index, method) in methods.iter().enumerate() {
-        if let Some(Err(error)) = method.given.and_then(|given| names.take_given(index, given)) {
-            refused.insert(index, error);
-        }
-    }
-    let reserved = reserved.into_iter().filter_map(|name| ToolName::parse(prefix.before(name)));
-    names.taken.extend(reserved);
-    for (index, method) in methods.iter().enumerate() {
-        let is_open = names.is_unnamed(index) && !refused.contains_key(&index);
-        if is_open && method.id.chars().all(is_plain) {
-            names.take(index, prefix.before(method.id));
-        }
-    }
+    name_open(&mut |id| id.chars().all(is_plain).then(|| prefix.before(id)));
     // Of those that are left, the ones that no other wants to be called like.
-    let changed: Vec<(usize, &str, String)> = methods
-        .iter()
-        .enumerate()
-        .filter(|(index, _)| names.is_unnamed(*index) && !refused.contains_key(index))
-        .map(|(index, method)| (index, method.id, plain(method.id)))
-        .collect();
-    let mut wanted: HashMap<&str, usize> = HashMap::with_capacity(changed.len());
-    for (_, _, name) in &changed {
-        *wanted.entry(name).or_default() += 1;
-    }
-    for (index, _, name) in &changed {
-        if wanted.get(name.as_str()) == Some(&1) {
-            names.take(*index, prefix.before(name));
-        }
-    }
-    for (index, id, _) in &changed {
-        if names.is_unnamed(*index) {
-            names.take(*index, hashed(prefix, id));
-        }
-    }
+    let mut wanted: HashMap<String, usize> = HashMap::new();
+    name_open(&mut |id| {
+        *wanted.entry(plain(id)).or_default() += 1;
+        None
+    });
+    let is_wanted_once = |name: &String| wanted.get(name) == Some(&1);
+    name_open(&mut |id| Some(plain(id)).filter(is_wanted_once).map(|name| prefix.before(&name)));
+    name_open(&mut |id| Some(hashed(prefix, id)));
     let clash = |id: &str| {
         DefinitionError::ToolName(hashed(prefix, id), "is another method's; choose one by hand")
     };
-    let results =
-        names.given.into_iter().zip(methods).enumerate().map(|(index, (name, method))| {
-            match (name, refused.remove(&index)) {
-                (Some(name), _) => Ok(name),
-                (None, Some(error)) => Err(error),
-                (None, None) => Err(clash(method.id)),
-            }
-        });
-    results.collect()
+    let names = names.into_iter().zip(methods);
+    names.map(|(name, method)| name.unwrap_or_else(|| Err(clash(method.id)))).collect()
 }
 
-struct Names<'a> {
-    prefix: &'a Prefix,
-    taken: HashSet<ToolName>,
-    given: Vec<Option<ToolName>>,
+/// Returns a remembered or chosen name, or why it cannot be used. `None` where it no longer fits behind
+/// a longer prefix: then the method gets another.
+fn given_name(
+    prefix: &Prefix,
+    local: &str,
+    taken: &mut HashSet<ToolName>,
+) -> Option<Result<ToolName, DefinitionError>> {
+    let error = |why| DefinitionError::ToolName(local.to_owned(), why);
+    if local.is_empty() || !local.chars().all(is_plain) {
+        return Some(Err(error("has characters other than letters, digits, `_` and `-`")));
+    }
+    let whole = prefix.before(local);
+    let fits = whole.len() <= MAX_LENGTH;
+    fits.then(|| take(whole, taken).ok_or_else(|| error("is another method's")))
 }
 
-impl Names<'_> {
-    /// A remembered or chosen name. `None` where it no longer fits behind a longer prefix: then
-    /// the method gets another.
-    fn take_given(&mut self, index: usize, local: &str) -> Option<Result<(), DefinitionError>> {
-        let error = |why| Some(Err(DefinitionError::ToolName(local.to_owned(), why)));
-        if local.is_empty() || !local.chars().all(is_plain) {
-            return error("has characters other than letters, digits, `_` and `-`");
-        }
-        let whole = self.prefix.before(local);
-        if whole.len() > MAX_LENGTH {
-            return None;
-        }
-        if self.take(index, whole) { Some(Ok(())) } else { error("is another method's") }
-    }
-
-    fn take(&mut self, index: usize, name: String) -> bool {
-        let Some(name) = ToolName::parse(name) else { return false };
-        if !self.taken.insert(name.clone()) {
-            return false;
-        }
-        if let Some(given) = self.given.get_mut(index) {
-            *given = Some(name);
-        }
-        true
-    }
-
-    fn is_unnamed(&self, index: usize) -> bool {
-        self.given.get(index).is_some_and(Option::is_none)
-    }
+/// Returns the name, if it is one and nobody has it yet.
+fn take(name: String, taken: &mut HashSet<ToolName>) -> Option<ToolName> {
+    ToolName::parse(name).filter(|name| taken.insert(name.clone()))
 }
 
 /// Cut, with the id's hash behind it.

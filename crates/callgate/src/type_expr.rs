@@ -12,6 +12,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -254,16 +255,8 @@ impl fmt::Display for TypeExpr {
                 _ => write!(f, "{inner}[]"),
             },
             Self::Map(inner) => write!(f, "array<string, {inner}>"),
-            Self::Tuple(members) => {
-                f.write_str("array{")?;
-                write_separated(f, members, ", ")?;
-                f.write_str("}")
-            }
-            Self::Shape(fields) => {
-                f.write_str("array{")?;
-                write_separated(f, fields, ", ")?;
-                f.write_str("}")
-            }
+            Self::Tuple(members) => write!(f, "array{{{}}}", joined(members, ", ")),
+            Self::Shape(fields) => write!(f, "array{{{}}}", joined(fields, ", ")),
             // A class that is called like a type of another kind is told from it by the backslash.
             Self::Class(name)
                 if ClassName::parse(name.as_str()).is_some()
@@ -276,7 +269,7 @@ impl fmt::Display for TypeExpr {
                 Self::Union(_) => write!(f, "{inner}|null"),
                 _ => write!(f, "?{inner}"),
             },
-            Self::Union(members) => write_separated(f, members, "|"),
+            Self::Union(members) => f.write_str(&joined(members, "|")),
         }
     }
 }
@@ -284,7 +277,7 @@ impl fmt::Display for TypeExpr {
 impl fmt::Display for Literal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::String(text) => write_quoted(f, text),
+            Self::String(text) => f.write_str(&quoted(text)),
             Self::Number(number) => number.fmt(f),
             Self::Bool(value) => value.fmt(f),
         }
@@ -293,29 +286,16 @@ impl fmt::Display for Literal {
 
 impl fmt::Display for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if parse::is_plain_key(&self.name) {
-            f.write_str(&self.name)?;
-        } else {
-            write_quoted(f, &self.name)?;
-        }
-        write!(f, "{}: {}", if self.optional { "?" } else { "" }, self.ty)
+        let is_plain = parse::is_plain_key(&self.name);
+        let name = if is_plain { Cow::Borrowed(&*self.name) } else { quoted(&self.name).into() };
+        write!(f, "{name}{}: {}", if self.optional { "?" } else { "" }, self.ty)
     }
 }
 
-fn write_separated(
-    f: &mut fmt::Formatter<'_>,
-    items: &[impl fmt::Display],
-    separator: &str,
-) -> fmt::Result {
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            f.write_str(separator)?;
-        }
-        item.fmt(f)?;
-    }
-    Ok(())
+fn joined(items: &[impl fmt::Display], separator: &str) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(separator)
 }
 
-fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    write!(f, "'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
 }

@@ -11,11 +11,15 @@ use serde_json::{Map, Value};
 
 use crate::method::DefinitionError;
 use crate::schema::normalise;
+use crate::schema::walk::{for_each_reference_mut, nodes, references};
 use crate::tool::is_portable;
 use crate::type_expr::{ClassName, TypeExpr};
 
 /// Inlined forms with more nodes than this go to `$defs`.
 pub(crate) const MAX_INLINE_NODES: usize = 200;
+
+/// What references to classes begin with.
+const DEFINITIONS: &str = "#/$defs/";
 
 /// The definitions of classes, checked and linked.
 #[derive(Debug, Default)]
@@ -79,9 +83,8 @@ impl Types {
         let mut known: HashSet<ClassName> = types.definitions.keys().cloned().collect();
         known.extend(schemas.iter().map(|(name, _)| name.clone()));
         for (name, schema) in schemas {
-            match types.adopt_schema(&name, schema, &known) {
-                Ok(()) => {}
-                Err(error) => rejected.push((name, error)),
+            if let Err(error) = types.adopt_schema(&name, schema, &known) {
+                rejected.push((name, error));
             }
         }
         types.reject_dangling(&mut rejected);
@@ -112,42 +115,32 @@ impl Types {
         adopted.extend(parts.iter().filter_map(|(part, schema)| {
             Some((names.get(part.as_str())?.clone(), schema.clone()))
         }));
+        let class_of = |target: &str| {
+            if target == "#" {
+                return Some(name.clone());
+            }
+            let part = target.strip_prefix(DEFINITIONS)?;
+            let class = || ClassName::parse(&part.replace('.', "\\"));
+            names.get(part).cloned().or_else(|| class().filter(|class| known.contains(class)))
+        };
+        let mut lost = None;
         for (_, schema) in &mut adopted {
-            let rewrite = |target: &str| {
-                if target == "#" {
-                    return Some(name.clone());
-                }
-                let part = target.strip_prefix("#/$defs/")?;
-                let class = || ClassName::parse(&part.replace('.', "\\"));
-                names.get(part).cloned().or_else(|| class().filter(|class| known.contains(class)))
-            };
-            self.link(schema, &rewrite)?;
-        }
-        for (name, schema) in adopted {
-            self.definitions.insert(name, TypeDefinition::Schema(schema));
-        }
-        Ok(())
-    }
-
-    /// Points every `$ref` in a schema at the `$defs` of the method's schema that it will be in.
-    fn link(
-        &mut self,
-        schema: &mut Value,
-        rewrite: &dyn Fn(&str) -> Option<ClassName>,
-    ) -> Result<(), DefinitionError> {
-        match schema {
-            Value::Object(map) => {
-                if let Some(Value::String(target)) = map.get_mut("$ref") {
-                    let class = rewrite(target)
-                        .ok_or_else(|| DefinitionError::Reference(target.clone()))?;
-                    *target = reference_to(&class);
+            for_each_reference_mut(schema, &mut |keyword, target| match class_of(target) {
+                _ if keyword != "$ref" => {}
+                Some(class) => {
+                    *target = format!("{DEFINITIONS}{}", key_of(&class));
                     self.by_reference.insert(class);
                 }
-                map.values_mut().try_for_each(|value| self.link(value, rewrite))
-            }
-            Value::Array(items) => items.iter_mut().try_for_each(|item| self.link(item, rewrite)),
-            _ => Ok(()),
+                None => lost = lost.take().or_else(|| Some(target.clone())),
+            });
         }
+        if let Some(target) = lost {
+            return Err(DefinitionError::Reference(target));
+        }
+        let adopted = adopted.into_iter();
+        self.definitions
+            .extend(adopted.map(|(name, schema)| (name, TypeDefinition::Schema(schema))));
+        Ok(())
     }
 
     /// A class whose schema refers to a rejected one is rejected with it, and so on.
@@ -156,17 +149,12 @@ impl Types {
             let keys: HashSet<String> = self.definitions.keys().map(key_of).collect();
             let dangling = self.definitions.iter().find_map(|(name, definition)| {
                 let TypeDefinition::Schema(schema) = definition else { return None };
-                let mut missing = None;
-                for_each_reference(schema, &mut |key| {
-                    if !keys.contains(key) {
-                        missing = Some(key.to_owned());
-                    }
-                });
-                missing.map(|key| (name.clone(), key))
+                let missing = keys_in(schema).filter(|key| !keys.contains(*key)).last()?;
+                Some((name.clone(), missing.to_owned()))
             });
             let Some((name, key)) = dangling else { return };
             self.definitions.remove(&name);
-            rejected.push((name, DefinitionError::Reference(format!("#/$defs/{key}"))));
+            rejected.push((name, DefinitionError::Reference(format!("{DEFINITIONS}{key}"))));
         }
     }
 
@@ -184,9 +172,11 @@ impl Types {
                         });
                     }
                 }
-                TypeDefinition::Schema(schema) => for_each_reference(schema, &mut |key| {
-                    named.extend(by_key.get(key).map(|defined| (*defined).clone()));
-                }),
+                TypeDefinition::Schema(schema) => {
+                    named.extend(
+                        keys_in(schema).filter_map(|key| Some((*by_key.get(key)?).clone())),
+                    );
+                }
             }
             edges.insert(name.clone(), named);
         }
@@ -273,9 +263,9 @@ impl Types {
     }
 
     /// Everything that must stand under `$defs` for `roots` to be complete, by key.
-    pub(crate) fn definitions_for<'a>(
+    pub(crate) fn definitions_for<'a, 't>(
         &'a self,
-        roots: impl Iterator<Item = &'a TypeExpr>,
+        roots: impl IntoIterator<Item = &'t TypeExpr>,
     ) -> BTreeMap<String, &'a TypeDefinition> {
         let mut reached = BTreeSet::new();
         for root in roots {
@@ -363,33 +353,11 @@ fn key_of(name: &ClassName) -> String {
     key
 }
 
-pub(crate) fn reference_to(name: &ClassName) -> String {
-    format!("#/$defs/{}", key_of(name))
-}
-
 fn plain(part: &str) -> String {
     part.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }
 
-fn nodes(value: &Value) -> usize {
-    match value {
-        Value::Object(map) => 1 + map.values().map(nodes).sum::<usize>(),
-        Value::Array(items) => 1 + items.iter().map(nodes).sum::<usize>(),
-        _ => 1,
-    }
-}
-
-fn for_each_reference(schema: &Value, visit: &mut dyn FnMut(&str)) {
-    match schema {
-        Value::Object(map) => {
-            if let Some(target) = map.get("$ref").and_then(Value::as_str)
-                && let Some(key) = target.strip_prefix("#/$defs/")
-            {
-                visit(key);
-            }
-            map.values().for_each(|value| for_each_reference(value, visit));
-        }
-        Value::Array(items) => items.iter().for_each(|item| for_each_reference(item, visit)),
-        _ => {}
-    }
+/// Returns the keys under `$defs` that a schema refers to.
+fn keys_in(schema: &Value) -> impl Iterator<Item = &str> {
+    references(schema).into_iter().filter_map(|target| target.strip_prefix(DEFINITIONS))
 }

@@ -108,9 +108,12 @@ fn json<T: DeserializeOwned>(row: &MethodRow, field: Field) -> anyhow::Result<Op
 
 /// Returns a schema of the row. PHP may have written it.
 fn schema(row: &MethodRow, field: Field) -> anyhow::Result<Option<Map<String, Value>>> {
-    let mut schema = json(row, field)?;
-    schema.iter_mut().for_each(php_schema::repair_members);
-    Ok(schema)
+    let mut schema = json(row, field)?.map_or(Value::Null, Value::Object);
+    php_schema::repair(&mut schema);
+    match schema {
+        Value::Object(members) => Ok(Some(members)),
+        _ => Ok(None),
+    }
 }
 
 /// What is past the ladder's end is closed.

@@ -4,10 +4,10 @@
 //! order, and with the methods that are no tools. What a caller of this server may use is another
 //! document, which `rpc.discover` gives.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 
 use anyhow::Context as _;
-use callgate::{Catalog, Finding, Prefix, Settings};
+use callgate::{Catalog, Components, ContentDescriptor, Finding, Prefix, Settings, SourceSchema};
 use callgate_registry::{Assembly, CatalogRows, Exposure, MethodRow, assemble, settings};
 use serde_json::{Map, Value, json};
 
@@ -37,9 +37,10 @@ pub(crate) fn write(
     .catalog;
     let mut methods: Vec<(&str, Value)> = Vec::new();
     let mut components = Components::default();
-    let mut written = std::collections::HashSet::new();
+    let mut meant = HashSet::new();
     for row in rows.methods.iter().filter(|row| is_meant(row)) {
-        if let (Some(tool), true) = (Tool::of(row, &catalog), written.insert(&row.rpc_method)) {
+        if let (true, Some(tool)) = (meant.insert(row.rpc_method.as_str()), Tool::of(row, &catalog))
+        {
             methods.push((&row.rpc_method, method(row, tool, &mut components)));
         }
     }
@@ -50,18 +51,12 @@ pub(crate) fn write(
         "info": {"title": in_force.server_name, "version": in_force.server_version},
         "methods": methods.into_iter().map(|(_, method)| method).collect::<Vec<_>>(),
     });
-    if let (Value::Object(document), false) = (&mut document, components.schemas.is_empty()) {
-        document.insert("components".to_owned(), json!({"schemas": components.schemas}));
+    if let (Value::Object(document), Some(schemas)) = (&mut document, components.finish()) {
+        document.insert("components".to_owned(), json!({"schemas": schemas}));
     }
-    let meant: std::collections::HashSet<&str> = rows
-        .methods
-        .iter()
-        .filter(|row| is_meant(row))
-        .map(|row| row.rpc_method.as_str())
-        .collect();
     let quarantined = catalog.take_quarantined().into_iter();
-    let left_out = quarantined.map(|one| (one.id, one.reason.to_string()));
-    let left_out = left_out.filter(|(id, _)| meant.contains(id.as_str())).collect();
+    let left_out = quarantined.filter(|one| meant.contains(one.id.as_str()));
+    let left_out = left_out.map(|one| (one.id, one.reason.to_string())).collect();
     let text = serde_json::to_string_pretty(&document).context("cannot write JSON")?;
     Ok(Exported { text, left_out })
 }
@@ -146,8 +141,14 @@ fn method(row: &MethodRow, mut tool: Tool, components: &mut Components) -> Value
             put("description", json!(description));
         }
     }
-    put("params", components.params(&mut tool.input));
-    let result = tool.output.map_or_else(|| json!({}), |schema| components.adopt(schema));
+    let input = SourceSchema::new(format!("{}.params", row.rpc_method), Value::Object(tool.input));
+    put("params", components.params(&input).into_iter().map(param).collect());
+    let result = tool.output.map_or_else(
+        || json!({}),
+        |schema| {
+            components.result(&SourceSchema::new(format!("{}.result", row.rpc_method), schema))
+        },
+    );
     put("result", json!({"name": "result", "schema": result}));
     put("paramStructure", json!(structure(row)));
     if let Some(title) = Field::Title.value(row) {
@@ -174,84 +175,12 @@ fn structure(row: &MethodRow) -> &'static str {
     }
 }
 
-/// The definitions that methods share.
-#[derive(Default)]
-struct Components {
-    schemas: BTreeMap<String, Value>,
-    /// Each definition as its own schema has it, by its key.
-    originals: BTreeMap<String, Value>,
-}
-
-impl Components {
-    /// The properties of an input schema, each as a parameter.
-    fn params(&mut self, input: &mut Map<String, Value>) -> Value {
-        let definitions = input.remove("$defs");
-        let ending = self.take_in(definitions);
-        let required = input.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
-        let Some(Value::Object(properties)) = input.remove("properties") else { return json!([]) };
-        let params = properties.into_iter().map(|(name, mut schema)| {
-            point(&mut schema, &ending);
-            let description = schema.as_object_mut().and_then(|it| it.shift_remove("description"));
-            let mut param = Map::new();
-            param.insert("required".to_owned(), json!(required.contains(&json!(name))));
-            param.insert("name".to_owned(), Value::String(name));
-            if let Some(description) = description {
-                param.insert("description".to_owned(), description);
-            }
-            param.insert("schema".to_owned(), schema);
-            Value::Object(param)
-        });
-        params.collect()
-    }
-
-    /// A whole schema, without its definitions.
-    fn adopt(&mut self, mut schema: Value) -> Value {
-        let definitions = schema.as_object_mut().and_then(|schema| schema.shift_remove("$defs"));
-        let ending = self.take_in(definitions);
-        point(&mut schema, &ending);
-        schema
-    }
-
-    /// Takes definitions in, and says what stands behind their names: nothing, where those of that
-    /// name are the same, else a number.
-    fn take_in(&mut self, definitions: Option<Value>) -> String {
-        let Some(Value::Object(definitions)) = definitions else { return String::new() };
-        let mut ending = String::new();
-        for number in 2.. {
-            let is_other = |(name, schema): (&String, &Value)| {
-                self.originals.get(&format!("{name}{ending}")).is_some_and(|known| known != schema)
-            };
-            if !definitions.iter().any(is_other) {
-                break;
-            }
-            ending = format!("_{number}");
+fn param(param: ContentDescriptor<'_>) -> Value {
+    let ContentDescriptor { name, description, required, schema } = param;
+    match description {
+        None => json!({"required": required, "name": name, "schema": schema}),
+        Some(words) => {
+            json!({"required": required, "name": name, "description": words, "schema": schema})
         }
-        for (name, mut schema) in definitions {
-            let key = format!("{name}{ending}");
-            self.originals.insert(key.clone(), schema.clone());
-            point(&mut schema, &ending);
-            self.schemas.insert(key, schema);
-        }
-        ending
-    }
-}
-
-/// Points references to the document's definitions.
-fn point(schema: &mut Value, ending: &str) {
-    match schema {
-        Value::Object(members) => {
-            for (keyword, member) in members {
-                match member {
-                    Value::String(reference) if keyword == "$ref" => {
-                        if let Some(name) = reference.strip_prefix("#/$defs/") {
-                            *reference = format!("#/components/schemas/{name}{ending}");
-                        }
-                    }
-                    other => point(other, ending),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| point(item, ending)),
-        _ => {}
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn read(text: &str, reading: Reading<'_>) -> anyhow::Result<Source> {
             }
             Err(reason) => {
                 let id = reader.name(method).unwrap_or_else(|| format!("methods[{number}]"));
-                source.refused.push(Refusal::new(id, reason.to_string()));
+                source.refused.push(Refusal::new(id, format!("{reason:#}")));
             }
         }
     }

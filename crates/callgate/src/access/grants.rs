@@ -52,15 +52,15 @@ impl fmt::Display for Section {
 /// A rung of the ladder: who may execute may also write, and who may write may also read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Mask {
-    /// 0: nothing. As a user's own grant it denies what the role would allow.
+    /// Nothing. As a user's own grant it denies what the role would allow.
     #[default]
-    None,
-    /// 2
-    Read,
-    /// 4
-    Write,
-    /// 6
-    Execute,
+    None = 0,
+    /// Read.
+    Read = 2,
+    /// Write, and read.
+    Write = 4,
+    /// Everything.
+    Execute = 6,
 }
 
 impl Mask {
@@ -87,21 +87,7 @@ impl Mask {
 
     /// The number in the registry.
     pub fn value(self) -> i64 {
-        match self {
-            Self::None => 0,
-            Self::Read => 2,
-            Self::Write => 4,
-            Self::Execute => 6,
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Execute => "execute",
-        }
+        self as i64
     }
 }
 
@@ -126,7 +112,13 @@ impl FromStr for Mask {
 
 impl fmt::Display for Mask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.word(), self.value())
+        let word = match self {
+            Self::None => "none",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Execute => "execute",
+        };
+        write!(f, "{word} ({})", self.value())
     }
 }
 
@@ -161,9 +153,9 @@ impl fmt::Display for GrantSource {
 }
 
 /// All that a caller has been granted.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Grants {
-    by_section: BTreeMap<Section, Grant>,
+    pub(super) by_section: BTreeMap<Section, Grant>,
     seen: SeenListing,
 }
 
@@ -178,14 +170,6 @@ impl Clone for SeenListing {
         Self::default()
     }
 }
-
-impl PartialEq for SeenListing {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for SeenListing {}
 
 impl Grants {
     /// Takes a row of the user's role in; of several for one section, the lowest counts.

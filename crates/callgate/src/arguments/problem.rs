@@ -1,8 +1,6 @@
 //! What is wrong with a call's arguments: each problem names the argument, what was expected and
 //! what came.
 
-use std::fmt;
-
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::Value;
@@ -18,7 +16,7 @@ const MAX_SHOWN: usize = 60;
 /// Why arguments were refused; nothing has run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}", .0.join("; "))]
-pub struct ArgumentsError(Vec<String>);
+pub struct ArgumentsError(pub(super) Vec<String>);
 
 impl ArgumentsError {
     /// The problems, one sentence each.
@@ -26,40 +24,17 @@ impl ArgumentsError {
         &self.0
     }
 
-    fn one(problem: impl fmt::Display) -> Self {
-        Self(vec![problem.to_string()])
-    }
-
-    /// What the upstream's own reading of checked arguments found.
-    pub(crate) fn from_upstream(problem: String) -> Self {
+    pub(crate) fn one(problem: String) -> Self {
         Self(vec![problem])
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
     pub(super) fn json(error: serde_json::Error) -> Self {
-        Self::one(format_args!("arguments: {}", strict_json::problem(&error)))
-    }
-
-    pub(super) fn json_in(argument: &str, error: &serde_json::Error) -> Self {
-        Self::one(format_args!("argument `{argument}`: {}", strict_json::problem(error)))
-    }
-
-    pub(super) fn too_many(expected: usize, found: usize) -> Self {
-        Self::one(format_args!("expected at most {expected} arguments, found {found}"))
+        Self::one(format!("arguments: {}", strict_json::problem(&error)))
     }
 
     pub(super) fn unknown(argument: &str) -> Self {
-        Self::one(format_args!("argument `{argument}` is not known"))
-    }
-
-    pub(super) fn gap(argument: &str) -> Self {
-        Self::one(format_args!(
-            "argument `{argument}` has no default and must be given when a later one is"
-        ))
-    }
-
-    pub(super) fn missing(arguments: &[&str]) -> Self {
-        Self(arguments.iter().map(|name| format!("argument `{name}` is missing")).collect())
+        Self::one(format!("argument `{argument}` is not known"))
     }
 
     /// Without saying what inside of each is wrong.

@@ -3,15 +3,21 @@ use serde_json::json;
 
 use super::*;
 use crate::method::Param;
-use crate::schema::{InputSchema, Purpose};
+use crate::schema::Purpose;
 use crate::types::Types;
+
+impl From<ParamStyle> for Taking {
+    fn from(style: ParamStyle) -> Self {
+        Self { style, null_is_absent: false }
+    }
+}
 
 fn plan(params: &[Param]) -> CallPlan {
     let named: Vec<(Cow<'_, str>, &Param)> =
         params.iter().map(|param| (param.name().replace(' ', "_").into(), param)).collect();
     let types = Types::default();
-    let schema = serde_json::to_vec(&InputSchema::of(&named, &types, Purpose::Check)).unwrap();
-    CallPlan::compile(&schema).unwrap()
+    let schema = types.input_schema(&named, Purpose::Check).to_string();
+    CallPlan::compile(schema.as_bytes()).unwrap()
 }
 
 fn param(name: &str, ty: &str) -> Param {

@@ -9,7 +9,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::mcp::headers::encode;
-use crate::method::Input;
 use crate::strict_json::text;
 use crate::tool::{HEADER_KEYWORD, HeaderParam, header_params};
 
@@ -75,8 +74,8 @@ fn annotations(schema: &RawValue) -> Arc<[HeaderParam]> {
     if !schema.get().contains(HEADER_KEYWORD) {
         return Arc::default();
     }
-    let Ok(check) = serde_json::from_str(schema.get()) else { return Arc::default() };
-    let params = header_params(&Input::Schema { check, advertised: None });
+    let Ok(schema) = serde_json::from_str(schema.get()) else { return Arc::default() };
+    let params = header_params(&schema);
     params.map_or_else(|_| Arc::default(), |params| Arc::from(params.into_vec()))
 }
 

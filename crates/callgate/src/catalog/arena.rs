@@ -22,23 +22,14 @@ impl Arena {
 
     /// The tool with this ordinal.
     pub(crate) fn tool(&self, ordinal: u32) -> Bytes {
-        self.run(ordinal, ordinal)
+        without_comma(self.run(ordinal, ordinal))
     }
 
-    /// The tools from one ordinal to another, commas between them and none at the end.
+    /// The tools from one ordinal to another, with a comma behind each.
     pub(crate) fn run(&self, first: u32, last: u32) -> Bytes {
-        self.with_comma(first, last).map_or_else(Bytes::new, |run| run.slice(..run.len() - 1))
-    }
-
-    /// The same, with a comma at the end.
-    pub(crate) fn run_and_comma(&self, first: u32, last: u32) -> Bytes {
-        self.with_comma(first, last).unwrap_or_default()
-    }
-
-    fn with_comma(&self, first: u32, last: u32) -> Option<Bytes> {
-        let start = *self.starts.get(first as usize)?;
-        let end = *self.starts.get(last as usize + 1)?;
-        (start < end).then(|| self.bytes.slice(start..end))
+        let start = self.starts.get(first as usize).copied().unwrap_or_default();
+        let end = self.starts.get(last as usize + 1).copied().unwrap_or(start);
+        self.bytes.slice(start.min(end)..end)
     }
 
     /// How many bytes a tool and its comma take.
@@ -47,6 +38,12 @@ impl Arena {
         let end = self.starts.get(ordinal as usize + 1).copied().unwrap_or(start);
         end - start
     }
+}
+
+/// Tools without the comma behind the last.
+pub(crate) fn without_comma(mut tools: Bytes) -> Bytes {
+    tools.truncate(tools.len().saturating_sub(1));
+    tools
 }
 
 /// Makes an arena, tool by tool.

@@ -1,7 +1,6 @@
 //! Methods to a [`Catalog`].
 
 use std::collections::{BTreeSet, HashMap};
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +11,7 @@ use super::{Arena, Catalog, Entry, Quarantined};
 use crate::access::Requirement;
 use crate::arguments::SeenPlan;
 use crate::finding::Finding;
-use crate::listing::{Listings, VisibleListings};
+use crate::listing::{listings, visible_listings};
 use crate::method::{DefinitionError, Method};
 use crate::tool::{self, Shape};
 use crate::tool_name::{Prefix, ToolName, Unnamed, tool_names};
@@ -29,22 +28,13 @@ const LONG_NAME: usize = 60;
 pub struct CatalogBuilder {
     prefix: Prefix,
     previous: Option<Arc<Catalog>>,
-    buffer: Vec<u8>,
-    entries: Vec<(Entry, Source)>,
+    /// Each with its tool as the REST face shows it.
+    entries: Vec<(Entry, Bytes)>,
     requirements: HashMap<Requirement, u32>,
     /// The previous catalog's requirements, as far as they are known here.
     taken_over: HashMap<u32, u32>,
     reserved: Vec<String>,
     quarantined: Vec<Quarantined>,
-}
-
-/// Where an entry's bytes are until the catalog is laid out.
-#[derive(Debug, Clone)]
-enum Source {
-    /// This range of the buffer.
-    Buffer(Range<usize>),
-    /// The previous catalog, under the entry's ordinal there.
-    Previous,
 }
 
 impl CatalogBuilder {
@@ -53,7 +43,6 @@ impl CatalogBuilder {
         Self {
             prefix,
             previous,
-            buffer: Vec::new(),
             entries: Vec::new(),
             requirements: HashMap::new(),
             taken_over: HashMap::new(),
@@ -75,7 +64,7 @@ impl CatalogBuilder {
         else {
             return false;
         };
-        let entry = entry.clone();
+        let (entry, tool) = (entry.clone(), previous.tool(entry));
         let requirement = match self.taken_over.get(&entry.requirement) {
             Some(known) => *known,
             None => {
@@ -86,7 +75,7 @@ impl CatalogBuilder {
             }
         };
         let given_name = tool_name.map(Into::into);
-        self.entries.push((Entry { given_name, requirement, ..entry }, Source::Previous));
+        self.entries.push((Entry { given_name, requirement, ..entry }, tool));
         true
     }
 
@@ -99,13 +88,9 @@ impl CatalogBuilder {
         types: &Types,
         findings: impl IntoIterator<Item = Finding>,
     ) {
-        let start = self.buffer.len();
-        let written = match tool::write(&method, types, &mut self.buffer) {
+        let written = match tool::write(&method, types) {
             Ok(written) => written,
-            Err(reason) => {
-                self.buffer.truncate(start);
-                return self.quarantine(method.id.to_string(), reason);
-            }
+            Err(reason) => return self.quarantine(method.id.to_string(), reason),
         };
         let requirement = self.intern(method.requirement);
         let entry = Entry {
@@ -126,7 +111,7 @@ impl CatalogBuilder {
             findings: findings.into_iter().chain(written.findings).collect(),
             fingerprint,
         };
-        self.entries.push((entry, Source::Buffer(start..self.buffer.len())));
+        self.entries.push((entry, written.bytes));
     }
 
     /// Leaves a definition out, and says so.
@@ -162,8 +147,8 @@ impl CatalogBuilder {
             requirements,
             quarantined: self.quarantined,
             prefix: self.prefix,
-            listings: Listings::default(),
-            visible_listings: VisibleListings::default(),
+            listings: listings(),
+            visible_listings: visible_listings(),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -190,8 +175,7 @@ impl CatalogBuilder {
         let reserved = self.reserved.iter().map(String::as_str);
         let names = tool_names(&self.prefix, &unnamed, reserved);
         let mut kept = Vec::with_capacity(self.entries.len());
-        for ((mut entry, source), name) in std::mem::take(&mut self.entries).into_iter().zip(names)
-        {
+        for ((mut entry, tool), name) in std::mem::take(&mut self.entries).into_iter().zip(names) {
             match name {
                 Ok(name) => {
                     let length = name.as_str().len();
@@ -202,7 +186,7 @@ impl CatalogBuilder {
                         let long = (length > LONG_NAME).then_some(Finding::LongName(length));
                         entry.findings = others.cloned().chain(long).collect();
                     }
-                    kept.push((entry, source));
+                    kept.push((entry, tool));
                 }
                 Err(reason) => self.quarantine(entry.id.to_string(), reason),
             }
@@ -212,22 +196,11 @@ impl CatalogBuilder {
 
     /// The bytes of all tools in the order of the entries, once for each shape.
     fn lay_out(&mut self) -> [Arena; Shape::ALL.len()] {
-        let previous = self.previous.take();
-        let written: Vec<Bytes> = {
-            let buffer = Bytes::from(std::mem::take(&mut self.buffer));
-            let tools = self.entries.iter().map(|(entry, source)| match source {
-                Source::Buffer(range) => buffer.slice(range.clone()),
-                Source::Previous => {
-                    previous.as_ref().map_or_else(Bytes::new, |previous| previous.tool(entry))
-                }
-            });
-            tools.collect()
-        };
-        let total: usize = written.iter().map(|tool| tool.len() + 1).sum();
+        let total: usize = self.entries.iter().map(|(_, tool)| tool.len() + 1).sum();
         let mut made: Vec<Arena> = Vec::new();
         let arenas = Shape::ALL.map(|shape| {
             let mut arena = ArenaBuilder::new(self.entries.len(), total);
-            for ((entry, _), tool) in self.entries.iter().zip(&written) {
+            for (entry, tool) in &self.entries {
                 arena.add(|out| {
                     let name = entry.name.as_str();
                     tool::write_shape(shape, name, tool, &entry.parts, entry.output, out);

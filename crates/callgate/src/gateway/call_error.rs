@@ -105,7 +105,7 @@ impl CallError {
 
     /// Arguments that passed the check and are still not what the method takes.
     pub fn arguments(problem: String) -> Self {
-        Self::Arguments(ArgumentsError::from_upstream(problem))
+        Self::Arguments(ArgumentsError::one(problem))
     }
 
     /// Logs what only the log may know, under an id that the caller is told.

@@ -1,24 +1,29 @@
 //! What is looked for in a tool, or in a whole list, and the words for it.
 
-use std::fmt;
-
 use serde_json::{Map, Value};
+use thiserror::Error;
 
 use super::Totals;
-use crate::schema::walk::for_each_schema;
+use crate::schema::walk::{accepts, for_each_schema};
 use crate::tool::is_portable;
 
 /// So many names are told.
 const MAX_NAMED: usize = 5;
 
 /// Something that a client may refuse. It prints as what is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Check {
     /// A name that is not up to 64 letters, digits, `_` and `-`.
+    #[error("tool names other than 1 to 64 letters, digits, `_` and `-`")]
     NameForm,
     /// A name that begins with a digit or `-`.
+    #[error("tool names that do not begin with a letter or `_`")]
     NameStart,
     /// The names of server and tool, with what the client puts around them.
+    #[error(
+        "names of server and tool that have over {most} characters together{own}",
+        own = if *around == 0 { String::new() } else { format!(", {around} of which are its own") }
+    )]
     NameLength {
         /// How many characters the client adds.
         around: usize,
@@ -26,24 +31,34 @@ pub enum Check {
         most: usize,
     },
     /// A parameter's name that is not up to 64 letters, digits, `_`, `.` and `-`.
+    #[error("names of parameters other than 1 to 64 letters, digits, `_`, `.` and `-`")]
     PropertyNames,
     /// One of these keywords at the root of the input schema.
+    #[error("`{keywords}` at the root of an input schema", keywords = .0.join("`, `"))]
     AtRoot(&'static [&'static str]),
     /// A root without `properties`.
+    #[error("an input schema without `properties`")]
     RootProperties,
     /// A list without `items`.
+    #[error("a list without `items`")]
     Items,
     /// A `$ref`.
+    #[error("`$ref`")]
     References,
     /// An `enum` of something else than texts.
+    #[error("an `enum` of other values than texts")]
     TextEnums,
     /// Something else than JSON Schema 2020-12.
+    #[error("schemas that are not JSON Schema 2020-12")]
     Dialect,
     /// A description with more characters.
+    #[error("descriptions of over {0} characters")]
     DescriptionLength(usize),
     /// More tools.
+    #[error("over {0} tools")]
     ToolCount(usize),
     /// A list with more tokens.
+    #[error("over {0} tokens for all tools")]
     ListTokens(usize),
 }
 
@@ -177,55 +192,12 @@ impl Check {
     }
 }
 
-impl fmt::Display for Check {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NameForm => {
-                f.write_str("tool names other than 1 to 64 letters, digits, `_` and `-`")
-            }
-            Self::NameStart => f.write_str("tool names that do not begin with a letter or `_`"),
-            Self::NameLength { around: 0, most } => {
-                write!(f, "names of server and tool that have over {most} characters together")
-            }
-            Self::NameLength { around, most } => write!(
-                f,
-                "names of server and tool that have over {most} characters together, {around} of which \
-                 are its own"
-            ),
-            Self::PropertyNames => f.write_str(
-                "names of parameters other than 1 to 64 letters, digits, `_`, `.` and `-`",
-            ),
-            Self::AtRoot(refused) => {
-                write!(f, "`{}` at the root of an input schema", refused.join("`, `"))
-            }
-            Self::RootProperties => f.write_str("an input schema without `properties`"),
-            Self::Items => f.write_str("a list without `items`"),
-            Self::References => f.write_str("`$ref`"),
-            Self::TextEnums => f.write_str("an `enum` of other values than texts"),
-            Self::Dialect => f.write_str("schemas that are not JSON Schema 2020-12"),
-            Self::DescriptionLength(most) => {
-                write!(f, "descriptions of over {most} characters")
-            }
-            Self::ToolCount(most) => write!(f, "over {most} tools"),
-            Self::ListTokens(most) => write!(f, "over {most} tokens for all tools"),
-        }
-    }
-}
-
 fn property_names(schema: &Value) -> Option<String> {
     let properties = schema.get("properties").and_then(Value::as_object)?;
     let odd: Vec<&str> =
         properties.keys().map(String::as_str).filter(|name| !is_portable(name)).collect();
     let words = "not up to 64 letters, digits, `_`, `.` and `-`; rename";
     (!odd.is_empty()).then(|| format!("parameters named {}: {words}", named(&odd)))
-}
-
-fn accepts(map: &Map<String, Value>, kind: &str) -> bool {
-    match map.get("type") {
-        Some(Value::String(name)) => name == kind,
-        Some(Value::Array(names)) => names.iter().any(|name| name == kind),
-        _ => false,
-    }
 }
 
 /// What is found somewhere in a schema, with the parameters that it is found in.

@@ -8,7 +8,7 @@ use super::check::{Tool, in_places, named};
 use super::{Level, Problem, tokens};
 use crate::finding::Finding;
 use crate::percent;
-use crate::schema::walk::{Holds, for_each_schema, holds};
+use crate::schema::walk::{depth, for_each_schema};
 use crate::tool::is_portable;
 
 /// A tool with more tokens takes the place of many.
@@ -109,22 +109,4 @@ fn inner_names(schema: &Value) -> Option<String> {
     let odd: Vec<&str> = odd.into_iter().collect();
     let words = "not up to 64 letters, digits, `_`, `.` and `-`; some client may refuse that";
     (!odd.is_empty()).then(|| format!("properties named {}: {words}", named(&odd)))
-}
-
-/// How many schemas are in each other at most.
-fn depth(schema: &Value) -> usize {
-    match schema {
-        Value::Object(map) => {
-            let inner = map.iter().map(|(keyword, value)| match (holds(keyword), value) {
-                (Holds::Data, _) => 0,
-                (Holds::ByName, Value::Object(named)) => {
-                    named.values().map(depth).max().unwrap_or(0)
-                }
-                _ => depth(value),
-            });
-            1 + inner.max().unwrap_or(0)
-        }
-        Value::Array(items) => items.iter().map(depth).max().unwrap_or(0),
-        _ => 0,
-    }
 }

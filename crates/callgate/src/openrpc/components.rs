@@ -8,21 +8,20 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::anything;
+use super::{ContentDescriptor, anything};
 use crate::percent::decoded;
-use crate::schema::walk::{for_each_schema, for_each_schema_mut};
+use crate::schema::walk::{for_each_reference_mut, for_each_schema, references};
 use crate::tool::portable;
 
 /// Where a schema keeps its definitions, in the words of its drafts.
 const HOLDERS: [&str; 2] = ["$defs", "definitions"];
 
-/// A whole schema.
+/// A whole schema, whose parts are taken into a document.
 #[derive(Debug)]
-pub(super) struct Source {
+pub struct SourceSchema {
     /// What it is called where something refers to all of it, or into it.
     name: String,
     /// Without the definitions.
@@ -39,10 +38,9 @@ struct Target<'a> {
     inside: Cow<'a, str>,
 }
 
-impl Source {
-    pub(super) fn new(name: String, schema: &RawValue) -> Self {
-        // What is too deep to be read takes no call either.
-        let mut root = serde_json::from_str(schema.get()).unwrap_or_else(|_| anything());
+impl SourceSchema {
+    /// Takes a schema apart. The name is for references to the whole of it.
+    pub fn new(name: String, mut root: Value) -> Self {
         let mut definitions = Map::new();
         if let Value::Object(root) = &mut root {
             for holder in HOLDERS {
@@ -54,11 +52,6 @@ impl Source {
             }
         }
         Self { name, root, definitions: Value::Object(definitions) }
-    }
-
-    /// The schema without its definitions.
-    pub(super) fn root(&self) -> &Value {
-        &self.root
     }
 
     fn value(&self, place: &str) -> Option<&Value> {
@@ -86,7 +79,7 @@ impl Source {
     fn definition(&self, place: &str) -> Option<Definition> {
         let schema = self.value(place)?;
         let digest = Sha256::digest(serde_json::to_vec(&(place, schema)).ok()?).into();
-        let places = references(schema)?.into_iter().map(|it| Some(self.target(it)?.place));
+        let places = movable_references(schema)?.into_iter().map(|it| Some(self.target(it)?.place));
         Some(Definition { digest, needs: places.collect::<Option<_>>()? })
     }
 }
@@ -102,7 +95,7 @@ struct Definition {
 
 /// The definitions of a document.
 #[derive(Debug, Default)]
-pub(super) struct Components {
+pub struct Components {
     schemas: BTreeMap<String, Value>,
     /// The key of each definition that is there, by what tells it from others.
     keys: HashMap<[u8; 32], String>,
@@ -111,19 +104,35 @@ pub(super) struct Components {
 }
 
 impl Components {
-    /// For taking parts of a schema into the document.
-    pub(super) fn adopting<'a>(&'a mut self, source: &'a Source) -> Adopting<'a> {
-        Adopting {
-            components: self,
-            source,
-            definitions: HashMap::new(),
-            keys: HashMap::new(),
-            promised: Vec::new(),
-        }
+    /// Returns the properties of an input schema, each as a parameter.
+    pub fn params<'a>(&mut self, input: &'a SourceSchema) -> Vec<ContentDescriptor<'a>> {
+        let list = input.root.get("required").and_then(Value::as_array);
+        let required: HashSet<&str> =
+            list.into_iter().flatten().filter_map(Value::as_str).collect();
+        let properties = input.root.get("properties").and_then(Value::as_object);
+        let mut adopting = Adopting::new(self, input);
+        let param = |(name, property): (&'a String, &'a Value)| {
+            let mut schema = adopting.adopt(property);
+            if let Some(map) = schema.as_object_mut() {
+                map.shift_remove("description");
+            }
+            ContentDescriptor {
+                name,
+                description: property.get("description").and_then(Value::as_str),
+                required: Some(required.contains(name.as_str())),
+                schema,
+            }
+        };
+        properties.into_iter().flatten().map(param).collect()
+    }
+
+    /// Returns an output schema as it stands in the document.
+    pub fn result(&mut self, output: &SourceSchema) -> Value {
+        Adopting::new(self, output).adopt(&output.root)
     }
 
     /// `components.schemas`, unless there are none.
-    pub(super) fn finish(self) -> Option<BTreeMap<String, Value>> {
+    pub fn finish(self) -> Option<BTreeMap<String, Value>> {
         (!self.schemas.is_empty()).then_some(self.schemas)
     }
 
@@ -143,9 +152,9 @@ impl Components {
 
 /// Takes parts of one schema into the document.
 #[derive(Debug)]
-pub(super) struct Adopting<'a> {
+struct Adopting<'a> {
     components: &'a mut Components,
-    source: &'a Source,
+    source: &'a SourceSchema,
     /// What was looked at, by its place.
     definitions: HashMap<String, Option<Definition>>,
     /// The keys of the definitions, by their places; `None` where one cannot be moved.
@@ -154,11 +163,21 @@ pub(super) struct Adopting<'a> {
     promised: Vec<(String, String)>,
 }
 
-impl Adopting<'_> {
+impl<'a> Adopting<'a> {
+    fn new(components: &'a mut Components, source: &'a SourceSchema) -> Self {
+        Self {
+            components,
+            source,
+            definitions: HashMap::new(),
+            keys: HashMap::new(),
+            promised: Vec::new(),
+        }
+    }
+
     /// A part of the schema as it stands in the document. One with references that cannot be moved
     /// says nothing: without them it could say something wrong.
-    pub(super) fn adopt(&mut self, schema: &Value) -> Value {
-        let can_move = references(schema).is_some_and(|references| {
+    fn adopt(&mut self, schema: &Value) -> Value {
+        let can_move = movable_references(schema).is_some_and(|references| {
             references.into_iter().all(|reference| self.moved(reference).is_some())
         });
         let adopted = if can_move { self.pointed_here(schema) } else { anything() };
@@ -178,7 +197,7 @@ impl Adopting<'_> {
     /// A copy whose references are those of the document.
     fn pointed_here(&mut self, schema: &Value) -> Value {
         let mut copy = schema.clone();
-        for_each_reference_mut(&mut copy, &mut |reference| {
+        for_each_reference_mut(&mut copy, &mut |_, reference| {
             if let Some(moved) = self.moved(reference) {
                 *reference = moved;
             }
@@ -240,26 +259,10 @@ impl Adopting<'_> {
     }
 }
 
-/// The keywords that refer.
-const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
-
 /// The references in a schema; `None` where they are not to be read from the document's root.
-fn references(schema: &Value) -> Option<Vec<&str>> {
-    let mut found = Vec::new();
+fn movable_references(schema: &Value) -> Option<Vec<&str>> {
+    let found = references(schema);
     let mut has_own_base = false;
-    for_each_schema(schema, &mut |map| {
-        found.extend(REFERENCES.iter().filter_map(|keyword| map.get(*keyword)?.as_str()));
-        has_own_base |= map.contains_key("$id");
-    });
+    for_each_schema(schema, &mut |map| has_own_base |= map.contains_key("$id"));
     (found.is_empty() || !has_own_base).then_some(found)
-}
-
-fn for_each_reference_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut String)) {
-    for_each_schema_mut(schema, &mut |map| {
-        for keyword in REFERENCES {
-            if let Some(Value::String(reference)) = map.get_mut(keyword) {
-                visit(reference);
-            }
-        }
-    });
 }

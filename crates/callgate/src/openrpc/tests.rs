@@ -244,10 +244,8 @@ fn a_chain_of_definitions_is_moved_whole() {
         .chain([("D300".to_owned(), json!({"type": "string"}))])
         .collect();
     let schema = json!({"$ref": "#/$defs/D0", "$defs": definitions});
-    let schema = serde_json::value::to_raw_value(&schema).unwrap();
-    let source = Source::new("a.result".to_owned(), &schema);
     let mut components = Components::default();
-    let adopted = components.adopting(&source).adopt(source.root());
+    let adopted = components.result(&SourceSchema::new("a.result".to_owned(), schema));
     assert_eq!(adopted, json!({"$ref": "#/components/schemas/D0"}));
     let schemas = components.finish().unwrap();
     assert_eq!(schemas.len(), 301);

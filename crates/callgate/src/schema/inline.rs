@@ -8,11 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::walk::{Holds, for_each_schema, holds};
+use super::walk::{for_each_schema, for_each_schema_mut, nodes};
 use crate::percent;
 use crate::types::MAX_INLINE_NODES;
-
-const PREFIX: &str = "#/$defs/";
 
 /// A schema with what its `$defs` define written where it is referred to.
 ///
@@ -22,20 +20,21 @@ pub fn inline(mut schema: Value) -> Value {
     let definitions = schema.as_object_mut().and_then(|root| root.shift_remove("$defs"));
     let Some(Value::Object(definitions)) = definitions else { return schema };
     let inliner = Inliner::new(&definitions);
-    let mut needed = BTreeSet::new();
     // A root that is a reference says nothing of its kind to those who only look there.
     for _ in 0..definitions.len() {
-        let Some(name) = schema.as_object().and_then(|root| inliner.target(root)) else { break };
-        schema = merged(definitions.get(name).unwrap_or(&Value::Null), &schema);
+        let Value::Object(root) = &mut schema else { break };
+        let Some((_, definition)) = inliner.target(root) else { break };
+        *root = merged(definition, std::mem::take(root));
     }
-    let mut schema = inliner.write(&schema, &mut needed);
-    let mut written = BTreeMap::new();
-    while let Some(name) = needed.iter().find(|name| !written.contains_key(*name)).cloned() {
-        let definition = definitions.get(&name).unwrap_or(&Value::Null);
-        written.insert(name, inliner.write(definition, &mut needed));
+    let mut needed = BTreeSet::new();
+    let mut schema = inliner.expanded(&schema, &mut needed);
+    let mut kept = BTreeMap::new();
+    while let Some(name) = needed.iter().copied().find(|name| !kept.contains_key(name)) {
+        let definition = definitions.get(name).unwrap_or(&Value::Null);
+        kept.insert(name, inliner.expanded(definition, &mut needed));
     }
-    if let (Value::Object(root), false) = (&mut schema, written.is_empty()) {
-        root.insert("$defs".to_owned(), written.into_iter().collect());
+    if let (Value::Object(root), false) = (&mut schema, kept.is_empty()) {
+        root.insert("$defs".to_owned(), kept.into_iter().collect());
     }
     schema
 }
@@ -60,25 +59,28 @@ impl<'a> Inliner<'a> {
         inliner
     }
 
-    /// The definition that a schema refers to.
-    fn target(&self, schema: &Map<String, Value>) -> Option<&'a str> {
-        let reference = schema.get("$ref")?.as_str()?.strip_prefix(PREFIX)?;
-        let name = decoded(reference);
-        self.definitions.get_key_value(&name).map(|(name, _)| name.as_str())
+    /// Returns the definition that a schema refers to, and its name.
+    fn target(&self, schema: &Map<String, Value>) -> Option<(&'a str, &'a Value)> {
+        let reference = schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")?;
+        let (name, definition) = self.definitions.get_key_value(&decoded(reference))?;
+        Some((name, definition))
     }
 
     /// Whether `goal` is referred to from `from`, by any way.
     fn reaches(&self, from: &str, goal: &str, seen: &mut BTreeSet<&'a str>) -> bool {
-        let Some(schema) = self.definitions.get(from) else { return false };
-        let mut targets = Vec::new();
-        self.targets_in(schema, &mut targets);
-        targets.into_iter().any(|target| {
+        self.targets_of(from).into_iter().any(|target| {
             target == goal || (seen.insert(target) && self.reaches(target, goal, seen))
         })
     }
 
-    fn targets_in(&self, schema: &Value, targets: &mut Vec<&'a str>) {
-        for_each_schema(schema, &mut |map| targets.extend(self.target(map)));
+    fn targets_of(&self, name: &str) -> Vec<&'a str> {
+        let mut targets = Vec::new();
+        if let Some(definition) = self.definitions.get(name) {
+            for_each_schema(definition, &mut |map| {
+                targets.extend(self.target(map).map(|(name, _)| name));
+            });
+        }
+        targets
     }
 
     /// Looks how many nodes a definition has when it is written out; too many, and it is not. Those
@@ -88,47 +90,29 @@ impl<'a> Inliner<'a> {
         if self.by_reference.contains(name) || !measured.insert(name) {
             return;
         }
-        let Some(schema) = self.definitions.get(name) else { return };
-        let mut targets = Vec::new();
-        self.targets_in(schema, &mut targets);
-        for target in targets {
+        for target in self.targets_of(name) {
             self.measure(target, measured);
         }
-        if nodes(&self.write(schema, &mut BTreeSet::new())) > MAX_INLINE_NODES {
+        let definition = self.definitions.get(name).unwrap_or(&Value::Null);
+        if nodes(&self.expanded(definition, &mut BTreeSet::new())) > MAX_INLINE_NODES {
             self.by_reference.insert(name);
         }
     }
 
-    fn write(&self, schema: &Value, needed: &mut BTreeSet<String>) -> Value {
-        let map = match schema {
-            Value::Object(map) => map,
-            Value::Array(items) => {
-                return items.iter().map(|item| self.write(item, needed)).collect();
+    /// Returns a schema with its references written out, and notes which are not.
+    fn expanded(&self, schema: &Value, needed: &mut BTreeSet<&'a str>) -> Value {
+        let mut schema = schema.clone();
+        for_each_schema_mut(&mut schema, &mut |map| {
+            while let Some((name, definition)) = self.target(map) {
+                if self.by_reference.contains(name) {
+                    needed.insert(name);
+                    break;
+                }
+                *map = merged(definition, std::mem::take(map));
             }
-            other => return other.clone(),
-        };
-        if let Some(name) = self.target(map)
-            && let Some(definition) = self.definitions.get(name)
-        {
-            if !self.by_reference.contains(name) {
-                return self.write(&merged(definition, schema), needed);
-            }
-            needed.insert(name.to_owned());
-        }
-        let members = map.iter().map(|(keyword, value)| {
-            let written = match (holds(keyword), value) {
-                (Holds::Data, _) => value.clone(),
-                (Holds::ByName, Value::Object(named)) => named
-                    .iter()
-                    .map(|(name, schema)| (name.clone(), self.write(schema, needed)))
-                    .collect(),
-                _ => self.write(value, needed),
-            };
-            (keyword.clone(), written)
         });
-        let mut written: Map<String, Value> = members.collect();
-        join_null(&mut written);
-        Value::Object(written)
+        for_each_schema_mut(&mut schema, &mut join_null);
+        schema
     }
 }
 
@@ -136,9 +120,8 @@ impl<'a> Inliner<'a> {
 const WORDS: [&str; 6] = ["title", "description", "default", "examples", "deprecated", "$comment"];
 
 /// What a reference leads to, with what stands beside it: both hold.
-fn merged(definition: &Value, reference: &Value) -> Value {
-    let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
-    let (mut merged, mut beside) = (members(definition), members(reference));
+fn merged(definition: &Value, mut beside: Map<String, Value>) -> Map<String, Value> {
+    let mut merged = definition.as_object().cloned().unwrap_or_default();
     beside.shift_remove("$ref");
     let clashes = |(keyword, value): (&String, &Value)| {
         let is_joined = matches!(keyword.as_str(), "properties" | "required");
@@ -151,7 +134,7 @@ fn merged(definition: &Value, reference: &Value) -> Value {
             beside.into_iter().partition(|(keyword, _)| WORDS.contains(&keyword.as_str()));
         let mut both = Map::from_iter([("allOf".to_owned(), json!([merged, rules]))]);
         both.extend(words);
-        return Value::Object(both);
+        return both;
     }
     for (keyword, value) in beside {
         match (merged.get_mut(&keyword), value) {
@@ -171,7 +154,7 @@ fn merged(definition: &Value, reference: &Value) -> Value {
             }
         }
     }
-    Value::Object(merged)
+    merged
 }
 
 /// Keywords beside which a second type would say nothing.
@@ -196,14 +179,6 @@ fn join_null(members: &mut Map<String, Value>) {
         members.iter().filter(|(key, _)| *key != "anyOf").map(|(k, v)| (k.clone(), v.clone())),
     );
     *members = joined;
-}
-
-fn nodes(value: &Value) -> usize {
-    1 + match value {
-        Value::Object(members) => members.values().map(nodes).sum::<usize>(),
-        Value::Array(items) => items.iter().map(nodes).sum(),
-        _ => 0,
-    }
 }
 
 /// A name as it stands in `$defs`: in a reference, parts of it are escaped.

@@ -6,11 +6,12 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
+use super::walk::{Holds, accepts, depth, for_each_schema_mut, holds};
 use super::{REST_PARAM, WIRE_NAME};
 use crate::method::DefinitionError;
 use crate::tool::{is_portable, portable_name};
 
-/// Deeper schemas are refused.
+/// Maximum number of levels of schemas below the root.
 const MAX_DEPTH: usize = 64;
 
 /// Integer and float widths of other type systems; they say nothing to a client and some refuse
@@ -35,15 +36,20 @@ const PLAIN_AT_ROOT: [&str; 8] = [
     "default",
 ];
 
+/// Keywords whose value is one schema.
+const SCHEMAS: [&str; 8] =
+    ["items", "contains", "not", "if", "then", "else", "propertyNames", "additionalProperties"];
+
 /// A schema that will stand inside of another.
-pub(crate) fn subschema(schema: Value) -> Result<Value, DefinitionError> {
-    let mut schema = match schema {
-        Value::Bool(true) => json!({}),
-        Value::Array(items) if items.is_empty() => json!({}),
-        object @ Value::Object(_) => object,
-        other => return Err(DefinitionError::NotASchema(short(&other))),
-    };
-    walk(&mut schema, 0)?;
+pub(crate) fn subschema(mut schema: Value) -> Result<Value, DefinitionError> {
+    mend(&mut schema);
+    if !schema.is_object() {
+        return Err(DefinitionError::NotASchema(short(&schema)));
+    }
+    if depth(&schema) > MAX_DEPTH + 1 {
+        return Err(DefinitionError::SchemaTooDeep);
+    }
+    for_each_schema_mut(&mut schema, &mut tidy);
     if let Value::Object(map) = &mut schema {
         map.shift_remove("$schema");
     }
@@ -154,73 +160,37 @@ pub(crate) fn output(schema: Value) -> Result<Value, DefinitionError> {
     Ok(schema)
 }
 
-fn walk(schema: &mut Value, depth: usize) -> Result<(), DefinitionError> {
-    if depth > MAX_DEPTH {
-        return Err(DefinitionError::SchemaTooDeep);
-    }
-    let map = match schema {
-        Value::Object(map) => map,
-        Value::Bool(true) => {
-            *schema = json!({});
-            return Ok(());
-        }
-        // PHP's encoder writes an empty object as an empty list.
-        Value::Array(items) if items.is_empty() => {
-            *schema = json!({});
-            return Ok(());
-        }
-        _ => return Ok(()),
-    };
+/// Removes noise from a schema and mends the schemas directly in it.
+fn tidy(map: &mut Map<String, Value>) {
     if map.get("format").and_then(Value::as_str).is_some_and(|format| WIDTHS.contains(&format)) {
         map.shift_remove("format");
-    }
-    for key in ["properties", "patternProperties", "$defs", "dependentSchemas"] {
-        if let Some(members) = map.get_mut(key) {
-            mend_empty(members);
-            if let Value::Object(members) = members {
-                members.values_mut().try_for_each(|member| walk(member, depth + 1))?;
-            }
-        }
     }
     if matches!(map.get("required"), Some(Value::Object(none)) if none.is_empty()) {
         map.shift_remove("required");
     }
-    walk_keywords(map, depth)?;
-    if accepts_arrays(map) && !map.contains_key("items") {
+    for (keyword, value) in map.iter_mut() {
+        match (keyword.as_str(), &mut *value) {
+            ("additionalProperties", Value::Bool(_)) => {}
+            (keyword, _) if SCHEMAS.contains(&keyword) => mend(value),
+            ("oneOf" | "anyOf" | "allOf" | "prefixItems", Value::Array(members)) => {
+                members.iter_mut().for_each(mend);
+            }
+            (keyword, _) if matches!(holds(keyword), Holds::ByName) => {
+                mend(value);
+                value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(mend);
+            }
+            _ => {}
+        }
+    }
+    if accepts(map, "array") && !map.contains_key("items") {
         map.insert("items".to_owned(), json!({}));
     }
-    Ok(())
 }
 
-fn walk_keywords(map: &mut Map<String, Value>, depth: usize) -> Result<(), DefinitionError> {
-    for key in ["items", "contains", "not", "if", "then", "else", "propertyNames"] {
-        if let Some(member) = map.get_mut(key) {
-            walk(member, depth + 1)?;
-        }
-    }
-    if let Some(member @ (Value::Object(_) | Value::Array(_))) = map.get_mut("additionalProperties")
-    {
-        walk(member, depth + 1)?;
-    }
-    for key in ["oneOf", "anyOf", "allOf", "prefixItems"] {
-        if let Some(Value::Array(members)) = map.get_mut(key) {
-            members.iter_mut().try_for_each(|member| walk(member, depth + 1))?;
-        }
-    }
-    Ok(())
-}
-
-fn mend_empty(value: &mut Value) {
-    if matches!(value, Value::Array(items) if items.is_empty()) {
-        *value = json!({});
-    }
-}
-
-fn accepts_arrays(map: &Map<String, Value>) -> bool {
-    match map.get("type") {
-        Some(Value::String(name)) => name == "array",
-        Some(Value::Array(names)) => names.iter().any(|name| name == "array"),
-        _ => false,
+/// Writes the schema of everything as an object. PHP's encoder writes an empty object as an empty list.
+fn mend(schema: &mut Value) {
+    if *schema == true || schema.as_array().is_some_and(Vec::is_empty) {
+        *schema = json!({});
     }
 }
 

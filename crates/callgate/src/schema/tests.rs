@@ -3,10 +3,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::type_expr::ClassName;
+use crate::types::TypeField;
 
 fn schema_of(text: &str, types: &Types) -> Value {
     let ty: TypeExpr = text.parse().unwrap();
-    serde_json::from_str(&serde_json::to_string(&Schema::of(&ty, types)).unwrap()).unwrap()
+    types.schema_of(&ty)
 }
 
 fn schema(text: &str) -> Value {
@@ -46,8 +47,8 @@ fn b49_scalars() {
 fn b50_d6_array_is_advertised_as_an_object_and_the_check_takes_a_list_too() {
     assert_eq!(schema("array"), json!({"type": "object"}));
     let types = Types::default();
-    let check = Node::of(&TypeExpr::Array, &types, Purpose::Check);
-    assert_eq!(serde_json::to_string(&check).unwrap(), r#"{"type":["object","array"]}"#);
+    let check = Writer { types: &types, purpose: Purpose::Check }.schema(&TypeExpr::Array);
+    assert_eq!(check.to_string(), r#"{"type":["object","array"]}"#);
 }
 
 #[test]
@@ -219,9 +220,10 @@ fn classes_that_would_grow_without_bound_when_inlined_are_referred_to() {
         )
     });
     let (types, _) = Types::new(definitions);
-    let text = serde_json::to_string(&Schema::of(&TypeExpr::Class(class("C0")), &types)).unwrap();
-    assert!(text.len() < 100_000, "{}", text.len());
-    jsonschema::draft202012::new(&serde_json::from_str(&text).unwrap()).unwrap();
+    let schema = types.schema_of(&TypeExpr::Class(class("C0")));
+    let length = schema.to_string().len();
+    assert!(length < 100_000, "{length}");
+    jsonschema::draft202012::new(&schema).unwrap();
 }
 
 #[test]
@@ -232,7 +234,7 @@ fn a_long_chain_of_classes_exhausts_no_stack() {
     });
     let (types, _) = Types::new(chain);
     let ty = TypeExpr::Class(class("C1990"));
-    assert!(serde_json::to_string(&Schema::of(&ty, &types)).unwrap().len() < 10_000);
+    assert!(types.schema_of(&ty).to_string().len() < 10_000);
     let first = TypeExpr::Class(class("C0"));
     assert_eq!(types.undefined_in(&first), [class("C2000")].into());
 }
@@ -258,6 +260,28 @@ fn a_class_may_have_a_schema_of_its_own_with_parts_and_other_classes() {
     let schema = schema_of("Order[]", &types);
     insta::assert_json_snapshot!(schema);
     jsonschema::draft202012::new(&schema).unwrap();
+}
+
+#[test]
+fn a_ref_in_data_of_a_class_is_no_reference() {
+    let data = json!({"$ref": "https://example.com/x.json"});
+    let types = types(vec![(
+        "Link",
+        TypeDefinition::Schema(json!({
+            "type": "object",
+            "properties": {
+                "default": {"type": "object", "default": data},
+                "choice": {"enum": [data], "examples": [data]},
+                "fixed": {"const": data},
+            },
+        })),
+    )]);
+    let schema = schema_of("Link", &types);
+    assert_eq!(schema["properties"]["default"]["default"], data);
+    assert_eq!(schema["properties"]["choice"], json!({"enum": [data], "examples": [data]}));
+    assert_eq!(schema["properties"]["fixed"], json!({"const": data}));
+    let param = Param::with_schema("link", json!({"type": "object", "examples": [data]}));
+    assert!(param.is_ok());
 }
 
 #[test]
@@ -313,7 +337,7 @@ fn keys_under_defs_stay_apart_and_do_in_a_uri() {
 #[test]
 fn many_classes_that_name_each_other_are_linked_quickly_enough_to_test() {
     let definitions = (0..400).map(|n| {
-        let properties: serde_json::Map<String, Value> = (1..6)
+        let properties: Map<String, Value> = (1..6)
             .map(|k| (format!("p{k}"), json!({"$ref": format!("#/$defs/C{}", (n * k + 1) % 400)})))
             .collect();
         let schema = json!({"type": "object", "properties": properties});
@@ -329,8 +353,7 @@ fn defaults_agree_with_their_types() {
     let types = Types::default();
     let advertised = |param: &Param| {
         let params = [(Cow::Borrowed(param.name()), param)];
-        let schema = InputSchema::of(&params, &types, Purpose::Advertise);
-        let schema: Value = serde_json::from_str(&serde_json::to_string(&schema).unwrap()).unwrap();
+        let schema = types.input_schema(&params, Purpose::Advertise);
         schema["properties"]["x"].clone()
     };
     let param = |ty: &str, default| Param::new("x", ty.parse().unwrap()).default(default);

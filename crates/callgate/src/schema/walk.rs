@@ -1,4 +1,4 @@
-//! The schemas inside of a schema, told from data that only look like them.
+//! The schemas inside of a schema, told from data that only look like them, and their references.
 
 use serde_json::{Map, Value};
 
@@ -17,12 +17,15 @@ pub(crate) fn holds(keyword: &str) -> Holds {
         "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions" => {
             Holds::ByName
         }
-        "const" | "enum" | "default" | "examples" => Holds::Data,
+        "const" | "enum" | "default" | "example" | "examples" => Holds::Data,
         _ => Holds::Schemas,
     }
 }
 
-/// Visits a schema and every schema in it.
+/// The keywords that refer to another schema.
+const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
+
+/// Visits a schema and every schema in it, from the outside.
 pub(crate) fn for_each_schema<'a>(
     schema: &'a Value,
     visit: &mut dyn FnMut(&'a Map<String, Value>),
@@ -30,26 +33,30 @@ pub(crate) fn for_each_schema<'a>(
     match schema {
         Value::Object(map) => {
             visit(map);
-            for (keyword, value) in map {
-                match (holds(keyword), value) {
-                    (Holds::Data, _) => {}
-                    (Holds::ByName, Value::Object(named)) => {
-                        named.values().for_each(|schema| for_each_schema(schema, visit));
-                    }
-                    _ => for_each_schema(value, visit),
-                }
-            }
+            map.iter().for_each(|(keyword, value)| for_each_schema_in(keyword, value, visit));
         }
         Value::Array(items) => items.iter().for_each(|item| for_each_schema(item, visit)),
         _ => {}
     }
 }
 
-/// The same, to change them; from the outside.
-pub(crate) fn for_each_schema_mut(
-    schema: &mut Value,
-    visit: &mut dyn FnMut(&mut Map<String, Value>),
+/// Visits every schema in the value of a keyword.
+pub(crate) fn for_each_schema_in<'a>(
+    keyword: &str,
+    value: &'a Value,
+    visit: &mut dyn FnMut(&'a Map<String, Value>),
 ) {
+    match (holds(keyword), value) {
+        (Holds::Data, _) => {}
+        (Holds::ByName, Value::Object(named)) => {
+            named.values().for_each(|schema| for_each_schema(schema, visit));
+        }
+        _ => for_each_schema(value, visit),
+    }
+}
+
+/// Visits a schema and every schema in it, from the outside, to change them.
+pub fn for_each_schema_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut Map<String, Value>)) {
     match schema {
         Value::Object(map) => {
             visit(map);
@@ -63,11 +70,62 @@ pub(crate) fn for_each_schema_mut(
                 }
             }
         }
-        Value::Array(items) => {
-            for item in items {
-                for_each_schema_mut(item, visit);
+        Value::Array(items) => items.iter_mut().for_each(|item| for_each_schema_mut(item, visit)),
+        _ => {}
+    }
+}
+
+/// Returns the references in a schema and in every schema in it.
+pub(crate) fn references(schema: &Value) -> Vec<&str> {
+    let mut found = Vec::new();
+    for_each_schema(schema, &mut |map| {
+        found.extend(REFERENCES.iter().filter_map(|keyword| map.get(*keyword)?.as_str()));
+    });
+    found
+}
+
+/// Visits the references in a schema and in every schema in it, each with its keyword, to change them.
+pub fn for_each_reference_mut(schema: &mut Value, visit: &mut dyn FnMut(&str, &mut String)) {
+    for_each_schema_mut(schema, &mut |map| {
+        for keyword in REFERENCES {
+            if let Some(Value::String(reference)) = map.get_mut(keyword) {
+                visit(keyword, reference);
             }
         }
-        _ => {}
+    });
+}
+
+/// Returns how many schemas are in each other at most.
+pub(crate) fn depth(schema: &Value) -> usize {
+    let deepest = |schemas: &mut dyn Iterator<Item = &Value>| schemas.map(depth).max().unwrap_or(0);
+    match schema {
+        Value::Object(map) => {
+            let inner = map.iter().map(|(keyword, value)| match (holds(keyword), value) {
+                (Holds::Data, _) => 0,
+                (Holds::ByName, Value::Object(named)) => deepest(&mut named.values()),
+                _ => depth(value),
+            });
+            1 + inner.max().unwrap_or(0)
+        }
+        Value::Array(items) => deepest(&mut items.iter()),
+        _ => 0,
+    }
+}
+
+/// Returns `true` if the `type` of a schema is this one or has it among others.
+pub(crate) fn accepts(schema: &Map<String, Value>, kind: &str) -> bool {
+    match schema.get("type") {
+        Some(Value::String(name)) => name == kind,
+        Some(Value::Array(names)) => names.iter().any(|name| name == kind),
+        _ => false,
+    }
+}
+
+/// Returns the number of JSON values that a value consists of.
+pub(crate) fn nodes(value: &Value) -> usize {
+    1 + match value {
+        Value::Object(members) => members.values().map(nodes).sum::<usize>(),
+        Value::Array(items) => items.iter().map(nodes).sum(),
+        _ => 0,
     }
 }

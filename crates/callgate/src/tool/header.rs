@@ -1,12 +1,10 @@
 //! `x-mcp-header`: arguments that modern clients repeat in HTTP headers, so that what stands between
 //! can route by them. One wrong annotation makes clients drop the tool, so it is found here.
 
-use std::collections::HashSet;
-
 use serde_json::Value;
 
-use super::advertised_names;
-use crate::method::{DefinitionError, Input, ParamType};
+use crate::method::DefinitionError;
+use crate::schema::walk::for_each_schema_in;
 
 /// The annotation.
 pub(crate) const KEYWORD: &str = "x-mcp-header";
@@ -22,105 +20,65 @@ pub(crate) struct HeaderParam {
     pub(crate) path: Box<[Box<str>]>,
 }
 
-/// All annotations of a method's input, or what is wrong with one.
-pub(crate) fn params(input: &Input) -> Result<Box<[HeaderParam]>, DefinitionError> {
-    let mut found = Found::default();
-    match input {
-        Input::Params(params) => {
-            for (name, param) in &advertised_names(params)? {
-                if let ParamType::Schema(schema) = &param.ty {
-                    found.property(schema, &mut vec![name])?;
+/// Returns all annotations of an input schema, or what is wrong with one.
+pub(crate) fn params(schema: &Value) -> Result<Box<[HeaderParam]>, DefinitionError> {
+    let mut found = Vec::new();
+    collect(schema, &mut Vec::new(), &mut found)?;
+    Ok(found.into())
+}
+
+/// Only properties of properties can be reached by every client.
+fn collect<'a>(
+    schema: &'a Value,
+    path: &mut Vec<&'a str>,
+    found: &mut Vec<HeaderParam>,
+) -> Result<(), DefinitionError> {
+    for (keyword, member) in schema.as_object().into_iter().flatten() {
+        if let ("properties", Value::Object(properties)) = (keyword.as_str(), member) {
+            for (name, property) in properties {
+                path.push(name);
+                if let Some(header) = property.get(KEYWORD) {
+                    let param = annotated(header, property, path, found)?;
+                    found.push(param);
                 }
+                collect(property, path, found)?;
+                path.pop();
             }
+            continue;
         }
-        Input::Schema { check, advertised } => {
-            let schema = advertised.as_ref().unwrap_or(check);
-            found.schema(schema, &mut Vec::new())?;
+        let mut out_of_reach = false;
+        for_each_schema_in(keyword, member, &mut |map| out_of_reach |= map.contains_key(KEYWORD));
+        if out_of_reach {
+            let problem =
+                "stands where clients do not look; only properties of properties may have it";
+            return Err(DefinitionError::Header(problem.to_owned()));
         }
     }
-    Ok(found.params.into())
+    Ok(())
 }
 
-#[derive(Default)]
-struct Found {
-    params: Vec<HeaderParam>,
-    names: HashSet<String>,
-}
-
-impl Found {
-    /// A property's schema: it may be annotated itself.
-    fn property<'a>(
-        &mut self,
-        schema: &'a Value,
-        path: &mut Vec<&'a str>,
-    ) -> Result<(), DefinitionError> {
-        if let Some(name) = schema.get(KEYWORD) {
-            self.annotated(name, schema, path)?;
-        }
-        self.schema(schema, path)
+fn annotated(
+    name: &Value,
+    property: &Value,
+    path: &[&str],
+    known: &[HeaderParam],
+) -> Result<HeaderParam, DefinitionError> {
+    let place = path.join(".");
+    let wrong = |problem: &str| DefinitionError::Header(format!("of `{place}` {problem}"));
+    let name = name
+        .as_str()
+        .filter(|name| is_token(name))
+        .ok_or_else(|| wrong("must be a header name: letters, digits and -_.~!#$%&'*+^`|"))?;
+    let is_primitive =
+        property.get("type").and_then(Value::as_str).is_some_and(|ty| TYPES.contains(&ty));
+    if !is_primitive {
+        return Err(wrong("needs exactly one type: string, integer or boolean"));
     }
-
-    /// What is below a schema. Only properties of properties can be reached by every client.
-    fn schema<'a>(
-        &mut self,
-        schema: &'a Value,
-        path: &mut Vec<&'a str>,
-    ) -> Result<(), DefinitionError> {
-        let Value::Object(members) = schema else { return Ok(()) };
-        for (key, member) in members {
-            match (key.as_str(), member) {
-                ("properties", Value::Object(properties)) => {
-                    for (name, property) in properties {
-                        path.push(name);
-                        self.property(property, path)?;
-                        path.pop();
-                    }
-                }
-                // Data, not schemas.
-                ("default" | "examples" | "enum" | "const" | KEYWORD, _) => {}
-                (_, other) => refuse_within(other)?,
-            }
-        }
-        Ok(())
+    let header = format!("mcp-param-{}", name.to_ascii_lowercase()).into_boxed_str();
+    if known.iter().any(|param| param.header == header) {
+        return Err(wrong(&format!("is `{name}`, which another parameter has")));
     }
-
-    fn annotated(
-        &mut self,
-        name: &Value,
-        schema: &Value,
-        path: &[&str],
-    ) -> Result<(), DefinitionError> {
-        let place = path.join(".");
-        let wrong = |problem: String| DefinitionError::Header(format!("of `{place}` {problem}"));
-        let name = name.as_str().filter(|name| is_token(name)).ok_or_else(|| {
-            wrong("must be a header name: letters, digits and -_.~!#$%&'*+^`|".to_owned())
-        })?;
-        let is_primitive =
-            schema.get("type").and_then(Value::as_str).is_some_and(|ty| TYPES.contains(&ty));
-        if !is_primitive {
-            return Err(wrong("needs exactly one type: string, integer or boolean".to_owned()));
-        }
-        let header = format!("mcp-param-{}", name.to_ascii_lowercase());
-        if !self.names.insert(header.clone()) {
-            return Err(wrong(format!("is `{name}`, which another parameter has")));
-        }
-        let path = path.iter().map(|name| Box::from(*name)).collect();
-        self.params.push(HeaderParam { header: header.into(), path });
-        Ok(())
-    }
-}
-
-fn refuse_within(value: &Value) -> Result<(), DefinitionError> {
-    let out_of_reach = || {
-        let problem = "stands where clients do not look; only properties of properties may have it";
-        DefinitionError::Header(problem.to_owned())
-    };
-    match value {
-        Value::Object(members) if members.contains_key(KEYWORD) => Err(out_of_reach()),
-        Value::Object(members) => members.values().try_for_each(refuse_within),
-        Value::Array(items) => items.iter().try_for_each(refuse_within),
-        _ => Ok(()),
-    }
+    Ok(HeaderParam { header, path: path.iter().map(|name| Box::from(*name)).collect() })
 }
 
 fn is_token(name: &str) -> bool {
@@ -135,8 +93,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn of(schema: Value) -> Result<Vec<(String, String)>, String> {
-        let params = params(&Input::Schema { check: schema, advertised: None });
+    fn of(schema: &Value) -> Result<Vec<(String, String)>, String> {
+        let params = params(schema);
         let described = |param: &HeaderParam| (param.header.to_string(), param.path.join("."));
         params
             .map(|params| params.iter().map(described).collect())
@@ -145,7 +103,7 @@ mod tests {
 
     #[test]
     fn annotations_are_found_through_properties() {
-        let found = of(json!({"type": "object", "properties": {
+        let found = of(&json!({"type": "object", "properties": {
             "region": {"type": "string", "x-mcp-header": "Region"},
             "where": {"type": "object", "properties": {
                 "shard": {"type": "integer", "x-mcp-header": "Shard-No"},
@@ -180,7 +138,7 @@ mod tests {
                 {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}},
             ]}),
         ]
-        .map(|schema| of(schema).unwrap_err())
+        .map(|schema| of(&schema).unwrap_err())
         .into();
         insta::assert_debug_snapshot!(errors);
     }

@@ -1,11 +1,14 @@
 //! A tool in the shape of each face and revision.
 //!
 //! A tool is written once in full, as the REST face shows it, with marks at its parts; the shapes of
-//! MCP are put together from the same bytes.
+//! MCP are put together from the same bytes when the catalog is laid out. Putting them together for each
+//! page instead would take 285 instructions for each tool, see `docs/decisions/0001-bytes-not-trees.md`.
 
 use std::ops::Range;
 
 use serde_json::{Map, Value, json};
+
+use crate::schema::walk::for_each_schema;
 
 /// What a tool looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +56,7 @@ pub(crate) enum Output {
     Unwrappable,
 }
 
-const OUTPUT_KEY: &[u8] = b",\"outputSchema\":";
+pub(super) const OUTPUT_KEY: &[u8] = b",\"outputSchema\":";
 
 impl Parts {
     pub(crate) fn input(&self) -> Range<usize> {
@@ -105,20 +108,24 @@ pub(crate) fn write(
 }
 
 /// What an output schema is to the revisions that want an object.
-pub(crate) fn classify_output(schema: &[u8]) -> Output {
-    if schema.starts_with(b"{\"type\":\"object\"") {
+pub(super) fn classify_output(schema: &Value) -> Output {
+    if schema.get("type").is_some_and(|ty| ty == "object") {
         return Output::Object;
     }
-    let is_object = || {
-        let schema: Value = serde_json::from_slice(schema).ok()?;
-        Some(schema.get("type")? == "object")
-    };
-    match is_object() {
-        Some(true) => Output::Object,
-        _ if wrapped(schema).is_some() => Output::Wrapped,
-        _ => Output::Unwrappable,
-    }
+    let mut can_move = true;
+    for_each_schema(schema, &mut |map| {
+        let leads_to_definition = |target: &Value| {
+            let target = target.as_str().unwrap_or("#/$defs/");
+            target.starts_with("#/$defs/") || target.starts_with("#/definitions/")
+        };
+        can_move &= map.get("$ref").is_none_or(leads_to_definition)
+            && !NOT_MOVABLE.iter().any(|keyword| map.contains_key(*keyword));
+    });
+    if can_move { Output::Wrapped } else { Output::Unwrappable }
 }
+
+/// Keywords with which a schema cannot stand inside of another.
+const NOT_MOVABLE: [&str; 5] = ["$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"];
 
 /// The schema of `{"result": …}`. Definitions move to the new root, so that references find them.
 fn wrapped(schema: &[u8]) -> Option<Vec<u8>> {
@@ -129,9 +136,6 @@ fn wrapped(schema: &[u8]) -> Option<Vec<u8>> {
         return Some([start, schema, end].concat());
     }
     let mut schema: Value = serde_json::from_slice(schema).ok()?;
-    if !refers_to_definitions_only(&schema) {
-        return None;
-    }
     let root = schema.as_object_mut()?;
     let definitions: Map<String, Value> = ["$defs", "definitions"]
         .into_iter()
@@ -144,18 +148,4 @@ fn wrapped(schema: &[u8]) -> Option<Vec<u8>> {
     });
     wrapper.as_object_mut()?.extend(definitions);
     serde_json::to_vec(&wrapper).ok()
-}
-
-fn refers_to_definitions_only(schema: &Value) -> bool {
-    match schema {
-        Value::Object(members) => members.iter().all(|(key, value)| match (key.as_str(), value) {
-            ("$ref", Value::String(target)) => {
-                target.starts_with("#/$defs/") || target.starts_with("#/definitions/")
-            }
-            ("$id" | "$anchor" | "$dynamicRef" | "$dynamicAnchor" | "$recursiveRef", _) => false,
-            _ => refers_to_definitions_only(value),
-        }),
-        Value::Array(items) => items.iter().all(refers_to_definitions_only),
-        _ => true,
-    }
 }

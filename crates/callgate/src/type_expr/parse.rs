@@ -151,11 +151,9 @@ impl Parser<'_> {
         let start = self.rest;
         let name = self.take_while(|c| continues_name(c) || c == '\\' || c == '-');
         let result = self.resolve(&name);
-        if result.is_err() && self.rest.len() < start.len() {
+        if !matches!(result, Ok(_) | Err(Problem::Unexpected { .. } | Problem::TooDeep)) {
             // Point at the name rather than behind it.
-            if !matches!(result, Err(Problem::Unexpected { .. } | Problem::TooDeep)) {
-                self.rest = start;
-            }
+            self.rest = start;
         }
         result
     }
@@ -172,8 +170,12 @@ impl Parser<'_> {
             "mixed" => TypeExpr::Mixed,
             "true" => TypeExpr::Literal(Literal::Bool(true)),
             "false" => TypeExpr::Literal(Literal::Bool(false)),
-            "array" | "iterable" | "non-empty-array" => return self.array(name),
-            "list" | "non-empty-list" => return self.list(name),
+            "array" | "iterable" | "non-empty-array" => {
+                return self.collection(name, TypeExpr::Array);
+            }
+            "list" | "non-empty-list" => {
+                return self.collection(name, TypeExpr::List(Box::new(TypeExpr::Mixed)));
+            }
             "object" if self.peek() == Some('{') => return self.shape(),
             "object" | "stdclass" | "\\stdclass" => TypeExpr::Object,
             "self" | "static" | "parent" => return Err(Problem::Relative(name.to_owned())),
@@ -244,31 +246,23 @@ impl Parser<'_> {
         text.parse().map(Some).map_err(|_| Problem::Bound(text))
     }
 
-    fn array(&mut self, name: &str) -> Result<TypeExpr, Problem> {
+    /// What stands behind `array` or `list`: a shape, arguments, or nothing, which is `bare`.
+    fn collection(&mut self, name: &str, bare: TypeExpr) -> Result<TypeExpr, Problem> {
         match self.peek() {
             Some('<') => {}
             Some('{') => return self.shape(),
-            _ => return Ok(TypeExpr::Array),
+            _ => return Ok(bare),
         }
         let mut arguments = self.generics()?;
-        match (arguments.pop(), arguments.pop(), arguments.pop()) {
-            (Some(value), None | Some(TypeExpr::Int { .. }), None) => {
+        match (bare, arguments.pop(), arguments.pop(), arguments.pop()) {
+            (_, Some(value), None, _)
+            | (TypeExpr::Array, Some(value), Some(TypeExpr::Int { .. }), None) => {
                 Ok(TypeExpr::List(Box::new(value)))
             }
-            (Some(value), Some(_), None) => Ok(TypeExpr::Map(Box::new(value))),
-            _ => Err(Problem::Arguments(name.to_owned(), "one or two types, `<T>` or `<K, V>`")),
-        }
-    }
-
-    fn list(&mut self, name: &str) -> Result<TypeExpr, Problem> {
-        match self.peek() {
-            Some('<') => {}
-            Some('{') => return self.shape(),
-            _ => return Ok(TypeExpr::List(Box::new(TypeExpr::Mixed))),
-        }
-        let mut arguments = self.generics()?;
-        match (arguments.pop(), arguments.pop()) {
-            (Some(value), None) => Ok(TypeExpr::List(Box::new(value))),
+            (TypeExpr::Array, Some(value), Some(_), None) => Ok(TypeExpr::Map(Box::new(value))),
+            (TypeExpr::Array, ..) => {
+                Err(Problem::Arguments(name.to_owned(), "one or two types, `<T>` or `<K, V>`"))
+            }
             _ => Err(Problem::Arguments(name.to_owned(), "one type, `<T>`")),
         }
     }

@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use serde_json::{Map, Value, json};
+use callgate::for_each_reference_mut;
+use serde_json::{Map, Value};
 
 use super::references::pointer;
 
@@ -49,70 +50,50 @@ impl Foreign {
 
 /// Makes files a part of the document; the names of those that nothing refers to come back.
 pub(super) fn embed<'f>(document: &mut Value, files: &'f [Foreign]) -> Vec<&'f str> {
-    let mut used = vec![false; files.len()];
+    let mut idle: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+    point_within(document, files, None, &mut idle);
+    // The examples of a method may be references, unlike those of a schema.
+    let methods = document.get_mut("methods").and_then(Value::as_array_mut);
+    for method in methods.into_iter().flatten() {
+        let examples = method.get_mut("examples").and_then(Value::as_array_mut);
+        for example in examples.into_iter().flatten() {
+            point_within(example, files, None, &mut idle);
+        }
+    }
     let mut embedded = Map::new();
-    rewrite(document, &mut Rewriting { files, used: &mut used, own: None });
     for file in files {
         let mut copy = file.document.clone();
-        rewrite(&mut copy, &mut Rewriting { files, used: &mut used, own: Some(file) });
+        point_within(&mut copy, files, Some(file), &mut idle);
         embedded.insert(file.name.clone(), copy);
     }
     if let (Value::Object(document), false) = (document, files.is_empty()) {
         document.insert(MEMBER.to_owned(), Value::Object(embedded));
     }
-    let idle = files.iter().zip(used).filter(|(_, is_used)| !is_used);
-    idle.map(|(file, _)| file.name.as_str()).collect()
+    idle
 }
 
-/// What references are rewritten for.
-struct Rewriting<'a> {
-    files: &'a [Foreign],
-    used: &'a mut [bool],
-    /// The file that they are in, unless that is the document.
-    own: Option<&'a Foreign>,
-}
-
-impl Rewriting<'_> {
-    /// A reference as one within the whole, if it is to be another.
-    fn rewritten(&mut self, reference: &str) -> Option<String> {
+/// Makes references to files, and those within the file `own`, references within the whole document.
+fn point_within(part: &mut Value, files: &[Foreign], own: Option<&Foreign>, idle: &mut Vec<&str>) {
+    for_each_reference_mut(part, &mut |_, reference| {
         let (name, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        if name.is_empty() {
-            let own = self.own?;
+        let file = if name.is_empty() {
             // Otherwise it is into the schema that it is in, wherever that stands.
-            own.document.pointer(&pointer(reference).ok()?)?;
-            return Some(own.within(fragment));
+            let is_here = |own: &&Foreign| {
+                pointer(reference).is_ok_and(|pointer| own.document.pointer(&pointer).is_some())
+            };
+            own.filter(is_here)
+        } else {
+            let file = files.iter().find(|file| file.name == plain(name));
+            idle.retain(|idle| file.is_none_or(|file| file.name != *idle));
+            file
+        };
+        if let Some(file) = file {
+            *reference = file.within(fragment);
         }
-        let is_it = |(file, _): &(&Foreign, &mut bool)| file.name == plain(name);
-        let (file, used) = self.files.iter().zip(self.used.iter_mut()).find(is_it)?;
-        *used = true;
-        Some(file.within(fragment))
-    }
+    });
 }
 
 /// `./types.json` is `types.json`.
 fn plain(name: &str) -> &str {
     name.strip_prefix("./").unwrap_or(name)
-}
-
-fn rewrite(part: &mut Value, rewriting: &mut Rewriting<'_>) {
-    match part {
-        Value::Object(members) => rewrite_members(members, rewriting),
-        Value::Array(items) => items.iter_mut().for_each(|item| rewrite(item, rewriting)),
-        _ => {}
-    }
-}
-
-fn rewrite_members(members: &mut Map<String, Value>, rewriting: &mut Rewriting<'_>) {
-    for (key, value) in members {
-        match (key.as_str(), &mut *value) {
-            ("$ref", Value::String(reference)) => {
-                if let Some(other) = rewriting.rewritten(reference) {
-                    *value = json!(other);
-                }
-            }
-            // Data, which may look like a reference.
-            ("const" | "enum" | "default" | "example", _) => {}
-            (_, value) => rewrite(value, rewriting),
-        }
-    }
 }

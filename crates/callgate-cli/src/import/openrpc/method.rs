@@ -1,37 +1,20 @@
 //! A method object to a proposal.
 
+use anyhow::{Context as _, anyhow, bail, ensure};
 use callgate::ParamStyle;
 use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
-use thiserror::Error;
 
-use super::references::{ReferenceError, References, reference};
-use super::schema::{Adoption, SchemaError};
+use super::references::{References, reference};
+use super::schema::Adoption;
 use super::{Reading, kind};
 use crate::import::{Proposal, safety};
 
-/// So many errors are told of a method.
+/// Maximum number of errors in a method's description.
 const MAX_ERRORS: usize = 12;
-/// So many examples are kept of a parameter, each of so many bytes.
+/// Maximum number of examples of a parameter, and the size of each in bytes.
 const MAX_EXAMPLES: usize = 3;
 const MAX_EXAMPLE: usize = 256;
-
-/// Why a method is refused.
-#[derive(Debug, Error)]
-pub(super) enum MethodError {
-    #[error(transparent)]
-    Reference(#[from] ReferenceError),
-    #[error("{place}: {source}")]
-    Schema { place: String, source: SchemaError },
-    #[error("{place}: expected {expected}, found {found}")]
-    Kind { place: String, expected: &'static str, found: &'static str },
-    #[error("{0} has no `name`")]
-    NoName(String),
-    #[error("two parameters are named `{0}`")]
-    SameName(String),
-    #[error("`paramStructure`: expected `by-name`, `by-position` or `either`, found `{0}`")]
-    Structure(String),
-}
 
 /// A parameter, with what its name is in the document.
 struct Param<'a> {
@@ -56,16 +39,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a method, with a note if its result is not described in a form that can be taken.
-    pub(super) fn read(
-        &self,
-        method: &'a Value,
-    ) -> Result<(Proposal, Option<String>), MethodError> {
+    pub(super) fn read(&self, method: &'a Value) -> anyhow::Result<(Proposal, Option<String>)> {
         let method = self.references.follow(method)?;
         if !method.is_object() {
             return Err(wrong("the method", "an object", method));
         }
-        let id =
-            text(method, "name").ok_or_else(|| MethodError::NoName("the method".to_owned()))?;
+        let id = text(method, "name").context("the method has no `name`")?;
         let params = self.params(method)?;
         let result = match method.get("result") {
             None | Some(Value::Null) => None,
@@ -88,7 +67,7 @@ impl<'a> Reader<'a> {
             None => (None, None),
             Some(Ok(output)) => (output, None),
             Some(Err(problem)) => {
-                (None, Some(format!("note: `{id}` has no output schema: {problem}")))
+                (None, Some(format!("note: `{id}` has no output schema: {problem:#}")))
             }
         };
         let row = MethodRow {
@@ -108,7 +87,7 @@ impl<'a> Reader<'a> {
         Ok((Proposal { row, safety_is_guess, hidden, ..Proposal::default() }, note))
     }
 
-    fn params(&self, method: &'a Value) -> Result<Vec<Param<'a>>, MethodError> {
+    fn params(&self, method: &'a Value) -> anyhow::Result<Vec<Param<'a>>> {
         const ANYTHING: &Value = &Value::Bool(true);
         let list = match method.get("params") {
             None | Some(Value::Null) => return Ok(Vec::new()),
@@ -123,10 +102,9 @@ impl<'a> Reader<'a> {
                 return Err(wrong(&place, "an object", descriptor));
             }
             let name =
-                text(descriptor, "name").ok_or_else(|| MethodError::NoName(place.clone()))?;
-            if params.iter().any(|param| param.name == name) {
-                return Err(MethodError::SameName(name.to_owned()));
-            }
+                text(descriptor, "name").with_context(|| format!("{place} has no `name`"))?;
+            let is_known = params.iter().any(|param| param.name == name);
+            ensure!(!is_known, "two parameters are named `{name}`");
             let schema = match descriptor.get("schema") {
                 None | Some(Value::Null) => ANYTHING,
                 Some(schema @ (Value::Object(_) | Value::Bool(_))) => schema,
@@ -138,12 +116,11 @@ impl<'a> Reader<'a> {
     }
 
     /// In the order of the parameters, which is what counts by position.
-    fn input_schema(&self, params: &[Param<'a>], method: &'a Value) -> Result<Value, MethodError> {
+    fn input_schema(&self, params: &[Param<'a>], method: &'a Value) -> anyhow::Result<Value> {
         let mut adoption = Adoption::new(self.references);
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for param in params {
-            let mut property =
-                adoption.adopt(param.schema).map_err(|error| in_schema(&param.place, error))?;
+            let mut property = adoption.adopt(param.schema).with_context(|| param.place.clone())?;
             if let (Some(words), Value::Object(property)) = (words(param.descriptor), &mut property)
             {
                 property.insert("description".to_owned(), json!(words));
@@ -161,7 +138,7 @@ impl<'a> Reader<'a> {
         }
         // A list of parameters has all that there are.
         root.insert("additionalProperties".to_owned(), json!(false));
-        let mut schema = adoption.finish(root).map_err(|error| in_schema("params", error))?;
+        let mut schema = adoption.finish(root).context("params")?;
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
             self.add_examples(properties, method);
             for property in properties.values_mut().filter_map(Value::as_object_mut) {
@@ -172,16 +149,16 @@ impl<'a> Reader<'a> {
         Ok(schema)
     }
 
-    fn output_schema(&self, result: &'a Value) -> Result<Option<Value>, MethodError> {
+    fn output_schema(&self, result: &'a Value) -> anyhow::Result<Option<Value>> {
         let descriptor = self.references.follow(result)?;
         let Some(schema) = descriptor.get("schema").filter(|schema| schema.is_object()) else {
             return Ok(None);
         };
         let mut adoption = Adoption::new(self.references);
-        let adopted = adoption.adopt(schema).map_err(|error| in_schema("result", error))?;
+        let adopted = adoption.adopt(schema).context("result")?;
         let Value::Object(root) = adopted else { return Ok(None) };
         let is_telling = root.keys().any(|key| key != "title" && key != "description");
-        let schema = adoption.finish(root).map_err(|error| in_schema("result", error))?;
+        let schema = adoption.finish(root).context("result")?;
         Ok(is_telling.then_some(schema))
     }
 
@@ -251,12 +228,14 @@ impl<'a> Reader<'a> {
 }
 
 /// Without `paramStructure`, by position.
-fn style(method: &Value) -> Result<Option<ParamStyle>, MethodError> {
+fn style(method: &Value) -> anyhow::Result<Option<ParamStyle>> {
     match method.get("paramStructure").map(|structure| structure.as_str().ok_or(structure)) {
         None | Some(Ok("by-position")) => Ok(Some(ParamStyle::Positional)),
         Some(Ok("by-name")) => Ok(Some(ParamStyle::Named)),
         Some(Ok("either")) => Ok(None),
-        Some(Ok(other)) => Err(MethodError::Structure(other.to_owned())),
+        Some(Ok(other)) => bail!(
+            "`paramStructure`: expected `by-name`, `by-position` or `either`, found `{other}`"
+        ),
         Some(Err(other)) => Err(wrong("paramStructure", "a text", other)),
     }
 }
@@ -291,11 +270,7 @@ fn put_last(members: &mut Map<String, Value>, key: &str) {
     }
 }
 
-fn wrong(place: &str, expected: &'static str, found: &Value) -> MethodError {
+fn wrong(place: &str, expected: &str, found: &Value) -> anyhow::Error {
     let found = if reference(found).is_some() { "a `$ref`" } else { kind(found) };
-    MethodError::Kind { place: place.to_owned(), expected, found }
-}
-
-fn in_schema(place: &str, source: SchemaError) -> MethodError {
-    MethodError::Schema { place: place.to_owned(), source }
+    anyhow!("{place}: expected {expected}, found {found}")
 }

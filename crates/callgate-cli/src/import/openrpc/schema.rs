@@ -6,29 +6,16 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use callgate::inline_definitions;
+use anyhow::ensure;
+use callgate::{for_each_schema_mut, inline_definitions};
 use serde_json::{Map, Value, json};
-use thiserror::Error;
 
-use super::references::{ReferenceError, References, pointer};
+use super::references::{References, pointer};
 
-/// A method's schema may need so many definitions.
+/// Maximum number of definitions that a method's schema needs.
 const MAX_DEFINITIONS: usize = 1000;
-/// And may have so many bytes.
+/// Maximum size of a method's schema, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
-
-/// Why a schema cannot be taken.
-#[derive(Debug, Error)]
-pub(super) enum SchemaError {
-    #[error(transparent)]
-    Reference(#[from] ReferenceError),
-    #[error("`{0}` is not supported")]
-    Keyword(&'static str),
-    #[error("the schema needs more than {MAX_DEFINITIONS} definitions")]
-    TooManyDefinitions,
-    #[error("the schema has {0} bytes, more than {MAX_BYTES}")]
-    TooLarge(usize),
-}
 
 /// Takes parts of a document into one schema.
 #[derive(Debug)]
@@ -50,12 +37,12 @@ impl<'a> Adoption<'a> {
     }
 
     /// A schema of the document, with its references into `$defs`.
-    pub(super) fn adopt(&mut self, schema: &'a Value) -> Result<Value, SchemaError> {
+    pub(super) fn adopt(&mut self, schema: &'a Value) -> anyhow::Result<Value> {
         self.copy(schema, schema)
     }
 
     /// A schema that was put together from adopted ones, with all that they refer to.
-    pub(super) fn finish(mut self, mut root: Map<String, Value>) -> Result<Value, SchemaError> {
+    pub(super) fn finish(mut self, mut root: Map<String, Value>) -> anyhow::Result<Value> {
         let mut definitions = Map::new();
         while let Some((key, schema, own_root)) = self.waiting.pop_front() {
             let schema = self.copy(schema, own_root)?;
@@ -66,69 +53,55 @@ impl<'a> Adoption<'a> {
         }
         let schema = inline_definitions(Value::Object(root));
         let size = schema.to_string().len();
-        if size > MAX_BYTES { Err(SchemaError::TooLarge(size)) } else { Ok(schema) }
+        ensure!(size <= MAX_BYTES, "the schema has {size} bytes, more than {MAX_BYTES}");
+        Ok(schema)
     }
 
-    fn copy(&mut self, schema: &'a Value, own_root: &'a Value) -> Result<Value, SchemaError> {
-        let members = match schema {
-            Value::Object(members) => members,
-            Value::Bool(true) => return Ok(json!({})),
-            Value::Bool(false) => return Ok(json!({"not": {}})),
-            Value::Array(items) => {
-                return items.iter().map(|item| self.copy(item, own_root)).collect();
+    fn copy(&mut self, schema: &Value, own_root: &'a Value) -> anyhow::Result<Value> {
+        let mut copy = schema.clone();
+        write_as_object(&mut copy);
+        let mut result = Ok(());
+        for_each_schema_mut(&mut copy, &mut |members| {
+            if result.is_ok() {
+                result = self.adopt_members(members, own_root);
             }
-            other => return Ok(other.clone()),
-        };
-        let mut copy = Map::new();
+        });
+        result.map(|()| copy)
+    }
+
+    fn adopt_members(
+        &mut self,
+        members: &mut Map<String, Value>,
+        own_root: &'a Value,
+    ) -> anyhow::Result<()> {
+        // Definitions are found where references lead; of the others, nothing is so here.
+        for keyword in ["$defs", "definitions", "$id", "$schema", "$anchor", "$comment"] {
+            members.shift_remove(keyword);
+        }
+        for keyword in ["$dynamicRef", "$recursiveRef"] {
+            ensure!(!members.contains_key(keyword), "`{keyword}` is not supported");
+        }
+        if let Some(Value::String(reference)) = members.get_mut("$ref") {
+            *reference = format!("#/$defs/{}", self.key(reference, own_root)?);
+        }
+        modernise(members);
         for (keyword, value) in members {
             match (keyword.as_str(), value) {
-                ("$ref", Value::String(reference)) => {
-                    let key = self.key(reference, own_root)?;
-                    copy.insert("$ref".to_owned(), json!(format!("#/$defs/{key}")));
-                }
-                ("$dynamicRef", _) => return Err(SchemaError::Keyword("$dynamicRef")),
-                ("$recursiveRef", _) => return Err(SchemaError::Keyword("$recursiveRef")),
-                // Definitions are found where references lead; of the others, nothing is so here. A
-                // `required` that is no list is a habit of draft 3.
-                ("$defs" | "definitions" | "$id" | "$schema" | "$anchor" | "$comment", _)
-                | ("required", Value::Bool(_)) => {}
-                ("const" | "enum" | "default" | "examples" | "example", data) => {
-                    copy.insert(keyword.clone(), data.clone());
-                }
                 ("properties" | "patternProperties" | "dependentSchemas", Value::Object(named)) => {
-                    let named = named
-                        .iter()
-                        .map(|(name, schema)| Ok((name.clone(), self.copy(schema, own_root)?)));
-                    let named = named.collect::<Result<Map<_, _>, SchemaError>>()?;
-                    copy.insert(keyword.clone(), Value::Object(named));
+                    named.values_mut().for_each(write_as_object);
                 }
-                ("additionalProperties" | "uniqueItems" | "deprecated", Value::Bool(_)) => {
-                    copy.insert(keyword.clone(), value.clone());
+                ("oneOf" | "anyOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
+                    schemas.iter_mut().for_each(write_as_object);
                 }
-                ("readOnly" | "writeOnly" | "exclusiveMinimum" | "exclusiveMaximum", flag) => {
-                    copy.insert(keyword.clone(), flag.clone());
-                }
-                _ => {
-                    copy.insert(keyword.clone(), self.copy_unless_flag(value, own_root)?);
-                }
+                _ => {}
             }
         }
-        modernise(&mut copy);
-        Ok(Value::Object(copy))
-    }
-
-    /// What an unknown keyword holds: `true` need not be a schema there.
-    fn copy_unless_flag(
-        &mut self,
-        value: &'a Value,
-        own_root: &'a Value,
-    ) -> Result<Value, SchemaError> {
-        if value.is_boolean() { Ok(value.clone()) } else { self.copy(value, own_root) }
+        Ok(())
     }
 
     /// The key of what a reference leads to, which is in the document, or in the schema that the
     /// reference is in: many tools write whole schemas into documents.
-    fn key(&mut self, reference: &str, own_root: &'a Value) -> Result<String, SchemaError> {
+    fn key(&mut self, reference: &str, own_root: &'a Value) -> anyhow::Result<String> {
         let pointer = pointer(reference)?;
         let (place, target, root) = match self.references.find(reference) {
             Ok(target) if !pointer.is_empty() => ((pointer, None), target, target),
@@ -137,16 +110,17 @@ impl<'a> Adoption<'a> {
                     let address = std::ptr::from_ref(own_root).addr();
                     ((pointer, Some(address)), target, own_root)
                 }
-                (None, Err(error)) => return Err(error.into()),
+                (None, Err(error)) => return Err(error),
                 (None, Ok(target)) => ((pointer, None), target, target),
             },
         };
         if let Some(key) = self.keys.get(&place) {
             return Ok(key.clone());
         }
-        if self.keys.len() >= MAX_DEFINITIONS {
-            return Err(SchemaError::TooManyDefinitions);
-        }
+        ensure!(
+            self.keys.len() < MAX_DEFINITIONS,
+            "the schema needs more than {MAX_DEFINITIONS} definitions"
+        );
         let key = self.new_key(&place.0);
         self.keys.insert(place, key.clone());
         self.waiting.push_back((key.clone(), target, root));
@@ -170,8 +144,21 @@ impl<'a> Adoption<'a> {
     }
 }
 
+/// Writes a boolean schema as an object.
+fn write_as_object(schema: &mut Value) {
+    match schema {
+        Value::Bool(true) => *schema = json!({}),
+        Value::Bool(false) => *schema = json!({"not": {}}),
+        _ => {}
+    }
+}
+
 /// What older drafts write otherwise.
 fn modernise(schema: &mut Map<String, Value>) {
+    // A habit of draft 3.
+    if schema.get("required").is_some_and(Value::is_boolean) {
+        schema.shift_remove("required");
+    }
     let rest = schema.shift_remove("additionalItems");
     if let Some(Value::Array(_)) = schema.get("items") {
         if let Some(items) = schema.shift_remove("items").filter(|items| *items != json!([])) {

@@ -201,3 +201,21 @@ fn empty_properties_are_exported_as_an_object() {
         assert!(!text.contains("\"properties\": []"), "{text}");
     }
 }
+
+#[test]
+fn a_ref_in_data_is_exported_as_it_is() {
+    let place = registry();
+    let data = json!({"$ref": "#/$defs/Age"});
+    let link = json!({"default": data, "enum": [data], "const": data, "examples": [data]});
+    let schema = json!({
+        "type": "object",
+        "properties": {"age": {"$ref": "#/$defs/Age"}, "link": link},
+        "$defs": {"Age": {"type": "integer"}},
+    });
+    place.ok(&["method", "add", "site.list", "--input-schema", &schema.to_string()]);
+    let document = place.ok(&["export", "--format", "openrpc"]);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    let params = &document["methods"][0]["params"];
+    assert_eq!(params[0]["schema"], json!({"$ref": "#/components/schemas/Age"}));
+    assert_eq!(params[1]["schema"], link);
+}

@@ -292,12 +292,14 @@ fn a_file_may_be_named_for_what_is_outside_of_the_document() {
         method("dotted", to("./types.json#/Plain")),
         method("host", to("http://127.0.0.1:1/own.json")),
         method("own", to("types.json#/Own")),
+        method("named", to("types.json#/Named")),
         method("nowhere", to("types.json#/None")),
         method("other", to("others.json#/Plain")),
     ]));
     let types = json!({
         "Plain": {"type": "string"},
         "components": {"schemas": {"Pair": {"items": [{"$ref": "#/Plain"}, {"$ref": "./own.json#/x"}]}}},
+        "Named": {"properties": {"default": {"$ref": "#/Plain"}}, "examples": [{"$ref": "#/Plain"}]},
         "Own": {"definitions": {"y": {"type": "null"}}, "properties": {"y": {"$ref": "#/definitions/y"}}},
     });
     place.write("types.json", &types.to_string());
@@ -312,7 +314,7 @@ fn a_file_may_be_named_for_what_is_outside_of_the_document() {
     insta::assert_snapshot!(ran.data(), @"
     refused  nowhere: params[0].schema: `$ref` to `#/x-callgate-references/types.json/None`, which leads nowhere
     refused  other: params[0].schema: `$ref` to `others.json#/Plain`, which is outside of the document and is not read; `--reference` names a file for it
-    4 added, 0 changed, 0 removed, 0 hidden, 0 kept, 2 refused, 0 unchanged
+    5 added, 0 changed, 0 removed, 0 hidden, 0 kept, 2 refused, 0 unchanged
     ");
     assert!(ran.talk().contains("note: no `$ref` is to `idle.json`"), "{}", ran.talk());
     let a = |id: &str| place.exported()[id]["input_schema"]["properties"]["a"].clone();
@@ -321,6 +323,8 @@ fn a_file_may_be_named_for_what_is_outside_of_the_document() {
     assert_eq!(a("dotted"), json!({"type": "string"}));
     assert_eq!(a("host")["type"], "integer");
     assert_eq!(a("own")["properties"]["y"], json!({"type": "null"}));
+    assert_eq!(a("named")["properties"]["default"], json!({"type": "string"}));
+    assert_eq!(a("named")["examples"], json!([{"$ref": "#/Plain"}]), "data is no reference");
     place.write("types.json", "{");
     let wrong = place.run(&["import", "openrpc", "openrpc.json", "--reference", "a=types.json"]);
     let talk = wrong.failure().1;
