@@ -4,7 +4,7 @@ mod application;
 
 use anyhow::Context as _;
 use callgate::{LOCAL, Local, Mask, Need};
-use callgate_registry::{Holder, MethodRow, NewToken, Store, StoreError, Token};
+use callgate_registry::{Holder, MethodRow, NewToken, SqlStore, Store as _, StoreError, Token};
 
 use crate::errors::hinted;
 
@@ -38,11 +38,7 @@ const USERS: [DemoUser; 2] = [
 ];
 
 /// Fills an empty registry, or takes one that the demo filled before.
-pub(crate) async fn prepare(
-    store: &dyn Store,
-    local: &Local,
-    database: &str,
-) -> anyhow::Result<()> {
+pub(crate) async fn prepare(store: &SqlStore, local: &Local, database: &str) -> anyhow::Result<()> {
     if store.meta(MADE_BY_DEMO).await?.is_none() {
         if !is_empty(store).await? {
             return Err(hinted(
@@ -61,7 +57,7 @@ pub(crate) async fn prepare(
 }
 
 /// A new token for each user, in place of those of the last start.
-pub(crate) async fn new_tokens(store: &dyn Store) -> anyhow::Result<Vec<(&'static str, Token)>> {
+pub(crate) async fn new_tokens(store: &SqlStore) -> anyhow::Result<Vec<(&'static str, Token)>> {
     store.revoke_tokens_named(TOKEN_NAME).await?;
     let mut tokens = Vec::new();
     for DemoUser { login, .. } in USERS {
@@ -85,13 +81,13 @@ pub(crate) async fn new_tokens(store: &dyn Store) -> anyhow::Result<Vec<(&'stati
     Ok(tokens)
 }
 
-async fn is_empty(store: &dyn Store) -> anyhow::Result<bool> {
+async fn is_empty(store: &SqlStore) -> anyhow::Result<bool> {
     Ok(store.users().await?.is_empty()
         && store.sections().await?.is_empty()
         && store.catalog_rows().await?.methods.is_empty())
 }
 
-async fn fill(store: &dyn Store, local: &Local) -> anyhow::Result<()> {
+async fn fill(store: &SqlStore, local: &Local) -> anyhow::Result<()> {
     for (ident, caption) in
         [("content", "Content"), ("user_management", "User management"), ("system", "System")]
     {

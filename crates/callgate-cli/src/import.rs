@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use callgate::{Mask, Safety};
-use callgate_registry::{ImportRow, MethodRow, Store, StoreError, TypeRow, check};
+use callgate_registry::{ImportRow, MethodRow, SqlStore, StoreError, TypeRow, check};
 
 use crate::cli::ImportOptions;
 use crate::errors::hinted;
@@ -122,7 +122,7 @@ impl Source {
     /// `None` where nothing changes.
     pub(crate) async fn preview(
         &self,
-        store: &Arc<dyn Store>,
+        store: &Arc<SqlStore>,
         options: &ImportOptions,
         in_full: bool,
         printer: &mut Printer,
@@ -136,7 +136,7 @@ impl Source {
     /// Returns the digest.
     pub(crate) async fn write(
         &self,
-        store: &Arc<dyn Store>,
+        store: &Arc<SqlStore>,
         options: &ImportOptions,
         expected: Option<&str>,
         printer: &mut Printer,
@@ -241,7 +241,7 @@ impl Refusal {
 
 /// The rows whose safety is an import's guess.
 pub(crate) async fn guessed<'a>(
-    store: &Arc<dyn Store>,
+    store: &Arc<SqlStore>,
     rows: impl IntoIterator<Item = &'a MethodRow>,
 ) -> anyhow::Result<Vec<&'a MethodRow>> {
     let notes = store.imports().await?;
@@ -273,7 +273,7 @@ pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use callgate_registry::{DatabaseOptions, DatabaseUrl, SqlStore};
+    use callgate_registry::{DatabaseOptions, DatabaseUrl, Store as _};
 
     use super::*;
 
@@ -282,7 +282,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let url = DatabaseUrl::sqlite(place.path().join("a.db"));
         let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
-        let store: Arc<dyn Store> = Arc::new(store);
+        let store = Arc::new(store);
         let mut source = Source { name: "manifest".to_owned(), ..Source::default() };
         let row = MethodRow { rpc_method: "pet.get".to_owned(), ..MethodRow::default() };
         source.methods.push(Proposal { row, ..Proposal::default() });

@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate_registry::{
-    AttachedStore, BESIDE, PendingMigration, SqlStore, Store, StoreError, TableNames,
-};
+use callgate_registry::{BESIDE, PendingMigration, SqlStore, StoreError, TableNames};
 
 use crate::config::{Config, DEMO_FILE};
 use crate::errors::hinted;
@@ -15,12 +13,12 @@ use crate::errors::hinted;
 const MAX_NAMED: usize = 20;
 
 /// A registry that must be there, with the Festi database that is attached to it, if one is.
-pub(crate) async fn open(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+pub(crate) async fn open(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
     attached(config, open_own(config).await?).await
 }
 
 /// A registry that must be there, by itself.
-pub(crate) async fn open_own(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
+pub(crate) async fn open_own(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
     let url = &config.database;
     // Beside a Festi database the names are not configured: they are as they were made.
     let tables = config.tables.as_ref().filter(|_| config.attach.is_none());
@@ -38,15 +36,13 @@ pub(crate) async fn open_own(config: &Config) -> anyhow::Result<Arc<dyn Store>> 
 }
 
 /// A registry that is made or brought up to date, with the names of what was applied.
-pub(crate) async fn migrate(
-    config: &Config,
-) -> anyhow::Result<(Arc<dyn Store>, Vec<&'static str>)> {
+pub(crate) async fn migrate(config: &Config) -> anyhow::Result<(Arc<SqlStore>, Vec<&'static str>)> {
     let url = &config.database;
     let migrated = SqlStore::migrate(url, &config.database_options, tables(config).await).await;
     let (store, applied) =
         migrated.with_context(|| format!("cannot prepare the registry `{url}`"))?;
     if let Some(preset) = config.preset {
-        callgate_registry::Edit::insert_absent_settings(&store, preset.settings()).await?;
+        store.insert_absent_settings(preset.settings()).await?;
     }
     Ok((Arc::new(store), applied))
 }
@@ -70,17 +66,15 @@ async fn tables(config: &Config) -> Option<&TableNames> {
 }
 
 /// The registry with the Festi database that is attached to it, if one is.
-pub(crate) async fn attached(
-    config: &Config,
-    own: Arc<dyn Store>,
-) -> anyhow::Result<Arc<dyn Store>> {
+pub(crate) async fn attached(config: &Config, own: Arc<SqlStore>) -> anyhow::Result<Arc<SqlStore>> {
     let Some(attach) = &config.attach else {
-        refuse_alone(config, &*own).await?;
+        refuse_alone(config, &own).await?;
         return Ok(own);
     };
     let database = (&attach.database, &config.database_options);
     let options = attach.options()?;
-    let store = AttachedStore::attach(own, database, &attach.tables, options, attach.every)
+    let store = own
+        .attach(database, &attach.tables, options, attach.every)
         .await
         .with_context(|| format!("cannot attach `{}`", attach.database))?;
     for id in store.unused_overlays().await?.iter().take(MAX_NAMED) {
@@ -91,7 +85,7 @@ pub(crate) async fn attached(
 
 /// Refuses a registry that is beside a Festi database without that database: it may say more of methods, but
 /// not who may call them, so they would be open.
-async fn refuse_alone(config: &Config, own: &dyn Store) -> anyhow::Result<()> {
+async fn refuse_alone(config: &Config, own: &SqlStore) -> anyhow::Result<()> {
     if own.meta(BESIDE).await?.is_none() {
         return Ok(());
     }
@@ -106,7 +100,7 @@ async fn refuse_alone(config: &Config, own: &dyn Store) -> anyhow::Result<()> {
 
 /// Refuses users of its own for a registry that is beside a Festi database: it could not be attached any
 /// more.
-pub(crate) async fn refuse_users(config: &Config, store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn refuse_users(config: &Config, store: &SqlStore) -> anyhow::Result<()> {
     if config.attach.is_none() && store.meta(BESIDE).await?.is_none() {
         return Ok(());
     }

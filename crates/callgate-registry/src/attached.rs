@@ -1,4 +1,4 @@
-//! A Festi application's database with a registry of our own beside it, as one.
+//! A Festi application's database that is attached to a registry.
 //!
 //! Festi's tables are only read: they say which methods there are, who the callers are and what they may
 //! do. The registry beside has what Festi has no place for: tokens of ours, keys, sessions, upstreams,
@@ -17,23 +17,25 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio::task::AbortHandle;
 
 use crate::connect::{DatabaseOptions, DatabaseUrl, Wanted};
 use crate::festi::{Festi, Table};
 use crate::rows::{
-    AccessRows, CatalogRows, CredentialRow, ImportRow, KeyRow, MessageRow, MethodRow, Revisions,
-    RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, UpstreamRow, UserRow,
+    AccessRows, CatalogRows, MethodRow, Revisions, RoleRow, SectionRow, SettingRow, TokenRow,
+    UserRow,
 };
-use crate::store::{Load, Result, Store, StoreError};
+use crate::sql_store::SqlStore;
+use crate::store::{Result, StoreError};
 use crate::tables::TableNames;
 use crate::token::digest_from_hex;
 
 pub use authenticate::FestiAuthenticator;
+pub(crate) use edit::Change;
 pub use merge::{AttachOptions, Overlay};
 use site::Site;
 pub use watch::LookEvery;
+pub(crate) use watch::own_part;
 use watch::{ACCESS, CATALOG, Watch, combined};
 
 /// What a user's token in Festi is called.
@@ -42,19 +44,16 @@ const TOKEN_NAME: &str = "access_token";
 /// A fact about a registry: it is beside a Festi database, so users of its own have no place in it.
 pub const BESIDE: &str = "beside";
 
-/// A Festi database, and our own registry beside it.
+/// A Festi database that is attached to a registry. What it cannot do is an error of its own kind.
 #[derive(Debug)]
-pub struct AttachedStore {
-    own: Arc<dyn Store>,
+pub(crate) struct Attached {
     site: Arc<Site>,
     options: AttachOptions,
     /// The task that looks at Festi's tables, once somebody follows.
     looking: OnceLock<AbortHandle>,
 }
 
-impl Store for AttachedStore {}
-
-impl Drop for AttachedStore {
+impl Drop for Attached {
     fn drop(&mut self) {
         if let Some(task) = self.looking.get() {
             task.abort();
@@ -62,17 +61,17 @@ impl Drop for AttachedStore {
     }
 }
 
-impl AttachedStore {
-    /// Attaches to a Festi database whose tables are called so. The registry beside must have no users of
-    /// its own: their tokens and grants would pass to Festi's users of the same numbers.
+impl SqlStore {
+    /// Attaches a Festi database whose tables are called so; they are only read. The registry must have no
+    /// users of its own: their tokens and grants would pass to Festi's users of the same numbers.
     pub async fn attach(
-        own: Arc<dyn Store>,
+        &self,
         (url, database): (&DatabaseUrl, &DatabaseOptions),
         tables: &TableNames,
         options: AttachOptions,
         every: LookEvery,
     ) -> Result<Self> {
-        if !own.users().await?.is_empty() {
+        if !self.users().await?.is_empty() {
             return Err(StoreError::OwnUsers);
         }
         let festi = Festi::open(url, database, tables, Wanted::OnlyRead).await?;
@@ -83,40 +82,33 @@ impl AttachedStore {
                 "Festi's users have no column `access_token`; only tokens of ours count"
             );
         }
-        if own.meta(BESIDE).await?.is_none() {
-            own.set_meta(BESIDE, "festi").await?;
+        if self.meta(BESIDE).await?.is_none() {
+            self.set_meta(BESIDE, "festi").await?;
         }
         let watch = Watch::new(every);
         watch.set_layout(layout);
         let site = Arc::new(Site::new(festi, watch));
-        Ok(Self { own, site, options, looking: OnceLock::new() })
+        Ok(self.with_festi(Attached { site, options, looking: OnceLock::new() }))
     }
 
-    /// Looks at all of Festi's tables now, and not when it is time.
+    /// Looks at all tables of the attached database now, and not when it is time.
     pub async fn look(&self) -> Result<()> {
-        self.site.look(&Table::ALL).await.map_err(attached)
+        match self.festi() {
+            Some(festi) => festi.site.look(&Table::ALL).await.map_err(attached),
+            None => Ok(()),
+        }
     }
 
-    /// The registry beside.
-    pub fn own(&self) -> &Arc<dyn Store> {
-        &self.own
-    }
-
-    /// What is said of methods that Festi does not have.
+    /// Returns the ids in the overlay that the attached database does not have.
     pub async fn unused_overlays(&self) -> Result<Vec<String>> {
-        if self.options.overlay.methods.is_empty() {
+        let Some(Attached { site, options, .. }) = self.festi() else { return Ok(Vec::new()) };
+        if options.overlay.methods.is_empty() {
             return Ok(Vec::new());
         }
-        let festi = self.site.rows(&[Table::Methods]).await?;
-        let said = self.options.overlay.methods.iter().map(|row| &row.rpc_method);
+        let festi = site.rows(&[Table::Methods]).await?;
+        let said = options.overlay.methods.iter().map(|row| &row.rpc_method);
         let is_there = |id: &&String| festi.methods.iter().any(|row| row.rpc_method == **id);
         Ok(said.filter(|id| !is_there(id)).cloned().collect())
-    }
-
-    /// Users by number.
-    async fn logins(&self) -> Result<HashMap<i64, String>> {
-        let users = self.site.rows(&[Table::Users]).await?.users;
-        Ok(users.into_iter().map(|row| (row.id, row.login)).collect())
     }
 }
 
@@ -125,10 +117,9 @@ fn attached(error: StoreError) -> StoreError {
     StoreError::Attached(Box::new(error))
 }
 
-#[async_trait]
-impl Load for AttachedStore {
-    async fn revisions(&self) -> Result<Revisions> {
-        let own = self.own.revisions().await?;
+/// Reads; `own` is what the registry has.
+impl Attached {
+    pub(crate) fn revisions(&self, own: Revisions) -> Result<Revisions> {
         self.looking.get_or_init(|| tokio::spawn(Arc::clone(&self.site).run()).abort_handle());
         let numbers = self.site.watch.numbers().map_err(attached)?;
         Ok(Revisions {
@@ -139,83 +130,58 @@ impl Load for AttachedStore {
         })
     }
 
-    async fn catalog_rows(&self) -> Result<CatalogRows> {
-        let own = self.own.catalog_rows().await?;
+    pub(crate) async fn catalog_rows(&self, own: CatalogRows) -> Result<CatalogRows> {
         let (festi, numbers) = self.site.read(&CATALOG).await?;
         let revision = combined(own.revision, numbers.catalog);
         Ok(CatalogRows { revision, ..merge::catalog(festi, own, &self.options) })
     }
 
-    async fn access_rows(&self) -> Result<AccessRows> {
-        let own = self.own.access_rows().await?;
+    pub(crate) async fn access_rows(&self, own: AccessRows) -> Result<AccessRows> {
         let (festi, numbers) = self.site.read(&ACCESS).await?;
         let revision = combined(own.revision, numbers.access);
         Ok(AccessRows { revision, ..merge::access(festi, own) })
     }
 
-    async fn methods_with_id(&self, id: &str) -> Result<Vec<MethodRow>> {
-        let own = self.own.methods_with_id(id).await?;
+    pub(crate) async fn methods_with_id(
+        &self,
+        id: &str,
+        own: Vec<MethodRow>,
+    ) -> Result<Vec<MethodRow>> {
         let mut festi = self.site.rows(&[Table::Methods]).await?.methods;
         festi.retain(|row| row.rpc_method == id);
         Ok(merge::methods(festi, own, &self.options))
     }
 
-    async fn users(&self) -> Result<Vec<UserRow>> {
+    pub(crate) async fn users(&self) -> Result<Vec<UserRow>> {
         let festi = self.site.rows(&[Table::Users, Table::Roles]).await?;
         Ok(merge::users(festi.users, &festi.roles))
     }
 
-    async fn user(&self, login: &str) -> Result<UserRow> {
-        let missing = || StoreError::NotFound { what: "user", name: login.to_owned() };
-        let users = self.users().await?;
-        users.into_iter().find(|row| row.login == login).ok_or_else(missing)
+    /// Users by number.
+    pub(crate) async fn logins(&self) -> Result<HashMap<i64, String>> {
+        let users = self.site.rows(&[Table::Users]).await?.users;
+        Ok(users.into_iter().map(|row| (row.id, row.login)).collect())
     }
 
-    async fn role(&self, caption: &str) -> Result<RoleRow> {
-        let missing = || StoreError::NotFound { what: "role", name: caption.to_owned() };
-        let roles = self.site.rows(&[Table::Roles]).await?.roles;
-        roles.into_iter().find(|row| row.caption == caption).ok_or_else(missing)
+    pub(crate) async fn roles(&self) -> Result<Vec<RoleRow>> {
+        Ok(self.site.rows(&[Table::Roles]).await?.roles)
     }
 
-    async fn sections(&self) -> Result<Vec<SectionRow>> {
-        let festi = self.site.rows(&[Table::Sections]).await?.sections;
-        Ok(merge::sections(festi, self.own.sections().await?))
+    pub(crate) async fn sections(&self, own: Vec<SectionRow>) -> Result<Vec<SectionRow>> {
+        Ok(merge::sections(self.site.rows(&[Table::Sections]).await?.sections, own))
     }
 
-    /// Those of ours; what Festi's users have there is not listed.
-    async fn tokens(&self) -> Result<Vec<TokenRow>> {
-        let logins = self.logins().await?;
-        let named = |row: TokenRow| TokenRow { login: logins.get(&row.id_user).cloned(), ..row };
-        Ok(self.own.tokens().await?.into_iter().map(named).collect())
+    pub(crate) async fn settings(&self, own: Vec<SettingRow>) -> Result<Vec<SettingRow>> {
+        Ok(merge::settings(self.site.rows(&[Table::Settings]).await?.settings, own))
     }
 
-    async fn credentials(&self) -> Result<Vec<CredentialRow>> {
-        let logins = self.logins().await?;
-        let rows = self.own.credentials().await?.into_iter();
-        let named = |row: CredentialRow| {
-            let login = logins.get(&row.id_user).cloned();
-            CredentialRow { login, ..row }
-        };
-        Ok(rows.map(named).collect())
-    }
-
-    async fn upstreams(&self) -> Result<Vec<UpstreamRow>> {
-        self.own.upstreams().await
-    }
-
-    async fn settings(&self) -> Result<Vec<SettingRow>> {
-        let festi = self.site.rows(&[Table::Settings]).await?.settings;
-        Ok(merge::settings(festi, self.own.settings().await?))
-    }
-
-    /// Of ours, and of Festi's: those are known from when their table was last looked at, so that whoever
-    /// tries tokens makes nobody read it again.
-    async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
+    /// Tokens of Festi's users. They are known from when their table was last looked at, so that whoever tries
+    /// tokens makes nobody read it again.
+    pub(crate) async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
         if !self.site.watch.knows_tokens() {
             self.site.read(&[Table::Tokens]).await?;
         }
-        let mut rows = self.own.tokens_with(digests).await?;
-        rows.extend(digests.iter().filter_map(|hex| {
+        let rows = digests.iter().filter_map(|hex| {
             let id_user = self.site.watch.owner(&digest_from_hex(hex)?)?;
             Some(TokenRow {
                 id: merge::foreign(id_user),
@@ -227,42 +193,19 @@ impl Load for AttachedStore {
                 expires_at: None,
                 last_used_at: None,
             })
-        }));
-        Ok(rows)
+        });
+        Ok(rows.collect())
     }
 
-    async fn keys(&self, purpose: &str) -> Result<Vec<KeyRow>> {
-        self.own.keys(purpose).await
+    pub(crate) async fn changed(&self) {
+        self.site.watch.changed().await;
     }
 
-    async fn messages_after(&self, number: i64) -> Result<Vec<MessageRow>> {
-        self.own.messages_after(number).await
+    pub(crate) fn statements(&self) -> u64 {
+        self.site.festi.statements()
     }
 
-    async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>> {
-        self.own.sessions_after(number).await
-    }
-
-    async fn imports(&self) -> Result<Vec<ImportRow>> {
-        self.own.imports().await
-    }
-
-    async fn meta(&self, name: &str) -> Result<Option<String>> {
-        self.own.meta(name).await
-    }
-
-    async fn changed(&self) {
-        tokio::select! {
-            () = self.own.changed() => {}
-            () = self.site.watch.changed() => {}
-        }
-    }
-
-    fn statements(&self) -> u64 {
-        self.own.statements() + self.site.festi.statements()
-    }
-
-    fn age(&self) -> Duration {
+    pub(crate) fn age(&self) -> Duration {
         self.site.watch.age()
     }
 }

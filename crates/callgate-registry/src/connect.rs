@@ -9,11 +9,10 @@ use callgate::Secret;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
-use crate::counted::Counted;
+use crate::pool::Pool;
 use crate::sql::{Database, Dialect};
 use crate::sqlite;
 use crate::store::{Result, StoreError};
-use crate::turns::Turns;
 
 /// Where a database is. Shown, it has no password.
 ///
@@ -190,17 +189,16 @@ impl Wanted {
     }
 }
 
-/// Connects with the driver of the URL, and counts what the database is sent.
+/// Connects with the driver of the URL.
 pub(crate) async fn connect(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     wanted: Wanted,
-) -> Result<Box<dyn Database>> {
-    let database = Turns::new(connected(url, options, wanted).await?, options);
-    Ok(Box::new(Counted::new(Box::new(database))))
+) -> Result<Pool> {
+    Ok(Pool::new(driver(url, options, wanted).await?, options))
 }
 
-async fn connected(
+async fn driver(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     wanted: Wanted,

@@ -11,8 +11,9 @@ mod read;
 use callgate::access::TokenDigest;
 
 use crate::connect::{self, DatabaseOptions, DatabaseUrl, Wanted};
+use crate::pool::{Pool, PoolTransaction};
 use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRow, UserRow};
-use crate::sql::{Database, Purpose, Transaction};
+use crate::sql::Purpose;
 use crate::store::{DatabaseErrorKind, Result, StoreError};
 use crate::tables::TableNames;
 
@@ -81,7 +82,7 @@ pub fn is_of_mcp(id: &str) -> bool {
 /// A Festi database.
 #[derive(Debug)]
 pub(crate) struct Festi {
-    database: Box<dyn Database>,
+    database: Pool,
     tables: TableNames,
 }
 
@@ -108,7 +109,7 @@ impl Festi {
         Ok(Self::new(connect::connect(url, options, wanted).await?, tables))
     }
 
-    pub(crate) fn new(database: Box<dyn Database>, tables: &TableNames) -> Self {
+    pub(crate) fn new(database: Pool, tables: &TableNames) -> Self {
         Self { database, tables: tables.clone() }
     }
 
@@ -134,7 +135,7 @@ impl Festi {
         tables: &[Table],
         layout: &Layout,
     ) -> Result<Fingerprints> {
-        self.database.check()?;
+        self.database.driver.check()?;
         let rows = match fingerprint::statement(tables, layout, self.database.dialect()) {
             Some(sql) => self.database.rows(&sql, &[]).await?,
             None => Vec::new(),
@@ -147,9 +148,9 @@ impl Festi {
     pub(crate) async fn read(&self, tables: &[Table]) -> Result<Read> {
         for _ in 0..MAX_TRIES {
             let mut moment = self.database.begin(Purpose::Read).await?;
-            let read = self.read_in(&mut *moment, tables).await?;
+            let read = self.read_in(&mut moment, tables).await?;
             let is_one = self.database.dialect().reads_one_moment()
-                || self.fingerprints_in(&mut *moment, tables, &read.layout).await?
+                || self.fingerprints_in(&mut moment, tables, &read.layout).await?
                     == read.fingerprints;
             moment.commit().await?;
             if is_one {
@@ -159,7 +160,7 @@ impl Festi {
         Err(StoreError::database(DatabaseErrorKind::Busy, "others write to it all the time"))
     }
 
-    async fn read_in(&self, moment: &mut dyn Transaction, tables: &[Table]) -> Result<Read> {
+    async fn read_in(&self, moment: &mut PoolTransaction, tables: &[Table]) -> Result<Read> {
         let dialect = self.database.dialect();
         let found = moment.rows(&Layout::statement(dialect, &self.tables), &[]).await?;
         let layout = Layout::of(found, dialect, &self.tables);
@@ -189,7 +190,7 @@ impl Festi {
 
     async fn fingerprints_in(
         &self,
-        moment: &mut dyn Transaction,
+        moment: &mut PoolTransaction,
         tables: &[Table],
         layout: &Layout,
     ) -> Result<Fingerprints> {

@@ -1,9 +1,9 @@
 //! The SQL database behind Callgate: methods, users, roles, grants, tokens and settings.
 //!
-//! A [`Store`] is a registry; [`SqlStore`] is one in a SQL database, at a [`DatabaseUrl`]. A gateway that follows a [`Registry`]
+//! A registry is a [`SqlStore`], at a [`DatabaseUrl`]. A gateway that follows a [`Registry`]
 //! serves what its rows say, together with methods that are code: [`assemble`] makes a catalog from both,
 //! [`access`] makes the snapshot of who may do what, and [`TokenAuthenticator`] knows callers by it and their tokens.
-//! Nothing here keeps a copy of the truth: [`Load::revisions`] tells when to make new snapshots.
+//! Nothing here keeps a copy of the truth: [`Store::revisions`] tells when to make new snapshots.
 
 mod access;
 mod assemble;
@@ -11,7 +11,6 @@ mod attached;
 mod authenticate;
 mod connect;
 mod contact;
-mod counted;
 mod credentials;
 mod definition;
 mod dialect;
@@ -26,6 +25,7 @@ mod migrate;
 mod mssql;
 #[cfg(feature = "mysql")]
 mod mysql;
+mod pool;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod pooled;
 #[cfg(feature = "postgres")]
@@ -42,12 +42,11 @@ mod store;
 mod tables;
 mod token;
 mod tokens;
-mod turns;
 mod upstreams;
 
 pub use access::access;
 pub use assemble::{Assembled, Assembly, Exposure, Inspection, assemble, check, inspect, settings};
-pub use attached::{AttachOptions, AttachedStore, BESIDE, FestiAuthenticator, LookEvery, Overlay};
+pub use attached::{AttachOptions, BESIDE, FestiAuthenticator, LookEvery, Overlay};
 pub use authenticate::{TokenAuthenticator, TokenOptions};
 pub use connect::{DatabaseOptions, DatabaseUrl};
 pub use credentials::UserCredentials;
@@ -65,8 +64,8 @@ pub use sessions::StoredSessions;
 pub use sql::Dialect;
 pub use sql_store::{Copied, CopiedTable, Copy, CopyError, SqlStore, copy};
 pub use store::{
-    ChangeSession, DatabaseError, DatabaseErrorKind, Edit, Holder, Import, ImportAccess,
-    ImportChange, ImportGrant, Load, NewKey, NewToken, Result, Store, StoreError,
+    ChangeSession, DatabaseError, DatabaseErrorKind, Holder, Import, ImportAccess, ImportChange,
+    ImportGrant, NewKey, NewToken, Result, Store, StoreError,
 };
 pub use tables::{TableNameError, TableNames};
 pub use token::{Token, TokenError};

@@ -5,7 +5,8 @@
 //! that was interrupted is run again: its statements allow for that.
 
 use crate::connect::{DatabaseOptions, DatabaseUrl, Wanted, connect};
-use crate::sql::{Database, Dialect, Purpose, Transaction};
+use crate::pool::{Pool, PoolTransaction};
+use crate::sql::{Dialect, Purpose};
 use crate::store::{Result, StoreError};
 use crate::tables::TableNames;
 
@@ -114,13 +115,13 @@ struct Found {
 
 /// What the tables of a registry are called that must be there, and up to date.
 pub(crate) async fn tables_of(
-    database: &dyn Database,
+    database: &Pool,
     shown: &str,
     tables: Option<&TableNames>,
 ) -> Result<TableNames> {
     let dialect = database.dialect();
     let mut moment = database.begin(Purpose::Read).await?;
-    let found = find(&mut *moment, dialect, tables).await?;
+    let found = find(&mut moment, dialect, tables).await?;
     if found.version == 0 {
         return Err(StoreError::Missing(shown.to_owned()));
     }
@@ -156,18 +157,18 @@ async fn try_migrate(
     let database = connect(url, options, Wanted::Made).await?;
     let dialect = database.dialect();
     let mut look = database.begin(Purpose::Migrate).await?;
-    let found = find(&mut *look, dialect, tables).await?;
+    let found = find(&mut look, dialect, tables).await?;
     if found.version == dialect.newest_version() {
         return Ok((found.tables, Vec::new()));
     }
-    refuse_foreign_tables(&mut *look, dialect, &found).await?;
+    refuse_foreign_tables(&mut look, dialect, &found).await?;
     drop(look);
-    database.prepare().await?;
+    database.driver.prepare().await?;
     let mut transaction = database.begin(Purpose::Migrate).await?;
     // Another process may have made it meanwhile.
-    let found = find(&mut *transaction, dialect, tables).await?;
-    refuse_foreign_tables(&mut *transaction, dialect, &found).await?;
-    let applied = apply(&mut *transaction, dialect, &found).await?;
+    let found = find(&mut transaction, dialect, tables).await?;
+    refuse_foreign_tables(&mut transaction, dialect, &found).await?;
+    let applied = apply(&mut transaction, dialect, &found).await?;
     transaction.commit().await?;
     Ok((found.tables, applied))
 }
@@ -182,8 +183,8 @@ pub(crate) async fn pending(
     let found = match connect(url, options, Wanted::There).await {
         Ok(database) => {
             let mut moment = database.begin(Purpose::Read).await?;
-            let found = find(&mut *moment, dialect, tables).await?;
-            refuse_foreign_tables(&mut *moment, dialect, &found).await?;
+            let found = find(&mut moment, dialect, tables).await?;
+            refuse_foreign_tables(&mut moment, dialect, &found).await?;
             found
         }
         Err(StoreError::Missing(_)) => {
@@ -229,12 +230,12 @@ fn step(
 }
 
 async fn find(
-    transaction: &mut dyn Transaction,
+    transaction: &mut PoolTransaction,
     dialect: Dialect,
     tables: Option<&TableNames>,
 ) -> Result<Found> {
-    let is_begun = is_there(&mut *transaction, dialect, "callgate_migrations").await?;
-    let version = if is_begun { applied_version(&mut *transaction).await? } else { 0 };
+    let is_begun = is_there(transaction, dialect, "callgate_migrations").await?;
+    let version = if is_begun { applied_version(transaction).await? } else { 0 };
     let known = dialect.newest_version();
     if version > known {
         return Err(StoreError::Newer { found: version, known });
@@ -249,19 +250,19 @@ async fn find(
 }
 
 async fn is_there(
-    transaction: &mut dyn Transaction,
+    transaction: &mut PoolTransaction,
     dialect: Dialect,
     table: &str,
 ) -> Result<bool> {
     Ok(!transaction.rows(dialect.table_there(), &[table.into()]).await?.is_empty())
 }
 
-async fn applied_version(transaction: &mut dyn Transaction) -> Result<i64> {
+async fn applied_version(transaction: &mut PoolTransaction) -> Result<i64> {
     let rows = transaction.rows("SELECT MAX(version) FROM callgate_migrations", &[]).await?;
     rows.into_iter().next().map_or(Ok(0), |mut row| row.int())
 }
 
-async fn noted_tables(transaction: &mut dyn Transaction) -> Result<Option<TableNames>> {
+async fn noted_tables(transaction: &mut PoolTransaction) -> Result<Option<TableNames>> {
     let sql = "SELECT value FROM callgate_meta WHERE name = ?";
     let rows = transaction.rows(sql, &[TABLES.into()]).await?;
     let noted = rows.into_iter().next().map(|mut row| row.text());
@@ -269,7 +270,7 @@ async fn noted_tables(transaction: &mut dyn Transaction) -> Result<Option<TableN
 }
 
 async fn refuse_foreign_tables(
-    transaction: &mut dyn Transaction,
+    transaction: &mut PoolTransaction,
     dialect: Dialect,
     found: &Found,
 ) -> Result<()> {
@@ -277,7 +278,7 @@ async fn refuse_foreign_tables(
         return Ok(());
     }
     for name in found.tables.all() {
-        if is_there(&mut *transaction, dialect, &name).await? {
+        if is_there(transaction, dialect, &name).await? {
             return Err(StoreError::TableTaken(name));
         }
     }
@@ -286,7 +287,7 @@ async fn refuse_foreign_tables(
 
 /// Applies what is missing.
 async fn apply(
-    transaction: &mut dyn Transaction,
+    transaction: &mut PoolTransaction,
     dialect: Dialect,
     found: &Found,
 ) -> Result<Vec<&'static str>> {
@@ -299,7 +300,7 @@ async fn apply(
     for one in dialect.migrations().iter().filter(|one| one.version > found.version) {
         transaction.script(&found.tables.expand(one.sql)).await?;
         if one.version == 1 {
-            note_tables(&mut *transaction, &found.tables).await?;
+            note_tables(transaction, &found.tables).await?;
         }
         transaction.rows(&note, &[one.version.into(), one.name.into()]).await?;
         applied.push(one.name);
@@ -308,7 +309,7 @@ async fn apply(
 }
 
 /// Before the step itself is noted: a registry always knows what its tables are called.
-async fn note_tables(transaction: &mut dyn Transaction, tables: &TableNames) -> Result<()> {
+async fn note_tables(transaction: &mut PoolTransaction, tables: &TableNames) -> Result<()> {
     let noted = written(tables);
     transaction.rows("DELETE FROM callgate_meta WHERE name = ?", &[TABLES.into()]).await?;
     let sql = "INSERT INTO callgate_meta (name, value) VALUES (?, ?)";

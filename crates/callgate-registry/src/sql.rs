@@ -210,11 +210,6 @@ pub(crate) trait Database: std::fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// How many statements it was sent; 0 where nobody counts.
-    fn statements(&self) -> u64 {
-        0
-    }
-
     /// Whether this is still the database that was opened.
     fn check(&self) -> Result<()> {
         Ok(())

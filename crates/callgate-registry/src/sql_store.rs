@@ -1,22 +1,27 @@
 //! The registry in a SQL database: each operation is written once, for all of them.
 //!
-//! `load.rs` and `edit.rs` have the operations, [`Work`] a transaction with what several of them do. The
-//! statements are templates; `dialect.rs` says what is in them.
+//! `follow.rs` has the operations of a running gateway, `load.rs` and `edit.rs` those of administration, [`Work`] a
+//! transaction with what several of them do. The statements are templates; `dialect.rs` says what is in them.
 
 mod access;
 mod contents;
 mod copy;
 mod edit;
+mod follow;
 mod import;
 mod load;
 mod methods;
 mod read;
 mod work;
 
+use std::sync::Arc;
+
+use crate::attached::Attached;
 use crate::connect::{DatabaseOptions, DatabaseUrl, Wanted, connect};
 use crate::migrate::{self, PendingMigration};
-use crate::sql::{Database, Dialect, Purpose, Row, Value};
-use crate::store::{Result, Store};
+use crate::pool::Pool;
+use crate::sql::{Dialect, Purpose, Row, Value};
+use crate::store::Result;
 use crate::tables::TableNames;
 use work::Work;
 
@@ -27,13 +32,13 @@ pub use copy::{Copied, CopiedTable, Copy, CopyError, copy};
 const MAX_CHANGED: usize = 500;
 
 /// A registry in a database.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SqlStore {
-    database: Box<dyn Database>,
+    database: Arc<Pool>,
     tables: TableNames,
+    /// The Festi database that is attached to it, if one is.
+    festi: Option<Arc<Attached>>,
 }
-
-impl Store for SqlStore {}
 
 impl SqlStore {
     /// Opens a registry that is there. Its own note says what the tables are called; `tables`, if
@@ -45,20 +50,20 @@ impl SqlStore {
     ) -> Result<Self> {
         let database = connect(url, options, Wanted::There).await?;
         let shown = url.path().map_or_else(|| url.to_string(), |path| path.display().to_string());
-        let tables = migrate::tables_of(&*database, &shown, tables).await?;
-        Ok(Self { database, tables })
+        let tables = migrate::tables_of(&database, &shown, tables).await?;
+        Ok(Self { database: Arc::new(database), tables, festi: None })
     }
 
-    /// Opens a registry and brings it up to date, making it first if it is not there. Comes back
-    /// with the names of the migrations that were applied.
+    /// Opens a registry and brings it up to date, making it first if it is not there. Returns
+    /// the names of the migrations that were applied.
     pub async fn migrate(
         url: &DatabaseUrl,
         options: &DatabaseOptions,
         tables: Option<&TableNames>,
     ) -> Result<(Self, Vec<&'static str>)> {
         let (tables, applied) = migrate::migrate(url, options, tables).await?;
-        let database = connect(url, options, Wanted::There).await?;
-        Ok((Self { database, tables }, applied))
+        let database = Arc::new(connect(url, options, Wanted::There).await?);
+        Ok((Self { database, tables, festi: None }, applied))
     }
 
     /// What [`Self::migrate`] would apply. Nothing is made.
@@ -68,6 +73,20 @@ impl SqlStore {
         tables: Option<&TableNames>,
     ) -> Result<Vec<PendingMigration>> {
         migrate::pending(url, options, tables).await
+    }
+
+    pub(crate) fn with_festi(&self, festi: Attached) -> Self {
+        Self { festi: Some(Arc::new(festi)), ..self.clone() }
+    }
+
+    pub(crate) fn festi(&self) -> Option<&Attached> {
+        self.festi.as_deref()
+    }
+
+    /// Returns the registry without the Festi database that is attached to it.
+    #[must_use]
+    pub fn own(&self) -> Self {
+        Self { festi: None, ..self.clone() }
     }
 
     fn dialect(&self) -> Dialect {
@@ -87,4 +106,10 @@ impl SqlStore {
     async fn begin(&self, purpose: Purpose) -> Result<Work<'_>> {
         Ok(Work::new(self, self.database.begin(purpose).await?))
     }
+}
+
+/// Numbers as the list of a statement, and its values.
+fn listed(ids: impl Iterator<Item = i64>) -> (String, Vec<Value<'static>>) {
+    let ids: Vec<_> = ids.map(Value::from).collect();
+    (vec!["?"; ids.len()].join(", "), ids)
 }

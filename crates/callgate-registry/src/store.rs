@@ -1,7 +1,6 @@
-//! The operations that every database behind the registry has.
+//! What following a registry needs of it, and what is written to it.
 //!
-//! Two traits of plain operations, no SQL in their shape: what reads and what writes.
-//! [`SqlStore`](crate::SqlStore) has both for each database; everything above works on `dyn Store`.
+//! [`SqlStore`](crate::SqlStore) is the [`Store`] in each database; administration is methods of its own.
 
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use callgate::{Mask, Secret};
 use thiserror::Error;
 
 use crate::rows::{
-    AccessRows, CatalogRows, CredentialRow, ImportRow, KeyRow, MessageRow, MethodRow, Revisions,
-    RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow,
+    AccessRows, CatalogRows, ImportRow, KeyRow, MessageRow, MethodRow, Revisions, RoleRow,
+    SectionRow, SessionRow, TokenRow, TypeRow, UserRow,
 };
 
 /// Why the registry could not do something.
@@ -371,33 +370,15 @@ pub enum ImportChange {
     Remove(Box<MethodRow>),
 }
 
-/// What reads.
+/// What a running gateway asks of the registry: reads that it follows, and the rows that it writes itself.
 #[async_trait]
-pub trait Load: Send + Sync {
+pub trait Store: std::fmt::Debug + Send + Sync {
     /// The six counters.
     async fn revisions(&self) -> Result<Revisions>;
     /// All that a catalog is made from, as of one moment.
     async fn catalog_rows(&self) -> Result<CatalogRows>;
     /// All that access is made from, as of one moment.
     async fn access_rows(&self) -> Result<AccessRows>;
-    /// The rows with this id, in order; more than one is a mistake that lint shows.
-    async fn methods_with_id(&self, id: &str) -> Result<Vec<MethodRow>>;
-    /// The users, by name.
-    async fn users(&self) -> Result<Vec<UserRow>>;
-    /// A user by name.
-    async fn user(&self, login: &str) -> Result<UserRow>;
-    /// A role by name.
-    async fn role(&self, caption: &str) -> Result<RoleRow>;
-    /// The sections, by name.
-    async fn sections(&self) -> Result<Vec<SectionRow>>;
-    /// The tokens, oldest first.
-    async fn tokens(&self) -> Result<Vec<TokenRow>>;
-    /// What users are known by at services, by upstream and user.
-    async fn credentials(&self) -> Result<Vec<CredentialRow>>;
-    /// The services that run methods, by name.
-    async fn upstreams(&self) -> Result<Vec<UpstreamRow>>;
-    /// The settings that are there.
-    async fn settings(&self) -> Result<Vec<SettingRow>>;
     /// Of these digests, in hexadecimal with small letters, the tokens that are there.
     async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>>;
     /// The secrets for a purpose, newest first.
@@ -407,15 +388,11 @@ pub trait Load: Send + Sync {
     /// The sessions that changed after the change with this number, in order; some of them, where
     /// there are many.
     async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>>;
-    /// What imports wrote last, by upstream and id.
-    async fn imports(&self) -> Result<Vec<ImportRow>>;
-    /// A fact about the registry.
-    async fn meta(&self, name: &str) -> Result<Option<String>>;
     /// Waits until the database says that something changed; for ever, where it does not say.
     async fn changed(&self) {
         std::future::pending::<()>().await;
     }
-    /// How many statements the database was sent so far; 0 where nobody counts.
+    /// Number of statements that the database was sent so far; 0 where nobody counts.
     fn statements(&self) -> u64 {
         0
     }
@@ -423,43 +400,13 @@ pub trait Load: Send + Sync {
     fn age(&self) -> Duration {
         Duration::ZERO
     }
-}
 
-/// What writes. Each operation is one transaction.
-#[async_trait]
-pub trait Edit: Send + Sync {
-    /// Adds a method with the sections that it needs, unless its id is taken.
-    async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()>;
-    /// Adds methods that need nothing, but for those whose id is taken. Several transactions, where there
-    /// are many.
-    async fn add_absent_methods(&self, rows: &[MethodRow]) -> Result<()>;
-    /// Writes a row back and, if given, replaces its actions.
-    async fn update_method(&self, row: &MethodRow, needs: Option<&[(String, Mask)]>) -> Result<()>;
-    /// Removes the rows of a method, and the actions that no other method has. Comes back with how
-    /// many rows there were.
-    async fn remove_method(&self, id: &str) -> Result<u64>;
-    /// Writes what an import found, all of it or nothing.
-    async fn import(&self, import: &Import) -> Result<()>;
-    /// Notes the tool names that were given, by row number.
-    async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<()>;
-    /// Adds a user; the role is made if it is not there. Comes back with the user's number.
-    async fn add_user(&self, login: &str, role: Option<&str>) -> Result<i64>;
-    /// Adds a section.
-    async fn add_section(&self, ident: &str, caption: &str, mask: Mask) -> Result<()>;
     /// Adds the sections that are not there yet.
     async fn ensure_sections(&self, idents: &[String]) -> Result<()>;
-    /// Says what a user or a role has on a section, in place of what they had.
-    async fn grant(&self, holder: Holder, section: &str, mask: Mask) -> Result<()>;
-    /// Stores a token. Comes back with its number.
-    async fn add_token(&self, token: &NewToken) -> Result<i64>;
-    /// Removes a token.
-    async fn revoke_token(&self, id: i64) -> Result<()>;
-    /// Removes all tokens of that name. Comes back with how many there were.
-    async fn revoke_tokens_named(&self, name: &str) -> Result<u64>;
+    /// Notes the tool names that were given, by row number.
+    async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<()>;
     /// Notes when tokens were last used: number, seconds since 1970. Raises no revision.
     async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()>;
-    /// Says what a user is known by at a service, in place of what there was.
-    async fn set_credential(&self, id_user: i64, upstream: &str, secret: &Secret) -> Result<()>;
     /// Replaces what a user is known by at a service if it is still `old`. Returns whether it is `new`
     /// now.
     async fn replace_credential(
@@ -469,29 +416,18 @@ pub trait Edit: Send + Sync {
         old: &Secret,
         new: &Secret,
     ) -> Result<bool>;
-    /// Removes that. Comes back with whether there was any.
-    async fn remove_credential(&self, id_user: i64, upstream: &str) -> Result<bool>;
-    /// Writes a service that runs methods, in place of the one of that name.
-    async fn set_upstream(&self, row: &UpstreamRow) -> Result<()>;
-    /// Removes one, and what users are known by at it unless that is to stay. Comes back with how many
-    /// had something.
-    async fn remove_upstream(&self, name: &str, keep_credentials: bool) -> Result<u64>;
-    /// Writes a setting.
-    async fn set_setting(&self, name: &str, value: &str) -> Result<()>;
-    /// Writes the settings that are not there yet.
-    async fn insert_absent_settings(&self, settings: &[(&str, &str)]) -> Result<()>;
-    /// Adds a secret that signs, if the newest one is old enough. Comes back with whether it was. Of
-    /// several gateways that find it old, one adds one.
+    /// Adds a secret that signs, if the newest one is old enough. Returns whether it was. Of several
+    /// gateways that find it old, one adds one.
     async fn add_key(&self, key: &NewKey) -> Result<bool>;
     /// Removes the secrets of a purpose that are older than the one with this number.
     async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()>;
     /// Leaves what a client of a session sent to whichever gateway it concerns, with the next number.
     /// Raises no revision that a snapshot is made from.
     async fn post_message(&self, session: &str, message: &str) -> Result<()>;
-    /// Forgets the messages that were posted before a second.
+    /// Removes the messages that were posted before a second.
     async fn forget_messages(&self, before: i64) -> Result<()>;
-    /// Changes what a session became, with the next number; one that there is no row of begins with
-    /// an empty one, and one that has ended stays so. Comes back with what it is then. Raises no
+    /// Changes the state of a session, with the next number; one that there is no row of begins with
+    /// an empty one, and one that has ended stays so. Returns the state after it. Raises no
     /// revision that a snapshot is made from.
     async fn change_session(
         &self,
@@ -499,11 +435,6 @@ pub trait Edit: Send + Sync {
         ends_at: i64,
         change: &ChangeSession<'_>,
     ) -> Result<SessionRow>;
-    /// Forgets the sessions that are over, and the oldest of more than `most`.
+    /// Removes the sessions that are over, and the oldest of more than `most`.
     async fn forget_sessions(&self, now: i64, most: i64) -> Result<()>;
-    /// Writes a fact about the registry.
-    async fn set_meta(&self, name: &str, value: &str) -> Result<()>;
 }
-
-/// A database behind the registry.
-pub trait Store: Load + Edit + std::fmt::Debug {}

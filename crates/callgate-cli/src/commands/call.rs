@@ -148,7 +148,8 @@ async fn unknown(
     if let Some(one) = catalog.quarantined().iter().find(|one| one.id == shown) {
         return Ok(anyhow::anyhow!("method `{shown}` is quarantined: {}", one.reason));
     }
-    if let Some(row) = registry.store().methods_with_id(tool).await?.first() {
+    let rows = registry.store().catalog_rows().await?.methods;
+    if let Some(row) = rows.iter().find(|row| row.rpc_method == tool) {
         return Ok(if row.upstream_name() == LOCAL {
             anyhow::anyhow!("`{shown}` is defined by the program that serves it; call it there")
         } else {

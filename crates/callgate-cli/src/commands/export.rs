@@ -1,7 +1,7 @@
 //! `callgate export`
 
 use callgate::LOCAL;
-use callgate_registry::MethodRow;
+use callgate_registry::{MethodRow, Store as _};
 
 use crate::cli::{Export, ExportFormat};
 use crate::config::Config;

@@ -49,7 +49,7 @@ pub(crate) async fn run(
     }
     let store = registry::open_own(config).await?;
     if !source.access.users.is_empty() {
-        registry::refuse_users(config, &*store).await?;
+        registry::refuse_users(config, &store).await?;
     }
     let options = import.options();
     let seen = if options.dry_run {

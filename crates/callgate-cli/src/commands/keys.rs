@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use callgate_registry::{KeyRow, NewKey, SESSION_KEYS, Store, signing_key};
+use callgate_registry::{KeyRow, NewKey, SESSION_KEYS, SqlStore, Store as _, signing_key};
 use serde_json::json;
 
 use super::{json_line, timestamp};
@@ -17,7 +17,7 @@ pub(crate) async fn run(config: &Config, keys: Keys, printer: &mut Printer) -> a
     let store = registry::open_own(config).await?;
     match keys {
         Keys::List { json } => list(&store.keys(SESSION_KEYS).await?, json, printer),
-        Keys::Rotate { now } => rotate(&*store, now, printer).await,
+        Keys::Rotate { now } => rotate(&store, now, printer).await,
     }
 }
 
@@ -52,7 +52,7 @@ fn list(keys: &[KeyRow], json: bool, printer: &mut Printer) -> anyhow::Result<()
     Ok(())
 }
 
-async fn rotate(store: &dyn Store, now: bool, printer: &mut Printer) -> anyhow::Result<()> {
+async fn rotate(store: &SqlStore, now: bool, printer: &mut Printer) -> anyhow::Result<()> {
     let key = if now { NewKey::at_once() } else { NewKey::announced(Duration::ZERO) };
     let key = key.context("the system has no random numbers")?;
     let is_added = store.add_key(&key).await?;

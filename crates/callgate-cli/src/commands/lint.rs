@@ -5,7 +5,7 @@ mod report;
 
 use callgate::LOCAL;
 use callgate::lint::{Level, Problem, Profile, Scope};
-use callgate_registry::{CatalogRows, StoreError, access};
+use callgate_registry::{CatalogRows, Store as _, StoreError, access};
 
 use super::Served;
 use crate::cli::Lint;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use callgate::{Catalog, LOCAL, Prefix};
 use callgate_registry::{
-    Assembly, CatalogRows, Inspection, MethodRow, Store, StoreError, access, action_key, assemble,
-    check, inspect,
+    Assembly, CatalogRows, Inspection, MethodRow, SqlStore, Store as _, StoreError, access,
+    action_key, assemble, check, inspect,
 };
 use serde_json::{Value, json};
 
@@ -102,7 +102,7 @@ fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> anyhow
     Ok(())
 }
 
-async fn first_row(store: &Arc<dyn Store>, id: &str) -> anyhow::Result<MethodRow> {
+async fn first_row(store: &Arc<SqlStore>, id: &str) -> anyhow::Result<MethodRow> {
     let rows = store.methods_with_id(id).await?;
     let missing = || StoreError::NotFound { what: "method", name: id.to_owned() };
     Ok(rows.into_iter().next().ok_or_else(missing)?)
@@ -159,7 +159,7 @@ fn assembly(config: &Config) -> Assembly<'_> {
 
 async fn inspection(
     config: &Config,
-    store: &Arc<dyn Store>,
+    store: &Arc<SqlStore>,
     id: &str,
 ) -> anyhow::Result<Inspection> {
     let rows = store.catalog_rows().await?;
@@ -171,7 +171,7 @@ async fn inspection(
 
 async fn tell_findings(
     config: &Config,
-    store: &Arc<dyn Store>,
+    store: &Arc<SqlStore>,
     id: &str,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
@@ -274,7 +274,7 @@ impl Sections {
 
 async fn show(
     config: &Config,
-    store: &Arc<dyn Store>,
+    store: &Arc<SqlStore>,
     id: &str,
     caller: Option<&str>,
     json: bool,
@@ -357,7 +357,7 @@ fn print_tool(
     Ok(())
 }
 
-async fn findings(store: &Arc<dyn Store>, inspection: &Inspection) -> anyhow::Result<Vec<String>> {
+async fn findings(store: &Arc<SqlStore>, inspection: &Inspection) -> anyhow::Result<Vec<String>> {
     let mut findings: Vec<String> = inspection.findings.iter().map(ToString::to_string).collect();
     if !guessed(store, [&inspection.row]).await?.is_empty() {
         findings.push("the safety is a guess of the import; say it with `method edit`".to_owned());

@@ -9,7 +9,7 @@ use callgate::http::{self, AuthenticateError, HttpOptions, ServerLimits};
 use callgate::mcp::{Identify, Unidentified};
 use callgate::stdio::{self, StdioError, StdioOptions};
 use callgate::{BoxFuture, Builder, Caller, Callgate, Gateway, Local, Secret};
-use callgate_registry::{FestiAuthenticator, Registry, Store, Token, TokenAuthenticator};
+use callgate_registry::{FestiAuthenticator, Registry, SqlStore, Token, TokenAuthenticator};
 use serde_json::json;
 use tokio::io::BufReader;
 use tokio::net::TcpListener;
@@ -37,7 +37,7 @@ pub(crate) async fn run(
         .await
         .with_context(|| format!("cannot listen on {}", config.listen))?;
     let Prepared { registry, own, local } = prepare(config, serve).await?;
-    let tokens = if serve.demo { demo::new_tokens(&**registry.store()).await? } else { Vec::new() };
+    let tokens = if serve.demo { demo::new_tokens(&own).await? } else { Vec::new() };
     let limits = ServerLimits {
         max_connections: config.max_connections,
         shutdown_timeout: config.shutdown_timeout,
@@ -76,7 +76,7 @@ pub(super) fn http_options(config: &Config) -> HttpOptions {
 struct Prepared {
     registry: Registry,
     /// The registry without what is attached to it.
-    own: Arc<dyn Store>,
+    own: Arc<SqlStore>,
     /// The functions that this program has itself.
     local: Local,
 }
@@ -88,14 +88,14 @@ async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<Prepared> {
     }
     let local = if serve.demo { demo::application()? } else { Local::default() };
     if serve.demo {
-        demo::prepare(&*own, &local, &config.database.to_string()).await?;
+        demo::prepare(&own, &local, &config.database.to_string()).await?;
     }
     let store = registry::attached(config, Arc::clone(&own)).await?;
     Ok(Prepared { registry: registry_of(config, store), own, local })
 }
 
 /// A registry to serve from, also with the upstreams that are its rows.
-pub(super) fn registry_of(config: &Config, store: Arc<dyn Store>) -> Registry {
+pub(super) fn registry_of(config: &Config, store: Arc<SqlStore>) -> Registry {
     let registry = Registry::new(store)
         .exposure(config.exposure)
         .tokens(config.tokens)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use callgate::forward::Target;
-use callgate_registry::{Store, StoreError, UpstreamRow};
+use callgate_registry::{SqlStore, Store as _, StoreError, UpstreamRow};
 use serde_json::{Map, Value, json};
 
 use super::{json_line, plain_name};
@@ -58,7 +58,7 @@ fn is_in_file(config: &Config, name: &str) -> bool {
 
 async fn set(
     config: &Config,
-    store: &Arc<dyn Store>,
+    store: &Arc<SqlStore>,
     name: &str,
     keys: Map<String, Value>,
     printer: &mut Printer,
@@ -87,7 +87,7 @@ async fn set(
 
 /// Sets keys of an upstream that an import found out, where its row does not have them.
 pub(super) async fn add_keys(
-    store: &Arc<dyn Store>,
+    store: &Arc<SqlStore>,
     UpstreamKeys { name, keys }: &UpstreamKeys,
     dry_run: bool,
     printer: &mut Printer,
@@ -124,7 +124,7 @@ fn is_elsewhere(before: Option<&Value>, now: Option<&Value>) -> bool {
 
 async fn remove(
     config: &Config,
-    store: &Arc<dyn Store>,
+    store: &Arc<SqlStore>,
     name: &str,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
@@ -149,20 +149,20 @@ async fn remove(
 }
 
 /// How many methods an upstream runs, those of an attached database too.
-async fn methods_of(config: &Config, store: &Arc<dyn Store>, name: &str) -> anyhow::Result<usize> {
+async fn methods_of(config: &Config, store: &Arc<SqlStore>, name: &str) -> anyhow::Result<usize> {
     let store = registry::attached(config, Arc::clone(store)).await?;
     let methods = store.catalog_rows().await?.methods;
     Ok(methods.iter().filter(|row| row.upstream_name() == name).count())
 }
 
-async fn find(store: &Arc<dyn Store>, name: &str) -> anyhow::Result<Option<UpstreamRow>> {
+async fn find(store: &Arc<SqlStore>, name: &str) -> anyhow::Result<Option<UpstreamRow>> {
     Ok(store.upstreams().await?.into_iter().find(|row| row.name == name))
 }
 
 /// The row, which must be there.
 async fn existing(
     config: &Config,
-    store: &Arc<dyn Store>,
+    store: &Arc<SqlStore>,
     name: &str,
 ) -> anyhow::Result<UpstreamRow> {
     match find(store, name).await? {
@@ -185,7 +185,7 @@ fn read_json() -> anyhow::Result<Map<String, Value>> {
 
 /// What there is, with these keys changed.
 async fn changed(
-    store: &Arc<dyn Store>,
+    store: &Arc<SqlStore>,
     name: &str,
     values: &[String],
 ) -> anyhow::Result<Map<String, Value>> {

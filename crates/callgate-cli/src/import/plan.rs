@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use callgate::{LOCAL, Mask};
 use callgate_registry::{
-    AccessRows, CatalogRows, DEFAULT_UPSTREAM, Import, ImportChange, ImportRow, MethodRow, Store,
-    TokenRow, TypeRow, action_key, check,
+    AccessRows, CatalogRows, DEFAULT_UPSTREAM, Import, ImportChange, ImportRow, MethodRow,
+    SqlStore, Store as _, TokenRow, TypeRow, action_key, check,
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -59,7 +59,7 @@ pub(super) type Difference = (&'static str, Option<String>, Option<String>);
 impl Plan {
     /// Compares a source with what a store has.
     pub(super) async fn read(
-        store: &Arc<dyn Store>,
+        store: &Arc<SqlStore>,
         source: &Source,
         options: &ImportOptions,
     ) -> anyhow::Result<Self> {

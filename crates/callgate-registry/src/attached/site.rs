@@ -116,6 +116,8 @@ mod tests {
 
     use super::super::watch::LookEvery;
     use super::*;
+    use crate::connect::DatabaseOptions;
+    use crate::pool::Pool;
     use crate::sql::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
     use crate::store::{DatabaseErrorKind, StoreError};
     use crate::tables::TableNames;
@@ -206,7 +208,8 @@ mod tests {
     fn site() -> (Shared, Arc<Site>) {
         let database = Shared::default();
         let tables = TableNames::with_prefix("festi_").unwrap();
-        let festi = Festi::new(Box::new(database.clone()), &tables);
+        let festi =
+            Festi::new(Pool::new(Box::new(database.clone()), &DatabaseOptions::default()), &tables);
         (database, Arc::new(Site::new(festi, Watch::new(LookEvery::default()))))
     }
 

@@ -7,8 +7,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::access;
 use crate::hex::to_hex;
-use crate::sql_store::SqlStore;
-use crate::store::{Edit as _, Holder};
+use crate::store::{Holder, Store as _};
 
 const TABLES: &str = concat!(
     include_str!("../../tests/festi/sqlite.sql"),
@@ -19,7 +18,7 @@ const TABLES: &str = concat!(
 
 struct Place {
     directory: TempDir,
-    store: AttachedStore,
+    store: SqlStore,
 }
 
 impl Place {
@@ -34,9 +33,7 @@ impl Place {
         // Not by itself.
         let every = LookEvery { access: Duration::from_hours(1), methods: Duration::from_hours(1) };
         let festi = url("festi.db");
-        let store = AttachedStore::attach(Arc::new(own), (&festi, &options), &tables, taken, every)
-            .await
-            .unwrap();
+        let store = own.attach((&festi, &options), &tables, taken, every).await.unwrap();
         Self { directory, store }
     }
 

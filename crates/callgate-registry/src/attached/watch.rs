@@ -59,7 +59,7 @@ pub(super) fn combined(own: i64, number: i64) -> i64 {
 }
 
 /// The revision of our own rows in a combined one.
-pub(super) fn own_part(combined: i64) -> i64 {
+pub(crate) fn own_part(combined: i64) -> i64 {
     combined & ((1 << OWN_BITS) - 1)
 }
 

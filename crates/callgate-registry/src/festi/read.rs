@@ -5,8 +5,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use callgate::access::TokenDigest;
 
 use super::layout::{Layout, Place, Table};
+use crate::pool::PoolTransaction;
 use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRow, UserRow};
-use crate::sql::{Dialect, Row, Transaction};
+use crate::sql::{Dialect, Row};
 use crate::store::{Result, StoreError};
 
 /// More rows of a table are refused.
@@ -14,7 +15,7 @@ const MAX_ROWS: usize = 200_000;
 
 /// A transaction in which tables are read, and where they are.
 pub(super) struct Reading<'t> {
-    pub(super) moment: &'t mut dyn Transaction,
+    pub(super) moment: &'t mut PoolTransaction,
     pub(super) dialect: Dialect,
     pub(super) layout: &'t Layout,
 }

@@ -36,6 +36,7 @@ fn report() -> &'static str {
 
 struct Place {
     _directory: TempDir,
+    store: Arc<SqlStore>,
     registry: Registry,
 }
 
@@ -43,7 +44,8 @@ async fn place() -> Place {
     let directory = tempfile::tempdir().unwrap();
     let url = DatabaseUrl::sqlite(directory.path().join("registry.db"));
     let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
-    Place { _directory: directory, registry: Registry::new(Arc::new(store)) }
+    let store = Arc::new(store);
+    Place { _directory: directory, registry: Registry::new(Arc::clone(&store) as _), store }
 }
 
 impl Place {
@@ -67,7 +69,7 @@ impl Place {
 
     /// A user with a token and a grant; the caller that the token stands for.
     async fn caller(&self, mask: Mask) -> Caller {
-        let store = self.registry.store();
+        let store = &self.store;
         store.add_user("ada", None).await.unwrap();
         let user = store.user("ada").await.unwrap();
         store.grant(Holder::User(user.id), "users", mask).await.unwrap();
@@ -88,7 +90,7 @@ async fn d17_code_needs_no_row_and_its_sections_are_made() {
     let place = place().await;
     let gateway = place.gateway().await;
     let following = place.registry.follow(&gateway).await.unwrap();
-    let sections = place.registry.store().sections().await.unwrap();
+    let sections = place.store.sections().await.unwrap();
     let idents: Vec<&str> = sections.iter().map(|section| section.ident.as_str()).collect();
     assert_eq!(idents, ["reports", "users"]);
     let ada = gateway.as_caller(place.caller(Mask::Read).await);
@@ -102,7 +104,7 @@ async fn d17_code_needs_no_row_and_its_sections_are_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn d17_a_row_changes_texts_masks_and_exposure_but_not_what_code_takes() {
     let place = place().await;
-    let store = place.registry.store();
+    let store = &place.store;
     store.ensure_sections(&["users".to_owned()]).await.unwrap();
     let row = MethodRow {
         title: Some("Find a user".to_owned()),

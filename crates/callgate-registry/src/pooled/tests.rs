@@ -6,7 +6,7 @@ use callgate_throwaway::{MariaDb, Postgres, Server};
 
 use super::*;
 use crate::connect::{DatabaseUrl, Wanted, connect};
-use crate::sql::Database;
+use crate::pool::Pool;
 
 /// Cargo's directory for tests' files, which is told to others than unit tests only.
 fn servers() -> [&'static Server; 2] {
@@ -15,7 +15,7 @@ fn servers() -> [&'static Server; 2] {
     [Postgres::shared(&tmp), MariaDb::shared(&tmp)]
 }
 
-async fn open(server: &Server, options: &DatabaseOptions, wanted: Wanted) -> Box<dyn Database> {
+async fn open(server: &Server, options: &DatabaseOptions, wanted: Wanted) -> Pool {
     let url: DatabaseUrl = server.database().url.parse().unwrap();
     connect(&url, options, Wanted::There)
         .await

@@ -25,7 +25,7 @@ impl Work<'_> {
         let template = "INSERT INTO {users} (login, id_type) VALUES (?, ?)";
         let added = self.run(template, &[login.into(), id_type.into()]).await;
         added.map_err(|error| taken(error, "user", login))?;
-        self.id("SELECT id FROM {users} WHERE login = ?", login).await
+        self.number("SELECT id FROM {users} WHERE login = ?", &[login.into()]).await
     }
 
     async fn role_id(&mut self, caption: &str) -> Result<i64> {
@@ -34,12 +34,8 @@ impl Work<'_> {
             return row.int();
         }
         self.run("INSERT INTO {users_types} (caption) VALUES (?)", &[caption.into()]).await?;
-        self.id(look, caption).await
-    }
-
-    /// The number of a row that was just added: databases differ in how an `INSERT` says it.
-    pub(super) async fn id(&mut self, template: &str, name: &str) -> Result<i64> {
-        self.row(template, &[name.into()]).await?.map_or(Ok(0), |mut row| row.int())
+        // Databases differ in how an `INSERT` says the number.
+        self.number(look, &[caption.into()]).await
     }
 
     pub(super) async fn add_section(
@@ -61,7 +57,7 @@ impl Work<'_> {
         mask: Value<'_>,
     ) -> Result<()> {
         let look = "SELECT 1 FROM {sections} WHERE ident = ?";
-        if self.row(look, &[ident.into()]).await?.is_some() {
+        if self.is_there(look, &[ident.into()]).await? {
             return Ok(());
         }
         self.add_section(ident, caption, mask).await

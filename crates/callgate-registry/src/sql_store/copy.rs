@@ -15,7 +15,7 @@ use crate::connect::{DatabaseOptions, DatabaseUrl, Wanted, connect};
 use crate::migrate;
 use crate::rows::Revisions;
 use crate::sql::Purpose;
-use crate::store::{Load as _, StoreError};
+use crate::store::{Store as _, StoreError};
 use crate::tables::TableNames;
 
 /// What is to be copied.
@@ -113,7 +113,7 @@ pub async fn copy(
     let found = sum_up(&mut work).await.map_err(to_error)?;
     if found == sums {
         drop(work);
-        to.database.settle().await.map_err(to_error)?;
+        to.database.driver.settle().await.map_err(to_error)?;
         return Ok(Copied { was_there: true, ..compared(&to, &sums, &found) });
     }
     refuse_content(&copy, &to, &sums, &found)?;
@@ -123,7 +123,7 @@ pub async fn copy(
     let copied = Copied { moved: !is_same(&before, &now), ..compared(&to, &sums, &found) };
     if copied.is_finished() {
         work.commit().await.map_err(to_error)?;
-        to.database.settle().await.map_err(to_error)?;
+        to.database.driver.settle().await.map_err(to_error)?;
     }
     Ok(copied)
 }
@@ -137,7 +137,7 @@ async fn target(
     // One that is there knows what its tables are called.
     let is_new = match connect(copy.to, options, Wanted::There).await {
         Ok(database) => {
-            let found = migrate::tables_of(&*database, "", copy.tables).await;
+            let found = migrate::tables_of(&database, "", copy.tables).await;
             matches!(found, Err(StoreError::Missing(_)))
         }
         Err(StoreError::Missing(_)) => true,

@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::methods::json;
 use super::{SqlStore, Work};
+use crate::attached::own_part;
 use crate::dialect::{Put, Upsert};
 use crate::rows::{ImportRow, TypeRow};
 use crate::sql::{Purpose, Value};
 use crate::store::{Import, ImportAccess, ImportChange, Result, StoreError};
 
 impl SqlStore {
-    pub(super) async fn write_import(&self, import: &Import) -> Result<()> {
+    /// Writes what an import found, all of it or nothing.
+    pub async fn import(&self, import: &Import) -> Result<()> {
         let mut work = self.begin(Purpose::Write).await?;
-        if work.revision("catalog").await? != import.revision {
+        if work.revision("catalog").await? != own_part(import.revision) {
             return Err(StoreError::Moved);
         }
         work.write_access(&import.access).await?;
@@ -68,7 +70,7 @@ impl Work<'_> {
 
     async fn write_access(&mut self, access: &ImportAccess) -> Result<()> {
         let revision = self.revision("access").await?;
-        if access.revision.is_some_and(|made_from| made_from != revision) {
+        if access.revision.is_some_and(|made_from| own_part(made_from) != revision) {
             return Err(StoreError::Moved);
         }
         for row in &access.sections {

@@ -1,20 +1,12 @@
-//! What reads.
+//! Administration: what reads.
 
-use async_trait::async_trait;
-
-use super::read;
-use super::{SqlStore, Work};
+use super::{SqlStore, Work, read};
 use crate::rows::{
-    AccessRows, CatalogRows, CredentialRow, ImportRow, KeyRow, MessageRow, MethodRow, Revisions,
-    RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, UpstreamRow, UserRow,
+    AccessRows, CatalogRows, CredentialRow, ImportRow, MethodRow, RoleRow, SectionRow, SettingRow,
+    TokenRow, UpstreamRow, UserRow,
 };
-use crate::sql::{Dialect, Purpose, Row, Value};
-use crate::store::{Load, Result, StoreError};
-
-/// So often is everything read anew, where others write meanwhile and the database shows half of it.
-const MAX_READS: usize = 10;
-
-const REVISIONS: &str = "SELECT name, value FROM callgate_revisions";
+use crate::sql::{Dialect, Row, Value};
+use crate::store::{Result, StoreError};
 
 const SECTIONS: &str = "SELECT id, {text caption}, {text ident}, {text mask}
     FROM {sections} ORDER BY ident";
@@ -30,7 +22,8 @@ const USERS: &str = "SELECT u.id, {text u.login}, {int u.id_type}, {text t.capti
 
 const ROLES: &str = "SELECT id, {text caption} FROM {users_types}";
 
-const TOKENS: &str = "SELECT t.id, {int t.id_user}, {text u.login}, {text t.name}, {text t.digest},
+pub(super) const TOKENS: &str =
+    "SELECT t.id, {int t.id_user}, {text u.login}, {text t.name}, {text t.digest},
     {seconds t.created_at}, {seconds t.expires_at}, {seconds t.last_used_at}
     FROM callgate_tokens t LEFT JOIN {users} u ON u.id = t.id_user";
 
@@ -56,7 +49,7 @@ pub(super) fn methods(dialect: Dialect) -> String {
 }
 
 impl SqlStore {
-    async fn read<T>(
+    pub(super) async fn read<T>(
         &self,
         template: &str,
         values: &[Value<'_>],
@@ -65,22 +58,108 @@ impl SqlStore {
         self.rows(template, values).await?.into_iter().map(read).collect()
     }
 
-    /// The one row of that name.
-    async fn named<T>(
-        &self,
-        template: &str,
-        (what, name): (&'static str, &str),
-        read: impl Fn(Row) -> Result<T>,
-    ) -> Result<T> {
-        let found = self.read(template, &[name.into()], read).await?.into_iter().next();
-        found.ok_or_else(|| StoreError::NotFound { what, name: name.to_owned() })
+    /// The rows with this id, in order; more than one is a mistake that lint shows.
+    pub async fn methods_with_id(&self, id: &str) -> Result<Vec<MethodRow>> {
+        let dialect = self.dialect();
+        let template = format!("{} WHERE rpc_method = ? ORDER BY id", methods(dialect));
+        let own = self.read(&template, &[id.into()], |row| read::method(dialect, row)).await?;
+        match &self.festi {
+            Some(festi) => festi.methods_with_id(id, own).await,
+            None => Ok(own),
+        }
     }
 
-    /// Tokens in a list that is not too long for a statement.
-    async fn some_tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
-        let list = vec!["?"; digests.len()].join(", ");
-        let values: Vec<Value<'_>> = digests.iter().map(Value::from).collect();
-        self.read(&format!("{TOKENS} WHERE t.digest IN ({list})"), &values, read::token).await
+    /// The users, by name.
+    pub async fn users(&self) -> Result<Vec<UserRow>> {
+        match &self.festi {
+            Some(festi) => festi.users().await,
+            None => self.read(&format!("{USERS} ORDER BY u.login"), &[], read::user).await,
+        }
+    }
+
+    /// A user by name.
+    pub async fn user(&self, login: &str) -> Result<UserRow> {
+        let found = match &self.festi {
+            Some(festi) => festi.users().await?,
+            None => {
+                self.read(&format!("{USERS} WHERE u.login = ?"), &[login.into()], read::user)
+                    .await?
+            }
+        };
+        let found = found.into_iter().find(|row| row.login == login);
+        found.ok_or_else(|| StoreError::NotFound { what: "user", name: login.to_owned() })
+    }
+
+    /// A role by name.
+    pub async fn role(&self, caption: &str) -> Result<RoleRow> {
+        let template = format!("{ROLES} WHERE caption = ?");
+        let found = match &self.festi {
+            Some(festi) => festi.roles().await?,
+            None => self.read(&template, &[caption.into()], read::role).await?,
+        };
+        let found = found.into_iter().find(|row| row.caption == caption);
+        found.ok_or_else(|| StoreError::NotFound { what: "role", name: caption.to_owned() })
+    }
+
+    /// The sections, by name.
+    pub async fn sections(&self) -> Result<Vec<SectionRow>> {
+        let own = self.read(SECTIONS, &[], read::section).await?;
+        match &self.festi {
+            Some(festi) => festi.sections(own).await,
+            None => Ok(own),
+        }
+    }
+
+    /// The tokens, oldest first; those of an attached database are not among them.
+    pub async fn tokens(&self) -> Result<Vec<TokenRow>> {
+        let mut rows = self.read(&format!("{TOKENS} ORDER BY t.id"), &[], read::token).await?;
+        if let Some(festi) = &self.festi {
+            let logins = festi.logins().await?;
+            for row in &mut rows {
+                row.login = logins.get(&row.id_user).cloned();
+            }
+        }
+        Ok(rows)
+    }
+
+    /// What users are known by at services, by upstream and user.
+    pub async fn credentials(&self) -> Result<Vec<CredentialRow>> {
+        let mut rows = self.read(CREDENTIALS, &[], read::credential).await?;
+        if let Some(festi) = &self.festi {
+            let logins = festi.logins().await?;
+            for row in &mut rows {
+                row.login = logins.get(&row.id_user).cloned();
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The services that run methods, by name.
+    pub async fn upstreams(&self) -> Result<Vec<UpstreamRow>> {
+        self.read(UPSTREAMS, &[], read::upstream).await
+    }
+
+    /// The settings that are there.
+    pub async fn settings(&self) -> Result<Vec<SettingRow>> {
+        let own = self.read(SETTINGS, &[], read::setting).await?;
+        match &self.festi {
+            Some(festi) => festi.settings(own).await,
+            None => Ok(own),
+        }
+    }
+
+    /// What imports wrote last, by upstream and id.
+    pub async fn imports(&self) -> Result<Vec<ImportRow>> {
+        let template = "SELECT {text upstream}, {text rpc_method}, {text source}, {text written}
+                        FROM callgate_imports ORDER BY upstream, rpc_method";
+        self.read(template, &[], read::import).await
+    }
+
+    /// A fact about the registry.
+    pub async fn meta(&self, name: &str) -> Result<Option<String>> {
+        let template = "SELECT value FROM callgate_meta WHERE name = ?";
+        let rows = self.rows(template, &[name.into()]).await?;
+        Ok(rows.into_iter().next().and_then(|mut row| row.optional_text()))
     }
 }
 
@@ -99,7 +178,7 @@ impl Work<'_> {
         self.read(&template, |row| read::method(dialect, row)).await
     }
 
-    async fn catalog_rows(&mut self) -> Result<CatalogRows> {
+    pub(super) async fn catalog_rows(&mut self) -> Result<CatalogRows> {
         Ok(CatalogRows {
             revision: self.revision("catalog").await?,
             methods: self.all_methods().await?,
@@ -111,7 +190,7 @@ impl Work<'_> {
         })
     }
 
-    async fn access_rows(&mut self) -> Result<AccessRows> {
+    pub(super) async fn access_rows(&mut self) -> Result<AccessRows> {
         Ok(AccessRows {
             revision: self.revision("access").await?,
             users: self.read(USERS, read::user).await?,
@@ -125,122 +204,7 @@ impl Work<'_> {
     }
 
     /// Whether what was read is of one moment, as the counter shows.
-    async fn is_one_moment(&mut self, counter: &str, revision: i64) -> Result<bool> {
+    pub(super) async fn is_one_moment(&mut self, counter: &str, revision: i64) -> Result<bool> {
         Ok(self.dialect().reads_one_moment() || self.revision(counter).await? == revision)
-    }
-}
-
-#[async_trait]
-impl Load for SqlStore {
-    async fn revisions(&self) -> Result<Revisions> {
-        self.database.check()?;
-        read::revisions(self.rows(REVISIONS, &[]).await?)
-    }
-
-    async fn catalog_rows(&self) -> Result<CatalogRows> {
-        for _ in 0..MAX_READS {
-            let mut moment = self.begin(Purpose::Read).await?;
-            let rows = moment.catalog_rows().await?;
-            if moment.is_one_moment("catalog", rows.revision).await? {
-                return Ok(rows);
-            }
-        }
-        Err(StoreError::Moved)
-    }
-
-    async fn access_rows(&self) -> Result<AccessRows> {
-        for _ in 0..MAX_READS {
-            let mut moment = self.begin(Purpose::Read).await?;
-            let rows = moment.access_rows().await?;
-            if moment.is_one_moment("access", rows.revision).await? {
-                return Ok(rows);
-            }
-        }
-        Err(StoreError::Moved)
-    }
-
-    async fn methods_with_id(&self, id: &str) -> Result<Vec<MethodRow>> {
-        let dialect = self.dialect();
-        let template = format!("{} WHERE rpc_method = ? ORDER BY id", methods(dialect));
-        self.read(&template, &[id.into()], |row| read::method(dialect, row)).await
-    }
-
-    async fn users(&self) -> Result<Vec<UserRow>> {
-        self.read(&format!("{USERS} ORDER BY u.login"), &[], read::user).await
-    }
-
-    async fn user(&self, login: &str) -> Result<UserRow> {
-        self.named(&format!("{USERS} WHERE u.login = ?"), ("user", login), read::user).await
-    }
-
-    async fn role(&self, caption: &str) -> Result<RoleRow> {
-        self.named(&format!("{ROLES} WHERE caption = ?"), ("role", caption), read::role).await
-    }
-
-    async fn sections(&self) -> Result<Vec<SectionRow>> {
-        self.read(SECTIONS, &[], read::section).await
-    }
-
-    async fn tokens(&self) -> Result<Vec<TokenRow>> {
-        self.read(&format!("{TOKENS} ORDER BY t.id"), &[], read::token).await
-    }
-
-    async fn credentials(&self) -> Result<Vec<CredentialRow>> {
-        self.read(CREDENTIALS, &[], read::credential).await
-    }
-
-    async fn upstreams(&self) -> Result<Vec<UpstreamRow>> {
-        self.read(UPSTREAMS, &[], read::upstream).await
-    }
-
-    async fn settings(&self) -> Result<Vec<SettingRow>> {
-        self.read(SETTINGS, &[], read::setting).await
-    }
-
-    async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
-        let mut found = Vec::new();
-        for part in digests.chunks(self.dialect().most_listed()) {
-            found.extend(self.some_tokens_with(part).await?);
-        }
-        Ok(found)
-    }
-
-    async fn keys(&self, purpose: &str) -> Result<Vec<KeyRow>> {
-        let template = "SELECT id, {text secret}, {seconds created_at}, {seconds active_from}
-                        FROM callgate_keys WHERE purpose = ? ORDER BY id DESC";
-        self.read(template, &[purpose.into()], read::key).await
-    }
-
-    async fn messages_after(&self, number: i64) -> Result<Vec<MessageRow>> {
-        let template = "SELECT number, {text session}, {text message} FROM callgate_messages
-                        WHERE number > ? ORDER BY number {limit 100}";
-        self.read(template, &[number.into()], read::message).await
-    }
-
-    async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>> {
-        let template = "SELECT {text nonce}, number, {int ended}, {text log_level},
-                        {text subscriptions}, {seconds ends_at} FROM callgate_sessions
-                        WHERE number > ? ORDER BY number {limit 10000}";
-        self.read(template, &[number.into()], read::session).await
-    }
-
-    async fn imports(&self) -> Result<Vec<ImportRow>> {
-        let template = "SELECT {text upstream}, {text rpc_method}, {text source}, {text written}
-                        FROM callgate_imports ORDER BY upstream, rpc_method";
-        self.read(template, &[], read::import).await
-    }
-
-    async fn meta(&self, name: &str) -> Result<Option<String>> {
-        let template = "SELECT value FROM callgate_meta WHERE name = ?";
-        let rows = self.rows(template, &[name.into()]).await?;
-        Ok(rows.into_iter().next().and_then(|mut row| row.optional_text()))
-    }
-
-    async fn changed(&self) {
-        self.database.changed().await;
-    }
-
-    fn statements(&self) -> u64 {
-        self.database.statements()
     }
 }

@@ -47,7 +47,7 @@ impl Work<'_> {
 
     pub(super) async fn has_method(&mut self, id: &str) -> Result<bool> {
         let template = "SELECT 1 FROM {rpc_methods} WHERE rpc_method = ?";
-        Ok(self.row(template, &[id.into()]).await?.is_some())
+        self.is_there(template, &[id.into()]).await
     }
 
     pub(super) async fn insert_method(
@@ -183,7 +183,7 @@ impl Work<'_> {
             let there = "SELECT 1 FROM {section_actions}
                          WHERE plugin = ? AND method = ? AND id_section = ?";
             let key = [plugin.into(), method.into(), id_section.into()];
-            if self.row(there, &key).await?.is_some() {
+            if self.is_there(there, &key).await? {
                 continue;
             }
             let copy = "INSERT INTO {section_actions} (id_section, plugin, method, mask, comment)

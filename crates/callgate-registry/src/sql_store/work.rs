@@ -2,17 +2,18 @@
 
 use super::SqlStore;
 use crate::dialect::Upsert;
-use crate::sql::{Dialect, Row, Transaction, Value};
+use crate::pool::PoolTransaction;
+use crate::sql::{Dialect, Row, Value};
 use crate::store::{Result, StoreError};
 
 /// A transaction. Dropped, it is rolled back.
 pub(super) struct Work<'s> {
     pub(super) store: &'s SqlStore,
-    transaction: Box<dyn Transaction>,
+    transaction: PoolTransaction,
 }
 
 impl<'s> Work<'s> {
-    pub(super) fn new(store: &'s SqlStore, transaction: Box<dyn Transaction>) -> Self {
+    pub(super) fn new(store: &'s SqlStore, transaction: PoolTransaction) -> Self {
         Self { store, transaction }
     }
 
@@ -31,6 +32,15 @@ impl<'s> Work<'s> {
         values: &[Value<'_>],
     ) -> Result<Option<Row>> {
         Ok(self.rows(template, values).await?.into_iter().next())
+    }
+
+    /// The number in the first column of the first row; 0 where there is none.
+    pub(super) async fn number(&mut self, template: &str, values: &[Value<'_>]) -> Result<i64> {
+        self.row(template, values).await?.map_or(Ok(0), |mut row| row.int())
+    }
+
+    pub(super) async fn is_there(&mut self, template: &str, values: &[Value<'_>]) -> Result<bool> {
+        Ok(self.row(template, values).await?.is_some())
     }
 
     pub(super) async fn run(&mut self, template: &str, values: &[Value<'_>]) -> Result<()> {
@@ -56,7 +66,7 @@ impl<'s> Work<'s> {
 
     async fn update_or_insert(&mut self, row: &Upsert<'_>) -> Result<()> {
         let keys: Vec<Value<'_>> = row.keys.iter().map(|(_, value)| *value).collect();
-        if self.row(&row.look(), &keys).await?.is_some() {
+        if self.is_there(&row.look(), &keys).await? {
             self.run(&row.update(), &row.update_values()).await
         } else {
             self.run(&row.insert(), &row.insert_values()).await
@@ -73,7 +83,7 @@ impl<'s> Work<'s> {
 
     pub(super) async fn revision(&mut self, counter: &str) -> Result<i64> {
         let sql = "SELECT value FROM callgate_revisions WHERE name = ?";
-        self.row(sql, &[counter.into()]).await?.map_or(Ok(0), |mut row| row.int())
+        self.number(sql, &[counter.into()]).await
     }
 
     pub(super) async fn commit(self) -> Result<()> {

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use callgate::Mask;
 use callgate_registry::{
-    DatabaseErrorKind, DatabaseOptions, Edit as _, Load as _, NewKey, NewToken, SqlStore,
-    StoreError,
+    DatabaseErrorKind, DatabaseOptions, NewKey, NewToken, SqlStore, Store as _, StoreError,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};

@@ -10,8 +10,7 @@ use callgate::ask::Elicit;
 use callgate::local::Error;
 use callgate::{Callgate, Content, Context, Local, LogLevel, Mask, Method, Safety};
 use callgate_registry::{
-    Edit as _, Following, Holder, Load as _, NewKey, NewToken, Registry, SESSION_KEYS, Token,
-    signing_key,
+    Following, Holder, NewKey, NewToken, Registry, SESSION_KEYS, Store as _, Token, signing_key,
 };
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};

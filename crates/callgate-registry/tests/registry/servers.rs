@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use callgate::Mask;
 use callgate_registry::{
-    DatabaseErrorKind, DatabaseOptions, Edit as _, Load as _, MethodRow, SqlStore, StoreError,
+    DatabaseErrorKind, DatabaseOptions, MethodRow, SqlStore, Store as _, StoreError,
 };
 use callgate_throwaway::{MariaDb, Postgres, Server};
 

@@ -4,9 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use callgate_registry::{
-    DatabaseErrorKind, DatabaseOptions, Edit as _, Load as _, SqlStore, StoreError,
-};
+use callgate_registry::{DatabaseErrorKind, DatabaseOptions, SqlStore, Store as _, StoreError};
 use callgate_throwaway::StandIn;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpSocket};

@@ -1,9 +1,7 @@
 //! What is SQLite's own: columns that hold anything, and files.
 
 use callgate::Mask;
-use callgate_registry::{
-    DatabaseOptions, DatabaseUrl, Edit as _, Load as _, SqlStore, StoreError, access,
-};
+use callgate_registry::{DatabaseOptions, DatabaseUrl, SqlStore, Store as _, StoreError, access};
 
 use crate::contract::catalog;
 use crate::contract::copy::copied;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use callgate::Mask;
 use callgate_registry::{
-    DatabaseErrorKind, DatabaseOptions, DatabaseUrl, Edit as _, Load as _, SqlStore, StoreError,
+    DatabaseErrorKind, DatabaseOptions, DatabaseUrl, SqlStore, Store as _, StoreError,
 };
 use callgate_throwaway::{Identity, MariaDb, Postgres, Server};
 use rcgen::{CertifiedKey, KeyPair};

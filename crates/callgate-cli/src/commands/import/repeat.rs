@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
 use callgate::http;
-use callgate_registry::Store;
+use callgate_registry::SqlStore;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -37,7 +37,7 @@ pub(super) struct Change {
 /// Reads a source again. Returns what it would change, every word of it if `in_full`.
 pub(super) async fn read_again(
     config: &Config,
-    store: &Arc<dyn Store>,
+    store: &Arc<SqlStore>,
     import: &Import,
     in_full: bool,
 ) -> anyhow::Result<(Source, Option<Change>)> {
@@ -56,7 +56,7 @@ pub(super) async fn read_again(
 
 /// Writes a change of a source, and no other.
 pub(super) async fn apply(
-    store: &Arc<dyn Store>,
+    store: &Arc<SqlStore>,
     import: &Import,
     source: &Source,
     change: &Change,
@@ -75,7 +75,7 @@ fn shortened(text: &str, most: usize) -> String {
 }
 
 /// Repeats the imports that the configuration names, for as long as this is polled.
-pub(crate) async fn follow(config: Arc<Config>, store: Arc<dyn Store>) {
+pub(crate) async fn follow(config: Arc<Config>, store: Arc<SqlStore>) {
     let tasks = config.imports.iter().map(|(name, repeated)| Task {
         name,
         import: &repeated.import,
@@ -91,7 +91,7 @@ pub(crate) async fn follow(config: Arc<Config>, store: Arc<dyn Store>) {
 /// Repeats an import until the program is told to stop. The change that was `seen` is not told again.
 pub(super) async fn watch(
     config: &Config,
-    store: &Arc<dyn Store>,
+    store: &Arc<SqlStore>,
     import: &Import,
     seconds: u32,
     seen: Option<String>,
@@ -150,7 +150,7 @@ enum Event<'a> {
 /// after the other: they write to one registry.
 async fn repeat(
     config: &Config,
-    store: &Arc<dyn Store>,
+    store: &Arc<SqlStore>,
     mut tasks: Vec<Task<'_>>,
     mut tell: impl FnMut(&Task<'_>, Event<'_>),
 ) {
@@ -178,7 +178,7 @@ async fn repeat(
 }
 
 impl Task<'_> {
-    async fn run(&self, config: &Config, store: &Arc<dyn Store>) -> anyhow::Result<Option<Change>> {
+    async fn run(&self, config: &Config, store: &Arc<SqlStore>) -> anyhow::Result<Option<Change>> {
         let in_full = self.policy == Policy::Hold;
         let (source, change) = read_again(config, store, self.import, in_full).await?;
         match (self.policy, &change) {
@@ -209,7 +209,7 @@ fn log(name: &str, policy: Policy, event: &Event<'_>) {
 }
 
 /// Changes that wait, as facts about the registry.
-pub(super) struct Pending<'a>(pub(super) &'a Arc<dyn Store>);
+pub(super) struct Pending<'a>(pub(super) &'a Arc<SqlStore>);
 
 impl Pending<'_> {
     fn key(name: &str) -> String {

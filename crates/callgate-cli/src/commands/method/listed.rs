@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use callgate::{Caller, CallerMethods, Decision, Upstream as _};
-use callgate_registry::{MethodRow, Store, UserCredentials};
+use callgate_registry::{MethodRow, SqlStore, UserCredentials};
 
 use crate::config::{Config, Maker};
 
@@ -25,7 +25,7 @@ impl Said {
 /// Asks the service with the caller's own credential; `None` where it has no say in it.
 pub(super) async fn decide(
     config: &Config,
-    store: &Arc<dyn Store>,
+    store: &Arc<SqlStore>,
     row: &MethodRow,
     caller: &Caller,
     granted: &Decision,
@@ -35,7 +35,7 @@ pub(super) async fn decide(
         return Ok(None);
     }
     // An authorization server may replace a refresh token, which must not be lost.
-    let credentials = UserCredentials::kept_in(Arc::clone(store));
+    let credentials = UserCredentials::kept_in(Arc::clone(store) as _);
     credentials.set(&store.credentials().await?);
     let maker = Maker { call_timeout: config.call_timeout, credentials };
     let forward = config.upstreams.forward(name, &upstreams, &maker)?;

@@ -80,7 +80,7 @@ impl Content {
             }
         }
         let highest = "SELECT MAX(number) FROM callgate_sessions";
-        let highest = work.row(highest, &[]).await?.map_or(Ok(0), |mut row| row.int())?;
+        let highest = work.number(highest, &[]).await?;
         let raise = "UPDATE callgate_revisions SET value = ? WHERE name = 'sessions' AND value < ?";
         work.run(raise, &[highest.into(), highest.into()]).await
     }
@@ -134,7 +134,7 @@ async fn write(work: &mut Work<'_>, table: &Table, rows: &[Vec<Cell>]) -> Result
 /// that was there, so a row is written and removed.
 async fn pass(work: &mut Work<'_>, table: &Table, last: i64) -> Result<()> {
     let highest = format!("SELECT MAX(id) FROM {}", table.name);
-    let highest = work.row(&highest, &[]).await?.map_or(Ok(0), |mut row| row.int())?;
+    let highest = work.number(&highest, &[]).await?;
     if last <= highest {
         return Ok(());
     }

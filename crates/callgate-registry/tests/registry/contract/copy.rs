@@ -2,7 +2,7 @@
 
 use callgate::Mask;
 use callgate_registry::{
-    Copied, Copy, CopyError, DatabaseOptions, DatabaseUrl, Edit as _, Load as _, StoreError, copy,
+    Copied, Copy, CopyError, DatabaseOptions, DatabaseUrl, Store as _, StoreError, copy,
 };
 
 use crate::databases::{Kind, Place};

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use callgate::Callgate;
 use callgate_registry::{
-    AttachOptions, AttachedStore, DatabaseOptions, DatabaseUrl, Dialect, Load as _, LookEvery,
-    Overlay, Registry, SqlStore, TableNames, access, read_festi,
+    AttachOptions, DatabaseOptions, DatabaseUrl, Dialect, LookEvery, Overlay, Registry, SqlStore,
+    Store as _, TableNames, access, read_festi,
 };
 use tempfile::TempDir;
 
@@ -56,7 +56,7 @@ const BY_HAND: LookEvery =
     LookEvery { access: Duration::from_hours(1), methods: Duration::from_hours(1) };
 
 /// With a registry beside, in a file.
-async fn attached(place: &Place, every: LookEvery) -> (TempDir, AttachedStore) {
+async fn attached(place: &Place, every: LookEvery) -> (TempDir, SqlStore) {
     let (directory, options) = (tempfile::tempdir().unwrap(), DatabaseOptions::default());
     let beside = DatabaseUrl::sqlite(directory.path().join("own.db"));
     let (own, _) = SqlStore::migrate(&beside, &options, None).await.unwrap();
@@ -65,15 +65,12 @@ async fn attached(place: &Place, every: LookEvery) -> (TempDir, AttachedStore) {
         output_schemas: false,
         overlay: Overlay::default(),
     };
-    let store =
-        AttachedStore::attach(Arc::new(own), (&place.url, &options), &tables(), taken, every)
-            .await
-            .unwrap();
+    let store = own.attach((&place.url, &options), &tables(), taken, every).await.unwrap();
     (directory, store)
 }
 
 /// Whether a user may call a method.
-async fn may(store: &AttachedStore, login: &str, id: &str) -> bool {
+async fn may(store: &SqlStore, login: &str, id: &str) -> bool {
     let catalog = catalog(&store.catalog_rows().await.unwrap());
     let access = access(&store.access_rows().await.unwrap());
     let requirement = catalog.requirement(catalog.by_id(id).unwrap());

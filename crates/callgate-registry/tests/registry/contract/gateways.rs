@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use callgate_registry::{Edit as _, Load as _, NewKey, SessionRow};
+use callgate_registry::{NewKey, SessionRow, Store as _};
 
 use crate::databases::Registry;
 

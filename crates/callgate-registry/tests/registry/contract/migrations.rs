@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use callgate::Mask;
 use callgate_registry::{
-    DatabaseOptions, Dialect, Edit as _, Load as _, SqlStore, StoreError, TableNames,
-    install_script,
+    DatabaseOptions, Dialect, SqlStore, StoreError, TableNames, install_script,
 };
 
 use crate::databases::Kind;

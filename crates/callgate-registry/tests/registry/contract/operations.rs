@@ -2,8 +2,8 @@
 
 use callgate::{Caller, Mask, Secret, User};
 use callgate_registry::{
-    Edit as _, Holder, Import, ImportAccess, ImportChange, ImportGrant, ImportRow, Load as _,
-    MethodRow, NewKey, NewToken, RoleRow, SectionRow, StoreError, Token, TypeRow, UpstreamRow,
+    Holder, Import, ImportAccess, ImportChange, ImportGrant, ImportRow, MethodRow, NewKey,
+    NewToken, RoleRow, SectionRow, Store as _, StoreError, Token, TypeRow, UpstreamRow,
     UserCredentials, UserRow, access,
 };
 

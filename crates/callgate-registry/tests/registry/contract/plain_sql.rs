@@ -2,8 +2,8 @@
 
 use callgate::{Grants, LOCAL, Mask, Prefix};
 use callgate_registry::{
-    Assembly, CatalogRows, Edit as _, Exposure, Import, ImportAccess, Load as _, RoleRow,
-    TableNames, UserRow, access, assemble,
+    Assembly, CatalogRows, Exposure, Import, ImportAccess, RoleRow, Store as _, TableNames,
+    UserRow, access, assemble,
 };
 
 use crate::databases::{Kind, Registry};

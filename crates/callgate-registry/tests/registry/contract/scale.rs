@@ -1,6 +1,6 @@
 //! Large registries.
 
-use callgate_registry::{Edit as _, Load as _};
+use callgate_registry::Store as _;
 
 use crate::databases::Registry;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use callgate::Mask;
 use callgate_registry::{
-    Edit as _, Holder, Import, ImportChange, ImportRow, Load as _, MethodRow, NewKey, NewToken,
-    SessionRow, StoreError,
+    Holder, Import, ImportChange, ImportRow, MethodRow, NewKey, NewToken, SessionRow, Store as _,
+    StoreError,
 };
 
 use crate::databases::Registry;

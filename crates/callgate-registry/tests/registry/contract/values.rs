@@ -2,8 +2,8 @@
 
 use callgate::{Mask, Secret};
 use callgate_registry::{
-    DatabaseErrorKind, Edit as _, Holder, Import, ImportChange, ImportRow, Load as _, MethodRow,
-    NewToken, StoreError, TypeRow, UpstreamRow,
+    DatabaseErrorKind, Holder, Import, ImportChange, ImportRow, MethodRow, NewToken, Store as _,
+    StoreError, TypeRow, UpstreamRow,
 };
 
 use crate::databases::Registry;

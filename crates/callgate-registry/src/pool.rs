@@ -1,45 +1,74 @@
-//! A database whose writers take turns: so many at once that some connections stay free for those who only
-//! look. A gateway must see what is new also while its writers wait for somebody's lock.
+//! Connections to a database: a driver, a limit on writers, retries, and a count of statements.
 //!
-//! Of two that wait for each other the database ends one, and nothing of it was done. A statement by itself and
-//! the begin of a transaction are tried again here, whole transactions where they call [`again`]: those that
-//! meet others' locks on the same rows. The rest are told that another was in the way.
+//! Writers leave some connections free for readers: a gateway must see what is new also while its writers wait
+//! for somebody's lock. Of two transactions that wait for each other the database ends one, and nothing of it was
+//! done. A single statement and the begin of a transaction are tried again here, whole transactions where they
+//! call [`again`]: those that meet others' locks on the same rows. The rest fail as busy.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connect::DatabaseOptions;
 use crate::sql::{Database, Dialect, Purpose, Row, Transaction, Value};
 use crate::store::{DatabaseErrorKind, Result, StoreError};
 
-/// So many connections are not for writers.
+/// Number of connections that writers do not use.
 const KEPT_FREE: u32 = 2;
-/// So often is tried what had to give way.
+/// Maximum number of attempts of what had to give way.
 const MAX_TRIES: usize = 4;
 
-/// A database, and the turns of those who write.
+/// A database that limits its writers and counts its statements.
 #[derive(Debug)]
-pub(crate) struct Turns {
-    database: Box<dyn Database>,
+pub(crate) struct Pool {
+    pub(crate) driver: Box<dyn Database>,
     writers: Arc<Semaphore>,
+    /// Maximum time to wait for a write connection.
     patience: Duration,
+    statements: Arc<AtomicU64>,
 }
 
-impl Turns {
-    pub(crate) fn new(database: Box<dyn Database>, options: &DatabaseOptions) -> Self {
+impl Pool {
+    pub(crate) fn new(driver: Box<dyn Database>, options: &DatabaseOptions) -> Self {
         let writers = options.max_connections.saturating_sub(KEPT_FREE).max(1);
         let writers = Arc::new(Semaphore::new(usize::try_from(writers).unwrap_or(1)));
         let patience = options.connect_timeout + options.statement_timeout;
-        Self { database, writers, patience }
+        Self { driver, writers, patience, statements: Arc::default() }
     }
 
-    async fn turn(&self) -> Result<OwnedSemaphorePermit> {
-        let turn = Arc::clone(&self.writers).acquire_owned();
-        if let Ok(Ok(turn)) = tokio::time::timeout(self.patience, turn).await {
-            return Ok(turn);
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.driver.dialect()
+    }
+
+    /// Returns the number of statements so far; the begin and the end of a transaction count too.
+    pub(crate) fn statements(&self) -> u64 {
+        self.statements.load(Ordering::Relaxed)
+    }
+
+    /// Runs one statement by itself and returns its rows.
+    pub(crate) async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        self.statements.fetch_add(1, Ordering::Relaxed);
+        again(|| self.driver.rows(sql, values)).await
+    }
+
+    /// Begins a transaction. Unless it is committed, nothing of it stays.
+    pub(crate) async fn begin(&self, purpose: Purpose) -> Result<PoolTransaction> {
+        self.statements.fetch_add(1, Ordering::Relaxed);
+        let permit = if purpose == Purpose::Read { None } else { Some(self.permit().await?) };
+        let transaction = again(|| self.driver.begin(purpose)).await?;
+        Ok(PoolTransaction {
+            transaction,
+            statements: Arc::clone(&self.statements),
+            _permit: permit,
+        })
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
+        let permit = Arc::clone(&self.writers).acquire_owned();
+        if let Ok(Ok(permit)) = tokio::time::timeout(self.patience, permit).await {
+            return Ok(permit);
         }
         let message = format!(
             "too many write to the database at once: it was nobody's turn within {} s",
@@ -63,63 +92,28 @@ where
     attempt().await
 }
 
-#[async_trait]
-impl Database for Turns {
-    fn dialect(&self) -> Dialect {
-        self.database.dialect()
-    }
-
-    async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        again(|| self.database.rows(sql, values)).await
-    }
-
-    async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
-        if purpose == Purpose::Read {
-            return again(|| self.database.begin(purpose)).await;
-        }
-        let turn = self.turn().await?;
-        let transaction = again(|| self.database.begin(purpose)).await?;
-        Ok(Box::new(Writing { transaction, _turn: turn }))
-    }
-
-    async fn changed(&self) {
-        self.database.changed().await;
-    }
-
-    async fn prepare(&self) -> Result<()> {
-        self.database.prepare().await
-    }
-
-    async fn settle(&self) -> Result<()> {
-        self.database.settle().await
-    }
-
-    fn statements(&self) -> u64 {
-        self.database.statements()
-    }
-
-    fn check(&self) -> Result<()> {
-        self.database.check()
-    }
-}
-
-/// A transaction that writes, for as long as it is somebody's turn.
-struct Writing {
+/// A transaction. Dropped, it is rolled back.
+pub(crate) struct PoolTransaction {
     transaction: Box<dyn Transaction>,
-    _turn: OwnedSemaphorePermit,
+    statements: Arc<AtomicU64>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
-#[async_trait]
-impl Transaction for Writing {
-    async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+impl PoolTransaction {
+    /// Runs one statement and returns its rows.
+    pub(crate) async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        self.statements.fetch_add(1, Ordering::Relaxed);
         self.transaction.rows(sql, values).await
     }
 
-    async fn script(&mut self, sql: &str) -> Result<()> {
+    /// Runs many statements without values, as a migration is.
+    pub(crate) async fn script(&mut self, sql: &str) -> Result<()> {
+        self.statements.fetch_add(1, Ordering::Relaxed);
         self.transaction.script(sql).await
     }
 
-    async fn commit(self: Box<Self>) -> Result<()> {
+    pub(crate) async fn commit(self) -> Result<()> {
+        self.statements.fetch_add(1, Ordering::Relaxed);
         self.transaction.commit().await
     }
 }
@@ -127,7 +121,9 @@ impl Transaction for Writing {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
+
+    use async_trait::async_trait;
 
     use super::*;
 
@@ -176,17 +172,17 @@ mod tests {
         }
     }
 
-    fn turns(max_connections: u32, refusals: &[DatabaseErrorKind]) -> (Turns, Arc<Double>) {
+    fn pool(max_connections: u32, refusals: &[DatabaseErrorKind]) -> (Pool, Arc<Double>) {
         let double =
             Arc::new(Double { refusals: Mutex::new(refusals.to_vec()), ..Double::default() });
         let options = DatabaseOptions { max_connections, ..DatabaseOptions::default() };
-        (Turns::new(Box::new(Arc::clone(&double)), &options), double)
+        (Pool::new(Box::new(Arc::clone(&double)), &options), double)
     }
 
     #[tokio::test(start_paused = true)]
     async fn writers_leave_connections_to_those_who_look() {
         for (connections, writers) in [(1, 1), (2, 1), (3, 1), (8, 6)] {
-            let (database, _) = turns(connections, &[]);
+            let (database, _) = pool(connections, &[]);
             let mut held = Vec::new();
             let error = loop {
                 match database.begin(Purpose::Note).await {
@@ -207,14 +203,14 @@ mod tests {
     async fn what_had_to_give_way_is_tried_again_and_who_waited_in_vain_is_told() {
         use DatabaseErrorKind::{Busy, GaveWay};
         for purpose in [Purpose::Read, Purpose::Write] {
-            let (database, double) = turns(8, &[GaveWay; 3]);
+            let (database, double) = pool(8, &[GaveWay; 3]);
             assert!(database.begin(purpose).await.is_ok());
             assert_eq!(double.asked.load(Ordering::SeqCst), 4);
         }
-        let (database, double) = turns(8, &[GaveWay; 9]);
+        let (database, double) = pool(8, &[GaveWay; 9]);
         assert!(database.rows("", &[]).await.unwrap_err().gave_way());
         assert_eq!(double.asked.load(Ordering::SeqCst), 4, "not for ever");
-        let (database, double) = turns(8, &[Busy]);
+        let (database, double) = pool(8, &[Busy]);
         let error = database.begin(Purpose::Write).await.err().unwrap();
         assert!(error.is_busy() && !error.gave_way());
         assert_eq!(double.asked.load(Ordering::SeqCst), 1, "it has waited long enough");
