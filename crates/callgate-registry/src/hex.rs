@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
+/// Returns bytes in hexadecimal with small letters.
+pub fn to_hex(bytes: &[u8]) -> String {
     let mut hex = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
         let _ = write!(hex, "{byte:02x}");

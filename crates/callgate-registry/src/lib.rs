@@ -17,7 +17,8 @@ mod dialect;
 mod durable;
 mod festi;
 mod follow;
-mod hex;
+#[doc(hidden)]
+pub mod hex;
 mod keys;
 mod limit;
 mod migrate;

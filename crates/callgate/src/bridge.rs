@@ -5,23 +5,22 @@
 //! headers that HTTP wants, waits for a server that is not up, finds its way back when a session or a
 //! connection is lost, and sees to it that each request has one answer.
 
-mod advice;
 mod answer;
 mod client;
 mod clock;
 mod credential;
-mod cut;
 mod failure;
-mod flights;
 mod forward;
-mod lane;
+mod in_flight;
 mod message;
 mod options;
+mod outbox;
 mod param_headers;
 mod session;
+mod session_restore;
 pub mod sse;
 mod stream;
-mod wishes;
+mod truncated_id;
 
 use std::collections::HashSet;
 use std::io;
@@ -35,19 +34,19 @@ use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::http_client::send_error::SendError;
+use crate::http_client::send_error::{SendError, SendErrorKind};
 use crate::jsonrpc::{INVALID_REQUEST, RpcError};
 use crate::lines::{Line, read_line};
 use answer::LINGER;
 use client::Http;
-use cut::id_of_cut;
 use failure::{Failure, error_message};
-use flights::{Cancelled, Flights, Way};
-use lane::Numbered;
+use in_flight::{CancelBy, InFlight};
 use message::{FromClient, INITIALIZED, Id, LISTEN, Other, Request, ids_of_refused};
+use outbox::Numbered;
 use param_headers::ParamHeaders;
 use session::Session;
-use wishes::Wishes;
+use session_restore::SessionSettings;
+use truncated_id::truncated_id;
 
 pub use crate::http_client::endpoint::{Endpoint, EndpointError};
 pub use crate::http_client::tls::{CertificateError, NoTls};
@@ -83,15 +82,15 @@ pub async fn run(
     let bridge = Arc::new(Bridge::new(options, lines)?);
     let mut write = pin!(write(output, unread));
     let talk = async {
-        let mut desk = Desk::new(Arc::clone(&bridge));
+        let mut dispatcher = Dispatcher::new(Arc::clone(&bridge));
         let read = tokio::select! {
-            read = desk.read(input) => read,
+            read = dispatcher.read(input) => read,
             () = stop => {
-                desk.tasks.shutdown().await;
+                dispatcher.tasks.shutdown().await;
                 Ok(())
             }
         };
-        desk.close().await;
+        dispatcher.close().await;
         read
     };
     let read = tokio::select! {
@@ -123,20 +122,12 @@ struct Bridge {
     http: Http,
     limits: Limits,
     session: Session,
-    flights: Flights,
+    in_flight: InFlight,
     param_headers: ParamHeaders,
-    wishes: Wishes,
+    settings: SessionSettings,
     lines: mpsc::Sender<Vec<u8>>,
-    /// Whether the server was there the last time; nothing before the first.
-    reached: Mutex<Option<Reached>>,
-}
-
-/// Whether the server is there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Reached {
-    Yes,
-    /// And why not.
-    No(String),
+    /// Whether the last attempt reached the server, or why not; `None` before the first.
+    reached: Mutex<Option<Result<(), String>>>,
 }
 
 impl Bridge {
@@ -145,9 +136,9 @@ impl Bridge {
             http: Http::new(options)?,
             limits: options.limits,
             session: Session::default(),
-            flights: Flights::default(),
+            in_flight: InFlight::default(),
             param_headers: ParamHeaders::default(),
-            wishes: Wishes::default(),
+            settings: SessionSettings::default(),
             lines,
             reached: Mutex::default(),
         })
@@ -158,21 +149,20 @@ impl Bridge {
         let _ = self.lines.send(line).await;
     }
 
-    /// Says so when that has changed.
-    fn set_reached(&self, reached: Reached) {
-        let is_there = reached == Reached::Yes;
-        let before = self.last_reached().replace(reached.clone());
-        if before.is_some_and(|before| (before == Reached::Yes) == is_there) {
-            return;
-        }
+    /// Logs whether the server can be reached, if that has changed.
+    fn set_reached(&self, reached: Result<(), String>) {
         let endpoint = self.http.endpoint();
-        match reached {
-            Reached::Yes => tracing::info!("connected to {endpoint}"),
-            Reached::No(why) => tracing::info!("waiting for {endpoint}: {why}"),
+        let mut last = self.last_reached();
+        if last.as_ref().is_none_or(|last| last.is_ok() != reached.is_ok()) {
+            match &reached {
+                Ok(()) => tracing::info!("connected to {endpoint}"),
+                Err(why) => tracing::info!("waiting for {endpoint}: {why}"),
+            }
         }
+        *last = Some(reached);
     }
 
-    fn last_reached(&self) -> MutexGuard<'_, Option<Reached>> {
+    fn last_reached(&self) -> MutexGuard<'_, Option<Result<(), String>>> {
         self.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,8 +170,9 @@ impl Bridge {
     fn gave_up(&self) -> Failure {
         let endpoint = self.http.endpoint();
         match &*self.last_reached() {
-            Some(Reached::No(why)) => {
-                Failure::of_sending(endpoint, &SendError::NotSent(why.clone()))
+            Some(Err(why)) => {
+                let error = SendError::new(SendErrorKind::NotSent, why.clone());
+                Failure::of_sending(endpoint, &error)
             }
             _ => Failure::new(format!(
                 "the input ended, and {endpoint} did not answer within {:?} after that. The request may \
@@ -199,22 +190,22 @@ impl Bridge {
 }
 
 /// Where the client's messages arrive.
-struct Desk {
+struct Dispatcher {
     bridge: Arc<Bridge>,
     /// Requests under way.
     tasks: JoinSet<()>,
     /// What goes on beside them.
     background: JoinSet<()>,
-    lane: mpsc::Sender<Numbered>,
+    outbox: mpsc::Sender<Numbered>,
     last_number: u64,
     told: watch::Receiver<u64>,
     /// What the server must be told before any further request.
     barrier: u64,
 }
 
-impl Desk {
+impl Dispatcher {
     fn new(bridge: Arc<Bridge>) -> Self {
-        let (lane, queue) = mpsc::channel(MAX_UNTOLD);
+        let (outbox, queue) = mpsc::channel(MAX_UNTOLD);
         let (telling, told) = watch::channel(0);
         let mut background = JoinSet::new();
         let each = || Arc::clone(&bridge);
@@ -223,7 +214,7 @@ impl Desk {
         background.spawn(async move { listener.listen().await });
         background.spawn(async move { looker.http.keep_looking().await });
         let tasks = JoinSet::new();
-        Self { bridge, tasks, background, lane, last_number: 0, told, barrier: 0 }
+        Self { bridge, tasks, background, outbox, last_number: 0, told, barrier: 0 }
     }
 
     async fn read(&mut self, mut input: impl AsyncBufRead + Unpin) -> io::Result<()> {
@@ -238,13 +229,13 @@ impl Desk {
                 Line::TooLong(ends) => {
                     let words = format!("the message is longer than {limit} bytes");
                     let error = RpcError::new(INVALID_REQUEST, words);
-                    self.refuse(id_of_cut(&ends).as_slice(), &error).await;
+                    self.refuse(truncated_id(&ends).as_slice(), &error).await;
                 }
                 Line::Text(line) if line.iter().all(u8::is_ascii_whitespace) => {}
                 Line::Text(line) => self.take(line.into()).await,
             }
         }
-        self.bridge.flights.end_listening();
+        self.bridge.in_flight.end_listening();
         let (told, last) = (&mut self.told, self.last_number);
         let finished = async {
             while self.tasks.join_next().await.is_some() {}
@@ -260,7 +251,7 @@ impl Desk {
     async fn give_up(&mut self) {
         self.tasks.shutdown().await;
         let failure = self.bridge.gave_up();
-        for id in self.bridge.flights.take_waiting() {
+        for id in self.bridge.in_flight.take_waiting() {
             self.bridge.write(failure.message(&id, self.bridge.http.endpoint())).await;
         }
     }
@@ -280,7 +271,7 @@ impl Desk {
     /// Tells each request that it is not sent. One whose id is under way has no answer of its own, since
     /// the client would take that for the other's.
     async fn refuse(&self, ids: &[Id], error: &RpcError) {
-        let ids: HashSet<&Id> = ids.iter().filter(|id| !self.bridge.flights.has(id)).collect();
+        let ids: HashSet<&Id> = ids.iter().filter(|id| !self.bridge.in_flight.has(id)).collect();
         if ids.is_empty() {
             self.bridge.write(error_message(None, error)).await;
         }
@@ -290,22 +281,22 @@ impl Desk {
     }
 
     async fn ask(&mut self, request: Request) {
-        let flights = &self.bridge.flights;
+        let in_flight = &self.bridge.in_flight;
         let limit = self.bridge.limits.in_flight;
-        if flights.len() + request.ids.len() > limit {
+        if in_flight.len() + request.ids.len() > limit {
             let failure = Failure::new(format!("no more than {limit} requests at once"));
             for id in request.ids.iter().collect::<HashSet<_>>() {
                 self.bridge.write(failure.message(id, self.bridge.http.endpoint())).await;
             }
             return;
         }
-        let way = match (&request.modern, &*request.method) {
-            (None, _) if request.ids.len() > 1 => Way::Batch,
-            (None, _) => Way::Legacy,
-            (Some(_), LISTEN) => Way::Listening,
-            (Some(_), _) => Way::Modern,
+        let cancel_by = match (&request.modern, &*request.method) {
+            (None, _) if request.ids.len() > 1 => CancelBy::BatchMessage,
+            (None, _) => CancelBy::Message,
+            (Some(_), LISTEN) => CancelBy::DisconnectAtEnd,
+            (Some(_), _) => CancelBy::Disconnect,
         };
-        if let Err(id) = flights.begin(&request.ids, way) {
+        if let Err(id) = in_flight.begin(&request.ids, cancel_by) {
             let words = format!("a request with the id {} is under way", id.as_json());
             tracing::warn!("{words}; another one is not sent");
             return self.refuse(&request.ids, &RpcError::new(INVALID_REQUEST, words)).await;
@@ -317,27 +308,26 @@ impl Desk {
             let _ = told.wait_for(|told| *told >= barrier).await;
             bridge.answer(&request).await;
         });
-        self.bridge.flights.set_task(&ids, &task);
+        self.bridge.in_flight.set_task(&ids, &task);
     }
 
     async fn tell(&mut self, other: Other) {
         if let Some(id) = &other.cancels {
-            let is_done = self.bridge.flights.cancel(id) == Cancelled::Silently;
             // Without a session nobody could understand it.
-            if is_done || self.bridge.session.live().is_none() {
+            if !self.bridge.in_flight.cancel(id) || self.bridge.session.live().is_none() {
                 return;
             }
             let (bridge, id) = (Arc::clone(&self.bridge), id.clone());
             self.background.spawn(async move {
                 tokio::time::sleep(LINGER).await;
-                bridge.flights.abandon(&id);
+                bridge.in_flight.abandon(&id);
             });
         }
         self.last_number += 1;
         if other.method.as_deref() == Some(INITIALIZED) {
             self.barrier = self.last_number;
         }
-        let _ = self.lane.send((self.last_number, other)).await;
+        let _ = self.outbox.send((self.last_number, other)).await;
     }
 
     async fn close(mut self) {

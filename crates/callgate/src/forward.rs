@@ -31,15 +31,13 @@ mod credential;
 mod description;
 mod failure;
 mod lists;
-mod mailbox;
 mod oauth;
 mod options;
+mod outbox;
 mod refusal;
 mod reply;
-mod reply_id;
 mod request;
 mod scrub;
-mod send_failure;
 mod stats;
 mod target;
 mod tool_path;
@@ -51,32 +49,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, Uri};
+use http::Uri;
 use serde_json::value::RawValue;
 use thiserror::Error;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::arguments::ParamStyle;
-use crate::gateway::{CallError, CallFailure, NotFound};
+use crate::gateway::CallError;
 use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
 use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream};
 use crate::visibility::ListsMethods;
-use batch::Batches;
 use breaker::{Attempt, Breaker};
 use client::Client;
-use credential::{Authentication, NoCredential, Sent};
-use failure::{Failure, Logged};
-use mailbox::{Answered, Asked, Terms};
+use credential::Authentication;
+use failure::Failure;
 use oauth::Tokens;
-use refusal::{Meaning, SentCredential};
-use reply::Reply;
+use options::Hidden;
+use outbox::{Outbox, Outgoing};
+use refusal::SentCredential;
+use reply::ServiceResponse;
 use request::RequestId;
-use send_failure::SendFailure;
 use stats::Counted;
-#[cfg(feature = "websocket")]
-use websocket::WebSocket;
 
 pub use crate::http_client::endpoint::EndpointError;
 pub use crate::http_client::tls::{CertificateError, NoTls};
@@ -95,54 +89,24 @@ pub use stats::{ForwardStats, Outcome};
 pub use target::{Target, TargetError};
 pub use tool_path::{ToolPath, ToolPathError};
 
-/// Before a request that found no connection is sent once more.
+/// Pause before a request that found no connection is sent once more.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Maximum length of an error's text in the log.
+const MAX_LOGGED_ERROR: usize = 2000;
 
 /// A JSON-RPC service over HTTP or WebSocket.
 pub struct Forward {
     name: String,
     options: ForwardOptions,
-    wire: Wire,
+    client: Client,
+    /// For calls that share a batch or a connection.
+    outbox: Option<Outbox>,
     tokens: Option<Tokens>,
     places: Semaphore,
     breaker: Breaker,
     stats: Arc<ForwardStats>,
     last_id: AtomicU64,
-}
-
-/// How requests get to it.
-enum Wire {
-    /// Each as a request of its own.
-    Http(Box<Client>),
-    /// Those that arrive together as one.
-    Batches(Batches),
-    #[cfg(feature = "websocket")]
-    WebSocket(WebSocket),
-}
-
-impl Wire {
-    fn new(name: &str, options: &ForwardOptions, stats: &Arc<ForwardStats>) -> Result<Self, NoTls> {
-        let stats = || Arc::clone(stats);
-        #[cfg(feature = "websocket")]
-        if options.target.is_websocket() {
-            return Ok(Self::WebSocket(WebSocket::new(options, stats())?));
-        }
-        Ok(if options.batch {
-            Self::Batches(Batches::new(name, options, stats())?)
-        } else {
-            Self::Http(Client::new(options)?.into())
-        })
-    }
-
-    /// For requests that are no calls.
-    fn client(&self) -> &Client {
-        match self {
-            Self::Http(client) => client,
-            Self::Batches(batches) => batches.client(),
-            #[cfg(feature = "websocket")]
-            Self::WebSocket(socket) => socket.client(),
-        }
-    }
 }
 
 /// Why there is no such upstream.
@@ -156,31 +120,15 @@ pub enum ForwardError {
     Tls(#[from] NoTls),
 }
 
-/// A call as it is sent.
-#[derive(Clone)]
-struct Request<'a> {
-    id: RequestId<'a>,
-    auth: &'a Authentication,
-    body: Bytes,
-    /// The URL of the tool, where that is not the service's.
-    uri: Option<Uri>,
-}
-
-/// Maximum length of an error's text in the log.
-const MAX_LOGGED_ERROR: usize = 2000;
-
-/// What the method gave, or said.
-type Replied = Result<Box<RawValue>, Reply>;
-
 impl Forward {
     /// A service, under a name for the log.
     pub fn new(name: impl Into<String>, options: ForwardOptions) -> Result<Self, ForwardError> {
-        if let Some(conflict) = conflict(&options) {
-            return Err(conflict.into());
-        }
+        options.check()?;
         let (name, stats) = (name.into(), Arc::new(ForwardStats::default()));
+        let client = Client::new(&options)?;
         Ok(Self {
-            wire: Wire::new(&name, &options, &stats)?,
+            outbox: Outbox::new(&name, &options, &client, &stats),
+            client,
             tokens: Tokens::new(&name, &options)?,
             name,
             places: Semaphore::new(options.limits.concurrent.clamp(1, Semaphore::MAX_PERMITS)),
@@ -196,58 +144,52 @@ impl Forward {
         &self.stats
     }
 
-    /// Has the call of a tool answered at the URL that it has.
-    async fn answer_tool(&self, call: &Call<'_>) -> Result<Replied, Failure> {
-        let uri = match &self.options.tool_path {
-            Some(path) => {
-                let uri = path.uri(self.options.target.uri(), call.method);
-                Some(uri.ok_or(Failure::NoSuchTool)?)
-            }
-            None => None,
-        };
+    /// Calls a tool at its URL. The text of an error with the code -32603 is for the log, unless the
+    /// service is trusted.
+    async fn call_tool(&self, call: &Call<'_>) -> Result<Box<RawValue>, Failure> {
+        let path = self.options.tool_path.as_ref();
+        let uri = path.map(|path| path.uri(self.options.target.uri(), call.method));
+        let uri = uri.map(|uri| uri.ok_or(Failure::NoSuchTool)).transpose()?;
         let mut auth = Authentication::default();
-        match self.answer_as(call, uri, &mut auth).await? {
-            Err(Reply::Error(error)) if !self.options.trust_errors => match internal_text(&error) {
-                Some(text) => Err(Failure::Internal(self.loggable(call, &auth, &text))),
-                None => Ok(Err(Reply::Error(error))),
+        self.answer(call, uri, &mut auth).await.map_err(|failure| match &failure {
+            Failure::Error(error) if !self.options.trust_errors => match internal_text(error) {
+                Some(text) => Failure::Internal(self.loggable(call, &auth, &text)),
+                None => failure,
             },
-            replied => Ok(replied),
-        }
+            _ => failure,
+        })
     }
 
-    /// What the service said, for the log: without the secrets of the request, and not too much of it.
+    /// Removes the secrets of the request from a text of the service, and shortens it for the log.
     fn loggable(&self, call: &Call<'_>, auth: &Authentication, text: &str) -> String {
-        let headers = self.headers(call, auth);
-        let text = scrub::without_secrets(text, &self.options, &headers, auth.own.as_ref());
+        let headers = request::headers(&self.options, call.caller, auth);
+        let text = scrub::without_secrets(text, &self.options, &headers, auth);
         text.chars().take(MAX_LOGGED_ERROR).collect()
     }
 
-    /// Waits for a place, and has the call answered within the time that there is.
-    async fn answer(&self, call: &Call<'_>, uri: Option<Uri>) -> Result<Replied, Failure> {
-        self.answer_as(call, uri, &mut Authentication::default()).await
-    }
-
-    /// The same; what the request was sent with is in `auth` then.
-    async fn answer_as(
+    /// Calls a method within the time limit, the limit of concurrent calls, and if the service is
+    /// known to be there. Sets `auth` to what the request was sent with.
+    async fn answer(
         &self,
         call: &Call<'_>,
         uri: Option<Uri>,
         auth: &mut Authentication,
-    ) -> Result<Replied, Failure> {
+    ) -> Result<Box<RawValue>, Failure> {
         let limit = self.options.limits.timeout;
         let end = Instant::now() + limit;
         *auth = timeout_at(end, self.authentication(call)).await.map_err(|_| {
             let is_token = self.tokens.is_some();
             if is_token { Failure::NoTokenInTime(limit) } else { Failure::TimedOut(limit) }
         })??;
-        // Who waits longer would have no time left to be answered.
+        // A longer wait would leave no time for the call.
         let wait = limit / 2;
         let place = timeout(wait, self.places.acquire()).await;
         let _place = place.map_err(|_| Failure::Busy(wait))?;
         let mut attempt = self.breaker.attempt().ok_or(Failure::Down)?;
-        let exchanged = timeout_at(end, self.exchange(call, uri, auth, &mut attempt)).await;
-        match exchanged {
-            Ok(answered) => answered.map_err(|failure| failure.sent_with(self.sent(call, auth))),
+        match timeout_at(end, self.exchange(call, uri, auth, &mut attempt)).await {
+            Ok(replied) => {
+                replied.map_err(|failure| failure.sent_with(self.sent_credential(call, auth)))
+            }
             Err(_) => {
                 // Connections have less time than that, so there was one.
                 attempt.reached();
@@ -256,7 +198,7 @@ impl Forward {
         }
     }
 
-    /// What the call goes with: the caller's credential, or an access token, or neither.
+    /// Returns what a call is sent with: the caller's credential, or an access token, or neither.
     async fn authentication(&self, call: &Call<'_>) -> Result<Authentication, Failure> {
         match &self.options.credential {
             Some(mapped) => mapped.of(call, self.tokens.as_ref()).await,
@@ -264,44 +206,88 @@ impl Forward {
         }
     }
 
+    /// Sends a request and reads its reply; with another access token if the first is not accepted.
     async fn exchange(
         &self,
         call: &Call<'_>,
         uri: Option<Uri>,
         auth: &mut Authentication,
         attempt: &mut Attempt<'_>,
-    ) -> Result<Replied, Failure> {
+    ) -> Result<Box<RawValue>, Failure> {
         let id = match self.options.ids {
-            Ids::Text => RequestId::Text(call.id),
+            Ids::Text => RequestId::Text(call.id.into()),
             Ids::Number => RequestId::Number(self.last_id.fetch_add(1, Ordering::Relaxed) + 1),
         };
-        let is_tool_url = uri.is_some();
-        let mut answered = self.send_with(call, id, uri.clone(), auth, attempt).await;
-        // Nothing was run, so it may go out again whatever it does, once.
-        if is_unauthorized(&answered, &id)
+        let mut response = self.send(call, &id, uri.clone(), auth, attempt).await;
+        let is_unauthorized = match &response {
+            Ok(response) => response.is_unauthorized(&id),
+            Err(failure) => failure.is_unauthorized(),
+        };
+        // Nothing was run, so the request may be sent again whatever it does, once.
+        if is_unauthorized
             && let Some(renewed) = auth.renewed(call, self.options.credential.as_ref()).await?
         {
             *auth = renewed;
             self.stats.count_retry();
-            answered = self.send_with(call, id, uri, auth, attempt).await;
+            response = self.send(call, &id, uri.clone(), auth, attempt).await;
         }
-        let whole = answered.map_err(SendFailure::into_failure)?;
-        // Where it was not counted as it came.
-        call.hold.at_least(whole.body.len())?;
-        if is_tool_url { whole.read_at_tool_url(&id) } else { whole.read(&id) }
+        let response = response?;
+        // If it was not counted as it came.
+        call.hold.at_least(response.body.len())?;
+        if uri.is_some() { response.read_at_tool_url(&id) } else { response.read(&id) }
     }
 
-    /// The headers of a request.
-    fn headers(&self, call: &Call<'_>, auth: &Authentication) -> HeaderMap {
-        let mut headers = request::headers(&self.options, call.caller, auth.own.as_ref());
-        auth.add_to(&mut headers);
-        headers
+    /// Sends a request, and once more if that cannot run anything twice.
+    async fn send(
+        &self,
+        call: &Call<'_>,
+        id: &RequestId<'_>,
+        uri: Option<Uri>,
+        auth: &Authentication,
+        attempt: &mut Attempt<'_>,
+    ) -> Result<ServiceResponse, Failure> {
+        let body = request::body(&self.options, call, id, auth);
+        let mut is_first = true;
+        loop {
+            let (body, limit) = (body.clone(), self.options.limits.result_bytes);
+            let headers = || request::headers(&self.options, call.caller, auth);
+            let response = match &self.outbox {
+                None => self.client.post(uri.clone(), headers(), body, limit, call.hold).await,
+                Some(outbox) => {
+                    let (reply, response) = oneshot::channel();
+                    let request = Outgoing {
+                        id: id.clone().into_owned(),
+                        headers: headers(),
+                        credential: Hidden(format!("{}{}", auth.first_param.0, auth.member.0)),
+                        body,
+                        safety: call.safety,
+                        hold: call.hold.another(),
+                        reply,
+                    };
+                    outbox.send(request, response).await
+                }
+            };
+            match &response {
+                Err(failure) if is_first && failure.may_be_sent_again(call.safety) => {
+                    tracing::debug!(upstream = self.name, call = call.id, "sent once more");
+                    self.stats.count_retry();
+                    if failure.found_no_connection() {
+                        tokio::time::sleep(RETRY_PAUSE).await;
+                    }
+                    is_first = false;
+                }
+                _ => {
+                    attempt.settle(response.as_ref().is_err_and(Failure::found_no_connection));
+                    return response;
+                }
+            }
+        }
     }
 
-    /// Whose credential a request was sent with.
-    fn sent(&self, call: &Call<'_>, auth: &Authentication) -> SentCredential {
+    /// Returns whose credential a request was sent with.
+    fn sent_credential(&self, call: &Call<'_>, auth: &Authentication) -> SentCredential {
         let passes_token = self.options.pass_caller.token.is_some();
-        if auth.own.is_some() || passes_token && call.caller.token().is_some() {
+        if auth.is_own || passes_token && call.caller.token().is_some() {
             SentCredential::OfCaller(call.caller.name().to_owned())
         } else if passes_token
             || self.options.credential.is_some()
@@ -310,85 +296,6 @@ impl Forward {
             SentCredential::None { is_known: call.caller.user.is_some() }
         } else {
             SentCredential::Shared
-        }
-    }
-
-    async fn send_with(
-        &self,
-        call: &Call<'_>,
-        id: RequestId<'_>,
-        uri: Option<Uri>,
-        auth: &Authentication,
-        attempt: &mut Attempt<'_>,
-    ) -> Answered {
-        let body = request::body(&self.options, call, id, auth.own.as_ref());
-        let answered = self.send(call, Request { id, auth, body, uri }).await;
-        match &answered {
-            Err(failure) if failure.found_no_connection() => attempt.failed(),
-            _ => attempt.reached(),
-        }
-        answered
-    }
-
-    /// Sends a request, and once more where that is safe (D31).
-    async fn send(&self, call: &Call<'_>, request: Request<'_>) -> Answered {
-        match self.send_once(call, request.clone()).await {
-            Err(failure) if failure.may_be_sent_again(call.safety) => {
-                tracing::debug!(upstream = self.name, call = call.id, "sent once more");
-                self.stats.count_retry();
-                if failure.found_no_connection() {
-                    tokio::time::sleep(RETRY_PAUSE).await;
-                }
-                self.send_once(call, request).await
-            }
-            first => first,
-        }
-    }
-
-    async fn send_once(&self, call: &Call<'_>, request: Request<'_>) -> Answered {
-        let Request { id, auth, body, uri } = request;
-        let credential = auth.own.as_ref();
-        let headers = || self.headers(call, auth);
-        match &self.wire {
-            Wire::Http(client) => {
-                let limit = self.options.limits.result_bytes;
-                let uri = uri.unwrap_or_else(|| client.uri().clone());
-                client.ask_at(uri, headers(), body, limit, call.hold).await
-            }
-            Wire::Batches(batches) => {
-                let credential = credential.map(Sent::in_body).unwrap_or_default();
-                let terms = Terms { headers: headers(), credential };
-                let hold = call.hold.another();
-                batches.ask(Asked::new(id.into(), terms, body, call.safety, hold)).await
-            }
-            // It has headers of its own, of when it was opened.
-            #[cfg(feature = "websocket")]
-            Wire::WebSocket(socket) => {
-                let terms = Terms::default();
-                let hold = call.hold.another();
-                socket.ask(Asked::new(id.into(), terms, body, call.safety, hold)).await
-            }
-        }
-    }
-
-    fn call_error(&self, call: &Call<'_>, failure: Failure) -> CallError {
-        let message = failure.words(call.safety);
-        let (is_gone, refusal) = match &failure {
-            Failure::Refused(refusal) => (false, Some((refusal.meaning(), refusal.scope.clone()))),
-            Failure::NoCredential(NoCredential::Anonymous) => {
-                (false, Some((Meaning::Unauthorized, None)))
-            }
-            Failure::NoCredential(NoCredential::Missing(_)) => {
-                (false, Some((Meaning::Forbidden, None)))
-            }
-            failure => (matches!(failure, Failure::NoSuchTool), None),
-        };
-        let failure = CallFailure::new(message, Logged { upstream: self.name.clone(), failure });
-        match refusal {
-            Some((Meaning::Unauthorized, _)) => CallError::Unauthorized(failure),
-            Some((Meaning::Forbidden, scope)) => CallError::Forbidden(failure, scope),
-            _ if is_gone => CallError::Gone(NotFound(call.method.to_owned()), failure),
-            _ => CallError::Failed(failure),
         }
     }
 }
@@ -403,38 +310,6 @@ fn internal_text(error: &RpcError) -> Option<String> {
     }
     let data = data.map_or_else(String::new, |data| format!(": {data}"));
     Some(format!("{}{data}", error.message))
-}
-
-/// What does not go together.
-fn conflict(options: &ForwardOptions) -> Option<OptionError> {
-    let is_websocket = options.target.is_websocket();
-    if is_websocket && !cfg!(feature = "websocket") {
-        Some(OptionError::NoWebSocket)
-    } else if options.style == ParamStyle::Named && options.has_first_params() {
-        Some(OptionError::FirstParams)
-    } else if is_websocket && options.has_headers_of_callers() {
-        Some(OptionError::CallerOverWebSocket)
-    } else if is_websocket && options.http2 == Http2::Always {
-        Some(OptionError::Http2OverWebSocket)
-    } else if is_websocket && options.batch {
-        Some(OptionError::BatchOverWebSocket)
-    } else if is_websocket && options.tool_path.is_some() {
-        Some(OptionError::PerToolOverWebSocket)
-    } else if options.batch && options.tool_path.is_some() {
-        Some(OptionError::PerToolBatch)
-    } else if is_websocket && options.is_described_over_http() {
-        Some(OptionError::DescribedOverWebSocket)
-    } else {
-        oauth::conflict(options)
-    }
-}
-
-/// Whether the service refused the request for want of a good token, and ran nothing.
-fn is_unauthorized(answered: &Answered, id: &RequestId<'_>) -> bool {
-    match answered {
-        Ok(whole) => whole.is_unauthorized(id),
-        Err(failure) => failure.is_unauthorized(),
-    }
 }
 
 impl Upstream for Forward {
@@ -473,18 +348,15 @@ impl Upstream for Forward {
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
         Box::pin(async move {
             let mut counted = Counted::begin(&self.stats);
-            let answered = self.answer_tool(&call).await;
-            counted.outcome = match &answered {
-                Ok(Ok(_)) => Outcome::Result,
-                Ok(Err(Reply::Error(_))) => Outcome::Error,
-                Ok(Err(Reply::Denied(_))) => Outcome::Denied,
-                Err(failure) => failure.outcome(),
-            };
-            match answered {
-                Ok(Ok(result)) => Ok(result.into()),
-                Ok(Err(Reply::Error(error))) => Err(error.into()),
-                Ok(Err(Reply::Denied(error))) => Err(CallError::denied(call.method, error)),
-                Err(failure) => Err(self.call_error(&call, failure)),
+            match self.call_tool(&call).await {
+                Ok(result) => {
+                    counted.outcome = Outcome::Result;
+                    Ok(result.into())
+                }
+                Err(failure) => {
+                    counted.outcome = failure.outcome();
+                    Err(failure.into_error(&self.name, &call))
+                }
             }
         })
     }
@@ -493,21 +365,18 @@ impl Upstream for Forward {
 /// The reply to one request in the answer to a batch.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn reply_in_batch(body: &str, id: &str) -> Option<String> {
-    let whole = reply::Whole::bare(body.to_owned());
-    let reply::BatchReply::Each(replies) = whole.read_batch() else { return None };
-    let (parts, _) = replies.hand_out(&[RequestId::Text(id).into()]);
-    parts.into_iter().find_map(|part| match part {
-        reply::Part::Reply(reply) => Some(reply.to_owned()),
-        _ => None,
-    })
+    let response = ServiceResponse::bare(body.to_owned());
+    let reply::BatchReply::Each(replies) = response.read_batch() else { return None };
+    let id = RequestId::Text(id.to_owned().into());
+    let (parts, _) = replies.hand_out([&id].into_iter());
+    parts.into_iter().find_map(Result::ok).map(ToOwned::to_owned)
 }
 
 /// The result in a body that came with HTTP 200.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn result_of(body: &str, id: &str) -> Option<String> {
-    let headers = HeaderMap::new();
-    let answer = reply::Answer { status: http::StatusCode::OK, headers: &headers, body };
-    let result = answer.read(&RequestId::Text(id)).ok()?.ok()?;
+    let response = ServiceResponse::bare(body.to_owned());
+    let result = response.read(&RequestId::Text(id.into())).ok()?;
     Some(result.get().to_owned())
 }
 

@@ -162,36 +162,6 @@ pub(crate) fn batch(body: &str) -> Result<Vec<&RawValue>, EnvelopeError> {
     }
 }
 
-/// The members of a message beside `params`.
-#[derive(Debug, Default)]
-pub(crate) struct Head<'a> {
-    version: Option<&'a RawValue>,
-    id: Option<&'a RawValue>,
-    method: Option<&'a RawValue>,
-    result: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
-}
-
-impl<'a> Head<'a> {
-    /// Takes a member, if it is one of these and is new: `None` where it is another.
-    pub(crate) fn member(&mut self, name: &str, value: &'a RawValue) -> Option<bool> {
-        let place = match name {
-            "jsonrpc" => &mut self.version,
-            "id" => &mut self.id,
-            "method" => &mut self.method,
-            "result" => &mut self.result,
-            "error" => &mut self.error,
-            _ => return None,
-        };
-        Some(place.replace(value).is_none())
-    }
-
-    pub(crate) fn check(self) -> Result<Message<'a>, EnvelopeError> {
-        let Self { version: jsonrpc, id, method, result, error } = self;
-        Envelope { jsonrpc, id, method, params: None, result, error }.message()
-    }
-}
-
 /// Says why a text is not an object with each member once.
 pub(crate) fn why_not_an_object(body: &str, error: serde_json::Error) -> EnvelopeError {
     if error.is_syntax() || error.is_eof() {

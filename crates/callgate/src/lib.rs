@@ -10,6 +10,8 @@ pub mod bridge;
 #[path = "private.rs"]
 #[doc(hidden)]
 pub mod __private;
+#[doc(hidden)]
+pub mod backoff;
 mod budget;
 mod catalog;
 mod client;

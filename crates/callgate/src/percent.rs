@@ -1,42 +1,30 @@
-//! Percent-encoding.
+//! Percent-encoding (RFC 3986).
 
 use std::borrow::Cow;
-#[cfg(feature = "forward")]
-use std::fmt::Write as _;
 
-/// The text as one segment of a path, or as a value in a query: all but the unreserved characters of
-/// RFC 3986 is encoded.
+#[cfg(feature = "forward")]
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// All but the unreserved characters of RFC 3986.
+#[cfg(feature = "forward")]
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Encodes a text as one segment of a path, or as a value in a query.
 #[cfg(feature = "forward")]
 pub(crate) fn segment(text: &str) -> String {
-    let mut segment = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            segment.push(char::from(byte));
-        } else {
-            let _ = write!(segment, "%{byte:02X}");
-        }
-    }
-    segment
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// The text that `encoded` stands for; `None` where it is not UTF-8. What is no escape stays.
+/// Encodes the characters of a text that a header's value cannot have, and `%`.
+#[cfg(feature = "forward")]
+pub(crate) fn header_value(text: &str) -> String {
+    const UNFIT: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+    utf8_percent_encode(text, UNFIT).to_string()
+}
+
+/// Decodes a text; `None` if the result is not UTF-8. A `%` that begins no escape stays.
 pub(crate) fn decoded(encoded: &str) -> Option<Cow<'_, str>> {
-    if !encoded.contains('%') {
-        return Some(Cow::Borrowed(encoded));
-    }
-    let mut bytes = Vec::with_capacity(encoded.len());
-    let mut rest = encoded.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let escaped = (*first == b'%').then(|| {
-            let digits =
-                after.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
-            u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
-        });
-        let (byte, length) = escaped.flatten().map_or((*first, 0), |byte| (byte, 2));
-        bytes.push(byte);
-        rest = after.get(length..).unwrap_or_default();
-    }
-    String::from_utf8(bytes).ok().map(Cow::Owned)
+    percent_encoding::percent_decode_str(encoded).decode_utf8().ok()
 }
 
 #[cfg(test)]
@@ -49,5 +37,12 @@ mod tests {
         assert_eq!(decoded("caf%C3%a9%2F%25").as_deref(), Some("café/%"));
         assert_eq!(decoded("100%, %+1 %").as_deref(), Some("100%, %+1 %"));
         assert_eq!(decoded("%ff"), None);
+    }
+
+    #[cfg(feature = "forward")]
+    #[test]
+    fn names_that_no_header_can_have_are_encoded() {
+        assert_eq!(header_value("ada"), "ada");
+        assert_eq!(header_value("Zoë 100%\r\n"), "Zo%C3%AB%20100%25%0D%0A");
     }
 }

@@ -1,7 +1,6 @@
 //! What a source proposes beside what the registry has: what is to be written, and what to tell.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use callgate::{LOCAL, Mask};
@@ -143,11 +142,7 @@ impl Plan {
         // Not the revisions: others may write something else meanwhile.
         let access = (&access.sections, &access.roles, &access.users, &access.grants);
         let digest = Sha256::digest(format!("{sections:?}{types:?}{changes:?}{access:?}"));
-        let mut text = String::new();
-        for byte in digest {
-            let _ = write!(text, "{byte:02x}");
-        }
-        Some(text)
+        Some(callgate_registry::hex::to_hex(&digest))
     }
 
     fn refuse(&mut self, id: &str, reason: String) {

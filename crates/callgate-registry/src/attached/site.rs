@@ -103,8 +103,7 @@ impl Site {
 
 /// Not the same for each gateway.
 fn retry_pause() -> Duration {
-    let random = getrandom::u32().unwrap_or_default() % 1000;
-    MIN_RETRY + RETRY_MORE * random / 1000
+    callgate::backoff::random_between(MIN_RETRY, MIN_RETRY + RETRY_MORE)
 }
 
 #[cfg(test)]

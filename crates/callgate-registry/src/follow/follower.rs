@@ -339,8 +339,7 @@ impl Drop for Follower {
 /// The pause after so many failures: longer each time, and not the same for each gateway.
 fn back_off(failures: u32) -> Duration {
     let longest = POLL.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(MAX_PAUSE);
-    let random = getrandom::u32().unwrap_or_default() % 1000;
-    longest / 2 + longest / 2 * random / 1000
+    callgate::backoff::random_between(longest / 2, longest)
 }
 
 #[cfg(test)]

@@ -71,7 +71,8 @@ async fn listen(ear: Ear, told: Arc<Notify>) {
                 tracing::debug!(error, "cannot listen for changes of the database");
             }
         }
-        tokio::time::sleep(jittered(pause)).await;
+        // Not all gateways at once.
+        tokio::time::sleep(callgate::backoff::random_between(pause / 2, pause)).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
@@ -108,11 +109,4 @@ async fn hear(listener: &mut PgListener, timeout: Duration, told: &Notify) -> St
             }
         }
     }
-}
-
-/// Between a half and all of it, so that many gateways do not come at once.
-fn jittered(pause: Duration) -> Duration {
-    let mut byte = [0];
-    let _ = getrandom::fill(&mut byte);
-    pause / 2 + pause.mul_f64(f64::from(byte[0]) / 512.0)
 }

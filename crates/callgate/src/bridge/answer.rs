@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 use http::Response;
 use http::header::HeaderValue;
 use hyper::body::Incoming;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Bridge;
 use super::client::{self, BodyError, Kind};
 use super::failure::{Failure, IS_THAT_IT, error_message};
-use super::forward::{Refusal, Sent};
-use super::message::{FromServer, Id, Request};
+use super::forward::Refusal;
+use super::message::{FromServer, Id, Request, Revision, from_server, rpc_error};
 use super::session::Live;
 use super::stream::{EventStream, MIN_PAUSE, PAUSE, is_stream, resuming};
 use crate::jsonrpc::RpcError;
@@ -39,13 +38,13 @@ impl Bridge {
         }
         // Whatever became of them, these ids are free.
         for id in &request.ids {
-            self.flights.answer(id);
+            self.in_flight.answer(id);
         }
     }
 
     /// Tells the client that a request has no answer.
     pub(super) async fn fail(&self, id: &Id, failure: &Failure) {
-        if self.flights.answer(id) {
+        if self.in_flight.answer(id) {
             tracing::warn!("{}", failure.words());
             self.write(failure.message(id, self.http.endpoint())).await;
         }
@@ -53,8 +52,8 @@ impl Bridge {
 
     async fn exchange(&self, request: &Request) -> Result<(), Failure> {
         let response = match self.send(request).await? {
-            Sent::Accepted(response) => response,
-            Sent::Refused(refusal) => return self.refused(request, refusal).await,
+            Ok(response) => response,
+            Err(refusal) => return self.refused(request, refusal).await,
         };
         let session_id = response.headers().get(SESSION_ID).cloned();
         let asked = Asked { request, session_id };
@@ -77,19 +76,20 @@ impl Bridge {
 
     async fn refused(&self, request: &Request, refusal: Refusal) -> Result<(), Failure> {
         if request.is_handshake() && refusal.is_about_the_era() {
-            return Err(refusal.era_failure(requested_version(request).as_deref()));
+            let requested = request.params().map(|Revision { version }| version);
+            return Err(refusal.era_failure(&self.http, requested.as_deref()));
         }
         match &refusal.json {
             // The server's own words are better than ours.
             Some(json) => {
                 if matches!(refusal.status.as_u16(), 401 | 403) {
-                    tracing::warn!("{}", refusal.failure().words());
+                    tracing::warn!("{}", refusal.failure(&self.http).words());
                 }
                 let asked = Asked { request, session_id: None };
                 self.pass(json, Some(&asked)).await;
                 self.must_be_answered(request)
             }
-            None => Err(refusal.failure()),
+            None => Err(refusal.failure(&self.http)),
         }
     }
 
@@ -106,7 +106,7 @@ impl Bridge {
     }
 
     fn must_be_answered(&self, request: &Request) -> Result<(), Failure> {
-        if self.flights.are_waiting(&request.ids) {
+        if self.in_flight.are_waiting(&request.ids) {
             let endpoint = self.http.endpoint();
             let words = format!("what {endpoint} answered is no answer to the request");
             let is_first = request.opens();
@@ -124,7 +124,7 @@ impl Bridge {
         let mut last_event_id = None;
         loop {
             let ended = self.pass_events(asked, &mut events).await;
-            if !self.flights.are_waiting(&asked.request.ids) {
+            if !self.in_flight.are_waiting(&asked.request.ids) {
                 return Ok(());
             }
             let why = ended.err().map_or_else(String::new, |error| format!(" ({error})"));
@@ -133,7 +133,7 @@ impl Bridge {
                  out; look before you send it again",
                 self.http.endpoint()
             ));
-            if let Some(id) = events.last_event_id() {
+            if let Some(id) = events.reader.last_event_id() {
                 last_event_id = Some(id.to_owned());
             }
             // The modern era has no resumption.
@@ -142,7 +142,7 @@ impl Bridge {
                 return Err(broken);
             };
             let live = self.session_of(asked.request);
-            let pause = events.retry().unwrap_or(PAUSE);
+            let pause = events.reader.retry().unwrap_or(PAUSE);
             events = self.resume(id, live.as_deref(), pause).await.ok_or(broken)?;
         }
     }
@@ -153,7 +153,7 @@ impl Bridge {
         events: &mut EventStream,
     ) -> Result<(), BodyError> {
         loop {
-            let json = if self.flights.are_waiting(&asked.request.ids) {
+            let json = if self.in_flight.are_waiting(&asked.request.ids) {
                 events.next().await?
             } else {
                 // So that the connection can be used again.
@@ -183,16 +183,16 @@ impl Bridge {
 
     /// Hands a message of the server to the client.
     pub(super) async fn pass(&self, json: &str, asked: Option<&Asked<'_>>) {
-        let Some(message) = FromServer::parse(json) else {
+        let Some(message) = from_server(json) else {
             tracing::warn!("the server sent something that is no message");
             return;
         };
-        if !message.is_answer() {
+        if message.method.is_some() {
             self.write(compact(json).into_owned().into_bytes()).await;
             return;
         }
         let Some(id) = message.id else {
-            if let (Some(error), Some(asked)) = (message.rpc_error(), asked) {
+            if let (Some(error), Some(asked)) = (rpc_error(&message), asked) {
                 self.pass_nameless(&error, &asked.request.ids).await;
             }
             return;
@@ -201,7 +201,7 @@ impl Bridge {
         if let Some(asked) = asked.filter(|asked| asked.request.ids.contains(&id)) {
             self.note(asked, &message);
         }
-        if self.flights.answer(&id) {
+        if self.in_flight.answer(&id) {
             self.write(compact(json).into_owned().into_bytes()).await;
         }
     }
@@ -211,10 +211,10 @@ impl Bridge {
         let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(json) else { return };
         let (mut wanted, mut nameless) = (Vec::with_capacity(items.len()), None);
         for item in &items {
-            let Some(message) = FromServer::parse(item.get()) else { continue };
+            let Some(message) = from_server(item.get()) else { continue };
             match message.id {
-                Some(id) if message.is_answer() && !self.flights.answer(&Id::of(id)) => {}
-                None if message.is_answer() => nameless = message.rpc_error().or(nameless),
+                Some(id) if message.method.is_none() && !self.in_flight.answer(&Id::of(id)) => {}
+                None if message.method.is_none() => nameless = rpc_error(&message).or(nameless),
                 _ => wanted.push(*item),
             }
         }
@@ -232,7 +232,7 @@ impl Bridge {
     /// An error about a message that the server could not read: it is the answer to all that wait.
     async fn pass_nameless(&self, error: &RpcError, ids: &[Id]) {
         for id in ids {
-            if self.flights.answer(id) {
+            if self.in_flight.answer(id) {
                 self.write(error_message(Some(id.as_json()), error)).await;
             }
         }
@@ -242,26 +242,12 @@ impl Bridge {
     fn note(&self, asked: &Asked<'_>, message: &FromServer<'_>) {
         let Some(result) = message.result else { return };
         if asked.request.is_handshake() {
-            self.wishes.forget();
+            self.settings.forget();
             self.session.open(&asked.request.body, asked.session_id.clone(), result);
         } else if asked.request.modern.is_none() {
-            self.wishes.note(asked.request);
+            self.settings.note(asked.request);
         } else if &*asked.request.method == "tools/list" {
             self.param_headers.learn(result);
         }
     }
-}
-
-/// What a client asks for in `initialize`.
-fn requested_version(request: &Request) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Whole {
-        params: Params,
-    }
-    #[derive(Deserialize)]
-    struct Params {
-        #[serde(rename = "protocolVersion")]
-        version: String,
-    }
-    serde_json::from_slice(&request.body).ok().map(|whole: Whole| whole.params.version)
 }

@@ -4,12 +4,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 use tokio::sync::watch;
 
@@ -20,18 +18,15 @@ use crate::http_client::connector::Connector;
 use crate::http_client::endpoint::Endpoint;
 use crate::http_client::send_error::SendError;
 use crate::http_client::tls::{NoTls, client_config};
+use crate::http_client::{Pool, pool_builder};
 
-pub(super) use crate::http_client::body::{BodyError, next_chunk, text};
+pub(super) use crate::http_client::{BodyError, next_chunk, text};
 
-/// Node's servers close idle connections after five seconds; a request must not meet that.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 const LOOK: Duration = Duration::from_secs(1);
 
 const ACCEPT_BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const ACCEPT_EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-
-type Pool = Client<Connector, Full<Bytes>>;
 
 /// The client of one server.
 #[derive(Debug)]
@@ -77,38 +72,33 @@ impl Http {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Response<Incoming>, SendError> {
-        let mut request = self.request(Method::POST, headers, body);
-        request.headers_mut().insert(ACCEPT, ACCEPT_BOTH);
-        request.headers_mut().insert(CONTENT_TYPE, JSON);
-        self.send(request).await
+        self.send(Method::POST, &[(ACCEPT, ACCEPT_BOTH), (CONTENT_TYPE, JSON)], headers, body).await
     }
 
     /// Opens a stream.
     pub(super) async fn get(&self, headers: &HeaderMap) -> Result<Response<Incoming>, SendError> {
-        let mut request = self.request(Method::GET, headers, Bytes::new());
-        request.headers_mut().insert(ACCEPT, ACCEPT_EVENTS);
-        self.send(request).await
+        self.send(Method::GET, &[(ACCEPT, ACCEPT_EVENTS)], headers, Bytes::new()).await
     }
 
     /// Ends a session.
-    pub(super) async fn delete(
-        &self,
-        headers: &HeaderMap,
-    ) -> Result<Response<Incoming>, SendError> {
-        self.send(self.request(Method::DELETE, headers, Bytes::new())).await
+    pub(super) async fn delete(&self, headers: &HeaderMap) {
+        let _ = self.send(Method::DELETE, &[], headers, Bytes::new()).await;
     }
 
-    fn request(&self, method: Method, headers: &HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
+    async fn send(
+        &self,
+        method: Method,
+        own: &[(HeaderName, HeaderValue)],
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, SendError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = self.endpoint.uri().clone();
         let all = request.headers_mut();
         all.clone_from(&self.headers);
         all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-        request
-    }
-
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, SendError> {
+        all.extend(own.iter().cloned());
         self.look();
         let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner).clone();
         pool.request(request).await.map_err(|error| SendError::of(&error))
@@ -139,11 +129,7 @@ impl Http {
 }
 
 fn pool(tls: &ClientConfig, connect: Duration) -> Pool {
-    Client::builder(TokioExecutor::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE_TIMEOUT)
-        .pool_max_idle_per_host(8)
-        .build(Connector::new(tls, connect))
+    pool_builder(8).build(Connector::new(tls, connect))
 }
 
 /// What kind of body it is.

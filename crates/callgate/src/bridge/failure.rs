@@ -2,12 +2,11 @@
 
 use serde_json::json;
 
-use super::advice::advice;
 use super::credential::Credential;
 use super::message::Id;
-use crate::http_client::body::BodyError;
+use crate::http_client::BodyError;
 use crate::http_client::endpoint::Endpoint;
-use crate::http_client::send_error::SendError;
+use crate::http_client::send_error::{SendError, SendErrorKind};
 use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
 
 /// For answers that no MCP server would give.
@@ -54,7 +53,32 @@ impl Failure {
 
     /// No connection, or one that broke.
     pub(super) fn of_sending(endpoint: &Endpoint, error: &SendError) -> Self {
-        Self::new(advice(error, endpoint))
+        let words = &error.words;
+        Self::new(match error.kind {
+            SendErrorKind::NotSent | SendErrorKind::ConnectTimeout => format!(
+                "cannot reach {endpoint}: {words}. Is the server running? Check --host and --port, or \
+                 --url"
+            ),
+            SendErrorKind::HungUp => format!(
+                "cannot reach {endpoint}: it took the connection and closed it before TLS was agreed \
+                 on. If it does not speak TLS, try --protocol http"
+            ),
+            SendErrorKind::Untrusted => format!(
+                "cannot trust {endpoint}: {words}. If its certificate is signed by your own authority, \
+                 name that with --ca-file"
+            ),
+            SendErrorKind::NoTls => format!("{endpoint} does not speak TLS; try --protocol http"),
+            SendErrorKind::NoHttp if endpoint.is_https() => {
+                format!("{endpoint} does not speak HTTP")
+            }
+            SendErrorKind::NoHttp => {
+                format!("{endpoint} does not speak HTTP. If it speaks TLS, try --protocol https")
+            }
+            SendErrorKind::Broken { .. } => format!(
+                "the connection to {endpoint} broke before the answer came: {words}. The request may \
+                 have been carried out; look before you send it again"
+            ),
+        })
     }
 
     /// An answer that could not be read.

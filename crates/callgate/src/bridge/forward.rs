@@ -8,14 +8,12 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::json;
 
+use super::Bridge;
 use super::client::{self, Http, Kind};
-use super::credential::Credential;
 use super::failure::Failure;
-use super::message::{FromServer, Id, Modern, Request};
+use super::message::{CallParams, Id, Modern, Request, from_server, rpc_error};
 use super::session::Live;
-use super::{Bridge, Reached};
-use crate::http_client::endpoint::Endpoint;
-use crate::http_client::send_error::SendError;
+use crate::http_client::send_error::{SendError, SendErrorKind};
 use crate::jsonrpc::{METHOD_NOT_FOUND, RpcError};
 use crate::mcp::headers::{METHOD, NAME, PROTOCOL_VERSION, encode};
 use crate::mcp::{HEADER_MISMATCH, UNSUPPORTED_VERSION};
@@ -44,12 +42,8 @@ pub(super) struct Delivery<'a> {
     pub(super) may_repeat: bool,
 }
 
-/// What came of a request.
-pub(super) enum Sent {
-    /// Its answer is there, or comes.
-    Accepted(Response<Incoming>),
-    Refused(Refusal),
-}
+/// The response to a request, or the HTTP error that it is.
+pub(super) type Sent = Result<Response<Incoming>, Refusal>;
 
 /// An HTTP error.
 #[derive(Debug)]
@@ -60,9 +54,7 @@ pub(super) struct Refusal {
     wants_tls: bool,
     /// The JSON-RPC error in its body.
     pub(super) json: Option<String>,
-    pub(super) error: Option<RpcError>,
-    endpoint: Endpoint,
-    credential: Option<Credential>,
+    error: Option<RpcError>,
 }
 
 impl Refusal {
@@ -77,13 +69,13 @@ impl Refusal {
                 tokio::time::timeout(REFUSAL_TIMEOUT, text).await.ok().and_then(Result::ok)
             }
         };
-        let error = body.as_deref().and_then(FromServer::parse).and_then(|m| m.rpc_error());
+        let message = body.as_deref().and_then(from_server);
+        let error = message.as_ref().and_then(rpc_error);
         let wants_tls = status == StatusCode::BAD_REQUEST
             && !http.endpoint().is_https()
             && body.as_deref().is_some_and(names_https);
         let json = body.filter(|_| error.is_some());
-        let (endpoint, credential) = (http.endpoint().clone(), http.credential());
-        Self { status, location, wants_tls, json, error, endpoint, credential }
+        Self { status, location, wants_tls, json, error }
     }
 
     /// Whether it says that there is no such session. Some servers say 400 instead of 404.
@@ -100,19 +92,19 @@ impl Refusal {
         self.error.as_ref().is_some_and(|error| error.code == code)
     }
 
-    pub(super) fn failure(&self) -> Failure {
+    pub(super) fn failure(&self, http: &Http) -> Failure {
         if self.wants_tls {
-            let words = format!("{} speaks TLS; try --protocol https", self.endpoint);
+            let words = format!("{} speaks TLS; try --protocol https", http.endpoint());
             return Failure::new(words).with_status(self.status);
         }
         let location = self.location.as_deref();
-        Failure::of_status(&self.endpoint, self.status, location, self.credential)
+        Failure::of_status(http.endpoint(), self.status, location, http.credential())
     }
 
-    pub(super) fn words(&self) -> String {
+    pub(super) fn words(&self, http: &Http) -> String {
         match &self.error {
             Some(error) => error.to_string(),
-            None => self.failure().words().to_owned(),
+            None => self.failure(http).words().to_owned(),
         }
     }
 
@@ -133,7 +125,7 @@ impl Refusal {
     }
 
     /// For a client that opens with `initialize` at a server that does not take it.
-    pub(super) fn era_failure(&self, requested: Option<&str>) -> Failure {
+    pub(super) fn era_failure(&self, http: &Http, requested: Option<&str>) -> Failure {
         let offers = match self.supported().as_slice() {
             [] => "it does not say what it speaks, perhaps only 2026-07-28".to_owned(),
             versions => format!("it speaks {}", versions.join(", ")),
@@ -141,7 +133,7 @@ impl Refusal {
         let failure = Failure::new(format!(
             "{} does not take `initialize` of revision {}: HTTP {}; {offers}. The bridge translates no \
              eras: use a client that speaks a revision of the server's",
-            self.endpoint,
+            http.endpoint(),
             requested.unwrap_or("unknown"),
             self.status,
         ))
@@ -165,12 +157,12 @@ impl Bridge {
         loop {
             let live = self.session_of(request);
             let headers = match &request.modern {
-                Some(modern) => self.modern_headers(request, modern),
+                Some(modern) => self.headers_of(request, modern),
                 None => live.as_deref().map(Live::headers).unwrap_or_default(),
             };
             let response = self.deliver(&delivery, &headers, request.body.clone()).await?;
             if response.status().is_success() {
-                return Ok(Sent::Accepted(response));
+                return Ok(Ok(response));
             }
             let refusal = Refusal::read(response, &self.http).await;
             let lost = live.filter(|live| live.id.is_some() && refusal.is_lost_session());
@@ -182,7 +174,7 @@ impl Bridge {
             {
                 self.learn_schemas(request).await;
             } else {
-                return Ok(Sent::Refused(refusal));
+                return Ok(Err(refusal));
             }
         }
     }
@@ -193,19 +185,14 @@ impl Bridge {
         self.session.live().filter(|_| !has_none)
     }
 
-    fn modern_headers(&self, request: &Request, modern: &Modern) -> HeaderMap {
-        let mut headers = HeaderMap::with_capacity(8);
-        let mut add = |name: &'static str, value: &str| {
-            if let Ok(value) = HeaderValue::from_str(value) {
-                headers.insert(HeaderName::from_static(name), value);
-            }
-        };
-        add(PROTOCOL_VERSION, &modern.version);
-        add(METHOD, &request.method);
+    fn headers_of(&self, request: &Request, modern: &Modern) -> HeaderMap {
+        let mut headers = modern_headers(&modern.version, Some(&request.method));
         if let Some(name) = &modern.name {
-            add(NAME, &encode(name));
+            if let Ok(value) = HeaderValue::from_str(&encode(name)) {
+                headers.insert(HeaderName::from_static(NAME), value);
+            }
             if &*request.method == "tools/call" {
-                let (arguments, _) = request.arguments_and_meta();
+                let CallParams { arguments, .. } = request.params().unwrap_or_default();
                 self.param_headers.add(name, arguments, &mut headers);
             }
         }
@@ -214,9 +201,8 @@ impl Bridge {
 
     /// Reads the list of tools for itself, on the terms of a call.
     async fn learn_schemas(&self, call: &Request) {
-        let (Some(modern), (_, Some(meta))) = (&call.modern, call.arguments_and_meta()) else {
-            return;
-        };
+        let Some(modern) = &call.modern else { return };
+        let CallParams { meta: Some(meta), .. } = call.params().unwrap_or_default() else { return };
         let mut cursor: Option<Box<serde_json::value::RawValue>> = None;
         for page in 0..MAX_PAGES {
             let params = match &cursor {
@@ -232,7 +218,7 @@ impl Bridge {
                 modern: Some(Modern { version: modern.version.clone(), name: None }),
             };
             let Some(json) = self.ask(&list).await else { return };
-            let result = FromServer::parse(&json).and_then(|message| message.result);
+            let result = from_server(&json).and_then(|message| message.result);
             let Some(next) = result.and_then(|result| self.param_headers.learn(result)) else {
                 return;
             };
@@ -243,7 +229,7 @@ impl Bridge {
     /// A request of our own; the first message that answers it.
     async fn ask(&self, request: &Request) -> Option<String> {
         let modern = request.modern.as_ref()?;
-        let headers = self.modern_headers(request, modern);
+        let headers = self.headers_of(request, modern);
         let delivery = Delivery { may_repeat: true, ..Delivery::default() };
         let response = self.deliver(&delivery, &headers, request.body.clone()).await.ok()?;
         self.first_answer(response).await
@@ -251,7 +237,7 @@ impl Bridge {
 
     /// Whether somebody waits for it still.
     fn is_wanted(&self, delivery: &Delivery<'_>) -> bool {
-        delivery.ids.is_empty() || self.flights.are_waiting(delivery.ids)
+        delivery.ids.is_empty() || self.in_flight.are_waiting(delivery.ids)
     }
 
     /// Sends bytes, again and again while that is safe and there is time.
@@ -266,13 +252,13 @@ impl Bridge {
         let mut pause = FIRST_PAUSE;
         let (mut may_repeat, mut breaks) = (delivery.may_repeat, 0);
         loop {
-            self.flights.set_sent(delivery.ids, true);
+            self.in_flight.set_sent(delivery.ids, true);
             let sent = self.http.post(headers, body.clone()).await;
             if let Some(status) = sent.as_ref().ok().map(Response::status)
                 && !is_gateway_error(status)
             {
                 if knows_us(status) {
-                    self.set_reached(Reached::Yes);
+                    self.set_reached(Ok(()));
                 }
                 return sent.map_err(|error| self.not_sent(&error));
             }
@@ -291,10 +277,10 @@ impl Bridge {
                 return sent.map_err(|error| self.not_sent(&error));
             }
             if never_left {
-                self.flights.set_sent(delivery.ids, false);
+                self.in_flight.set_sent(delivery.ids, false);
             }
-            let why = error.map_or("something in front of it answers", SendError::words);
-            self.set_reached(Reached::No(why.to_owned()));
+            let why = error.map_or("something in front of it answers", |error| &error.words);
+            self.set_reached(Err(why.to_owned()));
             // A port that is forwarded to a server which is not up breaks connections too.
             tokio::time::sleep(if breaks > 0 { BREAK_PAUSE } else { pause }).await;
             pause = (pause * 2).min(MAX_PAUSE);
@@ -304,14 +290,25 @@ impl Bridge {
     fn not_sent(&self, error: &SendError) -> Failure {
         let endpoint = self.http.endpoint();
         let failure = Failure::of_sending(endpoint, error);
-        let was_there = *self.last_reached() == Some(Reached::Yes);
-        match error {
-            SendError::Broken(_) if !was_there && !endpoint.is_https() => {
+        let was_there = *self.last_reached() == Some(Ok(()));
+        match error.kind {
+            SendErrorKind::Broken { .. } if !was_there && !endpoint.is_https() => {
                 failure.and("If the server speaks TLS, try --protocol https")
             }
             _ => failure,
         }
     }
+}
+
+/// Returns the headers of a modern message.
+pub(super) fn modern_headers(version: &str, method: Option<&str>) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(8);
+    for (name, value) in [(PROTOCOL_VERSION, Some(version)), (METHOD, method)] {
+        if let Some(Ok(value)) = value.map(HeaderValue::from_str) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+    headers
 }
 
 /// What servers say to HTTP where they expect TLS: nginx, Apache and Go, each in its own words.

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{self, EnvelopeError, Head, Message};
-use crate::strict_json::{self, text};
+use crate::jsonrpc::{self, Envelope, EnvelopeError, Message, RpcError};
+use crate::strict_json::text;
 
 /// Opens a connection of the legacy era.
 pub(super) const INITIALIZE: &str = "initialize";
@@ -92,7 +93,6 @@ impl FromClient {
             });
         }
         let (id, method, params) = parts(line)?;
-        let params = params.unwrap_or_default();
         let version = params.meta.version.and_then(text).map(Into::into);
         Ok(match (id, method) {
             (Some(id), Some(method)) => {
@@ -141,25 +141,27 @@ impl Request {
             )
     }
 
-    /// `arguments` and `_meta`.
-    pub(super) fn arguments_and_meta(&self) -> (Option<&RawValue>, Option<&RawValue>) {
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Whole<'a> {
-            #[serde(borrow)]
-            params: Inner<'a>,
-        }
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Inner<'a> {
-            #[serde(borrow)]
-            arguments: Option<&'a RawValue>,
-            #[serde(borrow, rename = "_meta")]
-            meta: Option<&'a RawValue>,
-        }
-        let whole: Whole<'_> = serde_json::from_slice(&self.body).unwrap_or_default();
-        (whole.params.arguments, whole.params.meta)
+    /// Reads the parameters as something else.
+    pub(super) fn params<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
+        Envelope::<T>::read(std::str::from_utf8(&self.body).ok()?).ok()?.params
     }
+}
+
+/// The parameters of a call that the bridge looks into.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CallParams<'a> {
+    #[serde(borrow)]
+    pub(super) arguments: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    pub(super) meta: Option<&'a RawValue>,
+}
+
+/// The revision in the parameters or the result of `initialize`.
+#[derive(Deserialize)]
+pub(super) struct Revision {
+    #[serde(rename = "protocolVersion")]
+    pub(super) version: Box<str>,
 }
 
 #[derive(Default, Deserialize)]
@@ -197,27 +199,20 @@ impl<'a> Params<'a> {
     }
 }
 
-type Parts<'a> = (Option<&'a RawValue>, Option<Cow<'a, str>>, Option<Params<'a>>);
-
-/// The id, the method and the parameters; an answer has no method.
+/// Returns the id, the method and the parameters; a response has no method.
 fn parts(line: &str) -> Result<Parts<'_>, EnvelopeError> {
-    let members =
-        strict_json::members(line).map_err(|error| jsonrpc::why_not_an_object(line, error))?;
-    let mut head = Head::default();
-    let mut params = None;
-    for (name, value) in members {
-        if name == "params" {
+    Ok(match Envelope::parse(line)?.message()? {
+        Message::Request(jsonrpc::Request { id, method, params }) => {
             // What is wrong with them is for the server to say.
-            params = serde_json::from_str(value.get()).ok();
-        } else {
-            let _ = head.member(&name, value);
+            let params =
+                params.and_then(|params: &RawValue| serde_json::from_str(params.get()).ok());
+            (id, Some(method), params.unwrap_or_default())
         }
-    }
-    Ok(match head.check()? {
-        Message::Request(request) => (request.id, Some(request.method), params),
-        Message::Response { id, .. } => (Some(id), None, None),
+        Message::Response { id, .. } => (Some(id), None, Params::default()),
     })
 }
+
+type Parts<'a> = (Option<&'a RawValue>, Option<Cow<'a, str>>, Params<'a>);
 
 /// The ids that are to be answered.
 fn batch(line: &str) -> Result<Vec<Id>, EnvelopeError> {
@@ -236,44 +231,36 @@ fn batch(line: &str) -> Result<Vec<Id>, EnvelopeError> {
 
 /// The ids in a line that cannot be sent; each waits for an answer.
 pub(super) fn ids_of_refused(line: &str) -> Vec<Id> {
-    if let Some(message) = FromServer::parse(line) {
+    if let Some(message) = from_server(line) {
         return message.id.map(Id::of).into_iter().collect();
     }
     let items: Vec<&RawValue> = serde_json::from_str(line).unwrap_or_default();
     let asks = |message: &FromServer<'_>| message.result.is_none() && message.error.is_none();
-    let messages = items.into_iter().filter_map(|item| FromServer::parse(item.get()));
+    let messages = items.into_iter().filter_map(|item| from_server(item.get()));
     messages.filter(asks).filter_map(|message| message.id.map(Id::of)).collect()
 }
 
 /// A message of the server.
-#[derive(Debug, Deserialize)]
-pub(super) struct FromServer<'a> {
-    #[serde(borrow, default)]
-    pub(super) id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    method: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) error: Option<&'a RawValue>,
+pub(super) type FromServer<'a> = Envelope<'a, IgnoredAny>;
+
+/// Reads a message of the server, in which null counts as absent.
+pub(super) fn from_server(json: &str) -> Option<FromServer<'_>> {
+    fn present(member: Option<&RawValue>) -> Option<&RawValue> {
+        member.filter(|value| value.get() != "null")
+    }
+    let message = FromServer::read(json).ok()?;
+    Some(FromServer {
+        id: present(message.id),
+        method: present(message.method),
+        result: present(message.result),
+        error: present(message.error),
+        ..message
+    })
 }
 
-impl<'a> FromServer<'a> {
-    /// Reads an object.
-    pub(super) fn parse(json: &'a str) -> Option<Self> {
-        let message: Self = serde_json::from_str(json).ok()?;
-        json.trim_start().starts_with('{').then_some(message)
-    }
-
-    /// Whether it answers a request.
-    pub(super) fn is_answer(&self) -> bool {
-        self.method.is_none()
-    }
-
-    /// The error's code, message and data.
-    pub(super) fn rpc_error(&self) -> Option<jsonrpc::RpcError> {
-        serde_json::from_str(self.error?.get()).ok()
-    }
+/// Returns the error of a message, if it is one of JSON-RPC.
+pub(super) fn rpc_error(message: &FromServer<'_>) -> Option<RpcError> {
+    serde_json::from_str(message.error?.get()).ok()
 }
 
 #[cfg(test)]
@@ -295,7 +282,8 @@ mod tests {
         assert_eq!(request.ids[0].as_json(), "\"a\"");
         let modern = request.modern.as_ref().unwrap();
         assert_eq!((&*modern.version, modern.name.as_deref()), ("2026-07-28", Some("x")));
-        assert_eq!(request.arguments_and_meta().0.unwrap().get(), r#"{"a":1}"#);
+        let call: CallParams<'_> = request.params().unwrap();
+        assert_eq!(call.arguments.unwrap().get(), r#"{"a":1}"#);
         let cancel =
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
         let FromClient::Other(cancel) = parse(cancel) else { panic!() };

@@ -7,20 +7,8 @@ use thiserror::Error;
 
 use super::credential::Credential;
 use crate::http_client::endpoint::Endpoint;
+use crate::http_client::is_transport_header;
 use crate::http_client::tls::{self, CertificateError};
-
-/// Headers that belong to the transport, beside all that begin with `Mcp-`.
-const OWN_HEADERS: [HeaderName; 9] = [
-    header::ACCEPT,
-    header::CONNECTION,
-    header::CONTENT_LENGTH,
-    header::CONTENT_TYPE,
-    header::EXPECT,
-    header::HOST,
-    header::TE,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
 
 /// A header that cannot be sent. Its value is not repeated: it may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -124,7 +112,7 @@ impl Options {
         let name = name.trim();
         let bad_name = |_| HeaderError::Name(name.to_owned());
         let name: HeaderName = name.parse().map_err(bad_name)?;
-        if OWN_HEADERS.contains(&name) || name.as_str().starts_with("mcp-") {
+        if is_transport_header(&name) || name.as_str().starts_with("mcp-") {
             return Err(HeaderError::Own(name.to_string()));
         }
         let value = value.trim();

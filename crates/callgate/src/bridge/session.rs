@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Mutex, watch};
 
 use super::Bridge;
 use super::failure::Failure;
 use super::forward::{Delivery, Refusal};
-use super::message::{FromServer, INITIALIZED};
+use super::message::{INITIALIZED, Revision, from_server};
 use crate::mcp::headers::{PROTOCOL_VERSION, SESSION_ID};
 
 /// A session that is open.
@@ -87,12 +86,7 @@ impl Session {
 }
 
 fn version_of(result: &RawValue) -> Option<Box<str>> {
-    #[derive(Deserialize)]
-    struct Agreed {
-        #[serde(rename = "protocolVersion")]
-        version: Box<str>,
-    }
-    serde_json::from_str(result.get()).ok().map(|Agreed { version }| version)
+    serde_json::from_str(result.get()).ok().map(|Revision { version }| version)
 }
 
 impl Bridge {
@@ -117,7 +111,7 @@ impl Bridge {
         let told = self.deliver(&delivery, &headers, body.into());
         let told = tokio::time::timeout(self.limits.delivery, told).await;
         told.map_err(|_| Failure::new("the server did not take `notifications/initialized`"))??;
-        self.wish_again(&headers).await;
+        self.restore_settings(&headers).await;
         self.session.live.send_replace(Some(Arc::new(live)));
         tracing::info!("the session was lost; there is a new one");
         Ok(())
@@ -132,12 +126,12 @@ impl Bridge {
             return Err(Failure::new(format!(
                 "the session at {} is lost, and the server refuses a new one: {}",
                 self.http.endpoint(),
-                refusal.words()
+                refusal.words(&self.http)
             )));
         }
         let id = response.headers().get(SESSION_ID).cloned();
         let answer = self.first_answer(response).await;
-        let version = answer.as_deref().and_then(agreed);
+        let version = answer.as_deref().and_then(|json| version_of(from_server(json)?.result?));
         let version = version.ok_or_else(|| {
             Failure::new(
                 "the session is lost, and the server's answer to a new `initialize` is no answer",
@@ -145,8 +139,4 @@ impl Bridge {
         })?;
         Ok((id, version))
     }
-}
-
-fn agreed(json: &str) -> Option<Box<str>> {
-    FromServer::parse(json)?.result.and_then(version_of)
 }

@@ -24,11 +24,11 @@ pub struct SseEvent {
 pub struct TooLong(pub usize);
 
 /// Reads events out of chunks of bytes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SseReader {
     limit: usize,
     line: Vec<u8>,
-    is_first_line: bool,
+    has_first_line: bool,
     /// The last line ended with CR: an LF that follows belongs to it.
     after_cr: bool,
     kind: Vec<u8>,
@@ -43,18 +43,7 @@ pub struct SseReader {
 impl SseReader {
     /// With a limit for the bytes of one event.
     pub fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            line: Vec::new(),
-            is_first_line: true,
-            after_cr: false,
-            kind: Vec::new(),
-            data: Vec::new(),
-            has_data: false,
-            id: None,
-            last_event_id: None,
-            retry: None,
-        }
+        Self { limit, ..Self::default() }
     }
 
     /// Where to go on when the stream breaks.
@@ -92,7 +81,7 @@ impl SseReader {
     fn end_line(&mut self) -> Option<SseEvent> {
         let line = std::mem::take(&mut self.line);
         let mut text = line.as_slice();
-        if std::mem::take(&mut self.is_first_line) {
+        if !std::mem::replace(&mut self.has_first_line, true) {
             text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         }
         let event = if text.is_empty() {

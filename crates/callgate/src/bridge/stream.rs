@@ -9,10 +9,11 @@ use hyper::body::Incoming;
 
 use super::Bridge;
 use super::client::{self, BodyError, Kind};
-use super::message::FromServer;
+use super::message::from_server;
 use super::options::Limits;
 use super::session::Live;
 use super::sse::{SseEvent, SseReader};
+use crate::backoff::jittered;
 use crate::mcp::headers::LAST_EVENT_ID;
 
 /// Before a stream is opened again, where the server does not say.
@@ -25,7 +26,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct EventStream {
     body: Incoming,
-    reader: SseReader,
+    pub(super) reader: SseReader,
     read: VecDeque<SseEvent>,
 }
 
@@ -47,16 +48,6 @@ impl EventStream {
             let events = self.reader.push(&chunk);
             self.read.extend(events.map_err(|error| BodyError::TooLong(error.0))?);
         }
-    }
-
-    /// Where to go on.
-    pub(super) fn last_event_id(&self) -> Option<&str> {
-        self.reader.last_event_id()
-    }
-
-    /// How long to wait before that.
-    pub(super) fn retry(&self) -> Option<Duration> {
-        self.reader.retry()
     }
 }
 
@@ -140,12 +131,12 @@ impl Bridge {
     async fn pass_stream(&self, mut events: EventStream, place: &mut Place) -> Option<Duration> {
         loop {
             let next = events.next().await;
-            if let Some(id) = events.last_event_id() {
+            if let Some(id) = events.reader.last_event_id() {
                 place.last_event_id = Some(id.to_owned());
             }
             match next {
                 Ok(Some(json)) => self.pass(&json, None).await,
-                _ => return events.retry(),
+                _ => return events.reader.retry(),
             }
         }
     }
@@ -158,7 +149,7 @@ impl Bridge {
         let mut events = EventStream::new(response.into_body(), &self.limits);
         loop {
             let json = events.next().await.ok()??;
-            if FromServer::parse(&json)?.is_answer() {
+            if from_server(&json)?.method.is_none() {
                 return Some(json);
             }
         }
@@ -168,10 +159,4 @@ impl Bridge {
 /// Whether it is a stream of events.
 pub(super) fn is_stream(response: &Response<Incoming>) -> bool {
     response.status() == StatusCode::OK && client::kind(response.headers()) == Kind::Events
-}
-
-/// Somewhat more or less, so that many do not come back at once.
-fn jittered(pause: Duration) -> Duration {
-    let random = getrandom::u32().unwrap_or(u32::MAX / 2);
-    pause.mul_f64(0.75 + f64::from(random) / f64::from(u32::MAX) / 2.0)
 }

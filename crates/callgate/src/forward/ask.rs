@@ -1,4 +1,4 @@
-//! What a service says of itself, to a program that is no gateway before it.
+//! Questions of a program that is no gateway, such as an import.
 
 use http::StatusCode;
 use serde_json::value::RawValue;
@@ -8,8 +8,7 @@ use tokio::time::timeout;
 use super::credential::Authentication;
 use super::failure::Failure;
 use super::refusal::SentCredential;
-use super::reply::Whole;
-use super::send_failure::SendFailure;
+use super::reply::ServiceResponse;
 use super::stats::Outcome;
 use super::target::Target;
 use super::{Forward, Ordering, request};
@@ -41,6 +40,10 @@ pub enum AskError {
 impl From<Failure> for AskError {
     fn from(failure: Failure) -> Self {
         let status = failure.status().map(|status| status.as_u16());
+        let failure = match failure {
+            Failure::Error(error) | Failure::Denied(error) => return Self::Rpc(error),
+            failure => failure,
+        };
         Self::Failed { outcome: failure.outcome(), status, words: failure.to_string() }
     }
 }
@@ -58,7 +61,7 @@ impl Forward {
             client: &Client::default(),
             hold: &Hold::default(),
         };
-        self.answer(&call, None).await?.map_err(|reply| AskError::Rpc(reply.into()))
+        Ok(self.answer(&call, None, &mut Authentication::default()).await?)
     }
 
     /// Returns what is at the service's URL, as text.
@@ -93,11 +96,12 @@ impl Forward {
         }
     }
 
-    async fn get_with(&self, target: &Target, auth: &Authentication) -> Result<Whole, Failure> {
-        let mut headers = request::headers(&self.options, &Caller::anonymous(), None);
-        auth.add_to(&mut headers);
-        let (client, limit) = (self.wire.client(), self.options.limits.result_bytes);
-        let read = client.get_at(target.uri().clone(), headers, limit).await;
-        read.map_err(SendFailure::into_failure)
+    async fn get_with(
+        &self,
+        target: &Target,
+        auth: &Authentication,
+    ) -> Result<ServiceResponse, Failure> {
+        let headers = request::headers(&self.options, &Caller::anonymous(), auth);
+        self.client.get(target.uri().clone(), headers, self.options.limits.result_bytes).await
     }
 }

@@ -1,9 +1,8 @@
 //! Calls that arrive together, as one JSON-RPC batch.
 //!
 //! A call goes out at once while few requests are under way. Others collect until one of those ends,
-//! and for some milliseconds at most, so that a slow method holds up nobody; then all that are there go
-//! out together. Each call applies D31 for itself: of a batch that was lost, those that only read go out
-//! again.
+//! and for some milliseconds at most, so that a slow method holds up nobody; then they go out together.
+//! Of a batch that was lost, calls that only read are sent again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,188 +10,154 @@ use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::future::join_all;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 use super::client::Client;
 use super::failure::Failure;
-use super::mailbox::{Answered, Asked, Mailbox};
 use super::options::ForwardOptions;
-use super::reply::{BatchReply, Part, Whole};
-use super::send_failure::SendFailure;
+use super::outbox::Outgoing;
+use super::reply::{BatchReply, ServiceResponse};
 use super::stats::ForwardStats;
-use crate::http_client::tls::NoTls;
 use crate::method::Safety;
 
-/// So many requests are under way before calls collect.
+/// Number of requests under way from which on calls collect.
 const LANES: usize = 2;
 
-/// So long a call waits for others at most.
+/// Maximum time that a call waits for others.
 const LONGEST_WAIT: Duration = Duration::from_millis(5);
 
-/// A service that refuses so many batches in a row gets no other.
+/// Number of batches refused in a row after which calls are sent one by one.
 const MAX_REFUSED: u32 = 3;
 
-/// So many calls, and bytes of them, are in one batch.
+/// Maximum number of calls in a batch, and of their bytes.
 const MAX_CALLS: usize = 100;
 const MAX_BYTES: usize = 1 << 20;
 
-/// A service that takes batches.
+/// Sends batches to a service.
 #[derive(Debug)]
-pub(super) struct Batches {
-    mailbox: Mailbox,
-    desk: Arc<Desk>,
-}
-
-#[derive(Debug)]
-struct Desk {
+pub(super) struct Batcher {
     name: String,
     client: Client,
     result_bytes: usize,
-    /// How many batches it has refused in a row.
+    /// Number of batches that the service refused in a row.
     refused: AtomicU32,
     stats: Arc<ForwardStats>,
 }
 
-impl Batches {
+impl Batcher {
     pub(super) fn new(
         name: &str,
         options: &ForwardOptions,
+        client: Client,
         stats: Arc<ForwardStats>,
-    ) -> Result<Self, NoTls> {
-        let desk = Desk {
+    ) -> Self {
+        Self {
             name: name.to_owned(),
-            client: Client::new(options)?,
+            client,
             result_bytes: options.limits.result_bytes,
             refused: AtomicU32::new(0),
             stats,
-        };
-        Ok(Self { mailbox: Mailbox::new(options.limits.concurrent), desk: Arc::new(desk) })
-    }
-
-    pub(super) fn client(&self) -> &Client {
-        &self.desk.client
-    }
-
-    /// Sends a request, perhaps with others on the same terms, and waits for its reply.
-    pub(super) async fn ask(&self, asked: (Asked, oneshot::Receiver<Answered>)) -> Answered {
-        let desk = &self.desk;
-        if desk.refused.load(Ordering::Relaxed) >= MAX_REFUSED {
-            let Asked { terms, body, hold, .. } = asked.0;
-            return desk.client.ask(terms.headers, body, desk.result_bytes, &hold).await;
         }
-        let start = |requests| drop(tokio::spawn(collect(Arc::clone(desk), requests)));
-        self.mailbox.ask(asked, start).await
     }
-}
 
-/// Sends what is asked, until nobody can ask any more.
-async fn collect(desk: Arc<Desk>, mut requests: mpsc::Receiver<Asked>) {
-    let lanes = Arc::new(Semaphore::new(LANES));
-    let mut waiting = Vec::new();
-    loop {
-        if waiting.is_empty() {
-            match requests.recv().await {
-                Some(first) => waiting.push(first),
-                None => return,
+    /// Returns `true` if the service takes no batches.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed) >= MAX_REFUSED
+    }
+
+    /// Sends one request by itself.
+    pub(super) async fn post(&self, request: &Outgoing) -> Result<ServiceResponse, Failure> {
+        let (headers, body) = (request.headers.clone(), request.body.clone());
+        self.client.post(None, headers, body, self.result_bytes, &request.hold).await
+    }
+
+    /// Sends requests until there can be no more.
+    pub(super) async fn run(self: Arc<Self>, mut requests: mpsc::Receiver<Outgoing>) {
+        let lanes = Arc::new(Semaphore::new(LANES));
+        let mut waiting = Vec::new();
+        loop {
+            if waiting.is_empty() {
+                match requests.recv().await {
+                    Some(first) => waiting.push(first),
+                    None => return,
+                }
             }
-        }
-        // Who waited long enough goes without a lane. How many do is limited by the calls under way.
-        let lane = timeout(LONGEST_WAIT, Arc::clone(&lanes).acquire_owned()).await;
-        while let Ok(next) = requests.try_recv() {
-            waiting.push(next);
-        }
-        let batch = together(&mut waiting);
-        let desk = Arc::clone(&desk);
-        tokio::spawn(async move {
-            desk.send(batch).await;
-            drop(lane);
-        });
-    }
-}
-
-/// Takes out what may go out as one: the first that anybody waits for, and those on the same terms.
-fn together(waiting: &mut Vec<Asked>) -> Vec<Asked> {
-    waiting.retain(|asked| asked.waiter.is_there());
-    let (mut batch, mut rest): (Vec<Asked>, Vec<Asked>) = (Vec::new(), Vec::new());
-    let mut bytes = 0;
-    for asked in waiting.drain(..) {
-        let size = bytes + asked.body.len();
-        let has_room = batch.len() < MAX_CALLS && size <= MAX_BYTES;
-        if batch.first().is_none_or(|first| has_room && first.terms == asked.terms) {
-            bytes = size;
-            batch.push(asked);
-        } else {
-            rest.push(asked);
+            // After the longest wait a batch goes without a lane. The number of calls under way limits
+            // how many do.
+            let lane = timeout(LONGEST_WAIT, Arc::clone(&lanes).acquire_owned()).await;
+            while let Ok(next) = requests.try_recv() {
+                waiting.push(next);
+            }
+            let batch = take_batch(&mut waiting);
+            let batcher = Arc::clone(&self);
+            tokio::spawn(async move {
+                batcher.send(batch).await;
+                drop(lane);
+            });
         }
     }
-    *waiting = rest;
-    batch
-}
 
-impl Desk {
-    async fn send(&self, mut batch: Vec<Asked>) {
+    async fn send(&self, mut batch: Vec<Outgoing>) {
         if batch.len() <= 1 {
-            self.send_singly(batch).await;
-            return;
+            return self.send_singly(batch).await;
         }
         let Some(first) = batch.first() else { return };
         // The whole answer is counted until each call has its part.
-        let (headers, hold) = (first.terms.headers.clone(), first.hold.another());
+        let (headers, hold) = (first.headers.clone(), first.hold.another());
         let (body, limit) = (joined(&batch), self.result_bytes.saturating_mul(batch.len()));
-        let everybody_gone = join_all(batch.iter_mut().map(|asked| asked.waiter.gone()));
-        let answered = tokio::select! {
-            answered = self.client.ask(headers, body, limit, &hold) => answered,
-            _ = everybody_gone => return,
+        let all_gone = join_all(batch.iter_mut().map(|request| request.reply.closed()));
+        let response = tokio::select! {
+            response = self.client.post(None, headers, body, limit, &hold) => response,
+            _ = all_gone => return,
         };
-        match answered {
-            Ok(whole) => self.hand_out(batch, &whole).await,
-            Err(failure) => fail_all(batch, &failure),
+        match response {
+            Ok(response) => self.hand_out(batch, &response).await,
+            Err(failure) => reply_all(batch, &Err(failure)),
         }
     }
 
-    async fn send_singly(&self, batch: Vec<Asked>) {
-        join_all(batch.into_iter().map(async |mut asked| {
-            let (headers, body, hold) = (asked.terms.headers, asked.body, asked.hold);
+    async fn send_singly(&self, batch: Vec<Outgoing>) {
+        join_all(batch.into_iter().map(async |mut request| {
+            let (headers, body) = (request.headers, request.body);
             tokio::select! {
-                answered = self.client.ask(headers, body, self.result_bytes, &hold) => {
-                    asked.waiter.tell(answered);
+                response = self.client.post(None, headers, body, self.result_bytes, &request.hold) => {
+                    let _ = request.reply.send(response);
                 }
-                () = asked.waiter.gone() => {}
+                () = request.reply.closed() => {}
             }
         }))
         .await;
     }
 
-    /// Gives each its own part of an answer.
-    async fn hand_out(&self, batch: Vec<Asked>, whole: &Whole) {
-        match whole.read_batch() {
+    /// Gives each call its own part of a response.
+    async fn hand_out(&self, batch: Vec<Outgoing>, response: &ServiceResponse) {
+        match response.read_batch() {
             BatchReply::Each(replies) => {
                 self.refused.store(0, Ordering::Relaxed);
-                let ids: Vec<_> = batch.iter().map(|asked| asked.id.clone()).collect();
-                let (parts, ignored) = replies.hand_out(&ids);
+                let (parts, ignored) = replies.hand_out(batch.iter().map(|request| &request.id));
                 self.stats.count_ignored(ignored);
                 let mut alone = Vec::new();
-                for (asked, part) in batch.into_iter().zip(parts) {
+                for (request, part) in batch.into_iter().zip(parts) {
                     // Drupal refuses a batch with an unknown method or wrong parameters before it runs
                     // any of it, but other services may have run what came before the error. So only
                     // what reads is sent once more.
-                    if part == Part::Unmatched && asked.safety == Safety::ReadOnly {
+                    if matches!(part, Err(Failure::Unmatched)) && request.safety == Safety::ReadOnly
+                    {
                         self.stats.count_retry();
-                        alone.push(asked);
+                        alone.push(request);
                     } else {
-                        asked.waiter.tell(self.part(whole, part));
+                        let part = part.and_then(|part| self.part(response, part));
+                        let _ = request.reply.send(part);
                     }
                 }
                 self.send_singly(alone).await;
             }
-            BatchReply::ForAll if whole.body.len() <= self.result_bytes => {
-                for asked in batch {
-                    asked.waiter.tell(Ok(whole.clone()));
-                }
+            BatchReply::ForAll if response.body.len() <= self.result_bytes => {
+                reply_all(batch, &Ok(response.clone()));
             }
-            BatchReply::ForAll => fail_all(batch, &Failure::TooLarge(self.result_bytes).into()),
-            BatchReply::Wrong(failure) => fail_all(batch, &failure.into()),
+            BatchReply::ForAll => reply_all(batch, &Err(Failure::TooLarge(self.result_bytes))),
+            BatchReply::Wrong(failure) => reply_all(batch, &Err(failure)),
             BatchReply::Refused => {
                 if self.refused.fetch_add(1, Ordering::Relaxed) + 1 == MAX_REFUSED {
                     tracing::warn!(
@@ -206,29 +171,50 @@ impl Desk {
         }
     }
 
-    fn part(&self, whole: &Whole, part: Part<'_>) -> Answered {
-        match part {
-            Part::Reply(reply) if reply.len() <= self.result_bytes => Ok(whole.with_body(reply)),
-            Part::Reply(_) => Err(Failure::TooLarge(self.result_bytes).into()),
-            Part::LeftOut => Err(Failure::LeftOut.into()),
-            Part::Unmatched => Err(Failure::Unmatched.into()),
+    fn part(&self, response: &ServiceResponse, part: &str) -> Result<ServiceResponse, Failure> {
+        if part.len() > self.result_bytes {
+            return Err(Failure::TooLarge(self.result_bytes));
+        }
+        Ok(ServiceResponse { status: response.status, ..ServiceResponse::bare(part.to_owned()) })
+    }
+}
+
+/// Takes the requests that may go out as one: the first that somebody waits for, and those with the same
+/// headers and credential.
+fn take_batch(waiting: &mut Vec<Outgoing>) -> Vec<Outgoing> {
+    waiting.retain(|request| !request.reply.is_closed());
+    let (mut batch, mut rest): (Vec<Outgoing>, Vec<Outgoing>) = (Vec::new(), Vec::new());
+    let mut bytes = 0;
+    for request in waiting.drain(..) {
+        let size = bytes + request.body.len();
+        let has_room = batch.len() < MAX_CALLS && size <= MAX_BYTES;
+        let fits = |first: &Outgoing| {
+            has_room && first.headers == request.headers && first.credential == request.credential
+        };
+        if batch.first().is_none_or(fits) {
+            bytes = size;
+            batch.push(request);
+        } else {
+            rest.push(request);
         }
     }
+    *waiting = rest;
+    batch
 }
 
-fn fail_all(batch: Vec<Asked>, failure: &SendFailure) {
-    for asked in batch {
-        asked.waiter.tell(Err(failure.clone()));
+fn reply_all(batch: Vec<Outgoing>, response: &Result<ServiceResponse, Failure>) {
+    for request in batch {
+        let _ = request.reply.send(response.clone());
     }
 }
 
-/// A list of all requests.
-fn joined(batch: &[Asked]) -> Bytes {
-    let length: usize = batch.iter().map(|asked| asked.body.len() + 1).sum();
+/// Returns a list of all requests.
+fn joined(batch: &[Outgoing]) -> Bytes {
+    let length: usize = batch.iter().map(|request| request.body.len() + 1).sum();
     let mut all = BytesMut::with_capacity(length + 1);
-    for (number, asked) in batch.iter().enumerate() {
+    for (number, request) in batch.iter().enumerate() {
         all.put_u8(if number == 0 { b'[' } else { b',' });
-        all.put_slice(&asked.body);
+        all.put_slice(&request.body);
     }
     all.put_u8(b']');
     all.freeze()

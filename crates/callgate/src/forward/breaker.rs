@@ -77,6 +77,10 @@ impl Breaker {
 }
 
 impl Attempt<'_> {
+    pub(super) fn settle(&mut self, found_no_connection: bool) {
+        if found_no_connection { self.failed() } else { self.reached() }
+    }
+
     /// There was a connection, whatever came of it.
     pub(super) fn reached(&mut self) {
         self.is_settled = true;

@@ -1,4 +1,4 @@
-//! Why a call has no reply: for the log, for the counters, and in words for the agent.
+//! Why a call has no result: for the log, for the counters, and in words for the agent.
 //!
 //! Nothing that was sent or that came back is repeated, since both may hold secrets. Only the text of an
 //! error with the code -32603 is in the log, without the secrets that were sent.
@@ -6,23 +6,44 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use http::header::{HeaderMap, LOCATION};
 use thiserror::Error;
 
-use super::credential::NoCredential;
 use super::oauth::NoToken;
 use super::refusal::{Refusal, SentCredential};
 use super::stats::Outcome;
 use crate::budget::OverBudget;
-use crate::http_client::body::BodyError;
+use crate::gateway::{CallError, CallFailure, NotFound};
+use crate::http_client::BodyError;
 use crate::http_client::endpoint::Endpoint;
-use crate::http_client::send_error::SendError;
+use crate::http_client::send_error::{SendError, SendErrorKind};
+use crate::jsonrpc::RpcError;
 use crate::method::Safety;
+use crate::upstream::Call;
 
-/// Why a call has no reply.
+/// Why a call has no result. The text of each variant is for the log; [`Failure::outcome`] and
+/// [`Failure::words`] have the counter and the words for the caller.
 #[derive(Debug, Clone, Error)]
 pub(super) enum Failure {
+    /// An error that the method returned.
     #[error(transparent)]
-    NoCredential(#[from] NoCredential),
+    Error(RpcError),
+    /// An error that says that access is denied, as Drupal does: with an id of null, in its data.
+    #[error(transparent)]
+    Denied(RpcError),
+    /// An error with the code -32603, whose text is for the log only.
+    #[error("the method failed there: {0}")]
+    Internal(String),
+    #[error("the caller is anonymous, and has no credential for it")]
+    AnonymousCaller,
+    #[error("`{0}` has no credential for it")]
+    NoCredential(String),
+    #[error("the credential of `{0}` has characters that no header can have")]
+    UnfitCredential(String),
+    #[error("the method takes its parameters by name, so that no credential can stand before them")]
+    CredentialByName,
+    #[error("the credential of `{0}` cannot be looked up: {1}")]
+    CredentialLookup(String, String),
     #[error(transparent)]
     NoToken(#[from] NoToken),
     #[error("no access token within {0:?}")]
@@ -31,19 +52,13 @@ pub(super) enum Failure {
     Busy(Duration),
     #[error("not tried, since connections to it have failed")]
     Down,
-    #[error("no connection: {0}")]
-    Unreachable(String),
-    #[error("no connection that can be trusted: {0}")]
-    Untrusted(String),
-    #[error("what it answers is not HTTP")]
-    NoHttp,
+    #[error("{}", send_error(.0))]
+    Send(SendError),
     #[cfg(feature = "websocket")]
     #[error("HTTP {}: it does not open a WebSocket", .0.as_u16())]
     NoWebSocket(StatusCode),
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
-    #[error("the connection ended without an answer: {0}")]
-    Broken(String),
     #[error("the connection ended within the answer: {0}")]
     Truncated(String),
     #[error("the answer is longer than {0} bytes")]
@@ -52,13 +67,10 @@ pub(super) enum Failure {
     OverBudget(#[from] OverBudget),
     #[error("HTTP {}, a redirect to {}", .status.as_u16(), elsewhere(.to.as_ref()))]
     Redirected { status: StatusCode, to: Option<Endpoint> },
-    #[error("{0}")]
+    #[error("HTTP {}: {}", .0.status.as_u16(), .0.texts().0)]
     Refused(Refusal),
     #[error("there is no such tool at the URL that it has by `tool_path`")]
     NoSuchTool,
-    /// An error with the code -32603, whose text is for the log.
-    #[error("the method failed there: {0}")]
-    Internal(String),
     #[error("HTTP {} without a JSON-RPC error", .0.as_u16())]
     Status(StatusCode),
     #[error("the answer is `{0}`, not JSON")]
@@ -79,20 +91,41 @@ pub(super) enum Failure {
     Unmatched,
 }
 
+fn send_error(SendError { kind, words }: &SendError) -> String {
+    match kind {
+        SendErrorKind::Untrusted | SendErrorKind::NoTls => {
+            format!("no connection that can be trusted: {words}")
+        }
+        SendErrorKind::NoHttp => "what it answers is not HTTP".to_owned(),
+        SendErrorKind::Broken { .. } => {
+            format!("the connection ended without an answer: {words}")
+        }
+        _ => format!("no connection: {words}"),
+    }
+}
+
 fn elsewhere(to: Option<&Endpoint>) -> String {
     to.map_or_else(|| "another place".to_owned(), ToString::to_string)
 }
 
-/// For those who do not know whether it ran.
-fn try_again(safety: Safety) -> &'static str {
-    match safety {
-        Safety::ReadOnly => "It only reads, so it can be tried again.",
-        Safety::Destructive => "It may have run all the same: look before you try again.",
-    }
-}
-
 impl Failure {
-    /// With the credential that was sent, where that is what was refused.
+    /// The connection was gone before the request could be written to it.
+    pub(super) fn never_sent(words: impl Into<String>) -> Self {
+        Self::Send(SendError::new(SendErrorKind::NotSent, words))
+    }
+
+    /// The connection ended after the request was written, without a byte of a response.
+    pub(super) fn broken(words: impl Into<String>) -> Self {
+        Self::Send(SendError::new(SendErrorKind::Broken { was_heard: false }, words))
+    }
+
+    /// A redirect, which is not followed.
+    pub(super) fn redirected(status: StatusCode, headers: &HeaderMap) -> Self {
+        let to = headers.get(LOCATION).and_then(|to| to.to_str().ok());
+        Self::Redirected { status, to: to.and_then(|to| to.parse().ok()) }
+    }
+
+    /// Records the credential that was sent, if that is what was refused.
     pub(super) fn sent_with(self, sent: SentCredential) -> Self {
         match self {
             Self::Refused(refusal) => Self::Refused(Refusal { sent, ..refusal }),
@@ -100,32 +133,22 @@ impl Failure {
         }
     }
 
-    pub(super) fn outcome(&self) -> Outcome {
-        match self {
-            Self::NoCredential(_) => Outcome::NoCredential,
-            Self::NoToken(_) | Self::NoTokenInTime(_) => Outcome::NoToken,
-            Self::Busy(_) => Outcome::Busy,
-            Self::Down => Outcome::Down,
-            Self::Unreachable(_) => Outcome::Unreachable,
-            Self::Untrusted(_) => Outcome::Untrusted,
-            Self::NoHttp => Outcome::NoHttp,
-            #[cfg(feature = "websocket")]
-            Self::NoWebSocket(_) => Outcome::NoWebSocket,
-            Self::TimedOut(_) => Outcome::TimedOut,
-            Self::Broken(_) => Outcome::Broken,
-            Self::Truncated(_) => Outcome::Truncated,
-            Self::TooLarge(_) => Outcome::TooLarge,
-            Self::OverBudget(_) => Outcome::OverBudget,
-            Self::Redirected { .. } => Outcome::Redirected,
-            Self::Refused(_) => Outcome::Refused,
-            Self::Internal(_) => Outcome::Error,
-            Self::Status(_) | Self::NoSuchTool => Outcome::Status,
-            Self::ContentType(_) => Outcome::ContentType,
-            Self::NotJson => Outcome::NotJson,
-            Self::Empty(_) => Outcome::Empty,
-            Self::NotRpc(_) => Outcome::NotRpc,
-            Self::WrongId | Self::LeftOut | Self::Unmatched => Outcome::WrongId,
+    /// Returns `true` if the request may be sent once more: it was not sent, or it only reads and nothing
+    /// came back. Nothing is sent again after a timeout.
+    pub(super) fn may_be_sent_again(&self, safety: Safety) -> bool {
+        let Self::Send(error) = self else { return false };
+        match error.kind {
+            SendErrorKind::NotSent | SendErrorKind::HungUp => true,
+            SendErrorKind::Broken { was_heard } => !was_heard && safety == Safety::ReadOnly,
+            _ => false,
         }
+    }
+
+    /// Returns `true` if there was no connection to the service.
+    pub(super) fn found_no_connection(&self) -> bool {
+        let Self::Send(error) = self else { return false };
+        let has_no_tls = matches!(error.kind, SendErrorKind::Untrusted | SendErrorKind::NoTls);
+        error.never_left() || has_no_tls
     }
 
     /// Returns `true` if the service refused the credential, or wants one.
@@ -146,109 +169,200 @@ impl Failure {
         }
     }
 
-    /// What is wrong and what somebody could do, for an agent and who reads along.
-    pub(super) fn words(&self, safety: Safety) -> String {
-        let again = try_again(safety);
-        let what = match self {
-            Self::NoCredential(why) => why.words().to_owned(),
-            Self::NoToken(why) => why.words(),
-            Self::NoTokenInTime(limit) => format!(
-                "needs an access token, and there was none within {limit:?}. Nothing was run: try again \
-                 later, or tell an administrator."
-            ),
-            Self::Busy(limit) => format!(
-                "is busy: too many calls are under way, and none ended within {limit:?}. Nothing was \
-                 run: try again later."
-            ),
-            Self::Down => "cannot be reached, and is not tried for some seconds. Nothing was run: try \
-                           again later, or tell an administrator."
-                .to_owned(),
-            Self::Unreachable(_) => "cannot be reached. Nothing was run: try again later, or tell an \
-                                     administrator."
-                .to_owned(),
-            Self::Untrusted(_) => "cannot be reached safely: its certificate is not trusted, or it \
-                                   does not speak TLS. Nothing was run; an administrator has to mend it."
-                .to_owned(),
-            Self::TimedOut(limit) => format!("did not answer within {limit:?}. {again}"),
-            Self::Broken(_) => format!("ended the connection without an answer. {again}"),
-            Self::Truncated(_) => format!("broke off within its answer. {again}"),
-            Self::TooLarge(limit) => format!(
-                "answered with more than {limit} bytes, which is the limit. It ran; ask for less, such \
-                 as fewer items, or ask an administrator to raise `max_result_bytes`."
-            ),
-            Self::OverBudget(_) => format!(
-                "answered, but the results of other calls have all the memory that the gateway has for \
-                 them. {again}"
-            ),
-            wrong => return wrong.words_on_answer(again),
-        };
-        format!("The service behind this tool {what}")
+    pub(super) fn outcome(&self) -> Outcome {
+        self.row("").0
     }
 
-    /// The same, where the service answered and the answer is wrong.
-    fn words_on_answer(&self, again: &str) -> String {
-        const LOOK: &str = "An administrator should look at its URL.";
-        let what = match self {
-            Self::Redirected { status, .. } => format!(
-                "answered with a redirect (HTTP {}), which is not followed. An administrator has to \
-                 correct its URL.",
-                status.as_u16()
+    /// What is wrong and what somebody could do, for an agent and its user.
+    pub(super) fn words(&self, safety: Safety) -> String {
+        let again = match safety {
+            Safety::ReadOnly => "It only reads, so it can be tried again.",
+            Safety::Destructive => "It may have run all the same: look before you try again.",
+        };
+        let (_, what, advice) = self.row(again);
+        let mut words = format!("The service behind this tool {what}");
+        for sentence in advice.into_iter().filter(|sentence| !sentence.is_empty()) {
+            words.push(' ');
+            words.push_str(sentence);
+        }
+        words
+    }
+
+    /// The counter of a failure, what the service did or lacks, and what to do about it. `again` says
+    /// whether a call that may have run can be tried again.
+    fn row<'a>(&self, again: &'a str) -> Row<'a> {
+        let users = "knows its users by credentials of their own, and";
+        match self {
+            Self::Error(_) => (Outcome::Error, String::new(), NONE),
+            Self::Denied(_) => (Outcome::Denied, String::new(), NONE),
+            Self::Internal(_) => (
+                Outcome::Error,
+                "failed inside the method; only the gateway's log has what it said.".to_owned(),
+                [again, ""],
             ),
-            Self::Refused(refusal) => refusal.words(),
-            Self::NoSuchTool => {
-                "has no such tool (any more). Nothing was run; an administrator has \
-                                 to import its methods again."
-                    .to_owned()
+            Self::AnonymousCaller => (
+                Outcome::NoCredential,
+                format!("{users} you did not say who you are."),
+                ["Nothing was run; connect with a token.", ""],
+            ),
+            Self::NoCredential(_) => (
+                Outcome::NoCredential,
+                format!("{users} there is none of yours."),
+                ["Nothing was run; an administrator has to set it.", ""],
+            ),
+            Self::UnfitCredential(_) | Self::CredentialByName | Self::CredentialLookup(..) => {
+                (Outcome::NoCredential, format!("{users} yours cannot be sent."), MEND)
             }
-            Self::Internal(_) => format!(
-                "failed inside the method; only the gateway's log has what it said. {again}"
+            Self::NoToken(why) => (Outcome::NoToken, why.words(), NONE),
+            Self::NoTokenInTime(limit) => (
+                Outcome::NoToken,
+                format!("needs an access token, and there was none within {limit:?}."),
+                LATER,
+            ),
+            Self::Busy(limit) => (
+                Outcome::Busy,
+                format!(
+                    "is busy: too many calls are under way, and none ended within {limit:?}. Nothing \
+                     was run: try again later."
+                ),
+                NONE,
+            ),
+            Self::Down => (
+                Outcome::Down,
+                "cannot be reached, and is not tried for some seconds.".to_owned(),
+                LATER,
+            ),
+            Self::Send(error) => send_row(error, again),
+            Self::TimedOut(limit) => {
+                (Outcome::TimedOut, format!("did not answer within {limit:?}."), [again, ""])
+            }
+            answered => answered.response_row(again),
+        }
+    }
+
+    /// The same, if the service answered and the response is wrong.
+    fn response_row<'a>(&self, again: &'a str) -> Row<'a> {
+        let (again, look) = ([again, ""], [again, LOOK]);
+        let (outcome, what, advice) = match self {
+            Self::Truncated(_) => (Outcome::Truncated, "broke off within its answer.", again),
+            Self::TooLarge(_) => (
+                Outcome::TooLarge,
+                "answered with more than {} bytes, which is the limit.",
+                [ASK_FOR_LESS, ""],
+            ),
+            Self::OverBudget(_) => (
+                Outcome::OverBudget,
+                "answered, but the results of other calls have all the memory that the gateway has for \
+                 them.",
+                again,
+            ),
+            Self::Redirected { .. } => (
+                Outcome::Redirected,
+                "answered with a redirect (HTTP {}), which is not followed.",
+                ["An administrator has to correct its URL.", ""],
+            ),
+            Self::Refused(refusal) => return (Outcome::Refused, refusal.texts().1, NONE),
+            Self::NoSuchTool => (
+                Outcome::Status,
+                "has no such tool (any more).",
+                ["Nothing was run; an administrator has to import its methods again.", ""],
+            ),
+            Self::Status(StatusCode::SERVICE_UNAVAILABLE) => (
+                Outcome::Status,
+                "is not available now, such as a site in maintenance (HTTP {}). Try again later.",
+                again,
+            ),
+            Self::Status(_) => (Outcome::Status, "answered HTTP {} without saying why.", again),
+            Self::ContentType(_) => {
+                (Outcome::ContentType, "answered with `{}`, not with JSON.", look)
+            }
+            Self::NotJson => (Outcome::NotJson, "answered with something that is not JSON.", look),
+            Self::Empty(_) => (Outcome::Empty, "answered with nothing (HTTP {}).", look),
+            Self::NotRpc(_) => {
+                (Outcome::NotRpc, "answered with JSON that is no JSON-RPC reply.", look)
+            }
+            Self::LeftOut => {
+                (Outcome::WrongId, "answered a batch of requests without this one.", again)
+            }
+            Self::Unmatched => (
+                Outcome::WrongId,
+                "answered a batch of requests with an error that is not clearly about this one.",
+                again,
             ),
             #[cfg(feature = "websocket")]
-            Self::NoWebSocket(status) => {
-                format!(
-                    "does not open a WebSocket (HTTP {}). Nothing was run. {LOOK}",
-                    status.as_u16()
-                )
-            }
-            Self::Status(StatusCode::SERVICE_UNAVAILABLE) => format!(
-                "is not available now, such as a site in maintenance (HTTP 503). Try again later. {again}"
+            Self::NoWebSocket(_) => (
+                Outcome::NoWebSocket,
+                "does not open a WebSocket (HTTP {}).",
+                ["Nothing was run.", LOOK],
             ),
-            Self::Status(status) => {
-                format!("answered HTTP {} without saying why. {again}", status.as_u16())
-            }
-            Self::ContentType(media) => {
-                format!("answered with `{media}`, not with JSON. {again} {LOOK}")
-            }
-            Self::NotJson => format!("answered with something that is not JSON. {again} {LOOK}"),
-            Self::Empty(status) => {
-                format!("answered with nothing (HTTP {}). {again} {LOOK}", status.as_u16())
-            }
-            Self::NotRpc(_) => {
-                format!("answered with JSON that is no JSON-RPC reply. {again} {LOOK}")
-            }
-            Self::WrongId => format!("answered another request than this one. {again}"),
-            Self::LeftOut => format!("answered a batch of requests without this one. {again}"),
-            Self::Unmatched => format!(
-                "answered a batch of requests with an error that is not clearly about this one. {again}"
-            ),
-            _ => format!("answered with something that is not HTTP. {again} {LOOK}"),
+            _ => (Outcome::WrongId, "answered another request than this one.", again),
         };
-        format!("The service behind this tool {what}")
+        (outcome, what.replace("{}", &self.detail()), advice)
+    }
+
+    /// What `{}` stands for in the row of a wrong response.
+    fn detail(&self) -> String {
+        match self {
+            Self::TooLarge(limit) => limit.to_string(),
+            Self::ContentType(media) => media.clone(),
+            _ => self.status().map_or_else(String::new, |status| status.as_u16().to_string()),
+        }
+    }
+
+    /// Returns the error for the gateway, which logs the name of the upstream with it.
+    pub(super) fn into_error(self, upstream: &str, call: &Call<'_>) -> CallError {
+        let failure = match self {
+            Self::Error(error) => return error.into(),
+            Self::Denied(error) => return CallError::denied(call.method, error),
+            failure => failure,
+        };
+        let log = format!("upstream `{upstream}`: {failure}");
+        let told = CallFailure::new(failure.words(call.safety), log);
+        match failure {
+            Self::NoSuchTool => CallError::Gone(NotFound(call.method.to_owned()), told),
+            Self::AnonymousCaller => CallError::Unauthorized(told),
+            Self::NoCredential(_) => CallError::Forbidden(told, None),
+            Self::Refused(Refusal { status: StatusCode::FORBIDDEN, scope, .. }) => {
+                CallError::Forbidden(told, scope)
+            }
+            Self::Refused(Refusal { status: StatusCode::UNAUTHORIZED, sent, .. })
+                if sent != SentCredential::Shared =>
+            {
+                CallError::Unauthorized(told)
+            }
+            _ => CallError::Failed(told),
+        }
     }
 }
 
-impl From<SendError> for Failure {
-    fn from(error: SendError) -> Self {
-        let words = error.words().to_owned();
-        match error {
-            SendError::NotSent(_) | SendError::Silent(_) | SendError::HungUp(_) => {
-                Self::Unreachable(words)
-            }
-            SendError::Untrusted(_) | SendError::NoTls => Self::Untrusted(words),
-            SendError::NoHttp => Self::NoHttp,
-            SendError::Broken(_) => Self::Broken(words),
+/// The counter of a failure, what the service did or lacks, and up to two sentences of advice.
+type Row<'a> = (Outcome, String, [&'a str; 2]);
+
+const NONE: [&str; 2] = ["", ""];
+const LATER: [&str; 2] = ["Nothing was run: try again later, or tell an administrator.", ""];
+const MEND: [&str; 2] = ["Nothing was run; an administrator has to mend it.", ""];
+const LOOK: &str = "An administrator should look at its URL.";
+const ASK_FOR_LESS: &str = "It ran; ask for less, such as fewer items, or ask an administrator to raise \
+                            `max_result_bytes`.";
+
+fn send_row<'a>(error: &SendError, again: &'a str) -> Row<'a> {
+    let (outcome, what, advice) = match error.kind {
+        SendErrorKind::NotSent | SendErrorKind::ConnectTimeout | SendErrorKind::HungUp => {
+            (Outcome::Unreachable, "cannot be reached.", LATER)
         }
-    }
+        SendErrorKind::Untrusted | SendErrorKind::NoTls => (
+            Outcome::Untrusted,
+            "cannot be reached safely: its certificate is not trusted, or it does not speak TLS.",
+            MEND,
+        ),
+        SendErrorKind::NoHttp => {
+            (Outcome::NoHttp, "answered with something that is not HTTP.", [again, LOOK])
+        }
+        SendErrorKind::Broken { .. } => {
+            (Outcome::Broken, "ended the connection without an answer.", [again, ""])
+        }
+    };
+    (outcome, what.to_owned(), advice)
 }
 
 impl From<BodyError> for Failure {
@@ -259,12 +373,4 @@ impl From<BodyError> for Failure {
             BodyError::NotText => Self::NotJson,
         }
     }
-}
-
-/// A failure as the log has it.
-#[derive(Debug, Error)]
-#[error("upstream `{upstream}`: {failure}")]
-pub(super) struct Logged {
-    pub(super) upstream: String,
-    pub(super) failure: Failure,
 }

@@ -6,13 +6,12 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::credential::{Authentication, MissingCredential, NoCredential};
+use super::credential::{Authentication, MissingCredential};
 use super::description::{self, MAX_IDS, NotListed};
-use super::failure::{Failure, Logged};
+use super::failure::Failure;
 use super::oauth::UserGrant;
-use super::reply::{Reply, Whole};
+use super::reply::ServiceResponse;
 use super::request::RequestId;
-use super::send_failure::SendFailure;
 use super::stats::Outcome;
 use super::{Forward, Ids, Ordering, request};
 use crate::access::Caller;
@@ -101,7 +100,7 @@ impl ListsMethods for Forward {
                     Ok(CallerMethods::Refused(failure.to_string()))
                 }
                 Err(NotListed::Failure(failure)) => {
-                    Err(Logged { upstream: self.name.clone(), failure }.into())
+                    Err(format!("upstream `{}`: {failure}", self.name).into())
                 }
                 Err(other) => Err(other.to_string().into()),
             }
@@ -113,7 +112,7 @@ impl Forward {
     /// Whether it is the caller who is refused: then nothing is listed for them.
     fn refuses_caller(&self, failure: &Failure) -> bool {
         match failure {
-            Failure::NoCredential(NoCredential::Unknown(..)) => false,
+            Failure::CredentialLookup(..) => false,
             // The access token may have expired just now, and another is not requested at once.
             other if other.is_unauthorized() && self.options.oauth.is_some() => false,
             Failure::NoToken(no_token) => no_token.is_of_user(),
@@ -124,74 +123,56 @@ impl Forward {
     async fn list_for(&self, caller: &Caller) -> Result<Vec<String>, NotListed> {
         let number = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let text = format!("mcp_list_{number}");
-        let by_position = self.options.style == ParamStyle::Positional;
+        let params = if self.options.style == ParamStyle::Positional { "[]" } else { "{}" };
+        let params = serde_json::from_str(params).unwrap_or(RawValue::NULL);
         let call = Call {
             id: &text,
             method: "rpc.discover",
-            params: if by_position { empty_list() } else { empty_object() },
+            params,
             safety: Safety::ReadOnly,
             caller,
             client: &Client::default(),
             hold: &Hold::default(),
         };
-        #[cfg(feature = "websocket")]
-        if matches!(self.wire, super::Wire::WebSocket(_)) {
-            return read_document(self.answer(&call, None).await?);
+        if self.options.target.is_websocket() {
+            return read_document(self.answer(&call, None, &mut Authentication::default()).await);
         }
-        let id = match self.options.ids {
-            Ids::Text => RequestId::Text(&text),
+        let id = &match self.options.ids {
+            Ids::Text => RequestId::Text(text.as_str().into()),
             Ids::Number => RequestId::Number(number),
         };
         let auth = self.authentication(&call).await?;
-        match (Question { forward: self, call: &call, auth: &auth }).ask(id).await {
-            Err(NotListed::Failure(failure)) if failure.is_unauthorized() => {
-                // The access token may have been revoked.
-                let Some(auth) = auth.renewed(&call, self.options.credential.as_ref()).await?
-                else {
-                    return Err(failure.into());
-                };
-                Question { forward: self, call: &call, auth: &auth }.ask(id).await
-            }
-            listed => listed,
+        let listed = self.list_with(&call, id, &auth).await;
+        // The access token may have been revoked.
+        if matches!(&listed, Err(NotListed::Failure(failure)) if failure.is_unauthorized())
+            && let Some(auth) = auth.renewed(&call, self.options.credential.as_ref()).await?
+        {
+            return self.list_with(&call, id, &auth).await;
         }
+        listed
     }
-}
 
-/// A question on a caller's behalf.
-struct Question<'a> {
-    forward: &'a Forward,
-    call: &'a Call<'a>,
-    auth: &'a Authentication,
-}
-
-impl Question<'_> {
-    async fn ask(&self, id: RequestId<'_>) -> Result<Vec<String>, NotListed> {
-        if self.forward.options.is_described_over_http() {
-            self.tools().await
-        } else {
-            self.document(id).await
+    /// Reads `rpc.discover`, or all pages of `/mcp/tools/list`.
+    async fn list_with(
+        &self,
+        call: &Call<'_>,
+        id: &RequestId<'_>,
+        auth: &Authentication,
+    ) -> Result<Vec<String>, NotListed> {
+        let headers = || request::headers(&self.options, call.caller, auth);
+        if !self.options.is_described_over_http() {
+            let body = request::body(&self.options, call, id, auth);
+            let asking = self.client.post(None, headers(), body, MAX_BYTES, call.hold);
+            return read_document(self.counted(asking).await?.read(id));
         }
-    }
-
-    /// `rpc.discover`
-    async fn document(&self, id: RequestId<'_>) -> Result<Vec<String>, NotListed> {
-        let body = request::body(&self.forward.options, self.call, id, self.auth.own.as_ref());
-        let client = self.forward.wire.client();
-        let asking = client.ask(self.headers(), body, MAX_BYTES, self.call.hold);
-        read_document(self.answered(asking).await?.read(&id)?)
-    }
-
-    /// All pages of `/mcp/tools/list`.
-    async fn tools(&self) -> Result<Vec<String>, NotListed> {
-        let target = &self.forward.options.target;
+        let target = &self.options.target;
         let path = description::tools_path(target.path());
         let (mut ids, mut seen, mut left) = (Vec::new(), HashSet::new(), MAX_BYTES);
         let mut next = target.with_path(&path);
         loop {
             let place = next.map_err(|_| NotListed::Pages(MAX_PAGES))?;
-            let client = self.forward.wire.client();
-            let reading = client.get_at(place.uri().clone(), self.headers(), left);
-            let page = self.answered(reading).await?.into_text()?;
+            let reading = self.client.get(place.uri().clone(), headers(), left);
+            let page = self.counted(reading).await?.into_text()?;
             left = left.checked_sub(page.len()).ok_or(NotListed::TooLarge(MAX_BYTES))?;
             let Some(cursor) = description::tools(&page, &mut ids)? else { return Ok(ids) };
             next = target.with_parameter(&path, "cursor", &cursor);
@@ -201,38 +182,24 @@ impl Question<'_> {
         }
     }
 
-    fn headers(&self) -> http::HeaderMap {
-        self.forward.headers(self.call, self.auth)
-    }
-
-    /// An answer, counted by the breaker.
-    async fn answered(
+    /// Returns a response, counted by the breaker.
+    async fn counted(
         &self,
-        asking: impl Future<Output = Result<Whole, SendFailure>>,
-    ) -> Result<Whole, Failure> {
-        let mut attempt = self.forward.breaker.attempt().ok_or(Failure::Down)?;
-        let answered = asking.await;
-        match &answered {
-            Err(failure) if failure.found_no_connection() => attempt.failed(),
-            _ => attempt.reached(),
-        }
-        answered.map_err(SendFailure::into_failure)
+        asking: impl Future<Output = Result<ServiceResponse, Failure>>,
+    ) -> Result<ServiceResponse, Failure> {
+        let mut attempt = self.breaker.attempt().ok_or(Failure::Down)?;
+        let response = asking.await;
+        attempt.settle(response.as_ref().is_err_and(Failure::found_no_connection));
+        response
     }
 }
 
-/// The ids in the reply to `rpc.discover`.
-fn read_document(replied: super::Replied) -> Result<Vec<String>, NotListed> {
+/// Returns the ids in the reply to `rpc.discover`.
+fn read_document(replied: Result<Box<RawValue>, Failure>) -> Result<Vec<String>, NotListed> {
     match replied {
         Ok(document) => description::open_rpc(document.get()),
-        Err(Reply::Denied(_)) => Err(NotListed::Denied),
-        Err(Reply::Error(error)) => Err(NotListed::Rpc(error.code)),
+        Err(Failure::Denied(_)) => Err(NotListed::Denied),
+        Err(Failure::Error(error)) => Err(NotListed::Rpc(error.code)),
+        Err(failure) => Err(failure.into()),
     }
-}
-
-fn empty_list() -> &'static RawValue {
-    serde_json::from_str("[]").unwrap_or(RawValue::NULL)
-}
-
-fn empty_object() -> &'static RawValue {
-    serde_json::from_str("{}").unwrap_or(RawValue::NULL)
 }

@@ -12,7 +12,6 @@ mod source;
 mod state;
 mod store;
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
 use super::credential::CredentialPlace;
-use super::options::{ForwardOptions, OptionError};
+use super::options::ForwardOptions;
 use crate::access::Caller;
 use crate::credentials::Credentials;
 use crate::http_client::endpoint::{Endpoint, EndpointError};
@@ -124,31 +123,50 @@ impl OAuthClient {
     }
 }
 
-/// What of OAuth does not go together with the other options.
-pub(super) fn conflict(options: &ForwardOptions) -> Option<OptionError> {
+/// Returns why OAuth does not go together with the other options.
+pub(super) fn conflict(options: &ForwardOptions) -> Option<&'static str> {
     let user_grant = options.credential.as_ref().and_then(|mapped| mapped.how.oauth);
     let Some(client) = &options.oauth else {
-        return user_grant.map(|_| OptionError::UserOAuthAlone);
+        return user_grant.map(|_| {
+            "`credential` with `oauth` needs a table `oauth` with the `token_url` of the service"
+        });
     };
     let place = options.credential.as_ref().map(|mapped| &mapped.how.place);
     let credential_in_header =
         matches!(place, Some(CredentialPlace::Header(name)) if *name == AUTHORIZATION);
-    let taken = |by| Some(OptionError::OAuthHeader(by));
-    if options.target.is_websocket() {
-        Some(OptionError::OAuthOverWebSocket)
-    } else if !may_be_asked(&client.token_url, options.target.endpoint()) {
-        Some(OptionError::OAuthInTheClear)
-    } else if client.client.is_none() && user_grant != Some(UserGrant::ClientCredentials) {
-        Some(OptionError::OAuthClient)
-    } else if options.headers.contains_key(AUTHORIZATION) {
-        taken("`headers`, or `basic_user`,")
-    } else if options.pass_caller.names().any(|name| *name == AUTHORIZATION) {
-        taken("`pass_caller`")
-    } else if credential_in_header && user_grant.is_none() {
-        taken("`credential` without `oauth`")
-    } else {
-        None
-    }
+    let conflicts = [
+        (
+            options.target.is_websocket(),
+            "`oauth` is not for WebSocket: an access token expires, and a connection keeps the one that \
+             it was opened with",
+        ),
+        (
+            !may_be_asked(&client.token_url, options.target.endpoint()),
+            "`token_url` of `oauth` must begin with `https://`, so that secrets do not go over a network \
+             in the clear; `http://` is for this machine (`localhost`, `127.0.0.1`, `[::1]`), and for the \
+             host of an upstream that is `http://` too",
+        ),
+        (
+            client.client.is_none() && user_grant != Some(UserGrant::ClientCredentials),
+            "`oauth` needs `client_id`",
+        ),
+        (
+            options.headers.contains_key(AUTHORIZATION),
+            "`oauth` sends an access token in the header `Authorization`, which `headers`, or \
+             `basic_user`, sets too; leave one of them out",
+        ),
+        (
+            options.pass_caller.names().any(|name| *name == AUTHORIZATION),
+            "`oauth` sends an access token in the header `Authorization`, which `pass_caller` sets too; \
+             leave one of them out",
+        ),
+        (
+            credential_in_header && user_grant.is_none(),
+            "`oauth` sends an access token in the header `Authorization`, which `credential` without \
+             `oauth` sets too; leave one of them out",
+        ),
+    ];
+    conflicts.into_iter().find_map(|(is_there, words)| is_there.then_some(words))
 }
 
 /// Whether secrets may be sent to a token endpoint: over TLS, on this machine, or to a host that is
@@ -167,18 +185,13 @@ fn is_loopback(endpoint: &Endpoint) -> bool {
 }
 
 /// The access tokens for one upstream.
+#[derive(Debug)]
 pub(super) struct Tokens {
     upstream: String,
     endpoint: Arc<TokenEndpoint>,
     /// The upstream's own, unless only its users have clients.
     own: Option<Arc<TokenSource>>,
     users: Cache<Option<i64>, Arc<TokenSource>>,
-}
-
-impl fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokens").field("upstream", &self.upstream).finish_non_exhaustive()
-    }
 }
 
 /// A caller without the grants and the token that they came with.

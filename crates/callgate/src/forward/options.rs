@@ -14,26 +14,14 @@ use thiserror::Error;
 use super::breaker::BreakerLimits;
 use super::credential::{CredentialPlace, Mapped, UserCredential};
 use super::lists::{DescribedBy, UpstreamVisibility};
-use super::oauth::OAuthClient;
+use super::oauth::{self, OAuthClient};
 use super::target::Target;
 use super::tool_path::ToolPath;
 use crate::arguments::ParamStyle;
 use crate::credentials::Credentials;
 use crate::gateway::DEFAULT_CALL_TIMEOUT;
+use crate::http_client::is_transport_header;
 use crate::http_client::tls::{self, CertificateError};
-
-/// Headers that belong to the transport.
-const OWN_HEADERS: [HeaderName; 9] = [
-    header::ACCEPT,
-    header::CONNECTION,
-    header::CONTENT_LENGTH,
-    header::CONTENT_TYPE,
-    header::EXPECT,
-    header::HOST,
-    header::TE,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
 
 /// Members that a request has by itself.
 const OWN_MEMBERS: [&str; 4] = ["jsonrpc", "method", "params", "id"];
@@ -169,61 +157,12 @@ pub enum OptionError {
     /// A user's name with a colon, where the password would begin.
     #[error("a user's name cannot have a `:` in HTTP Basic")]
     BasicUser,
-    /// Parameters before the caller's, where those have names.
-    #[error("first parameters need positional parameters")]
-    FirstParams,
-    /// Who is asking, where all callers share a connection.
-    #[error(
-        "`pass_caller`, and a credential in a header, are not for WebSocket: all callers share one \
-         connection, which says nothing of any of them"
-    )]
-    CallerOverWebSocket,
     /// A WebSocket without the feature `websocket`.
     #[error("this program was built without WebSocket (cargo feature `websocket`)")]
     NoWebSocket,
-    /// HTTP/2 for a WebSocket.
-    #[error("`http2` is not for WebSocket, which begins with HTTP/1.1")]
-    Http2OverWebSocket,
-    /// Batches over WebSocket.
-    #[error("`batch` is not for WebSocket, where calls do not wait for each other")]
-    BatchOverWebSocket,
-    /// URLs for each tool over WebSocket.
-    #[error("`calls = \"per_tool\"` is not for WebSocket, where all calls share one connection")]
-    PerToolOverWebSocket,
-    /// URLs for each tool, and batches.
-    #[error(
-        "`batch` and `calls = \"per_tool\"` do not go together: a batch has one URL for all of its \
-         calls"
-    )]
-    PerToolBatch,
-    /// Access tokens over WebSocket.
-    #[error(
-        "`oauth` is not for WebSocket: an access token expires, and a connection keeps the one that it \
-         was opened with"
-    )]
-    OAuthOverWebSocket,
-    /// A token endpoint without TLS.
-    #[error(
-        "`token_url` of `oauth` must begin with `https://`, so that secrets do not go over a network in \
-         the clear; `http://` is for this machine (`localhost`, `127.0.0.1`, `[::1]`), and for the host of \
-         an upstream that is `http://` too"
-    )]
-    OAuthInTheClear,
-    /// No client that tokens could be requested for.
-    #[error("`oauth` needs `client_id`")]
-    OAuthClient,
-    /// Something else sets `Authorization`.
-    #[error(
-        "`oauth` sends an access token in the header `Authorization`, which {0} sets too; leave one of \
-         them out"
-    )]
-    OAuthHeader(&'static str),
-    /// Users' credentials that are for OAuth, without a token endpoint.
-    #[error("`credential` with `oauth` needs a table `oauth` with the `token_url` of the service")]
-    UserOAuthAlone,
-    /// Lists of `jsonrpc_mcp` over WebSocket.
-    #[error("`described_by = \"jsonrpc_mcp\"` is not for WebSocket: its lists are read over HTTP")]
-    DescribedOverWebSocket,
+    /// Options that do not go together.
+    #[error("{0}")]
+    Conflict(&'static str),
 }
 
 impl ForwardOptions {
@@ -308,7 +247,7 @@ impl ForwardOptions {
         if parsed == header::AUTHORIZATION {
             self.oauth = None;
         }
-        if self.credential.as_ref().is_some_and(|mapped| mapped.how.is_header(&parsed)) {
+        if matches!(self.place(), Some(CredentialPlace::Header(own)) if *own == parsed) {
             self.credential = None;
         }
         self.header(name, value)
@@ -356,32 +295,72 @@ impl ForwardOptions {
         self
     }
 
-    /// Whether what it lists is read from another URL.
+    /// Returns `true` if the methods that the service lists are read from another URL.
     pub(super) fn is_described_over_http(&self) -> bool {
         let described_by = self.visibility.map(|visibility| visibility.described_by);
         described_by == Some(DescribedBy::JsonRpcMcp)
     }
 
-    /// Whether something stands before the caller's parameters.
-    pub(super) fn has_first_params(&self) -> bool {
-        let place = self.credential.as_ref().map(|mapped| &mapped.how.place);
-        !self.first_params.0.is_empty() || place == Some(&CredentialPlace::FirstParam)
+    fn place(&self) -> Option<&CredentialPlace> {
+        self.credential.as_ref().map(|mapped| &mapped.how.place)
     }
 
-    /// Whether requests of one caller have other headers than those of another.
-    pub(super) fn has_headers_of_callers(&self) -> bool {
-        let place = self.credential.as_ref().map(|mapped| &mapped.how.place);
-        self.pass_caller.names().next().is_some()
-            || matches!(place, Some(CredentialPlace::Header(_)))
+    /// Checks that the options go together.
+    pub(super) fn check(&self) -> Result<(), OptionError> {
+        let is_websocket = self.target.is_websocket();
+        if is_websocket && !cfg!(feature = "websocket") {
+            return Err(OptionError::NoWebSocket);
+        }
+        let has_first_params =
+            !self.first_params.0.is_empty() || self.place() == Some(&CredentialPlace::FirstParam);
+        let has_headers_of_callers = self.pass_caller.names().next().is_some()
+            || matches!(self.place(), Some(CredentialPlace::Header(_)));
+        let conflicts = [
+            (
+                self.style == ParamStyle::Named && has_first_params,
+                "first parameters need positional parameters",
+            ),
+            (
+                is_websocket && has_headers_of_callers,
+                "`pass_caller`, and a credential in a header, are not for WebSocket: all callers share \
+                 one connection, which says nothing of any of them",
+            ),
+            (
+                is_websocket && self.http2 == Http2::Always,
+                "`http2` is not for WebSocket, which begins with HTTP/1.1",
+            ),
+            (
+                is_websocket && self.batch,
+                "`batch` is not for WebSocket, where calls do not wait for each other",
+            ),
+            (
+                is_websocket && self.tool_path.is_some(),
+                "`calls = \"per_tool\"` is not for WebSocket, where all calls share one connection",
+            ),
+            (
+                self.batch && self.tool_path.is_some(),
+                "`batch` and `calls = \"per_tool\"` do not go together: a batch has one URL for all of \
+                 its calls",
+            ),
+            (
+                is_websocket && self.is_described_over_http(),
+                "`described_by = \"jsonrpc_mcp\"` is not for WebSocket: its lists are read over HTTP",
+            ),
+        ];
+        let conflict =
+            conflicts.into_iter().find_map(|(is_there, words)| is_there.then_some(words));
+        match conflict.or_else(|| oauth::conflict(self)) {
+            Some(words) => Err(OptionError::Conflict(words)),
+            None => Ok(()),
+        }
     }
 
     /// Nothing else sets the header.
     fn check_header(&self, name: &HeaderName) -> Result<(), OptionError> {
-        let place = self.credential.as_ref().map(|mapped| &mapped.how.place);
-        if OWN_HEADERS.contains(name)
+        if is_transport_header(name)
             || self.headers.contains_key(name)
             || self.pass_caller.names().any(|own| own == name)
-            || matches!(place, Some(CredentialPlace::Header(own)) if own == name)
+            || matches!(self.place(), Some(CredentialPlace::Header(own)) if own == name)
         {
             return Err(OptionError::HeaderTaken(name.to_string()));
         }
@@ -482,7 +461,7 @@ impl ForwardOptions {
 pub fn header_name(name: &str) -> Result<HeaderName, OptionError> {
     let parsed: HeaderName =
         name.trim().parse().map_err(|_| OptionError::HeaderName(name.to_owned()))?;
-    if OWN_HEADERS.contains(&parsed) {
+    if is_transport_header(&parsed) {
         return Err(OptionError::HeaderTaken(parsed.to_string()));
     }
     Ok(parsed)

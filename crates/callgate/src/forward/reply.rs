@@ -10,17 +10,16 @@ mod tests;
 
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, WWW_AUTHENTICATE};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::failure::Failure;
 use super::refusal::Refusal;
-use super::reply_id::ReplyId;
 use super::request::RequestId;
-use crate::jsonrpc::{METHOD_NOT_FOUND, RpcError};
-use crate::strict_json;
+use crate::jsonrpc::{Envelope, METHOD_NOT_FOUND, RpcError};
 
-pub(super) use batch::{BatchReply, Part};
+pub(super) use batch::BatchReply;
 
 /// The code of errors that come without one.
 const NO_CODE: i64 = -32000;
@@ -32,90 +31,32 @@ const NOT_FOR_CALLER: &str =
 /// A longer media type is none.
 const MAX_MEDIA: usize = 60;
 
-/// A whole answer.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Answer<'a> {
-    pub(super) status: StatusCode,
-    pub(super) headers: &'a HeaderMap,
-    pub(super) body: &'a str,
-}
-
-/// The same, with what it consists of.
+/// A response of the service.
 #[derive(Debug, Clone)]
-pub(super) struct Whole {
+pub(super) struct ServiceResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: String,
 }
 
-impl Whole {
-    /// One that came without HTTP around it.
-    pub(super) fn bare(body: String) -> Self {
-        Self { status: StatusCode::OK, headers: HeaderMap::new(), body }
-    }
-
-    pub(super) fn read(&self, id: &RequestId<'_>) -> Result<super::Replied, Failure> {
-        self.answer().read(id)
-    }
-
-    /// The same for the URL of one tool. Drupal's `jsonrpc_mcp` answers there with HTTP 404: with the
-    /// error -32601 to those who may not use the tool, with a page where there is none.
-    pub(super) fn read_at_tool_url(&self, id: &RequestId<'_>) -> Result<super::Replied, Failure> {
-        let is_not_found = self.status == StatusCode::NOT_FOUND;
-        match self.read(id) {
-            Ok(Err(Reply::Error(error))) if is_not_found && error.code == METHOD_NOT_FOUND => {
-                Ok(Err(Reply::Denied(RpcError::new(error.code, NOT_FOR_CALLER))))
-            }
-            Err(Failure::Status(_)) if is_not_found => Err(Failure::NoSuchTool),
-            read => read,
-        }
-    }
-
-    /// Returns `true` if it is HTTP 401 and no reply of the method: a method may have run that answers
-    /// with an error of its own, or with a result, whatever the status is.
-    pub(super) fn is_unauthorized(&self, id: &RequestId<'_>) -> bool {
-        let is_reply = || match Parts::read(trimmed(&self.body)) {
-            Ok(parts) if parts.result.is_some() => true,
-            Ok(parts) => {
-                let is_ours = parts.id.is_some_and(|found| id.is(found));
-                is_ours && !self.headers.contains_key(WWW_AUTHENTICATE)
-            }
-            Err(_) => false,
-        };
-        self.status == StatusCode::UNAUTHORIZED && !is_reply()
-    }
-
-    /// The body, where the status is good.
-    pub(super) fn into_text(self) -> Result<String, Failure> {
-        match self.answer().refused() {
-            Some(failure) => Err(failure),
-            None => Ok(self.body),
-        }
-    }
-
-    fn answer(&self) -> Answer<'_> {
-        Answer { status: self.status, headers: &self.headers, body: &self.body }
-    }
-}
-
-/// Whom a message answers.
+/// The request that a message answers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Addressee {
+pub(super) enum Addressee<'a> {
     /// The request with this id.
-    Request(ReplyId),
-    /// An error of somebody who could not read the request.
+    Request(RequestId<'a>),
+    /// A request that the service could not read.
     Unnamed,
-    /// It is no reply.
+    /// None: the message is no reply.
     Nobody,
 }
 
-impl Addressee {
-    pub(super) fn of(message: &str) -> Self {
-        match Parts::read(trimmed(message)) {
-            Ok(parts) if parts.is_call => Self::Nobody,
-            Ok(parts) => match parts.id.and_then(ReplyId::of) {
+impl<'a> Addressee<'a> {
+    pub(super) fn of(message: &'a str) -> Self {
+        match read_reply(trimmed(message)) {
+            Ok(reply) if reply.method.is_some() => Self::Nobody,
+            Ok(reply) => match reply.id.and_then(RequestId::of) {
                 Some(id) => Self::Request(id),
-                None if parts.has_no_id() && parts.error.is_some() => Self::Unnamed,
+                None if has_no_id(&reply) && reply.error.is_some() => Self::Unnamed,
                 None => Self::Nobody,
             },
             Err(_) => Self::Nobody,
@@ -123,41 +64,28 @@ impl Addressee {
     }
 }
 
-/// What the method said in place of a result.
-#[derive(Debug, PartialEq)]
-pub(super) enum Reply {
-    Error(RpcError),
-    /// As Drupal says it: with an id of null, in the error's data.
-    Denied(RpcError),
-}
-
-impl From<Reply> for RpcError {
-    fn from(reply: Reply) -> Self {
-        match reply {
-            Reply::Error(error) | Reply::Denied(error) => error,
-        }
+impl ServiceResponse {
+    /// A message without HTTP around it.
+    pub(super) fn bare(body: String) -> Self {
+        Self { status: StatusCode::OK, headers: HeaderMap::new(), body }
     }
-}
 
-impl Answer<'_> {
-    /// The result, or the method's error, or why it is neither.
-    pub(super) fn read(self, id: &RequestId<'_>) -> Result<Result<Box<RawValue>, Reply>, Failure> {
-        let parts = match Parts::read(trimmed(self.body)) {
-            Ok(parts) => parts,
-            Err(failure) => return Err(self.refused().unwrap_or_else(|| self.explained(failure))),
-        };
-        if let Some(refusal) = self.refusal_despite(parts.error) {
+    /// Returns the result of the method, or its error, or why there is neither.
+    pub(super) fn read(&self, id: &RequestId<'_>) -> Result<Box<RawValue>, Failure> {
+        let reply = read_reply(trimmed(&self.body))
+            .map_err(|failure| self.refused().unwrap_or_else(|| self.explained(failure)))?;
+        if let Some(refusal) = self.refusal_despite(reply.error) {
             return Err(Failure::Refused(refusal));
         }
-        let is_ours = parts.id.is_some_and(|found| id.is(found));
-        match (parts.error, parts.result) {
-            (Some(error), _) if is_ours || parts.has_no_id() => {
+        match (reply.error, reply.result) {
+            (Some(error), _) if answers(&reply, id) => Err(Failure::Error(rpc_error(error))),
+            (Some(error), _) if has_no_id(&reply) => {
                 let error = rpc_error(error);
-                let is_denied = !is_ours && says_denied(&error);
-                Ok(Err(if is_denied { Reply::Denied(error) } else { Reply::Error(error) }))
+                let is_denied = says_denied(&error);
+                Err(if is_denied { Failure::Denied(error) } else { Failure::Error(error) })
             }
-            (None, Some(result)) if is_ours => match self.refused() {
-                None => Ok(Ok(result.to_owned())),
+            (None, Some(result)) if answers(&reply, id) => match self.refused() {
+                None => Ok(result.to_owned()),
                 Some(failure) => Err(failure),
             },
             (None, None) => {
@@ -168,28 +96,60 @@ impl Answer<'_> {
         }
     }
 
-    /// A refusal with an error that is not the method's: one beside a challenge, or none of JSON-RPC,
-    /// such as `"error":"access_denied"` of OAuth.
-    fn refusal_despite(self, error: Option<&RawValue>) -> Option<Refusal> {
+    /// The same for the URL of one tool. Drupal's `jsonrpc_mcp` answers there with HTTP 404: with the
+    /// error -32601 to those who may not use the tool, with a page if there is none.
+    pub(super) fn read_at_tool_url(&self, id: &RequestId<'_>) -> Result<Box<RawValue>, Failure> {
+        let is_not_found = self.status == StatusCode::NOT_FOUND;
+        self.read(id).map_err(|failure| match failure {
+            Failure::Error(error) if is_not_found && error.code == METHOD_NOT_FOUND => {
+                Failure::Denied(RpcError::new(error.code, NOT_FOR_CALLER))
+            }
+            Failure::Status(_) if is_not_found => Failure::NoSuchTool,
+            failure => failure,
+        })
+    }
+
+    /// Returns `true` if it is HTTP 401 and no reply of the method: a method may have run that answers
+    /// with an error of its own, or with a result, whatever the status is.
+    pub(super) fn is_unauthorized(&self, id: &RequestId<'_>) -> bool {
+        let is_reply = || match read_reply(trimmed(&self.body)) {
+            Ok(reply) if reply.result.is_some() => true,
+            Ok(reply) => answers(&reply, id) && !self.headers.contains_key(WWW_AUTHENTICATE),
+            Err(_) => false,
+        };
+        self.status == StatusCode::UNAUTHORIZED && !is_reply()
+    }
+
+    /// Returns the body if the status is good.
+    pub(super) fn into_text(self) -> Result<String, Failure> {
+        match self.refused() {
+            Some(failure) => Err(failure),
+            None => Ok(self.body),
+        }
+    }
+
+    /// Returns a refusal with an error that is not the method's: one beside a challenge, or none of
+    /// JSON-RPC, such as `"error":"access_denied"` of OAuth.
+    fn refusal_despite(&self, error: Option<&RawValue>) -> Option<Refusal> {
         let is_foreign = error.is_some_and(|error| !error.get().starts_with('{'));
-        Refusal::of(self.status, self.headers)
+        Refusal::of(self.status, &self.headers)
             .filter(|_| is_foreign || self.headers.contains_key(WWW_AUTHENTICATE))
     }
 
-    /// What the status alone says.
-    fn refused(self) -> Option<Failure> {
-        match Refusal::of(self.status, self.headers) {
+    /// Returns the failure that the status alone stands for.
+    fn refused(&self) -> Option<Failure> {
+        match Refusal::of(self.status, &self.headers) {
             Some(refusal) => Some(Failure::Refused(refusal)),
             None => (!self.status.is_success()).then_some(Failure::Status(self.status)),
         }
     }
 
-    /// With what the headers say about it.
-    fn explained(self, failure: Failure) -> Failure {
+    /// Returns the failure of a body that is no reply, with what the headers say about it.
+    fn explained(&self, failure: Failure) -> Failure {
         if self.body.trim().is_empty() {
             return Failure::Empty(self.status);
         }
-        match media(self.headers) {
+        match media(&self.headers) {
             Some(media) if !media.contains("json") => Failure::ContentType(media),
             _ => failure,
         }
@@ -210,45 +170,31 @@ fn media(headers: &HeaderMap) -> Option<String> {
         .then_some(media)
 }
 
-/// The members that count, as they stand.
-#[derive(Debug, Default)]
-struct Parts<'a> {
-    id: Option<&'a RawValue>,
-    result: Option<&'a RawValue>,
-    /// Not null.
-    error: Option<&'a RawValue>,
-    /// Whether it names a method.
-    is_call: bool,
+type Reply<'a> = Envelope<'a, IgnoredAny>;
+
+/// Reads a message of the service. An `error` that is null counts as absent.
+fn read_reply(body: &str) -> Result<Reply<'_>, Failure> {
+    let reply = Reply::read(body).map_err(|error| {
+        if error.is_data() && body.starts_with('{') {
+            Failure::NotRpc("a key is there twice")
+        } else if serde_json::from_str::<&RawValue>(body).is_ok() {
+            Failure::NotRpc("not an object")
+        } else {
+            Failure::NotJson
+        }
+    })?;
+    let error = reply.error.filter(|error| error.get() != "null");
+    Ok(Reply { error, ..reply })
 }
 
-impl<'a> Parts<'a> {
-    fn read(body: &'a str) -> Result<Self, Failure> {
-        let members = strict_json::members(body).map_err(|error| {
-            if error.is_data() && body.starts_with('{') {
-                Failure::NotRpc("a key is there twice")
-            } else if serde_json::from_str::<&RawValue>(body).is_ok() {
-                Failure::NotRpc("not an object")
-            } else {
-                Failure::NotJson
-            }
-        })?;
-        let mut parts = Self::default();
-        for (name, value) in members {
-            match name.as_ref() {
-                "id" => parts.id = Some(value),
-                "result" => parts.result = Some(value),
-                "error" if value.get() != "null" => parts.error = Some(value),
-                "method" => parts.is_call = true,
-                _ => {}
-            }
-        }
-        Ok(parts)
-    }
+/// Returns `true` if a message answers the request with this id.
+fn answers(reply: &Reply<'_>, id: &RequestId<'_>) -> bool {
+    reply.id.and_then(RequestId::of).as_ref() == Some(id)
+}
 
-    /// What those send who could not read the request's.
-    fn has_no_id(&self) -> bool {
-        self.id.is_none_or(|id| matches!(id.get(), "null" | "0"))
-    }
+/// Returns `true` if a message has no id, or that of replies to requests that could not be read.
+fn has_no_id(reply: &Reply<'_>) -> bool {
+    reply.id.is_none_or(|id| matches!(id.get(), "null" | "0"))
 }
 
 /// An error as it is, and as well as can be where it is none of JSON-RPC.

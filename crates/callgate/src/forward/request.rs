@@ -1,4 +1,4 @@
-//! What is sent: the arguments spliced into an envelope, and who is asking where that is wanted.
+//! Requests: the arguments spliced into an envelope, and who is asking if the service wants to know.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -8,52 +8,58 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::credential::Sent;
+use super::credential::Authentication;
 use super::options::{ForwardOptions, Hidden, PassCaller};
 use crate::access::Caller;
+use crate::percent;
 use crate::strict_json;
 use crate::upstream::Call;
 
 /// The id of a request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum RequestId<'a> {
-    Text(&'a str),
+    Text(Cow<'a, str>),
     Number(u64),
 }
 
-impl RequestId<'_> {
-    /// Whether a reply's id is this one. A number may have become `7.0` on its way.
-    pub(super) fn is(&self, found: &RawValue) -> bool {
+impl<'a> RequestId<'a> {
+    /// Reads the id of a reply, unless it is one that no request has. A number may have become `7.0` on
+    /// its way, and 0 is the id of replies to requests that could not be read.
+    pub(super) fn of(found: &'a RawValue) -> Option<Self> {
+        if let Some(text) = strict_json::text(found) {
+            return Some(Self::Text(text));
+        }
+        let digits = found.get().strip_suffix(".0").unwrap_or(found.get());
+        digits.parse().ok().filter(|number| *number > 0).map(Self::Number)
+    }
+
+    pub(super) fn into_owned(self) -> RequestId<'static> {
         match self {
-            Self::Text(id) => strict_json::text(found).is_some_and(|found| found == *id),
-            Self::Number(id) => {
-                let digits = found.get().strip_suffix(".0").unwrap_or(found.get());
-                digits.parse() == Ok(*id)
-            }
+            Self::Text(text) => RequestId::Text(text.into_owned().into()),
+            Self::Number(number) => RequestId::Number(number),
         }
     }
 }
 
-/// The whole body of a request.
+/// Returns the body of a request.
 pub(super) fn body(
     options: &ForwardOptions,
     call: &Call<'_>,
-    id: RequestId<'_>,
-    credential: Option<&Sent>,
+    id: &RequestId<'_>,
+    auth: &Authentication,
 ) -> Bytes {
-    let (params, Hidden(first), Hidden(members)) =
-        (call.params.get(), &options.first_params, &options.members);
-    let first = credential.map_or(Cow::Borrowed(first.as_str()), |own| own.before(first));
-    let own_member = credential.map_or("", Sent::as_member);
-    let length = params.len() + first.len() + members.len() + own_member.len() + call.method.len();
-    let mut text = String::with_capacity(length + 96);
+    let (params, Hidden(members), Hidden(own_member)) =
+        (call.params.get(), &options.members, &auth.member);
+    let first = [&auth.first_param.0, &options.first_params.0];
+    let length = params.len() + first[0].len() + first[1].len() + members.len();
+    let mut text = String::with_capacity(length + own_member.len() + call.method.len() + 96);
     text.push_str("{\"jsonrpc\":\"2.0\",\"method\":");
     let _ = write!(text, "{}", Value::from(call.method));
     text.push_str(",\"params\":");
-    splice_first(&mut text, &first, params);
+    splice_first(&mut text, first, params);
     text.push_str(",\"id\":");
     let _ = match id {
-        RequestId::Text(id) => write!(text, "{}", Value::from(id)),
+        RequestId::Text(id) => write!(text, "{}", Value::from(&**id)),
         RequestId::Number(id) => write!(text, "{id}"),
     };
     // Each begins with a comma.
@@ -63,35 +69,42 @@ pub(super) fn body(
     text.into()
 }
 
-/// A list with further items before its own.
-fn splice_first(text: &mut String, first: &str, params: &str) {
-    match params.trim_start().strip_prefix('[') {
-        Some(rest) if !first.is_empty() => {
-            text.push('[');
-            text.push_str(first);
-            if !rest.trim_start().starts_with(']') {
-                text.push(',');
-            }
-            text.push_str(rest);
-        }
-        _ => text.push_str(params),
+/// Writes a list of parameters with further ones before its own.
+fn splice_first(text: &mut String, first: [&String; 2], params: &str) {
+    let rest = params.trim_start().strip_prefix('[');
+    let Some(rest) = rest.filter(|_| first.iter().any(|items| !items.is_empty())) else {
+        return text.push_str(params);
+    };
+    text.push('[');
+    let (mut separator, own) = ("", if rest.trim_start().starts_with(']') { "" } else { rest });
+    for items in [first[0].as_str(), first[1], own].into_iter().filter(|items| !items.is_empty()) {
+        text.push_str(separator);
+        text.push_str(items);
+        separator = ",";
+    }
+    if own.is_empty() {
+        text.push_str(rest);
     }
 }
 
-/// The headers of a request.
+/// Returns the headers of a request.
 pub(super) fn headers(
     options: &ForwardOptions,
     caller: &Caller,
-    credential: Option<&Sent>,
+    auth: &Authentication,
 ) -> HeaderMap {
     let mut headers = options.headers.clone();
-    if let Some(own) = credential {
-        own.add_to(&mut headers);
+    if let Some((name, value)) = &auth.header {
+        headers.insert(name.clone(), value.clone());
+    }
+    if let Some(bearer) = &auth.bearer {
+        headers.insert(AUTHORIZATION, bearer.clone());
     }
     let PassCaller { user_id, user_name, role, token } = &options.pass_caller;
     let Some(user) = &caller.user else { return headers };
     let mut pass = |name: &Option<http::HeaderName>, value: &str| {
-        if let (Some(name), Ok(value)) = (name, HeaderValue::from_str(&visible(value))) {
+        let Some(name) = name else { return };
+        if let Ok(value) = HeaderValue::from_str(&percent::header_value(value)) {
             headers.insert(name.clone(), value);
         }
     };
@@ -110,26 +123,13 @@ pub(super) fn headers(
     headers
 }
 
-/// Percent-encoded where a header could not have it as it is.
-fn visible(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_graphic() && byte != b'%' {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn spliced(first: &str, params: &str) -> String {
         let mut text = String::new();
-        splice_first(&mut text, first, params);
+        splice_first(&mut text, [&String::new(), &first.to_owned()], params);
         text
     }
 
@@ -143,18 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_header_can_have_are_encoded() {
-        assert_eq!(visible("ada"), "ada");
-        assert_eq!(visible("Zoë 100%\r\n"), "Zo%C3%AB%20100%25%0D%0A");
-    }
-
-    #[test]
     fn an_id_is_known_in_other_spellings() {
         let is = |id: RequestId<'_>, found: &str| {
-            id.is(&RawValue::from_string(found.to_owned()).unwrap())
+            RequestId::of(&RawValue::from_string(found.to_owned()).unwrap()) == Some(id)
         };
-        assert!(is(RequestId::Text("mcp_1"), "\"mcp\\u005f1\""));
-        assert!(!is(RequestId::Text("mcp_1"), "\"mcp_2\""));
+        let text = || RequestId::Text("mcp_1".into());
+        assert!(is(text(), "\"mcp\\u005f1\""));
+        assert!(!is(text(), "\"mcp_2\""));
         assert!(is(RequestId::Number(7), "7"));
         assert!(is(RequestId::Number(7), "7.0"));
         assert!(!is(RequestId::Number(7), "\"7\""));

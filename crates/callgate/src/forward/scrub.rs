@@ -5,18 +5,18 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use serde_json::Value;
 
-use super::credential::Sent;
+use super::credential::Authentication;
 use super::options::{ForwardOptions, Hidden};
 
 /// Shorter texts are no secrets, and are part of many words.
 const MIN_LENGTH: usize = 4;
 
-/// The text without what is secret in a request with these headers and this credential.
+/// Removes from a text the secrets of a request with these headers and credentials.
 pub(super) fn without_secrets(
     text: &str,
     options: &ForwardOptions,
     headers: &HeaderMap,
-    credential: Option<&Sent>,
+    auth: &Authentication,
 ) -> String {
     let mut secrets = Vec::new();
     let sensitive = headers.values().filter(|value| value.is_sensitive());
@@ -27,9 +27,8 @@ pub(super) fn without_secrets(
         let password = basic.as_deref().and_then(|pair| pair.split_once(':'));
         secrets.extend(password.map(|(_, password)| password.to_owned()));
     }
-    let Hidden(own) = credential.map(Sent::in_body).unwrap_or_default();
-    let (Hidden(first), Hidden(members)) = (&options.first_params, &options.members);
-    for json in [own.as_str(), first, members] {
+    let in_body = [&auth.first_param, &auth.member, &options.first_params, &options.members];
+    for Hidden(json) in in_body {
         let json = json.trim_start_matches(',');
         for (open, close) in [("[", "]"), ("{", "}")] {
             let value: Value =
@@ -70,12 +69,13 @@ mod tests {
             .unwrap()
             .header("X-Key", "header-key")
             .unwrap();
-        let own = Sent::Member(Hidden::member("own", &json!("own-secret")));
+        let member = Hidden::member("own", &json!("own-secret"));
+        let auth = Authentication { member, ..Authentication::default() };
         let pair = STANDARD.encode("ada:pass-word");
         let said = format!(
             "token:first, member-key, pass-word, {pair}, Basic {pair}, header-key, own-secret, key"
         );
-        let told = without_secrets(&said, &options, &options.headers, Some(&own));
+        let told = without_secrets(&said, &options, &options.headers, &auth);
         assert_eq!(told, "…, …, …, …, …, …, …, key");
     }
 }

@@ -82,24 +82,12 @@ outcomes! {
 }
 
 /// What became of the calls of one upstream.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ForwardStats {
     outcomes: [AtomicU64; COUNT],
     retries: AtomicU64,
     ignored: AtomicU64,
     under_way: AtomicU64,
-}
-
-impl Default for ForwardStats {
-    fn default() -> Self {
-        let zero = || AtomicU64::new(0);
-        Self {
-            outcomes: std::array::from_fn(|_| zero()),
-            retries: zero(),
-            ignored: zero(),
-            under_way: zero(),
-        }
-    }
 }
 
 impl ForwardStats {

@@ -12,17 +12,12 @@ use crate::percent;
 
 /// Where a service is.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Target(Place);
-
-#[derive(Clone, PartialEq, Eq)]
-enum Place {
-    Net(Endpoint),
-    /// With the URL that the first request of it has.
-    WebSocket(Endpoint),
-    Unix {
-        socket: PathBuf,
-        uri: Uri,
-    },
+pub struct Target {
+    /// The URL that requests have; that of the first request for a WebSocket.
+    url: Endpoint,
+    is_websocket: bool,
+    /// The Unix socket, whose URL has only a path of its own.
+    socket: Option<PathBuf>,
 }
 
 /// Why something is no place of a service. What was given is not repeated: it may be a secret.
@@ -43,37 +38,23 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// What requests ask for.
     pub(super) fn uri(&self) -> &Uri {
-        match &self.0 {
-            Place::Net(endpoint) | Place::WebSocket(endpoint) => endpoint.uri(),
-            Place::Unix { uri, .. } => uri,
-        }
+        self.url.uri()
     }
 
-    /// Its URL, unless it is a socket.
+    /// Returns its URL, unless it is a socket.
     pub(super) fn endpoint(&self) -> Option<&Endpoint> {
-        match &self.0 {
-            Place::Net(endpoint) | Place::WebSocket(endpoint) => Some(endpoint),
-            Place::Unix { .. } => None,
-        }
+        self.socket.is_none().then_some(&self.url)
     }
 
-    /// Its socket, unless it is a URL.
     pub(super) fn socket(&self) -> Option<&Path> {
-        match &self.0 {
-            Place::Net(_) | Place::WebSocket(_) => None,
-            Place::Unix { socket, .. } => Some(socket),
-        }
+        self.socket.as_deref()
     }
 
-    /// Whether it is `ws://…` or `wss://…`.
     pub(super) fn is_websocket(&self) -> bool {
-        matches!(self.0, Place::WebSocket(_))
+        self.is_websocket
     }
-}
 
-impl Target {
     /// The path on the server, without the query.
     pub fn path(&self) -> &str {
         self.uri().path()
@@ -102,12 +83,8 @@ impl Target {
         let mut parts = self.uri().clone().into_parts();
         parts.path_and_query = Some(path.parse().map_err(|_| TargetError::Path)?);
         let uri = Uri::from_parts(parts).map_err(|_| TargetError::Path)?;
-        let endpoint = || uri.to_string().parse().map_err(TargetError::Url);
-        Ok(Self(match &self.0 {
-            Place::Net(_) => Place::Net(endpoint()?),
-            Place::WebSocket(_) => Place::WebSocket(endpoint()?),
-            Place::Unix { socket, .. } => Place::Unix { socket: socket.clone(), uri },
-        }))
+        let url = uri.to_string().parse().map_err(TargetError::Url)?;
+        Ok(Self { url, ..self.clone() })
     }
 }
 
@@ -123,45 +100,43 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let text = text.trim();
         let Some(socket) = text.strip_prefix("unix:") else {
-            let place = match http_url(text) {
-                Some(url) => url.parse().map(Place::WebSocket),
-                None => text.parse().map(Place::Net),
-            };
-            return place.map(Self).map_err(TargetError::Url);
+            let websocket_url = http_url(text);
+            let url = websocket_url.as_deref().unwrap_or(text).parse().map_err(TargetError::Url)?;
+            return Ok(Self { url, is_websocket: websocket_url.is_some(), socket: None });
         };
         if !cfg!(unix) {
             return Err(TargetError::NoSockets);
         }
         let (socket, path) = socket.split_once(':').unwrap_or((socket, "/"));
-        let uri = Uri::builder().scheme("http").authority("localhost").path_and_query(path);
-        let uri = uri.build().map_err(|_| TargetError::Socket)?;
         if !socket.starts_with('/') || !path.starts_with('/') {
             return Err(TargetError::Socket);
         }
-        Ok(Self(Place::Unix { socket: socket.into(), uri }))
+        let uri = Uri::builder().scheme("http").authority("localhost").path_and_query(path);
+        let uri = uri.build().map_err(|_| TargetError::Socket)?;
+        let url = uri.to_string().parse().map_err(TargetError::Url)?;
+        Ok(Self { url, is_websocket: false, socket: Some(socket.into()) })
     }
 }
 
-/// The URL of the request that opens a WebSocket, if it is the URL of one.
+/// Returns the URL of the request that opens a WebSocket, if it is the URL of one.
 fn http_url(text: &str) -> Option<String> {
     let (scheme, rest) = text.split_once("://")?;
-    let is = |name: &str| scheme.eq_ignore_ascii_case(name);
-    match () {
-        () if is("ws") => Some(format!("http://{rest}")),
-        () if is("wss") => Some(format!("https://{rest}")),
-        () => None,
+    match scheme.to_ascii_lowercase().as_str() {
+        "ws" => Some(format!("http://{rest}")),
+        "wss" => Some(format!("https://{rest}")),
+        _ => None,
     }
 }
 
 /// Without the query, where some put a key.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Place::Net(endpoint) => endpoint.fmt(f),
-            Place::WebSocket(endpoint) => {
-                write!(f, "ws{}", endpoint.to_string().trim_start_matches("http"))
+        match &self.socket {
+            Some(socket) => write!(f, "unix:{}", socket.display()),
+            None if self.is_websocket => {
+                write!(f, "ws{}", self.url.to_string().trim_start_matches("http"))
             }
-            Place::Unix { socket, .. } => write!(f, "unix:{}", socket.display()),
+            None => self.url.fmt(f),
         }
     }
 }

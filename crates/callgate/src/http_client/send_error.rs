@@ -6,106 +6,103 @@ use std::io;
 use hyper_util::client::legacy;
 
 /// Why a request has no response.
-#[derive(Debug)]
-pub(crate) enum SendError {
-    /// It did not leave, and may do so later.
-    NotSent(String),
-    /// It did not leave: nobody took the connection in time.
-    Silent(String),
-    /// It did not leave: the server took the connection and closed it before TLS was agreed on.
-    HungUp(String),
-    /// It did not leave, and would not later: the server is another than it should be.
-    Untrusted(String),
-    /// It did not leave, and would not later: the server does not speak TLS.
+#[derive(Debug, Clone)]
+pub(crate) struct SendError {
+    pub(crate) kind: SendErrorKind,
+    /// A short description, which repeats nothing that was sent.
+    pub(crate) words: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SendErrorKind {
+    /// The request was not sent; a later attempt may succeed.
+    NotSent,
+    /// The request was not sent: no connection in time.
+    ConnectTimeout,
+    /// The request was not sent: the server closed the connection before TLS was agreed on.
+    HungUp,
+    /// The request was not sent, and never will be: the server's certificate is not trusted.
+    Untrusted,
+    /// The request was not sent, and never will be: the server does not speak TLS.
     NoTls,
-    /// What came back is not HTTP.
+    /// The response is not HTTP.
     NoHttp,
-    /// It may have been read, or not.
-    Broken(String),
+    /// The connection ended after the request was written; the server may have read it.
+    Broken {
+        /// Bytes of a response may have arrived.
+        was_heard: bool,
+    },
 }
 
 impl SendError {
+    pub(crate) fn new(kind: SendErrorKind, words: impl Into<String>) -> Self {
+        Self { kind, words: words.into() }
+    }
+
     pub(crate) fn of(error: &legacy::Error) -> Self {
+        use SendErrorKind::{Broken, ConnectTimeout, HungUp, NoHttp, NoTls, NotSent, Untrusted};
         let found: &(dyn Error + 'static) = error;
         let tls = causes(found).find_map(|cause| cause.downcast_ref::<rustls::Error>());
         match tls {
-            Some(rustls::Error::InvalidMessage(_)) => return Self::NoTls,
+            Some(rustls::Error::InvalidMessage(_)) => {
+                return Self::new(NoTls, "it does not speak TLS");
+            }
             Some(rustls::Error::InvalidCertificate(rustls::CertificateError::Other(other)))
                 if format!("{other:?}").contains("CaUsedAsEndEntity") =>
             {
-                return Self::Untrusted(AUTHORITY_AS_SERVER.to_owned());
+                return Self::new(Untrusted, AUTHORITY_AS_SERVER);
             }
             Some(rustls::Error::InvalidCertificate(_) | rustls::Error::AlertReceived(_)) => {
-                return Self::Untrusted(words(found));
+                return Self::new(Untrusted, words(found));
             }
             _ => {}
         }
-        let is_http = |error: &hyper::Error| !error.is_parse();
-        if error.is_connect() {
-            let io = || causes(found).filter_map(|cause| cause.downcast_ref::<io::Error>());
-            let words = words(found);
-            if io().any(is_end) {
-                Self::HungUp(words)
-            } else if io().any(|error| error.kind() == io::ErrorKind::TimedOut) {
-                Self::Silent(words)
-            } else {
-                Self::NotSent(words)
-            }
-        } else if causes(found).filter_map(|cause| cause.downcast_ref()).any(was_cancelled) {
-            Self::NotSent(words(found))
-        } else if causes(found).filter_map(|cause| cause.downcast_ref()).all(is_http) {
-            Self::Broken(words(found))
+        let hyper = || causes(found).filter_map(|cause| cause.downcast_ref::<hyper::Error>());
+        let io = || causes(found).filter_map(|cause| cause.downcast_ref::<io::Error>());
+        let kind = if error.is_connect() && io().any(is_end) {
+            HungUp
+        } else if error.is_connect() && io().any(|error| error.kind() == io::ErrorKind::TimedOut) {
+            ConnectTimeout
+        } else if error.is_connect() || hyper().any(hyper::Error::is_canceled) {
+            NotSent
+        } else if hyper().any(hyper::Error::is_parse) {
+            return Self::new(NoHttp, "it does not speak HTTP");
         } else {
-            Self::NoHttp
-        }
+            Broken { was_heard: error.connect_info().is_none_or(super::connector::was_heard) }
+        };
+        Self::new(kind, words(found))
     }
 
-    /// In short.
-    pub(crate) fn words(&self) -> &str {
-        match self {
-            Self::NotSent(words)
-            | Self::Silent(words)
-            | Self::HungUp(words)
-            | Self::Untrusted(words)
-            | Self::Broken(words) => words,
-            Self::NoTls => "it does not speak TLS",
-            Self::NoHttp => "it does not speak HTTP",
-        }
-    }
-
-    /// Whether the request cannot have been read.
+    /// Returns `true` if the server cannot have read the request.
     pub(crate) fn never_left(&self) -> bool {
-        matches!(self, Self::NotSent(_) | Self::Silent(_) | Self::HungUp(_))
+        use SendErrorKind::{ConnectTimeout, HungUp, NotSent};
+        matches!(self.kind, NotSent | ConnectTimeout | HungUp)
     }
 
-    /// Whether it would go on like this.
+    /// Returns `true` if further attempts would fail as well.
     #[cfg(feature = "bridge")]
     pub(crate) fn is_final(&self) -> bool {
-        matches!(self, Self::Untrusted(_) | Self::NoTls | Self::NoHttp)
+        use SendErrorKind::{NoHttp, NoTls, Untrusted};
+        matches!(self.kind, Untrusted | NoTls | NoHttp)
     }
 
-    /// Whether the server took the connection, and broke it.
+    /// Returns `true` if the server accepted the connection and broke it.
     #[cfg(feature = "bridge")]
     pub(crate) fn is_break(&self) -> bool {
-        matches!(self, Self::HungUp(_) | Self::Broken(_))
+        matches!(self.kind, SendErrorKind::HungUp | SendErrorKind::Broken { .. })
     }
 }
 
 const AUTHORITY_AS_SERVER: &str = "its certificate is an authority's (CA:TRUE), and the server uses it as its own. Make one that is \
      not, or let the authority sign another for the server";
 
-/// Whether the connection was gone before anything was written to it.
-fn was_cancelled(error: &hyper::Error) -> bool {
-    error.is_canceled()
-}
-
-/// Whether the other side ended a connection that it had taken.
+/// Returns `true` if the other side ended a connection that it had accepted.
 fn is_end(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// The innermost cause says most, and nothing of what was sent.
+/// Describes an error by its innermost cause, which is the most specific and repeats nothing that was sent.
 pub(crate) fn words(error: &(dyn Error + 'static)) -> String {
     let cause = causes(error).last().unwrap_or(error);
     match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
@@ -113,12 +110,14 @@ pub(crate) fn words(error: &(dyn Error + 'static)) -> String {
         Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
             "connection reset".to_owned()
         }
-        Some(io::ErrorKind::TimedOut) => "no answer from the machine (timed out)".to_owned(),
+        Some(io::ErrorKind::TimedOut) => TIMED_OUT.to_owned(),
         _ => cause.to_string(),
     }
 }
 
-/// An error and what is below it. TLS errors are in I/O errors that do not name them as their source.
+pub(crate) const TIMED_OUT: &str = "no answer from the machine (timed out)";
+
+/// Returns an error and its causes. TLS errors are in I/O errors that do not name them as their source.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&cause| {
         match cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {

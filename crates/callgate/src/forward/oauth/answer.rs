@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use super::error::{TokenError, is_temporary};
 use crate::secret::Secret;
@@ -25,6 +26,7 @@ const MAX_TOKEN: usize = 32 * 1024;
 pub(super) struct Granted {
     pub(super) access_token: Secret,
     pub(super) lifetime: Duration,
+    pub(super) at: Instant,
     /// The one to use from now on, where there is a new one.
     pub(super) refresh_token: Option<Secret>,
 }
@@ -64,6 +66,7 @@ fn granted(members: &Map<String, Value>) -> Result<Granted, TokenError> {
     Ok(Granted {
         access_token: access_token.ok_or(TokenError::Malformed("no `access_token`"))?,
         lifetime: lifetime(members.get("expires_in")),
+        at: Instant::now(),
         refresh_token: members.get("refresh_token").and_then(token),
     })
 }
@@ -180,7 +183,7 @@ mod tests {
 
     fn shown(status: u16, body: &str) -> String {
         match read(StatusCode::from_u16(status).unwrap(), body, true) {
-            Ok(Granted { access_token, lifetime, refresh_token }) => {
+            Ok(Granted { access_token, lifetime, refresh_token, .. }) => {
                 let refresh = refresh_token.as_ref().map(Secret::expose);
                 format!("{} for {lifetime:?}, refresh {refresh:?}", access_token.expose())
             }

@@ -1,6 +1,5 @@
 //! Token requests (RFC 6749, sections 4.4.2 and 6).
 
-use std::fmt;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -10,8 +9,6 @@ use form_urlencoded::{Serializer, byte_serialize};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request};
 use http_body_util::Full;
-use hyper_util::client::legacy::Client as Pool;
-use hyper_util::rt::TokioExecutor;
 use tokio::time::timeout;
 
 use super::answer::{self, Granted};
@@ -19,11 +16,11 @@ use super::error::TokenError;
 use super::{ClientAuth, ClientId, OAuthClient};
 use crate::forward::client::connect_limit;
 use crate::forward::options::ForwardOptions;
-use crate::http_client::body::{BodyError, text_counted};
 use crate::http_client::connector::Connector;
 use crate::http_client::endpoint::Endpoint;
-use crate::http_client::send_error::SendError;
+use crate::http_client::send_error::{SendError, SendErrorKind};
 use crate::http_client::tls::{NoTls, client_config};
+use crate::http_client::{BodyError, Pool, pool_builder, text};
 use crate::secret::Secret;
 
 /// Maximum size of an answer in bytes.
@@ -33,6 +30,7 @@ const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlen
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A token endpoint, and the client that asks it.
+#[derive(Debug)]
 pub(super) struct TokenEndpoint {
     url: Endpoint,
     client: Option<ClientId>,
@@ -40,24 +38,8 @@ pub(super) struct TokenEndpoint {
     scope: Option<String>,
     /// Connections are not kept: token requests are rare, and one on a connection that the server is
     /// about to close could be lost together with a rotated refresh token.
-    pool: Pool<Connector, Full<Bytes>>,
+    pool: Pool,
     time_limit: Duration,
-}
-
-impl fmt::Debug for TokenEndpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokenEndpoint").field("url", &self.url).finish_non_exhaustive()
-    }
-}
-
-/// What a token is requested with.
-pub(super) enum TokenRequest<'a> {
-    /// The client of the upstream.
-    Client,
-    /// A client of a user's own.
-    OwnClient(ClientId),
-    /// A refresh token, with the client of the upstream.
-    Refresh(&'a Secret),
 }
 
 impl TokenEndpoint {
@@ -69,7 +51,7 @@ impl TokenEndpoint {
             client: client.client.clone(),
             client_auth: client.client_auth,
             scope: client.scope.clone(),
-            pool: Pool::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector),
+            pool: pool_builder(0).build(connector),
             // A call that waits for a token needs time for itself.
             time_limit: options.limits.timeout / 2,
         })
@@ -80,17 +62,16 @@ impl TokenEndpoint {
         &self.url
     }
 
-    /// Requests a token, within the time limit. What the server says of an error goes to the log.
-    pub(super) async fn request(&self, wanted: TokenRequest<'_>) -> Result<Granted, TokenError> {
-        let client = match &wanted {
-            TokenRequest::OwnClient(client) => Some(client),
-            _ => self.client.as_ref(),
-        };
-        let client = client.ok_or(TokenError::InvalidClient)?;
-        let refresh_token = match &wanted {
-            TokenRequest::Refresh(token) => Some(token.expose()),
-            _ => None,
-        };
+    /// Requests a token within the time limit: with a refresh token, or else with the credentials of the
+    /// client, which is that of the upstream unless it is a user's own. Logs what the server says of an
+    /// error.
+    pub(super) async fn request(
+        &self,
+        own_client: Option<&ClientId>,
+        refresh_token: Option<&Secret>,
+    ) -> Result<Granted, TokenError> {
+        let client = own_client.or(self.client.as_ref()).ok_or(TokenError::InvalidClient)?;
+        let refresh_token = refresh_token.map(Secret::expose);
         let request = self.form(client, refresh_token);
         let answered = timeout(self.time_limit, self.send(request)).await;
         let (status, body) = answered.map_err(|_| TokenError::TimedOut)??;
@@ -146,17 +127,15 @@ impl TokenEndpoint {
         request: Request<Full<Bytes>>,
     ) -> Result<(http::StatusCode, String), TokenError> {
         let response = self.pool.request(request).await.map_err(|error| {
-            let error = SendError::of(&error);
-            let words = error.words().to_owned();
-            match error {
-                SendError::Untrusted(_) | SendError::NoTls => TokenError::Untrusted(words),
-                SendError::NoHttp => TokenError::Malformed("not HTTP"),
+            let SendError { kind, words } = SendError::of(&error);
+            match kind {
+                SendErrorKind::Untrusted | SendErrorKind::NoTls => TokenError::Untrusted(words),
+                SendErrorKind::NoHttp => TokenError::Malformed("not HTTP"),
                 _ => TokenError::Unreachable(words),
             }
         })?;
         let (head, body) = response.into_parts();
-        let body = text_counted(body, MAX_ANSWER, |_| Ok::<(), BodyError>(())).await;
-        let body = body.map_err(|error| match error {
+        let body = text(body, MAX_ANSWER).await.map_err(|error| match error {
             BodyError::TooLong(_) => TokenError::Malformed("it is longer than 64 KiB"),
             BodyError::NotText => TokenError::Malformed("it is not UTF-8"),
             BodyError::Broken(words) => TokenError::Unreachable(words),

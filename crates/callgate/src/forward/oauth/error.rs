@@ -61,58 +61,55 @@ fn of(user: Option<&str>) -> String {
     user.map_or_else(String::new, |user| format!(" for `{user}`"))
 }
 
-const AGAIN: &str = "Nothing was run: try again later, or tell an administrator.";
-const MEND: &str = "Nothing was run; an administrator has to";
-
-fn away() -> String {
-    format!(
-        "needs an access token, and its authorization server cannot be reached or fails. {AGAIN}"
-    )
-}
-
 /// Whether the same request may be answered otherwise later.
 pub(super) fn is_temporary(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429)
 }
 
+const NEEDS: &str = "needs an access token, and";
+const AGAIN: &str = "Nothing was run: try again later, or tell an administrator.";
+const MEND: &str = "Nothing was run; an administrator has to";
+
 impl NoToken {
-    /// What somebody could do, for an agent and who reads along.
+    /// Describes what somebody could do, for an agent and its user.
     pub(in crate::forward) fn words(&self) -> String {
         let is_users = self.user.is_some();
+        let refused = "does not accept your credential: it has expired or was revoked.";
         match &self.error {
-            TokenError::InvalidClient if self.is_own_client => format!(
-                "does not accept your credential: it has expired or was revoked. {MEND} set another."
-            ),
-            TokenError::InvalidGrant if is_users => format!(
-                "does not accept your credential: it has expired or was revoked. {MEND} set another."
-            ),
+            TokenError::InvalidClient if self.is_own_client => {
+                format!("{refused} {MEND} set another.")
+            }
+            TokenError::InvalidGrant if is_users => format!("{refused} {MEND} set another."),
             TokenError::NotAClient | TokenError::NoRefreshToken(_) if is_users => format!(
-                "needs an access token, and your credential is not of the kind to get one with. {MEND} \
-                 set another."
+                "{NEEDS} your credential is not of the kind to get one with. {MEND} set another."
             ),
             TokenError::InvalidClient => format!(
-                "needs an access token, and its authorization server does not accept the gateway's \
-                 client id and secret. {MEND} correct them."
+                "{NEEDS} its authorization server does not accept the gateway's client id and secret. \
+                 {MEND} correct them."
             ),
             TokenError::InvalidGrant | TokenError::NotAClient | TokenError::NoRefreshToken(_) => {
                 format!(
-                    "needs an access token, and the gateway's refresh token has expired or was \
-                     revoked. {MEND} set another."
+                    "{NEEDS} the gateway's refresh token has expired or was revoked. {MEND} set another."
                 )
             }
             TokenError::Refused(_) => format!(
-                "needs an access token, and its authorization server refuses to issue one. {MEND} \
-                 correct the configuration."
+                "{NEEDS} its authorization server refuses to issue one. {MEND} correct the \
+                 configuration."
             ),
-            TokenError::Unreachable(_) | TokenError::TimedOut => away(),
-            TokenError::Status(status) if is_temporary(*status) => away(),
-            TokenError::Untrusted(_) | TokenError::Malformed(_) | TokenError::Status(_) => format!(
-                "needs an access token, and its authorization server does not answer as it has to. \
-                 {MEND} look at the gateway's log."
-            ),
+            TokenError::Status(status) if !is_temporary(*status) => malformed(),
+            TokenError::Untrusted(_) | TokenError::Malformed(_) => malformed(),
+            TokenError::Unreachable(_) | TokenError::TimedOut | TokenError::Status(_) => {
+                format!("{NEEDS} its authorization server cannot be reached or fails. {AGAIN}")
+            }
             TokenError::NotStored(_) | TokenError::Replaced => {
-                format!("needs an access token, and there is none at the moment. {AGAIN}")
+                format!("{NEEDS} there is none at the moment. {AGAIN}")
             }
         }
     }
+}
+
+fn malformed() -> String {
+    format!(
+        "{NEEDS} its authorization server does not answer as it has to. {MEND} look at the gateway's log."
+    )
 }

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::answer::{Granted, token};
-use super::endpoint::TokenRequest;
 use super::error::TokenError;
 use super::source::{Fetched, TokenSource};
 use super::state::AccessToken;
@@ -68,22 +67,8 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// A rotated refresh token that could not be stored yet.
-#[derive(Debug, Clone)]
-pub(super) struct Unstored {
-    old: Secret,
-    granted: Granted,
-    at: Instant,
-}
-
-/// What became of a rotated refresh token.
-enum Kept {
-    /// It is what is stored now.
-    Yes(Secret),
-    /// Somebody has stored another.
-    Changed,
-    Failed(TokenError),
-}
+/// A rotated refresh token that could not be stored yet, and the credential that it replaces.
+pub(super) type Unstored = (Secret, Granted);
 
 impl TokenSource {
     /// Requests a token with the stored refresh token, and stores the new one.
@@ -94,7 +79,7 @@ impl TokenSource {
         mut unstored: Option<Unstored>,
     ) -> Fetched {
         let mut stored = match (&unstored, basis) {
-            (Some(unstored), _) => unstored.old.clone(),
+            (Some((old, _)), _) => old.clone(),
             (None, Some(basis)) => basis,
             (None, None) => match loaded(store).await {
                 Ok(stored) => stored,
@@ -104,21 +89,23 @@ impl TokenSource {
         let first = stored.clone();
         for _ in 0..MAX_TURNS {
             let granted = match unstored.take() {
-                Some(Unstored { granted, at, .. }) => Ok((granted, at)),
+                Some((_, granted)) => Ok(granted),
                 None => {
-                    let wanted = StoredGrant::parse(&stored).refresh_token;
-                    let granted = self.endpoint.request(TokenRequest::Refresh(&wanted)).await;
-                    granted.map(|granted| (granted, Instant::now()))
+                    let refresh_token = StoredGrant::parse(&stored).refresh_token;
+                    self.endpoint.request(None, Some(&refresh_token)).await
                 }
             };
             let error = match granted {
-                Ok((granted, at)) => match self.keep(store, &stored, &granted).await {
-                    Kept::Yes(now) => return fetched(granted, at, now, first),
-                    Kept::Failed(error) => {
-                        let unstored = Some(Unstored { old: stored, granted, at });
-                        return Fetched { token: Err(error), stored: None, unstored };
+                Ok(granted) => match self.keep(store, &stored, &granted).await {
+                    Ok(Some(now)) => {
+                        let stored = (now != first).then_some((now, first));
+                        return Fetched { stored, ..Fetched::only(Ok(granted.into())) };
                     }
-                    Kept::Changed => TokenError::Replaced,
+                    Ok(None) => TokenError::Replaced,
+                    Err(error) => {
+                        let unstored = Some((stored, granted));
+                        return Fetched { unstored, ..Fetched::only(Err(error)) };
+                    }
                 },
                 Err(TokenError::InvalidGrant) => TokenError::InvalidGrant,
                 Err(error) => return Fetched::only(Err(error)),
@@ -129,36 +116,36 @@ impl TokenSource {
                 None => return Fetched::only(Err(error)),
             }
             if let Some(token) = StoredGrant::parse(&stored).access_token(Instant::now()) {
-                return Fetched { token: Ok(token), stored: Some((stored, first)), unstored: None };
+                return Fetched { stored: Some((stored, first)), ..Fetched::only(Ok(token)) };
             }
         }
         Fetched::only(Err(TokenError::Replaced))
     }
 
-    /// Stores a rotated refresh token in place of the old one.
-    async fn keep(&self, store: &dyn RefreshTokenStore, old: &Secret, granted: &Granted) -> Kept {
-        let Some(new) = &granted.refresh_token else { return Kept::Yes(old.clone()) };
+    /// Stores a rotated refresh token in place of the old one. Returns what is stored now, or `None` if
+    /// somebody has stored another.
+    async fn keep(
+        &self,
+        store: &dyn RefreshTokenStore,
+        old: &Secret,
+        granted: &Granted,
+    ) -> Result<Option<Secret>, TokenError> {
+        let Some(new) = &granted.refresh_token else { return Ok(Some(old.clone())) };
         if *new == StoredGrant::parse(old).refresh_token {
-            return Kept::Yes(old.clone());
+            return Ok(Some(old.clone()));
         }
         let new = if store.keeps_access_tokens() { with_access(new, granted) } else { new.clone() };
         match timeout(STORE_LIMIT, store.replace(old, &new)).await {
-            Ok(Ok(Replaced::Done)) => Kept::Yes(new),
-            Ok(Ok(Replaced::Changed)) => Kept::Changed,
+            Ok(Ok(Replaced::Done)) => Ok(Some(new)),
+            Ok(Ok(Replaced::Changed)) => Ok(None),
             Ok(Ok(Replaced::NotKept)) => {
                 self.warn_not_kept();
-                Kept::Yes(new)
+                Ok(Some(new))
             }
-            Ok(Err(error)) => Kept::Failed(TokenError::NotStored(error.to_string())),
-            Err(_) => Kept::Failed(TokenError::NotStored("it takes too long".to_owned())),
+            Ok(Err(error)) => Err(TokenError::NotStored(error.to_string())),
+            Err(_) => Err(TokenError::NotStored("it takes too long".to_owned())),
         }
     }
-}
-
-fn fetched(granted: Granted, at: Instant, now: Secret, before: Secret) -> Fetched {
-    let token = AccessToken::new(granted.access_token, granted.lifetime, at);
-    let stored = (now != before).then_some((now, before));
-    Fetched { token: Ok(token), stored, unstored: None }
 }
 
 /// A refresh token with its access token, as it is stored for others.
@@ -211,6 +198,7 @@ mod tests {
         let granted = Granted {
             access_token: secret("access"),
             lifetime: Duration::from_hours(1),
+            at: Instant::now(),
             refresh_token: None,
         };
         let now = Instant::now();

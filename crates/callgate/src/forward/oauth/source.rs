@@ -1,7 +1,6 @@
 //! One access token: requested when it is first needed, renewed before it expires, and by one request for
 //! all who wait.
 
-use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::ClientId;
-use super::endpoint::{TokenEndpoint, TokenRequest};
+use super::endpoint::TokenEndpoint;
 use super::error::{NoToken, TokenError};
 use super::state::{AccessToken, Flight, State};
 use super::store::RefreshTokenStore;
@@ -42,6 +41,7 @@ pub async fn token_requests_ended(limit: Duration) {
 }
 
 /// What tokens are requested with.
+#[derive(Debug)]
 pub(super) enum Grant {
     /// The client of the upstream.
     Client,
@@ -52,6 +52,7 @@ pub(super) enum Grant {
 }
 
 /// Where the access token of one upstream, or of one user, comes from.
+#[derive(Debug)]
 pub(super) struct TokenSource {
     pub(super) upstream: String,
     /// Whose it is, unless it is the upstream's own.
@@ -59,15 +60,6 @@ pub(super) struct TokenSource {
     pub(super) endpoint: Arc<TokenEndpoint>,
     grant: Grant,
     state: Mutex<State>,
-}
-
-impl fmt::Debug for TokenSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokenSource")
-            .field("upstream", &self.upstream)
-            .field("user", &self.user)
-            .finish_non_exhaustive()
-    }
 }
 
 /// What became of a request, and of the credential that it was made with.
@@ -174,9 +166,9 @@ impl TokenSource {
         tokio::spawn(async move {
             let _under_way = under_way;
             let fetched = match &source.grant {
-                Grant::Client => source.fetch(TokenRequest::Client).await,
+                Grant::Client => source.fetch(None).await,
                 Grant::OwnClient => match basis.as_ref().and_then(ClientId::parse) {
-                    Some(client) => source.fetch(TokenRequest::OwnClient(client)).await,
+                    Some(client) => source.fetch(Some(&client)).await,
                     None => Fetched::only(Err(TokenError::NotAClient)),
                 },
                 Grant::Refresh(store) => source.refresh(&**store, basis, unstored).await,
@@ -186,11 +178,8 @@ impl TokenSource {
         Ok(flight)
     }
 
-    async fn fetch(&self, wanted: TokenRequest<'_>) -> Fetched {
-        let granted = self.endpoint.request(wanted).await;
-        Fetched::only(granted.map(|granted| {
-            AccessToken::new(granted.access_token, granted.lifetime, Instant::now())
-        }))
+    async fn fetch(&self, own_client: Option<&ClientId>) -> Fetched {
+        Fetched::only(self.endpoint.request(own_client, None).await.map(AccessToken::from))
     }
 
     /// Puts what came of a request in force.

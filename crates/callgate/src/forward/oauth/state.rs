@@ -1,6 +1,5 @@
 //! What a token source knows: its token, its last failure, and a request that is under way.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +7,10 @@ use http::HeaderValue;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::answer::Granted;
 use super::error::TokenError;
 use super::refresh::{StoredGrant, Unstored};
+use crate::backoff::jittered;
 use crate::secret::Secret;
 
 /// Maximum time before its end at which a token counts as expired.
@@ -23,6 +24,7 @@ const MAX_BACK_OFF: Duration = Duration::from_secs(30);
 const REJECTIONS_COUNT: Duration = Duration::from_mins(2);
 
 /// An access token, with times on the monotonic clock of when its answer came.
+#[derive(Debug)]
 pub(in crate::forward) struct AccessToken {
     pub(super) secret: Secret,
     /// It as the value of `Authorization`.
@@ -48,9 +50,9 @@ impl AccessToken {
     }
 }
 
-impl fmt::Debug for AccessToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AccessToken(…)")
+impl From<Granted> for AccessToken {
+    fn from(granted: Granted) -> Self {
+        Self::new(granted.access_token, granted.lifetime, granted.at)
     }
 }
 
@@ -69,9 +71,7 @@ impl BackOff {
     fn after(before: Option<Self>, now: Instant) -> Self {
         let times = before.map_or(0, |before| before.times).saturating_add(1);
         let pause = FIRST_BACK_OFF.saturating_mul(1 << (times - 1).min(5)).min(MAX_BACK_OFF);
-        let random = getrandom::u32().unwrap_or(u32::MAX / 2);
-        let pause = pause.mul_f64(0.75 + f64::from(random) / f64::from(u32::MAX) / 2.0);
-        Self { times, until: now + pause }
+        Self { times, until: now + jittered(pause) }
     }
 }
 

@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use http::StatusCode;
 use serde_json::value::RawValue;
 
-use super::{Addressee, Parts, Whole, rpc_error, trimmed};
+use super::{Addressee, Reply, ServiceResponse, read_reply, rpc_error, trimmed};
 use crate::forward::failure::Failure;
-use crate::forward::reply_id::ReplyId;
 use crate::forward::request::RequestId;
 use crate::jsonrpc::{INVALID_REQUEST, PARSE_ERROR, RpcError};
 
@@ -27,30 +26,20 @@ pub(in crate::forward) enum BatchReply<'a> {
 /// The messages of an answer, in their order.
 #[derive(Debug)]
 pub(in crate::forward) struct Replies<'a> {
-    items: Vec<(Addressee, &'a str)>,
+    items: Vec<(Addressee<'a>, &'a str)>,
     /// Whether it is one error in place of a list.
     is_lone_error: bool,
 }
 
-/// What there is for one request of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::forward) enum Part<'a> {
-    Reply(&'a str),
-    /// No reply, and no error that could be its reply.
-    LeftOut,
-    /// No reply, and an error that may be about it, or that ended the batch.
-    Unmatched,
-}
-
-impl Whole {
+impl ServiceResponse {
     pub(in crate::forward) fn read_batch(&self) -> BatchReply<'_> {
         let body = trimmed(&self.body);
         if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(body) {
             return BatchReply::Each(Replies::of(items.into_iter().map(RawValue::get)));
         }
-        match Parts::read(body) {
-            Ok(Parts { error: Some(error), id, .. }) if id.and_then(ReplyId::of).is_none() => {
-                let is_about_rights = matches!(self.answer().refused(), Some(Failure::Refused(_)));
+        match read_reply(body) {
+            Ok(Reply { error: Some(error), id, .. }) if id.and_then(RequestId::of).is_none() => {
+                let is_about_rights = matches!(self.refused(), Some(Failure::Refused(_)));
                 // Behind a failure of the service's own, something may have run.
                 let may_have_run = self.status.is_server_error();
                 if is_about_the_list(&rpc_error(error)) && !is_about_rights && !may_have_run {
@@ -61,21 +50,16 @@ impl Whole {
             }
             _ if self.status == StatusCode::PAYLOAD_TOO_LARGE => BatchReply::Refused,
             // As some do who take the first of a list for all of it.
-            Ok(Parts { id: Some(_), error, .. }) => {
+            Ok(Reply { id: Some(_), error, .. }) => {
                 let is_lone_error = error.is_some();
                 let replies = Replies { is_lone_error, ..Replies::of([body].into_iter()) };
                 BatchReply::Each(replies)
             }
             _ => match self.read(&RequestId::Number(0)) {
-                Ok(_) => BatchReply::ForAll,
+                Ok(_) | Err(Failure::Error(_) | Failure::Denied(_)) => BatchReply::ForAll,
                 Err(failure) => BatchReply::Wrong(failure),
             },
         }
-    }
-
-    /// The same, with a part of its body.
-    pub(in crate::forward) fn with_body(&self, body: &str) -> Self {
-        Self { status: self.status, ..Self::bare(body.to_owned()) }
     }
 }
 
@@ -85,20 +69,24 @@ impl<'a> Replies<'a> {
         Self { items, is_lone_error: false }
     }
 
-    /// What there is for each request, and how many messages are for none.
+    /// Returns the reply to each request, and the number of messages that answer none.
     ///
     /// Drupal answers in the order of the requests, with an id of null in every error; JSON-RPC allows
-    /// any order. So an error without an id belongs to the request at its position only where all
-    /// others are at theirs, and else only to the one request that has no reply.
-    pub(in crate::forward) fn hand_out(self, ids: &[ReplyId]) -> (Vec<Part<'a>>, usize) {
-        let is_at = |(addressee, _): &(Addressee, &str), id: &ReplyId| match addressee {
+    /// any order. So an error without an id belongs to the request at its position only if all others
+    /// are at theirs, and else only to the one request that has no reply.
+    pub(in crate::forward) fn hand_out<'b>(
+        self,
+        ids: impl ExactSizeIterator<Item = &'b RequestId<'static>> + Clone,
+    ) -> (Vec<Result<&'a str, Failure>>, usize) {
+        let is_at = |(addressee, _): &(Addressee<'_>, &str), id: &RequestId<'_>| match addressee {
             Addressee::Request(found) => found == id,
             Addressee::Unnamed => true,
             Addressee::Nobody => false,
         };
-        if self.items.len() == ids.len() && self.items.iter().zip(ids).all(|(it, id)| is_at(it, id))
+        if self.items.len() == ids.len()
+            && self.items.iter().zip(ids.clone()).all(|(item, id)| is_at(item, id))
         {
-            return (self.items.into_iter().map(|(_, item)| Part::Reply(item)).collect(), 0);
+            return (self.items.into_iter().map(|(_, item)| Ok(item)).collect(), 0);
         }
         let (mut by_id, mut unnamed, mut ignored) = (HashMap::new(), Vec::new(), 0);
         for (addressee, item) in self.items {
@@ -110,16 +98,16 @@ impl<'a> Replies<'a> {
                 _ => ignored += 1,
             }
         }
-        let found: Vec<Option<&str>> = ids.iter().map(|id| by_id.remove(id)).collect();
+        let found: Vec<Option<&str>> = ids.map(|id| by_id.remove(id)).collect();
         let missing = found.iter().filter(|reply| reply.is_none()).count();
         let otherwise = match *unnamed.as_slice() {
-            [only] if missing == 1 => Part::Reply(only),
-            [] if !self.is_lone_error => Part::LeftOut,
-            _ => Part::Unmatched,
+            [only] if missing == 1 => Ok(only),
+            [] if !self.is_lone_error => Err(Failure::LeftOut),
+            _ => Err(Failure::Unmatched),
         };
-        let is_used = matches!(otherwise, Part::Reply(_));
-        ignored += by_id.len() + if is_used { 0 } else { unnamed.len() };
-        (found.into_iter().map(|reply| reply.map_or(otherwise, Part::Reply)).collect(), ignored)
+        ignored += by_id.len() + if otherwise.is_ok() { 0 } else { unnamed.len() };
+        let replies = found.into_iter().map(|reply| reply.map_or(otherwise.clone(), Ok));
+        (replies.collect(), ignored)
     }
 }
 
@@ -139,14 +127,12 @@ fn is_about_the_list(error: &RpcError) -> bool {
 mod tests {
     use std::fmt::Write as _;
 
-    use http::HeaderMap;
-
     use super::*;
 
     fn read(status: u16, body: &str) -> String {
         let status = StatusCode::from_u16(status).unwrap();
-        let whole = Whole { status, headers: HeaderMap::new(), body: body.to_owned() };
-        match whole.read_batch() {
+        let response = ServiceResponse { status, ..ServiceResponse::bare(body.to_owned()) };
+        match response.read_batch() {
             BatchReply::Each(replies) => {
                 let mut by_id: Vec<String> = Vec::new();
                 let mut unknown = 0;
@@ -191,15 +177,15 @@ mod tests {
     }
 
     fn parts(body: &str, count: u64) -> String {
-        let whole = Whole::bare(body.to_owned());
-        let BatchReply::Each(replies) = whole.read_batch() else { panic!("{body}") };
-        let ids: Vec<ReplyId> = (1..=count).map(ReplyId::Number).collect();
-        let (parts, ignored) = replies.hand_out(&ids);
+        let response = ServiceResponse::bare(body.to_owned());
+        let BatchReply::Each(replies) = response.read_batch() else { panic!("{body}") };
+        let ids: Vec<RequestId<'_>> = (1..=count).map(RequestId::Number).collect();
+        let (parts, ignored) = replies.hand_out(ids.iter());
         let parts: Vec<String> = parts
             .into_iter()
             .map(|part| match part {
-                Part::Reply(reply) => reply.split_once("\"m\":\"").unwrap().1[..1].to_owned(),
-                other => format!("{other:?}"),
+                Ok(reply) => reply.split_once("\"m\":\"").unwrap().1[..1].to_owned(),
+                Err(failure) => format!("{failure:?}"),
             })
             .collect();
         format!("{} ({ignored} ignored)", parts.join(" "))

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use http::HeaderValue;
 
 use super::*;
+use crate::http_client::send_error::{SendError, SendErrorKind};
 use crate::method::Safety;
 
 const OK: u16 = 200;
@@ -15,9 +16,10 @@ fn read(status: u16, media: &'static str, body: &str) -> String {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
     }
     let status = StatusCode::from_u16(status).unwrap();
-    match (Answer { status, headers: &headers, body }).read(&RequestId::Text("mcp_1")) {
-        Ok(Ok(result)) => format!("result {result}"),
-        Ok(Err(reply)) => format!("{reply:?}"),
+    let response = ServiceResponse { status, headers, body: body.to_owned() };
+    match response.read(&RequestId::Text("mcp_1".into())) {
+        Ok(result) => format!("result {result}"),
+        Err(reply @ (Failure::Error(_) | Failure::Denied(_))) => format!("{reply:?}"),
         Err(failure) => format!("{:?}: {failure}", failure.outcome()),
     }
 }
@@ -110,11 +112,11 @@ fn each_failure_says_what_is_wrong_and_what_to_do() {
     let failures = [
         Failure::Busy(second),
         Failure::Down,
-        Failure::Unreachable("connection refused".to_owned()),
-        Failure::Untrusted("it does not speak TLS".to_owned()),
-        Failure::NoHttp,
+        Failure::never_sent("connection refused"),
+        Failure::Send(SendError::new(SendErrorKind::NoTls, "it does not speak TLS")),
+        Failure::Send(SendError::new(SendErrorKind::NoHttp, "it does not speak HTTP")),
         Failure::TimedOut(second),
-        Failure::Broken("connection reset".to_owned()),
+        Failure::broken("connection reset"),
         Failure::Truncated("connection reset".to_owned()),
         Failure::TooLarge(4096),
         Failure::Redirected {

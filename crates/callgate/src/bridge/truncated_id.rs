@@ -11,7 +11,7 @@ use super::message::Id;
 use crate::lines::Ends;
 
 /// The id, if that is a request.
-pub(super) fn id_of_cut(ends: &Ends) -> Option<Id> {
+pub(super) fn truncated_id(ends: &Ends) -> Option<Id> {
     let mut head = CutHead::default();
     // It ends in the middle of something, which is an error; what came before that is known.
     let _ = serde_json::Deserializer::from_slice(&ends.head).deserialize_map(&mut head);
@@ -64,7 +64,7 @@ mod tests {
 
     fn id(head: &str, tail: &str) -> Option<String> {
         let ends = Ends { head: head.into(), tail: tail.into() };
-        id_of_cut(&ends).map(|id| id.as_json().to_owned())
+        truncated_id(&ends).map(|id| id.as_json().to_owned())
     }
 
     #[test]

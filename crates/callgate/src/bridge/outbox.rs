@@ -1,27 +1,23 @@
-//! What needs no answer goes out in order, one after the other.
+//! Messages without a response, which are sent in order, one after the other.
 
 use bytes::Bytes;
-use http::Response;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
-use hyper::body::Incoming;
 use tokio::sync::{mpsc, watch};
 
 use super::Bridge;
 use super::client;
 use super::failure::Failure;
-use super::forward::{Delivery, Refusal};
+use super::forward::{Delivery, Refusal, modern_headers};
 use super::message::{CANCELLED, INITIALIZED, Other};
 use super::session::Live;
-use crate::mcp::headers::{METHOD, PROTOCOL_VERSION};
 
-/// Nobody reads what is answered to a notification.
+/// Maximum size of the response to a notification, which is not used.
 const MAX_BODY: usize = 1 << 16;
 
 /// A message with its number.
 pub(super) type Numbered = (u64, Other);
 
 impl Bridge {
-    /// Sends what comes; `told` is the number of the last that is done with.
+    /// Sends the messages of the queue; `told` is the number of the last that is done.
     pub(super) async fn tell_all(
         &self,
         mut queue: mpsc::Receiver<Numbered>,
@@ -48,7 +44,7 @@ impl Bridge {
             return Ok(());
         };
         let lost = live.filter(|live| live.id.is_some() && refusal.is_lost_session());
-        let Some(live) = lost else { return Err(refusal.failure()) };
+        let Some(live) = lost else { return Err(refusal.failure(&self.http)) };
         match other.method.as_deref() {
             // What they are about went with the session.
             None | Some(CANCELLED) => Ok(()),
@@ -57,14 +53,14 @@ impl Bridge {
             Some(_) => {
                 self.renew(&live).await?;
                 match self.told(other, self.session.live().as_deref()).await? {
-                    Some(refusal) => Err(refusal.failure()),
+                    Some(refusal) => Err(refusal.failure(&self.http)),
                     None => Ok(()),
                 }
             }
         }
     }
 
-    /// Sends it once; nothing comes back where it was taken.
+    /// Sends a message once; returns the refusal if it was not taken.
     async fn told(&self, other: &Other, live: Option<&Live>) -> Result<Option<Refusal>, Failure> {
         let headers = match (&other.version, live) {
             (None, live) => live.map(Live::headers).unwrap_or_default(),
@@ -75,22 +71,8 @@ impl Bridge {
         if !response.status().is_success() {
             return Ok(Some(Refusal::read(response, &self.http).await));
         }
-        drain(response).await;
+        // So that the connection can be used again.
+        let _ = client::text(response.into_body(), MAX_BODY).await;
         Ok(None)
     }
-}
-
-/// So that the connection can be used again.
-async fn drain(response: Response<Incoming>) {
-    let _ = client::text(response.into_body(), MAX_BODY).await;
-}
-
-fn modern_headers(version: &str, method: Option<&str>) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    for (name, value) in [(PROTOCOL_VERSION, Some(version)), (METHOD, method)] {
-        if let Some(Ok(value)) = value.map(HeaderValue::from_str) {
-            headers.insert(HeaderName::from_static(name), value);
-        }
-    }
-    headers
 }

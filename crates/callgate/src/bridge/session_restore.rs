@@ -1,4 +1,4 @@
-//! What a client has asked of a session, so that a new one is asked for the same.
+//! The log level and the subscriptions of a session, so that they are requested again in a new one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,26 +18,20 @@ use super::message::Request;
 const SET_LEVEL: &str = "logging/setLevel";
 const SUBSCRIBE: &str = "resources/subscribe";
 const UNSUBSCRIBE: &str = "resources/unsubscribe";
-/// So many subscriptions are remembered.
+/// Maximum number of subscriptions that are remembered.
 const MAX_SUBSCRIPTIONS: usize = 1024;
-/// Nobody reads what is answered.
+/// Maximum size of a response, which is not used.
 const MAX_BODY: usize = 1 << 16;
 
 /// The parameters of requests that stay in effect.
 #[derive(Debug, Default)]
-pub(super) struct Wishes(Mutex<Wished>);
+pub(super) struct SessionSettings(Mutex<Settings>);
 
 #[derive(Debug, Default)]
-struct Wished {
+struct Settings {
     level: Option<Box<RawValue>>,
     /// By their URI.
     subscriptions: BTreeMap<String, Box<RawValue>>,
-}
-
-#[derive(Deserialize)]
-struct Whole<'a> {
-    #[serde(borrow)]
-    params: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -46,35 +40,35 @@ struct Named<'a> {
     uri: Cow<'a, str>,
 }
 
-impl Wishes {
-    fn lock(&self) -> MutexGuard<'_, Wished> {
+impl SessionSettings {
+    fn lock(&self) -> MutexGuard<'_, Settings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers what the server has granted.
+    /// Remembers a request that the server has granted.
     pub(super) fn note(&self, request: &Request) {
         if !matches!(&*request.method, SET_LEVEL | SUBSCRIBE | UNSUBSCRIBE) {
             return;
         }
-        let Ok(Whole { params }) = serde_json::from_slice(&request.body) else { return };
-        let mut wished = self.lock();
+        let Some(params) = request.params::<&RawValue>() else { return };
+        let mut settings = self.lock();
         if &*request.method == SET_LEVEL {
-            wished.level = Some(params.to_owned());
+            settings.level = Some(params.to_owned());
             return;
         }
         let Ok(Named { uri }) = serde_json::from_str(params.get()) else { return };
         if &*request.method == UNSUBSCRIBE {
-            wished.subscriptions.remove(&*uri);
-        } else if wished.subscriptions.len() < MAX_SUBSCRIPTIONS {
-            wished.subscriptions.insert(uri.into_owned(), params.to_owned());
+            settings.subscriptions.remove(&*uri);
+        } else if settings.subscriptions.len() < MAX_SUBSCRIPTIONS {
+            settings.subscriptions.insert(uri.into_owned(), params.to_owned());
         }
     }
 
-    /// The same requests, with ids of our own.
+    /// Returns the same requests, with ids of our own.
     fn again(&self) -> Vec<Bytes> {
-        let wished = self.lock();
-        let level = wished.level.iter().map(|params| (SET_LEVEL, params));
-        let subscriptions = wished.subscriptions.values().map(|params| (SUBSCRIBE, params));
+        let settings = self.lock();
+        let level = settings.level.iter().map(|params| (SET_LEVEL, params));
+        let subscriptions = settings.subscriptions.values().map(|params| (SUBSCRIBE, params));
         let all = level.chain(subscriptions).enumerate();
         all.map(|(number, (method, params))| {
             let id = format!("callgate-bridge-again-{number}");
@@ -86,15 +80,15 @@ impl Wishes {
     }
 
     pub(super) fn forget(&self) {
-        *self.lock() = Wished::default();
+        *self.lock() = Settings::default();
     }
 }
 
 impl Bridge {
-    /// Asks a new session for what the old one had granted.
-    pub(super) async fn wish_again(&self, headers: &HeaderMap) {
+    /// Requests from a new session what the old one had granted.
+    pub(super) async fn restore_settings(&self, headers: &HeaderMap) {
         let asking = async {
-            for body in self.wishes.again() {
+            for body in self.settings.again() {
                 let sent = self.deliver(&Delivery::default(), headers, body).await;
                 let Some(response) = sent.ok().filter(|response| response.status().is_success())
                 else {
