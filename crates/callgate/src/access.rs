@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::secret::Secret;
-use crate::visibility::Visible;
+use crate::visibility::Limits;
 
 pub use grants::{Grant, GrantSource, Grants, Mask, Section};
 pub use requirement::{Check, Decision, Need, Requirement};
@@ -32,7 +32,7 @@ pub struct Caller {
     /// What they came with, where an upstream is to be told it.
     token: Option<Secret>,
     /// What services list for them, where that was looked up for this request.
-    pub(crate) visible: Visible,
+    pub(crate) visible: Option<Arc<Limits>>,
 }
 
 /// A user and their role.
@@ -49,7 +49,7 @@ pub struct User {
 impl Caller {
     /// Somebody unknown, without grants.
     pub fn anonymous() -> Self {
-        Self { user: None, grants: Arc::default(), token: None, visible: Visible::default() }
+        Self { user: None, grants: Arc::default(), token: None, visible: None }
     }
 
     /// A user with grants. Every user also has read on [`Section::authenticated`], unless the grants say
@@ -57,7 +57,7 @@ impl Caller {
     pub fn user(user: User, mut grants: Grants) -> Self {
         grants.add_authenticated();
         let (user, grants) = (Some(Arc::new(user)), Arc::new(grants));
-        Self { user, grants, token: None, visible: Visible::default() }
+        Self { user, grants, token: None, visible: None }
     }
 
     /// With the token that they came with. Upstreams that ask for it are sent it; see

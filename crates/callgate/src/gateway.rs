@@ -164,7 +164,7 @@ impl Gateway {
         let mut all: UpstreamMap = upstreams.into_iter().collect();
         all.extend(self.own_upstreams.clone());
         let visibility = Visibility::new(&all, &self.snapshot.load().visibility, &self.changes);
-        let wants_tokens = all.values().any(Upstream::wants_token);
+        let wants_tokens = all.values().any(|upstream| upstream.wants_token());
         let (upstreams, visibility) = (Arc::new(all), Arc::new(visibility));
         self.change(|snapshot| {
             snapshot.upstreams = Arc::clone(&upstreams);

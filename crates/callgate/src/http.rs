@@ -1,4 +1,4 @@
-//! The axum router: MCP over Streamable HTTP, the REST face, plain JSON-RPC, health, and discovery.
+//! MCP over Streamable HTTP, REST, plain JSON-RPC, health, and discovery: [`respond`] answers every request.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -16,12 +16,14 @@
 
 mod authenticate;
 mod body;
+mod endpoint;
 mod guard;
 mod health;
 mod jsonrpc;
 mod mcp;
 mod metrics;
 mod per_tool;
+mod refusal;
 mod reply;
 mod rest;
 mod server;
@@ -29,7 +31,6 @@ mod sse;
 mod well_known;
 
 use std::convert::Infallible;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -37,16 +38,17 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::Uri;
-use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{any, get, post};
+use axum::routing::any;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
+use crate::access::Caller;
 use crate::gateway::Gateway;
 use crate::mcp::Mcp;
 use crate::upstream::BoxFuture;
+use endpoint::Endpoint;
+use refusal::Refusal;
 
 pub use axum::http::request::Parts;
 
@@ -98,12 +100,9 @@ impl Default for HttpOptions {
     }
 }
 
-/// What every handler has.
-#[derive(Debug, Clone)]
-struct Shared(Arc<Faces>);
-
+/// What every endpoint has.
 #[derive(Debug)]
-struct Faces {
+struct App {
     mcp: Arc<Mcp>,
     gateway: Arc<Gateway>,
     authenticate: Arc<dyn Authenticate>,
@@ -115,114 +114,137 @@ struct Faces {
     documents: Arc<Semaphore>,
 }
 
-impl Shared {
+type Shared = Arc<App>;
+
+impl App {
     fn new(
         mcp: Arc<Mcp>,
         authenticate: Arc<dyn Authenticate>,
         readiness: Readiness,
         options: HttpOptions,
-    ) -> Self {
-        let gateway = Arc::clone(mcp.gateway());
-        Self(Arc::new(Faces {
+    ) -> Shared {
+        Arc::new(Self {
+            gateway: Arc::clone(mcp.gateway()),
             mcp,
-            gateway,
             authenticate,
             readiness,
             streams: Arc::new(Semaphore::new(options.max_streams)),
             legacy_calls: Arc::new(Semaphore::new(options.max_legacy_calls)),
             documents: Arc::new(Semaphore::new(jsonrpc::MAX_DOCUMENTS)),
             options,
-        }))
+        })
     }
 }
 
-impl Deref for Shared {
-    type Target = Faces;
-
-    fn deref(&self) -> &Faces {
-        &self.0
-    }
-}
-
-/// The routes of the faces, to be merged into a router of one's own: `/mcp`, `/jsonrpc`, `/mcp/tools/…`
-/// and `/.well-known/mcp.json`.
+/// The routes of MCP, JSON-RPC, REST and discovery, to be merged into a router of one's own: `/mcp`,
+/// `/jsonrpc`, `/mcp/tools/…` and `/.well-known/mcp.json`.
 pub fn router(mcp: Arc<Mcp>, authenticate: Arc<dyn Authenticate>, options: HttpOptions) -> Router {
-    let shared = Shared::new(mcp, authenticate, Readiness::default(), options);
-    faces(&shared).with_state(shared)
+    let shared = App::new(mcp, authenticate, Readiness::default(), options);
+    let options = &shared.options;
+    let optional = [(options.mcp_at_root, "/"), (options.metrics, "/metrics")];
+    let optional = optional.into_iter().filter_map(|(is_on, path)| is_on.then_some(path));
+    let paths = ["/mcp", "/mcp/tools/{*id}", "/jsonrpc", "/.well-known/mcp.json"];
+    mount(paths.into_iter().chain(optional)).with_state(shared)
 }
 
 /// `/healthz` and `/readyz`, to be merged too where the application has none of its own.
 pub fn health_router(mcp: Arc<Mcp>, readiness: Readiness) -> Router {
-    let shared = Shared::new(mcp, Arc::new(Anonymous), readiness, HttpOptions::default());
-    health(&shared).with_state(shared)
+    let shared = App::new(mcp, Arc::new(Anonymous), readiness, HttpOptions::default());
+    mount(["/healthz", "/readyz"]).with_state(shared)
 }
 
-fn health(shared: &Shared) -> Router<Shared> {
-    Router::new()
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
-        .method_not_allowed_fallback(async || reply::method_not_allowed())
-        .route_layer(from_fn_with_state(shared.clone(), guard::layer))
-        .route_layer(from_fn(reply::never_stored))
+fn mount(paths: impl IntoIterator<Item = &'static str>) -> Router<Shared> {
+    let handler =
+        async |State(shared): State<Shared>, request: Request| respond(shared, request).await;
+    paths.into_iter().fold(Router::new(), |router, path| router.route(path, any(handler)))
 }
 
-/// Every route as one service, for a server of its own, with health and an answer for every other path.
-/// Messages of MCP, which nearly all requests are, do not go through the router.
+/// Every endpoint as one service, for a server of its own, with an answer for every other path.
 pub fn service(
     mcp: Arc<Mcp>,
     authenticate: Arc<dyn Authenticate>,
     readiness: Readiness,
     options: HttpOptions,
 ) -> HttpService {
-    let shared = Shared::new(mcp, authenticate, readiness, options);
-    let others = Router::new()
-        .fallback(async |request: Request| reply::no_such_path(request.uri().path()))
-        .layer(from_fn_with_state(shared.clone(), authenticate::layer));
-    let operations = Router::new()
-        .route("/.well-known/{*rest}", get(async |uri: Uri| reply::no_such_path(uri.path())))
-        .method_not_allowed_fallback(async || reply::method_not_allowed())
-        .merge(others)
-        .layer(from_fn_with_state(shared.clone(), guard::layer))
-        .layer(from_fn(reply::never_stored));
-    let router = faces(&shared).merge(health(&shared)).merge(operations).with_state(shared.clone());
-    HttpService { shared, router }
+    HttpService { shared: App::new(mcp, authenticate, readiness, options) }
 }
 
-/// MCP, REST, plain JSON-RPC and where they are.
-fn faces(shared: &Shared) -> Router<Shared> {
-    // Does by itself what the layers do for the others: each of them costs a little on every call.
-    let mut mcp = Router::new().route("/mcp", any(mcp::endpoint));
-    if shared.options.mcp_at_root {
-        mcp = mcp.route("/", any(mcp::endpoint));
+/// Answers a request: checks where it comes from, who sends it and how large it is, once for every
+/// endpoint.
+async fn respond(shared: Shared, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let endpoint = Endpoint::of(parts.uri.path(), &shared.options);
+    let checked = match endpoint {
+        // Probes come by all kinds of names, and learn nothing.
+        Endpoint::Healthz | Endpoint::Readyz => Ok(None),
+        _ => guard::check(&parts.headers, &parts.uri, &shared.options),
+    };
+    let (origin, answered) = match checked {
+        Ok(origin) => match guard::preflight(&parts.method, &parts.headers) {
+            Some(preflight) if origin.is_some() => (origin, Ok(preflight)),
+            _ => (origin, answer(&shared, endpoint, &parts, body).await),
+        },
+        Err(refusal) => (None, Err(refusal)),
+    };
+    let mut response = answered.unwrap_or_else(|refusal| refusal.into_response(endpoint));
+    if let Some(origin) = origin {
+        guard::allow(&mut response, origin);
     }
-    let mut guarded = Router::new();
-    if shared.options.metrics {
-        guarded = guarded.route("/metrics", get(metrics::metrics));
+    reply::add_headers(&mut response);
+    response
+}
+
+async fn answer(
+    shared: &Shared,
+    endpoint: Endpoint,
+    parts: &Parts,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let caller = if endpoint.needs_caller() {
+        authenticate::caller(shared, parts).await?
+    } else {
+        Caller::anonymous()
+    };
+    endpoint.check_method(&parts.method)?;
+    let body = if endpoint.takes_body(&parts.method) {
+        body::read(&parts.headers, body, &shared.options).await?
+    } else {
+        Bytes::new()
+    };
+    let uri = &parts.uri;
+    match endpoint {
+        Endpoint::Mcp => mcp::answer(shared, &caller, parts, body).await,
+        Endpoint::List => rest::list(shared, caller, uri).await,
+        Endpoint::Describe => rest::describe(shared, caller, uri).await,
+        Endpoint::Invoke => rest::invoke(shared, &caller, &body).await,
+        Endpoint::Tool => per_tool::answer(shared, &caller, parts, &body).await,
+        Endpoint::JsonRpc => Ok(jsonrpc::answer(shared, &caller, &body).await),
+        Endpoint::Metrics => Ok(metrics::metrics(shared)),
+        Endpoint::WellKnown => Ok(well_known::mcp(shared)),
+        Endpoint::Healthz => Ok(health::healthz()),
+        Endpoint::Readyz => Ok(health::readyz(shared)),
+        Endpoint::NoWellKnown | Endpoint::Nothing => Err(Refusal::no_such_path(uri.path())),
     }
-    let guarded = guarded
-        .route("/mcp/tools/list", get(rest::list))
-        .route("/mcp/tools/describe", get(rest::describe))
-        .route("/mcp/tools/invoke", post(rest::invoke))
-        .route("/mcp/tools/{*id}", get(per_tool::get).post(per_tool::post))
-        .route("/jsonrpc", post(jsonrpc::post))
-        .method_not_allowed_fallback(async || reply::method_not_allowed())
-        .route_layer(from_fn_with_state(shared.clone(), authenticate::layer));
-    Router::new()
-        .route("/.well-known/mcp.json", get(well_known::mcp))
-        .method_not_allowed_fallback(async || reply::method_not_allowed())
-        .merge(guarded)
-        .route_layer(from_fn_with_state(shared.clone(), guard::layer))
-        .route_layer(from_fn(reply::never_stored))
-        .merge(mcp)
 }
 
 /// What [`service`] makes.
 #[derive(Debug, Clone)]
 pub struct HttpService {
     shared: Shared,
-    router: Router,
 }
 
+impl HttpService {
+    /// Answers a request.
+    pub fn respond<B>(&self, request: Request<B>) -> impl Future<Output = Response> + Send + use<B>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<axum::BoxError>,
+    {
+        respond(Arc::clone(&self.shared), request.map(Body::new))
+    }
+}
+
+/// For servers other than [`serve`], at the cost of a box for each request.
 impl<B> tower_service::Service<Request<B>> for HttpService
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -237,21 +259,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let request = request.map(Body::new);
-        match request.uri().path() {
-            "/mcp" => Box::pin(self.mcp(request)),
-            "/" if self.shared.options.mcp_at_root => Box::pin(self.mcp(request)),
-            _ => Box::pin(self.router.call(request)),
-        }
-    }
-}
-
-impl HttpService {
-    fn mcp(
-        &self,
-        request: Request,
-    ) -> impl Future<Output = Result<Response, Infallible>> + Send + 'static {
-        let shared = self.shared.clone();
-        async move { Ok(mcp::endpoint(State(shared), request).await) }
+        let response = self.respond(request);
+        Box::pin(async { Ok(response.await) })
     }
 }

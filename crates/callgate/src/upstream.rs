@@ -1,7 +1,6 @@
 //! What runs a method: the [`Upstream`] trait.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -78,44 +77,6 @@ pub struct Counters {
     pub retries: u64,
     /// How many have not ended.
     pub under_way: u64,
-}
-
-impl<U: Upstream + ?Sized> Upstream for Arc<U> {
-    fn param_style(&self) -> ParamStyle {
-        (**self).param_style()
-    }
-
-    fn null_is_absent(&self) -> bool {
-        (**self).null_is_absent()
-    }
-
-    fn time_limit(&self) -> Option<Duration> {
-        (**self).time_limit()
-    }
-
-    fn is_down(&self) -> bool {
-        (**self).is_down()
-    }
-
-    fn wants_token(&self) -> bool {
-        (**self).wants_token()
-    }
-
-    fn trusts_results(&self) -> bool {
-        (**self).trusts_results()
-    }
-
-    fn counters(&self) -> Option<Counters> {
-        (**self).counters()
-    }
-
-    fn visibility(&self) -> Option<&dyn ListsMethods> {
-        (**self).visibility()
-    }
-
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
-        (**self).call(call)
-    }
 }
 
 /// What a method gave.

@@ -90,34 +90,6 @@ pub(crate) enum Denial {
     Possible,
 }
 
-/// What services list for a caller, as of one request.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Visible(Option<Arc<Limits>>);
-
-/// Why a method is not visible to a caller whose grants allow it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unlisted {
-    /// The service does not list it.
-    ByService(Arc<str>),
-    /// It is not known what the service lists.
-    Unknown(Arc<str>),
-}
-
-impl Unlisted {
-    /// For the log.
-    pub(crate) fn words(&self, caller: &Caller) -> String {
-        let name = caller.name();
-        match self {
-            Self::ByService(service) => {
-                format!("denied: the service `{service}` does not list it for `{name}`")
-            }
-            Self::Unknown(service) => {
-                format!("denied: it is not known what the service `{service}` lists for `{name}`")
-            }
-        }
-    }
-}
-
 /// The services of a gateway that have a say in what callers see.
 #[derive(Debug, Default)]
 pub(crate) struct Visibility {
@@ -148,14 +120,14 @@ impl Visibility {
     }
 
     /// What services list for a caller. One of which nothing is known is waited for, this long at most.
-    pub(crate) async fn look(&self, caller: &Caller, patience: Duration) -> Visible {
-        Visible(Some(match self.services.as_slice() {
+    pub(crate) async fn look(&self, caller: &Caller, patience: Duration) -> Arc<Limits> {
+        match self.services.as_slice() {
             [one] => one.limits(caller, patience).await,
             several => {
                 let each = several.iter().map(|one| one.limits(caller, patience));
                 Arc::new(Limits::all(&join_all(each).await))
             }
-        }))
+        }
     }
 
     /// What limits the caller's listing; `None` where there is no service that does.
@@ -163,7 +135,7 @@ impl Visibility {
         if !self.is_on() {
             return None;
         }
-        let seen = caller.visible.0.as_ref();
+        let seen = caller.visible.as_ref();
         let names = self.services.iter().map(|service| &service.name);
         if let Some(seen) = seen.filter(|seen| seen.names().eq(names.clone())) {
             return Some(Arc::clone(seen));
@@ -172,14 +144,18 @@ impl Visibility {
         Some(Arc::new(Limits::new(names.map(|name| (Arc::clone(name), known(name))))))
     }
 
-    /// Whether the service that runs a method lists it for the caller.
-    pub(crate) fn decide(&self, caller: &Caller, upstream: &str, id: &str) -> Result<(), Unlisted> {
+    /// Checks that the service that runs a method lists it for the caller. Fails with the reason, for the log.
+    pub(crate) fn decide(&self, caller: &Caller, upstream: &str, id: &str) -> Result<(), String> {
         let Some(limits) = self.limits(caller) else { return Ok(()) };
+        let name = caller.name();
         match limits.of(upstream) {
-            None => Ok(()),
-            Some(Some(methods)) if methods.contains(id) => Ok(()),
-            Some(Some(_)) => Err(Unlisted::ByService(upstream.into())),
-            Some(None) => Err(Unlisted::Unknown(upstream.into())),
+            Some(None) => Err(format!(
+                "denied: it is not known what the service `{upstream}` lists for `{name}`"
+            )),
+            Some(Some(methods)) if !methods.contains(id) => {
+                Err(format!("denied: the service `{upstream}` does not list it for `{name}`"))
+            }
+            _ => Ok(()),
         }
     }
 

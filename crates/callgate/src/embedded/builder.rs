@@ -137,12 +137,17 @@ impl Builder {
 
     /// Adds what runs methods elsewhere, such as a [`Forward`](crate::forward::Forward), under the name
     /// that methods know it by.
-    pub fn upstream(
+    pub fn upstream(self, name: impl Into<Arc<str>>, upstream: impl Upstream + 'static) -> Self {
+        self.shared_upstream(name, Arc::new(upstream))
+    }
+
+    /// The same, with an upstream that is used elsewhere too.
+    pub fn shared_upstream(
         mut self,
         name: impl Into<Arc<str>>,
-        upstream: impl Upstream + 'static,
+        upstream: Arc<dyn Upstream>,
     ) -> Self {
-        self.upstreams.push((name.into(), Arc::new(upstream)));
+        self.upstreams.push((name.into(), upstream));
         self
     }
 

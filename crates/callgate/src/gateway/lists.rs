@@ -82,7 +82,7 @@ impl Gateway {
             Some(entry) if catalog.requirement(entry).allows(&caller.grants) => {
                 match snapshot.visibility.decide(caller, entry.upstream(), entry.id().as_str()) {
                     Ok(()) => return Ok(entry),
-                    Err(unlisted) => unlisted.words(caller),
+                    Err(decision) => decision,
                 }
             }
             Some(entry) => catalog.requirement(entry).decide(&caller.grants).to_string(),

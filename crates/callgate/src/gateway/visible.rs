@@ -29,7 +29,7 @@ impl Gateway {
     async fn see(&self, caller: &mut Caller, patience: Duration) {
         let visibility = self.visibility();
         if visibility.is_on() {
-            caller.visible = visibility.look(caller, patience).await;
+            caller.visible = Some(visibility.look(caller, patience).await);
         }
     }
 

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
-use axum::middleware::Next;
-use axum::response::Response;
 use thiserror::Error;
 
-use super::{Shared, reply};
+use super::Shared;
+use super::refusal::Refusal;
 use crate::access::Caller;
 use crate::upstream::BoxFuture;
 
@@ -82,38 +80,9 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AuthenticateErr
     Ok(Some(token))
 }
 
-/// Why a request is not served.
-#[derive(Debug)]
-pub(super) enum Refused {
-    Credential(AuthenticateError),
-    /// There is none, and one is needed.
-    NoCredential,
-}
-
-impl Refused {
-    /// In the form of the face that has this path; a challenge is the same everywhere, since clients
-    /// look for its header.
-    pub(super) fn response(&self, path: &str) -> Response {
-        match self {
-            Self::Credential(AuthenticateError::Unavailable(why)) if speaks_json_rpc(path) => {
-                reply::rpc_unavailable(why)
-            }
-            Self::Credential(AuthenticateError::Unavailable(why)) => reply::unavailable(why),
-            Self::Credential(error) => reply::bad_credential(error),
-            Self::NoCredential => reply::credential_required(),
-        }
-    }
-}
-
-/// MCP has its own way.
-fn speaks_json_rpc(path: &str) -> bool {
-    let tool = path.strip_prefix("/mcp/tools/");
-    path == "/jsonrpc" || tool.is_some_and(|tool| !matches!(tool, "list" | "describe" | "invoke"))
-}
-
 /// Who sends a request. A [`Caller`] in the request's extensions was put there by a layer of the
 /// embedder's, which has looked at the credential.
-pub(super) async fn caller(shared: &Shared, parts: &Parts) -> Result<Caller, Refused> {
+pub(super) async fn caller(shared: &Shared, parts: &Parts) -> Result<Caller, Refusal> {
     let caller = match parts.extensions.get::<Caller>() {
         Some(caller) => caller.clone(),
         None => match shared.authenticate.authenticate(parts).await {
@@ -121,22 +90,13 @@ pub(super) async fn caller(shared: &Shared, parts: &Parts) -> Result<Caller, Ref
                 let token = shared.authenticate.token(parts).ok().flatten();
                 shared.gateway.with_token(caller, token)
             }
-            Err(error) => return Err(Refused::Credential(error)),
+            Err(AuthenticateError::Unavailable(why)) => return Err(Refusal::Unavailable(why)),
+            Err(error) => return Err(Refusal::Credential(error)),
         },
     };
     let is_open = parts.method == Method::OPTIONS || caller.user.is_some();
     if shared.options.require_auth && !is_open {
-        return Err(Refused::NoCredential);
+        return Err(Refusal::NoCredential);
     }
     Ok(caller)
-}
-
-pub(super) async fn layer(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
-    let caller = match caller(&shared, &parts).await {
-        Ok(caller) => caller,
-        Err(refused) => return refused.response(parts.uri.path()),
-    };
-    parts.extensions.insert(caller);
-    next.run(Request::from_parts(parts, body)).await
 }

@@ -14,7 +14,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::LengthLimitError;
 
 use super::HttpOptions;
-use super::reply::RestError;
+use super::refusal::Refusal;
 use crate::jsonrpc::EnvelopeError;
 
 /// The whole body, if it is small enough and arrives in time.
@@ -22,11 +22,11 @@ pub(super) async fn read(
     headers: &HeaderMap,
     body: Body,
     options: &HttpOptions,
-) -> Result<Bytes, RestError> {
+) -> Result<Bytes, Refusal> {
     let limit = options.max_body_bytes;
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if announced.is_some_and(|length: u64| length > limit as u64) {
-        return Err(RestError::BodyTooLarge { limit });
+        return Err(Refusal::BodyTooLarge { limit });
     }
     let mut read = pin!(axum::body::to_bytes(body, limit));
     // Most bodies are there already, and need no clock.
@@ -37,9 +37,9 @@ pub(super) async fn read(
     };
     match read {
         Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if is_length_limit(&error) => Err(RestError::BodyTooLarge { limit }),
-        Ok(Err(_)) => Err(RestError::BodyBroken),
-        Err(_) => Err(RestError::BodyTooSlow),
+        Ok(Err(error)) if is_length_limit(&error) => Err(Refusal::BodyTooLarge { limit }),
+        Ok(Err(_)) => Err(Refusal::BodyBroken),
+        Err(_) => Err(Refusal::BodyTooSlow),
     }
 }
 

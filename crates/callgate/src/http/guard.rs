@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use axum::extract::{Request, State};
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
@@ -15,10 +14,10 @@ use axum::http::header::{
 };
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
-use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::{HttpOptions, Shared, reply};
+use super::HttpOptions;
+use super::refusal::Refusal;
 
 /// Headers that pages may send, beside `mcp-param-…`.
 const REQUEST_HEADERS: [&str; 9] = [
@@ -33,36 +32,8 @@ const REQUEST_HEADERS: [&str; 9] = [
     "x-requested-with",
 ];
 
-pub(super) async fn layer(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    // Probes come by all kinds of names, and learn nothing.
-    if matches!(request.uri().path(), "/healthz" | "/readyz") {
-        return next.run(request).await;
-    }
-    guarded(&shared.options, request, |request| next.run(request)).await
-}
-
-/// Answers a request, if what it comes from is known.
-pub(super) async fn guarded<F: Future<Output = Response>>(
-    options: &HttpOptions,
-    request: Request,
-    answer: impl FnOnce(Request) -> F,
-) -> Response {
-    let origin = match check(request.headers(), request.uri(), options) {
-        Ok(origin) => origin,
-        Err(refused) => return refused.into_response(),
-    };
-    let mut response = match preflight(request.method(), request.headers()) {
-        Some(response) if origin.is_some() => response,
-        _ => answer(request).await,
-    };
-    if let Some(origin) = origin {
-        allow(&mut response, origin);
-    }
-    response
-}
-
 /// Lets the page read the reply.
-fn allow(response: &mut Response, origin: HeaderValue) {
+pub(super) fn allow(response: &mut Response, origin: HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.append(VARY, HeaderValue::from_static("origin"));
@@ -70,35 +41,12 @@ fn allow(response: &mut Response, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
 }
 
-/// Something that is not known.
-#[derive(Debug, PartialEq, Eq)]
-enum Refused {
-    Host(String),
-    Origin(String),
-}
-
-impl Refused {
-    fn into_response(self) -> Response {
-        let (code, message) = match self {
-            Self::Host(host) => (
-                "forbidden_host",
-                format!("the host `{host}` is not known; add it to `allowed_hosts`"),
-            ),
-            Self::Origin(origin) => (
-                "forbidden_origin",
-                format!("pages of `{origin}` may not call; add it to `allowed_origins`"),
-            ),
-        };
-        reply::forbidden(code, &message)
-    }
-}
-
 /// The page's origin, where there is a page.
-fn check(
+pub(super) fn check(
     headers: &HeaderMap,
     uri: &Uri,
     options: &HttpOptions,
-) -> Result<Option<HeaderValue>, Refused> {
+) -> Result<Option<HeaderValue>, Refusal> {
     let authority = uri.authority().map(Authority::as_str);
     let mut hosts = headers.get_all(HOST).iter().map(text);
     let host = hosts.next();
@@ -107,7 +55,7 @@ fn check(
     let others: Vec<Cow<'_, str>> = hosts.collect();
     let named = host.iter().chain(&others).map(AsRef::as_ref).chain(authority);
     if let Some(name) = named.map(name_of).find(|name| !is_known(name)) {
-        return Err(Refused::Host(name.chars().take(200).collect()));
+        return Err(Refusal::Host(name.chars().take(200).collect()));
     }
     let host = host.as_deref().or(authority);
     let mut origins = headers.get_all(ORIGIN).iter();
@@ -120,7 +68,7 @@ fn check(
     if origins.next().is_none() && (is_same || is_welcome) {
         return Ok(Some(origin.clone()));
     }
-    Err(Refused::Origin(value.chars().take(200).collect()))
+    Err(Refusal::Origin(value.chars().take(200).collect()))
 }
 
 fn text(value: &HeaderValue) -> Cow<'_, str> {
@@ -154,7 +102,7 @@ fn address(name: &str) -> Option<IpAddr> {
 }
 
 /// The answer to a browser that asks before it sends.
-fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response> {
+pub(super) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response> {
     if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
     }
@@ -179,7 +127,7 @@ fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response> {
 mod tests {
     use super::*;
 
-    fn checked(host: &str, origin: &str) -> Result<bool, Refused> {
+    fn checked(host: &str, origin: &str) -> Result<bool, Refusal> {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().unwrap());
         if !origin.is_empty() {
@@ -203,7 +151,7 @@ mod tests {
             "192.0.2.7",
             "mcp.example.com",
         ] {
-            assert_eq!(checked(host, ""), Ok(false), "{host}");
+            assert!(!checked(host, "").unwrap(), "{host}");
         }
         for origin in [
             "http://localhost:6274",
@@ -211,9 +159,9 @@ mod tests {
             "http://[::1]",
             "https://app.example.com",
         ] {
-            assert_eq!(checked("localhost:8080", origin), Ok(true), "{origin}");
+            assert!(checked("localhost:8080", origin).unwrap(), "{origin}");
         }
-        assert_eq!(checked("mcp.example.com", "https://mcp.example.com"), Ok(true), "its own page");
+        assert!(checked("mcp.example.com", "https://mcp.example.com").unwrap(), "its own page");
     }
 
     #[test]
@@ -221,7 +169,7 @@ mod tests {
         for host in
             ["evil.example.com", "localhost.evil.example.com", "127.0.0.1.evil.example.com", ""]
         {
-            assert!(matches!(checked(host, ""), Err(Refused::Host(_))), "{host}");
+            assert!(matches!(checked(host, ""), Err(Refusal::Host(_))), "{host}");
         }
         for origin in [
             "http://evil.example.com",
@@ -231,7 +179,7 @@ mod tests {
             "file://",
             "http://192.0.2.7",
         ] {
-            assert!(matches!(checked("localhost", origin), Err(Refused::Origin(_))), "{origin}");
+            assert!(matches!(checked("localhost", origin), Err(Refusal::Origin(_))), "{origin}");
         }
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use axum::extract;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -82,7 +81,7 @@ impl Readiness {
 }
 
 /// Alive.
-pub(super) async fn healthz() -> Response {
+pub(super) fn healthz() -> Response {
     reply::json(StatusCode::OK, &json!({"status": "ok"}))
 }
 
@@ -90,7 +89,7 @@ pub(super) async fn healthz() -> Response {
 /// be reached: taking every replica out because one database is away would turn a delay into an outage.
 /// It is 503 again when tokens are no longer honoured and nobody is served without one: then another
 /// replica is better, if there is one.
-pub(super) async fn readyz(extract::State(shared): extract::State<Shared>) -> Response {
+pub(super) fn readyz(shared: &Shared) -> Response {
     let registry = shared.readiness.registry();
     let away = registry.as_ref().and_then(|registry| Some((registry.contact_age, registry.away?)));
     let (status, mut body) = match (&**shared.readiness.0.status.load(), away) {

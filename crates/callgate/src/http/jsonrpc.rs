@@ -6,9 +6,7 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Request as HttpRequest, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
@@ -16,8 +14,7 @@ use futures_util::future::join_all;
 use serde_json::value::RawValue;
 
 use super::body::{self, Slices};
-use super::reply::{self, RestError};
-use super::{Faces, Shared};
+use super::{App, refusal, reply};
 use crate::access::Caller;
 use crate::gateway::{CallError, CallRequest, Outcome};
 use crate::jsonrpc::{self, EnvelopeError, INVALID_PARAMS, INVALID_REQUEST, Request, RpcError};
@@ -30,20 +27,14 @@ const DOCUMENT_TOO_LARGE: i64 = -32000;
 pub(super) const MAX_DOCUMENTS: usize = 2;
 
 /// `POST /jsonrpc`
-pub(super) async fn post(
-    State(shared): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    request: HttpRequest,
-) -> Result<Response, RestError> {
-    let (parts, body) = request.into_parts();
-    let bytes = body::read(&parts.headers, body, &shared.options).await?;
-    let face = Face { shared: &shared, caller: &caller };
-    let outcome = match body::text(&bytes) {
+pub(super) async fn answer(shared: &App, caller: &Caller, body: &[u8]) -> Response {
+    let face = Face { shared, caller };
+    let outcome = match body::text(body) {
         Ok(text) if text.trim_start().starts_with('[') => face.batch(text).await,
         Ok(text) => face.single(text).await,
         Err(error) => Err(error),
     };
-    Ok(outcome.unwrap_or_else(|error| replied(jsonrpc::reply(None, Err(&error.into())))))
+    outcome.unwrap_or_else(|error| replied(jsonrpc::reply(None, Err(&error.into()))))
 }
 
 fn replied(body: impl Into<Body>) -> Response {
@@ -57,7 +48,7 @@ fn nothing() -> Response {
 /// The face to one caller.
 #[derive(Clone, Copy)]
 struct Face<'a> {
-    shared: &'a Faces,
+    shared: &'a App,
     caller: &'a Caller,
 }
 
@@ -71,7 +62,7 @@ impl Face<'_> {
         let Some(id) = request.id else { return Ok(nothing()) };
         Ok(match outcome {
             Err(error @ (CallError::Unauthorized(_) | CallError::Forbidden(..))) => {
-                reply::rpc_failed(reply::rpc_error(&error).0, Some(id), &error)
+                refusal::rpc_failed(refusal::rpc_error(&error).0, Some(id), &error)
             }
             outcome => replied(rpc_reply(id, outcome)),
         })
@@ -148,7 +139,7 @@ impl Face<'_> {
             Err(error) => {
                 let error_id = self.shared.gateway.next_call_id();
                 let error = CallError::failed(error).logged(self.caller, DISCOVER, error_id);
-                Err(reply::rpc_error(&error).1)
+                Err(refusal::rpc_error(&error).1)
             }
         }
     }
@@ -157,7 +148,7 @@ impl Face<'_> {
 fn rpc_reply(id: &RawValue, outcome: Result<Outcome<Box<RawValue>>, CallError>) -> Bytes {
     match outcome {
         Ok(Outcome { value, hold }) => hold.keep(jsonrpc::reply(Some(id), Ok(&value)).into()),
-        Err(error) => jsonrpc::reply(Some(id), Err(&reply::rpc_error(&error).1)).into(),
+        Err(error) => jsonrpc::reply(Some(id), Err(&refusal::rpc_error(&error).1)).into(),
     }
 }
 

@@ -6,7 +6,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, ALLOW};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -14,9 +13,9 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::authenticate::{AuthenticateError, Refused};
 use super::body::{self, Slices};
-use super::{Shared, authenticate, guard, reply, rest, sse};
+use super::refusal::{Refusal, say_when_to_retry};
+use super::{Shared, authenticate, reply, rest, sse};
 use crate::access::Caller;
 use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 use crate::mcp::{
@@ -29,49 +28,29 @@ use crate::upstream::BoxFuture;
 const STREAM_AFTER: Duration = Duration::from_secs(2);
 
 /// `POST`, `GET` and `DELETE` of `/mcp`, and of `/` where that is wanted too.
-pub(super) async fn endpoint(State(shared): State<Shared>, request: Request) -> Response {
-    let answer = |request| respond(&shared, request);
-    let mut response = guard::guarded(&shared.options, request, answer).await;
-    reply::never_store(&mut response);
-    response
-}
-
-async fn respond(shared: &Shared, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let caller = match authenticate::caller(shared, &parts).await {
-        Ok(caller) => caller,
-        Err(Refused::Credential(AuthenticateError::Unavailable(why))) => {
-            return rejected(&Reject::with_status(503, INTERNAL_ERROR, why));
-        }
-        Err(refused) => return refused.response(parts.uri.path()),
-    };
+pub(super) async fn answer(
+    shared: &Shared,
+    caller: &Caller,
+    parts: &Parts,
+    body: Bytes,
+) -> Result<Response, Refusal> {
     let raw = (parts.method == Method::GET)
         .then(|| rest::query_parameter(&parts.uri, "rawRequest"))
         .flatten();
     let (verb, body) = match (&parts.method, raw) {
         (&Method::GET, Some(raw)) => {
-            if let Err(reject) = check_raw_request(shared, &parts.headers) {
-                return rejected(&reject);
-            }
+            check_raw_request(shared, &parts.headers)?;
             (Verb::Raw, Bytes::from(raw.into_owned()))
         }
-        (&Method::GET, None) => (Verb::Get, Bytes::new()),
-        (&Method::DELETE, _) => (Verb::Delete, Bytes::new()),
-        (&Method::POST, _) => match body::read(&parts.headers, body, &shared.options).await {
-            Ok(body) => (Verb::Post, body),
-            Err(error) => {
-                let (status, _) = error.status_and_code();
-                let reject =
-                    Reject::with_status(status.as_u16(), INVALID_REQUEST, error.to_string());
-                return rejected(&reject);
-            }
-        },
-        _ => return rejected(&Reject::with_status(405, INVALID_REQUEST, "POST messages here")),
+        (&Method::GET, None) => (Verb::Get, body),
+        (&Method::DELETE, _) => (Verb::Delete, body),
+        (&Method::POST, _) => (Verb::Post, body),
+        _ => return Err(Reject::with_status(405, INVALID_REQUEST, "POST messages here").into()),
     };
-    answer(shared, &caller, &parts, verb, &body).await
+    Ok(handle(shared, caller, parts, verb, &body).await)
 }
 
-async fn answer(
+async fn handle(
     shared: &Shared,
     caller: &Caller,
     parts: &Parts,
@@ -271,7 +250,7 @@ pub(super) fn rejected(reject: &Reject) -> Response {
     if status == StatusCode::METHOD_NOT_ALLOWED {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
     }
-    reply::say_when_to_retry(&mut response);
+    say_when_to_retry(&mut response);
     response
 }
 
@@ -325,9 +304,9 @@ struct Asking {
 impl Identify for Asking {
     fn identify(&self) -> BoxFuture<'_, Result<Caller, Unidentified>> {
         Box::pin(async {
-            authenticate::caller(&self.shared, &self.parts).await.map_err(|refused| match refused {
-                Refused::Credential(AuthenticateError::Unavailable(_)) => Unidentified::Unavailable,
-                Refused::Credential(_) | Refused::NoCredential => Unidentified::Refused,
+            authenticate::caller(&self.shared, &self.parts).await.map_err(|refusal| match refusal {
+                Refusal::Unavailable(_) => Unidentified::Unavailable,
+                _ => Unidentified::Refused,
             })
         })
     }

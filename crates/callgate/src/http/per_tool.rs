@@ -3,49 +3,40 @@
 //! What is decided about is what runs: the payload's method must be the tool of the URL, and a
 //! batch, which could name others, is refused.
 
-use axum::Extension;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::value::RawValue;
 
-use super::reply::{self, RestError};
-use super::{Shared, body, rest};
+use super::refusal::{self, Refusal};
+use super::{Shared, body, reply, rest};
 use crate::access::Caller;
 use crate::gateway::CallRequest;
 use crate::jsonrpc::{self, INVALID_REQUEST, RpcError};
+use crate::percent;
 
-/// `POST /mcp/tools/{id}`
-pub(super) async fn post(
-    State(shared): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    path: Result<Path<String>, PathRejection>,
-    request: Request,
-) -> Result<Response, RestError> {
-    let Ok(Path(id)) = path else { return Ok(reply::no_such_path(request.uri().path())) };
-    let (parts, body) = request.into_parts();
-    let bytes = body::read(&parts.headers, body, &shared.options).await?;
-    match body::text(&bytes) {
-        Ok(payload) => Ok(run(&shared, &caller, &id, payload, Form::Post).await),
-        Err(error) => Ok(rpc_reply(StatusCode::BAD_REQUEST, None, Err(&error.into()))),
+/// `POST /mcp/tools/{id}`, and `GET /mcp/tools/{id}?query=` for read-only tools.
+pub(super) async fn answer(
+    shared: &Shared,
+    caller: &Caller,
+    parts: &Parts,
+    body: &[u8],
+) -> Result<Response, Refusal> {
+    let path = parts.uri.path();
+    let id = path.strip_prefix("/mcp/tools/").and_then(percent::decoded);
+    let id = &*id.ok_or_else(|| Refusal::no_such_path(path))?;
+    if parts.method == Method::POST {
+        return Ok(match body::text(body) {
+            Ok(payload) => run(shared, caller, id, payload, Form::Post).await,
+            Err(error) => rpc_reply(StatusCode::BAD_REQUEST, None, &error.into()),
+        });
     }
-}
-
-/// `GET /mcp/tools/{id}?query=`, for read-only tools.
-pub(super) async fn get(
-    State(shared): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    path: Result<Path<String>, PathRejection>,
-    uri: Uri,
-) -> Result<Response, RestError> {
-    let Ok(Path(id)) = path else { return Ok(reply::no_such_path(uri.path())) };
-    let Some(query) = rest::query_parameter(&uri, "query") else {
-        let caller = shared.gateway.prepare(caller).await;
-        shared.gateway.describe(&caller, &id)?;
-        return Err(RestError::MissingParameter("query"));
+    let Some(query) = rest::query_parameter(&parts.uri, "query") else {
+        let caller = shared.gateway.prepared(caller).await;
+        shared.gateway.describe(&caller, id)?;
+        return Err(Refusal::MissingParameter("query"));
     };
-    Ok(run(&shared, &caller, &id, &query, Form::Get).await)
+    Ok(run(shared, caller, id, &query, Form::Get).await)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +62,7 @@ async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Fo
             let reply = jsonrpc::reply(request.id, Ok(&outcome.value));
             reply::bytes_as_json(StatusCode::OK, outcome.hold.keep(reply.into()))
         }
-        Err(error) => reply::rpc_failed(reply::rpc_error(&error).0, request.id, &error),
+        Err(error) => refusal::rpc_failed(refusal::rpc_error(&error).0, request.id, &error),
     }
 }
 
@@ -85,15 +76,11 @@ async fn refuse(
 ) -> Response {
     let caller = shared.gateway.prepared(caller).await;
     match shared.gateway.describe(&caller, id) {
-        Ok(_) => rpc_reply(StatusCode::BAD_REQUEST, request_id, Err(error)),
-        Err(hidden) => reply::rpc_failed(StatusCode::NOT_FOUND, request_id, &hidden.into()),
+        Ok(_) => rpc_reply(StatusCode::BAD_REQUEST, request_id, error),
+        Err(hidden) => refusal::rpc_failed(StatusCode::NOT_FOUND, request_id, &hidden.into()),
     }
 }
 
-fn rpc_reply(
-    status: StatusCode,
-    id: Option<&RawValue>,
-    outcome: Result<&RawValue, &RpcError>,
-) -> Response {
-    reply::bytes_as_json(status, jsonrpc::reply(id, outcome))
+fn rpc_reply(status: StatusCode, id: Option<&RawValue>, error: &RpcError) -> Response {
+    reply::bytes_as_json(status, jsonrpc::reply(id, Err(error)))
 }

@@ -2,17 +2,15 @@
 
 use std::borrow::Cow;
 
-use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::Shared;
-use super::body::{self, Slices};
-use super::reply::{self, RestError};
+use super::body::Slices;
+use super::refusal::Refusal;
+use super::{Shared, reply};
 use crate::access::Caller;
 use crate::cursor::OffsetCursor;
 use crate::gateway::CallRequest;
@@ -22,12 +20,8 @@ use crate::strict_json;
 const PAGE_SIZE: usize = 50;
 
 /// `GET /mcp/tools/list?cursor=`
-pub(super) async fn list(
-    State(shared): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-) -> Result<Response, RestError> {
-    let cursor = query_parameter(&uri, "cursor").unwrap_or_default();
+pub(super) async fn list(shared: &Shared, caller: Caller, uri: &Uri) -> Result<Response, Refusal> {
+    let cursor = query_parameter(uri, "cursor").unwrap_or_default();
     let OffsetCursor(offset) = OffsetCursor::decode(&cursor)?;
     let caller = shared.gateway.prepare(caller).await;
     let page = shared.gateway.list(&caller, offset, PAGE_SIZE);
@@ -42,13 +36,13 @@ pub(super) async fn list(
 
 /// `GET /mcp/tools/describe?name=`
 pub(super) async fn describe(
-    State(shared): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    uri: Uri,
-) -> Result<Response, RestError> {
-    let name = query_parameter(&uri, "name")
+    shared: &Shared,
+    caller: Caller,
+    uri: &Uri,
+) -> Result<Response, Refusal> {
+    let name = query_parameter(uri, "name")
         .filter(|name| !name.is_empty())
-        .ok_or(RestError::MissingParameter("name"))?;
+        .ok_or(Refusal::MissingParameter("name"))?;
     let caller = shared.gateway.prepare(caller).await;
     let tool = shared.gateway.describe(&caller, &name)?;
     let slices = [Bytes::from_static(b"{\"tool\":"), tool, Bytes::from_static(b"}")];
@@ -57,16 +51,14 @@ pub(super) async fn describe(
 
 /// `POST /mcp/tools/invoke`
 pub(super) async fn invoke(
-    State(shared): State<Shared>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
-) -> Result<Response, RestError> {
-    let (parts, body) = request.into_parts();
-    let bytes = body::read(&parts.headers, body, &shared.options).await?;
-    let body = std::str::from_utf8(&bytes).map_err(|_| RestError::InvalidJson)?;
+    shared: &Shared,
+    caller: &Caller,
+    body: &[u8],
+) -> Result<Response, Refusal> {
+    let body = std::str::from_utf8(body).map_err(|_| Refusal::InvalidJson)?;
     let Invocation { name, arguments } = Invocation::parse(body)?;
     let request = CallRequest { id: &name, arguments: Some(arguments), read_only: false };
-    let outcome = shared.gateway.call(&caller, request).await?;
+    let outcome = shared.gateway.call(caller, request).await?;
     let result = outcome.value.get();
     let mut body = Vec::with_capacity(result.len() + 12);
     body.extend_from_slice(b"{\"result\":");
@@ -82,24 +74,24 @@ struct Invocation<'a> {
 }
 
 impl<'a> Invocation<'a> {
-    fn parse(body: &'a str) -> Result<Self, RestError> {
+    fn parse(body: &'a str) -> Result<Self, Refusal> {
         let members = match strict_json::members(body) {
             Ok(members) => members,
             // JSON, but not an object: then there is no name in it.
-            Err(_) if is_other_json(body) => return Err(RestError::MissingParameter("name")),
+            Err(_) if is_other_json(body) => return Err(Refusal::MissingParameter("name")),
             Err(error) if error.is_data() => {
-                return Err(RestError::AmbiguousJson(strict_json::problem(&error)));
+                return Err(Refusal::AmbiguousJson(strict_json::problem(&error)));
             }
-            Err(_) => return Err(RestError::InvalidJson),
+            Err(_) => return Err(Refusal::InvalidJson),
         };
         let member =
             |key: &str| members.iter().find(|(name, _)| name == key).map(|(_, value)| *value);
         let name = member("name")
             .and_then(|name| serde_json::from_str(name.get()).ok())
-            .ok_or(RestError::MissingParameter("name"))?;
+            .ok_or(Refusal::MissingParameter("name"))?;
         let arguments = member("arguments")
             .filter(|arguments| arguments.get().starts_with(['{', '[']))
-            .ok_or(RestError::MissingParameter("arguments"))?;
+            .ok_or(Refusal::MissingParameter("arguments"))?;
         Ok(Self { name, arguments })
     }
 }

@@ -1,14 +1,16 @@
 //! Accepting connections: bounded in number, in how long a request's head may take, and in how
 //! long requests under way may take to finish at the end.
 
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use hyper::server::conn::http1::Builder;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
@@ -57,7 +59,8 @@ pub async fn serve(
             accepted = accept(&listener, &connections) => accepted,
         };
         let Some((stream, permit)) = accepted else { continue };
-        let each = TowerToHyperService::new(service.clone());
+        let service = service.clone();
+        let each = service_fn(move |request| service.respond(request).map(Ok::<_, Infallible>));
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(WRITE_TIMEOUT));
         let stream = TokioIo::new(Box::pin(stream));

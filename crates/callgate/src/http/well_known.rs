@@ -1,6 +1,5 @@
 //! `/.well-known/mcp.json`: what this server is and where its faces are.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
@@ -8,7 +7,7 @@ use serde_json::json;
 use super::{Shared, reply};
 use crate::revision::Revision;
 
-pub(super) async fn mcp(State(shared): State<Shared>) -> Response {
+pub(super) fn mcp(shared: &Shared) -> Response {
     let settings = shared.gateway.settings();
     let offered: Vec<&str> = settings.protocol_version.and_older().map(Revision::as_str).collect();
     let body = json!({

@@ -58,7 +58,7 @@ impl App {
     fn with(options: ForwardOptions) -> Self {
         let forward = Arc::new(Forward::new("shop", options).unwrap());
         let gateway = Callgate::builder()
-            .upstream("shop", Arc::clone(&forward))
+            .shared_upstream("shop", Arc::clone(&forward) as _)
             .upstream_methods(methods())
             .build()
             .unwrap();

@@ -36,7 +36,7 @@ fn large(url: &str) -> ForwardOptions {
 fn app(options: ForwardOptions) -> App {
     let forward = Arc::new(Forward::new("shop", options.clone()).unwrap());
     let gateway = Callgate::builder()
-        .upstream("shop", Arc::clone(&forward))
+        .shared_upstream("shop", Arc::clone(&forward) as _)
         .upstream("other", Forward::new("other", options).unwrap())
         .upstream("inside", Inside)
         .upstream_methods(methods())

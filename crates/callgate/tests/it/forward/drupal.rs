@@ -156,7 +156,7 @@ fn build(options: ForwardOptions) -> App {
             .param(Param::new("note", "?string".parse().unwrap()).optional()),
     );
     let gateway = Callgate::builder()
-        .upstream("drupal", Arc::clone(&forward))
+        .shared_upstream("drupal", Arc::clone(&forward) as _)
         .upstream_methods(methods)
         .authenticate(Tokens)
         .build()

@@ -17,7 +17,7 @@ use callgate_throwaway::fake::{Answer, Fake};
 fn app(url: &str) -> App {
     let forward = Arc::new(Forward::new("shop", options(url)).unwrap());
     let gateway = Callgate::builder()
-        .upstream("shop", Arc::clone(&forward))
+        .shared_upstream("shop", Arc::clone(&forward) as _)
         .upstream("a\"b\\c", Forward::new("odd", options(url)).unwrap())
         .upstream_methods(methods())
         .http_options(HttpOptions { metrics: true, ..HttpOptions::default() })
