@@ -84,3 +84,12 @@ pub(crate) fn one_line(text: &str) -> String {
         .flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] })
         .collect()
 }
+
+/// Returns a text in one line, and no more of it than `most` characters.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    let line = one_line(text);
+    match line.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+        None => line,
+    }
+}

@@ -71,18 +71,13 @@ impl AccessProposal {
     ) -> Vec<ImportGrant> {
         let idents: HashMap<i64, &str> =
             rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect();
-        let ident = |id: &i64| idents.get(id).copied();
-        let role = |row: &callgate_registry::GrantRow| {
-            Some((false, row.id_holder, ident(&row.id_section)?.to_owned()))
-        };
-        let user = |row: &callgate_registry::GrantRow| {
-            Some((true, row.id_holder, ident(&row.id_section)?.to_owned()))
-        };
-        let known: HashSet<(bool, i64, String)> = rows
-            .role_grants
-            .iter()
-            .filter_map(role)
-            .chain(rows.user_grants.iter().filter_map(user))
+        let of_roles = rows.role_grants.iter().map(|row| (false, row));
+        let of_users = rows.user_grants.iter().map(|row| (true, row));
+        let known: HashSet<(bool, i64, String)> = of_roles
+            .chain(of_users)
+            .filter_map(|(is_user, row)| {
+                Some((is_user, row.id_holder, (*idents.get(&row.id_section)?).to_owned()))
+            })
             .collect();
         let mut lowest: BTreeMap<(bool, i64, String), i64> = BTreeMap::new();
         for grant in &self.grants {

@@ -24,6 +24,9 @@ const UNKNOWN: [&str; 10] = [
     "not implemented",
 ];
 
+const OTHER_ANSWER: &str =
+    "a login page or a proxy may answer in its place; ask the same URL with curl";
+
 /// The question for a document at the URL of a service.
 pub(super) const GET_DOCUMENT: &str = "GET";
 
@@ -41,38 +44,31 @@ impl Attempts {
         Self { absent: Vec::new(), is_search: true }
     }
 
-    /// Records a question whose answer says that the description is not there. Every other failure is
-    /// returned as an error, with `reason` as its likely cause.
-    pub(crate) fn failed(
+    /// Reads the answer to a question; `None` if it says that the description is not there, which is
+    /// recorded. Every other failure is an error, with `reason` as its likely cause, and so is an answer that
+    /// `read` does not take.
+    pub(crate) fn read<T>(
         &mut self,
         service: &Target,
         what: &str,
-        error: &AskError,
+        answer: Result<String, AskError>,
         reason: Option<&str>,
-    ) -> anyhow::Result<()> {
-        if is_absent(error) || (self.is_search && is_no_rpc(what, error)) {
-            self.absent.push(format!("{what}: {}", cut(&error.to_string())));
-            return Ok(());
+        read: impl FnOnce(String) -> Result<T, &'static str>,
+    ) -> anyhow::Result<Option<T>> {
+        let (problem, is_absent, hint) = match answer.map(read) {
+            Ok(Ok(read)) => return Ok(Some(read)),
+            Ok(Err(problem)) => (problem.to_owned(), self.is_search, OTHER_ANSWER),
+            Err(error) => (
+                cut(&error.to_string()),
+                is_absent(&error) || (self.is_search && is_no_rpc(what, &error)),
+                reason.unwrap_or_else(|| likely_reason(&error)),
+            ),
+        };
+        if !is_absent {
+            return Err(hinted(format!("{service}: {what}: {problem}"), hint));
         }
-        let message = format!("{service}: {what}: {}", cut(&error.to_string()));
-        Err(hinted(message, reason.unwrap_or_else(|| likely_reason(error))))
-    }
-
-    /// Records an answer that is not the description that was asked for, or returns it as an error.
-    pub(crate) fn unfit(
-        &mut self,
-        service: &Target,
-        what: &str,
-        problem: &str,
-    ) -> anyhow::Result<()> {
-        if self.is_search {
-            self.absent.push(format!("{what}: {problem}"));
-            return Ok(());
-        }
-        Err(hinted(
-            format!("{service}: {what}: {problem}"),
-            "a login page or a proxy may answer in its place; ask the same URL with curl",
-        ))
+        self.absent.push(format!("{what}: {problem}"));
+        Ok(None)
     }
 
     /// Returns the error for a service that has none of the descriptions.
@@ -146,6 +142,6 @@ fn likely_reason(error: &AskError) -> &'static str {
             | Outcome::TimedOut,
             _,
         ) => "is it running, and is that its URL?",
-        _ => "a login page or a proxy may answer in its place; ask the same URL with curl",
+        _ => OTHER_ANSWER,
     }
 }

@@ -109,31 +109,26 @@ async fn ask(
 ) -> anyhow::Result<Option<Vec<Value>>> {
     let target = service.target();
     let site = target.with_path(&format!("{}/", target.site_path()))?;
-    let (path, what, permission) = match from {
+    let (path, problem, permission) = match from {
         From::Tools => (
             TOOLS,
-            "tools",
+            "the answer has no list of tools",
             "who asks needs the permission `access mcp tool discovery`, and a credential that the route \
              takes: an OAuth bearer token, not HTTP Basic",
         ),
         From::Discovery => (
             METHODS,
-            "methods",
+            "the answer has no list of methods",
             "who asks needs the permission `use jsonrpc services`, and a credential that the route \
              takes: HTTP Basic or a bearer token",
         ),
     };
-    let asked = format!("GET {}{path}", target.site_path());
-    let text = match page(service, path).await? {
-        Ok(text) => text,
-        Err(error) => {
-            let is_refused = matches!(error, AskError::Failed { outcome: Outcome::Refused, .. });
-            attempts.failed(&site, &asked, &error, is_refused.then_some(permission))?;
-            return Ok(None);
-        }
-    };
-    let Some(first) = Page::read(&text, from) else {
-        attempts.unfit(&site, &asked, &format!("the answer has no list of {what}"))?;
+    let what = format!("GET {}{path}", target.site_path());
+    let answer = page(service, path).await?;
+    let is_refused = matches!(answer, Err(AskError::Failed { outcome: Outcome::Refused, .. }));
+    let permission = is_refused.then_some(permission);
+    let read = |text: String| Page::read(&text, from).ok_or(problem);
+    let Some(first) = attempts.read(&site, &what, answer, permission, read)? else {
         return Ok(None);
     };
     match timeout(TIME_LIMIT, pages(service, first)).await {

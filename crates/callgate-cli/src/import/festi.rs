@@ -11,6 +11,7 @@ use callgate_registry::{
 use clap::Args;
 
 use super::access::AccessProposal;
+use super::plan::NeedsByKey;
 use super::{Needed, Proposal, Refusal, Source};
 use crate::config::password_in_file;
 use crate::errors::hinted;
@@ -77,9 +78,9 @@ fn hint(error: &StoreError) -> String {
 
 fn source(name: String, rows: &FestiRows, upstream: &str, reading: &Reading) -> Source {
     let mut source = Source::new(name, upstream);
-    let needs = Needs::new(rows);
+    let (by_key, idents) = (NeedsByKey::new(&rows.sections, &rows.actions), idents(rows));
     for row in &rows.methods {
-        source.add(proposal(row, &needs));
+        source.add(proposal(row, &by_key, &idents));
     }
     source.access = access(rows, reading);
     source.notes = notes(rows, &source, reading);
@@ -95,7 +96,11 @@ fn fills_response(row: &MethodRow) -> bool {
     class.and_then(|name| name.rsplit('\\').next()) == Some("Response")
 }
 
-fn proposal(row: &MethodRow, needs: &Needs<'_>) -> Result<Proposal, Refusal> {
+fn proposal(
+    row: &MethodRow,
+    by_key: &NeedsByKey,
+    sections: &HashMap<i64, &str>,
+) -> Result<Proposal, Refusal> {
     let id = row.rpc_method.trim();
     if id.is_empty() {
         return Err(Refusal::new(format!("rpc_methods row {}", row.id), "it has no `rpc_method`"));
@@ -114,56 +119,37 @@ fn proposal(row: &MethodRow, needs: &Needs<'_>) -> Result<Proposal, Refusal> {
         ..row.clone()
     };
     Ok(Proposal {
-        needs: needs.of(row)?,
+        needs: needs(row, by_key, sections)?,
         hidden: is_hidden.then_some("the database says so"),
         ..Proposal::new(proposed, safety)
     })
 }
 
-/// What methods need, by the actions of their plugin and function.
-struct Needs<'r> {
-    by_action: HashMap<(String, String), Vec<(String, Needed)>>,
-    idents: HashMap<i64, &'r str>,
+/// What callers of a method need; `None` where neither an action nor the row names a section.
+fn needs(
+    row: &MethodRow,
+    by_key: &NeedsByKey,
+    sections: &HashMap<i64, &str>,
+) -> Result<Option<Vec<(String, Needed)>>, Refusal> {
+    row.section_names().map_err(|error| Refusal::new(&row.rpc_method, error.to_string()))?;
+    let needed = |(ident, mask): (String, String)| {
+        let mask = mask.trim().parse().ok().and_then(Mask::required);
+        // A section that is not there can be granted to nobody. Without an action Festi checks nothing, and
+        // here it is closed: somebody meant it to be.
+        let mask = mask.filter(|_| sections.values().any(|known| *known == ident));
+        (ident, mask.map_or(Needed::Closed, Needed::Mask))
+    };
+    let needs: Vec<(String, Needed)> = by_key.of(row).into_iter().map(needed).collect();
+    Ok((!needs.is_empty()).then_some(needs))
 }
 
-impl<'r> Needs<'r> {
-    fn new(rows: &'r FestiRows) -> Self {
-        let idents: HashMap<i64, &str> =
-            rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect();
-        let mut needs = Self { by_action: HashMap::new(), idents };
-        for action in &rows.actions {
-            let mask = action.mask.trim().parse().ok().and_then(Mask::required);
-            let (ident, needed) = match (needs.idents.get(&action.id_section), mask) {
-                (Some(ident), Some(mask)) => ((*ident).to_owned(), Needed::Mask(mask)),
-                (Some(ident), None) => ((*ident).to_owned(), Needed::Closed),
-                // A section that is not there can be granted to nobody.
-                (None, _) => (format!("#{}", action.id_section), Needed::Closed),
-            };
-            let key = action_key(&action.plugin, &action.method);
-            needs.by_action.entry(key).or_default().push((ident, needed));
-        }
-        needs
-    }
-
-    /// `None` where neither an action nor the row names a section.
-    fn of(&self, row: &MethodRow) -> Result<Option<Vec<(String, Needed)>>, Refusal> {
-        let mut needs = self.by_action.get(&row.action_key()).cloned().unwrap_or_default();
-        let named = row
-            .section_names()
-            .map_err(|error| Refusal::new(&row.rpc_method, error.to_string()))?;
-        for ident in named {
-            // Without an action Festi checks nothing, and here it is closed: somebody meant it to be.
-            if !needs.iter().any(|(known, _)| *known == ident) {
-                needs.push((ident, Needed::Closed));
-            }
-        }
-        Ok((!needs.is_empty()).then_some(needs))
-    }
+/// The names of sections, by their numbers.
+fn idents(rows: &FestiRows) -> HashMap<i64, &str> {
+    rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect()
 }
 
 fn access(rows: &FestiRows, reading: &Reading) -> AccessProposal {
-    let idents: HashMap<i64, &str> =
-        rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect();
+    let idents = idents(rows);
     let grant = |row: &GrantRow, holder: Holder| {
         let value = row.value.trim().parse().unwrap_or_default();
         Some(ImportGrant { holder, section: (*idents.get(&row.id_section)?).to_owned(), value })

@@ -67,18 +67,12 @@ pub(crate) async fn ask(
 }
 
 async fn names(service: &Service, attempts: &mut Attempts) -> anyhow::Result<Option<Vec<String>>> {
-    const WHAT: &str = "POST system.listMethods";
-    let list = match service.ask(LIST, &[]).await {
-        Ok(list) => list,
-        Err(error) => {
-            attempts.failed(service.target(), WHAT, &error, None)?;
-            return Ok(None);
-        }
-    };
-    let Ok(mut names) = serde_json::from_str::<Vec<String>>(list.get()) else {
-        attempts.unfit(service.target(), WHAT, "the answer is no list of names")?;
-        return Ok(None);
-    };
+    let list = service.ask(LIST, &[]).await.map(|list| list.get().to_owned());
+    let read =
+        |list: String| serde_json::from_str(&list).map_err(|_| "the answer is no list of names");
+    let what = "POST system.listMethods";
+    let names: Option<Vec<String>> = attempts.read(service.target(), what, list, None, read)?;
+    let Some(mut names) = names else { return Ok(None) };
     if names.len() > MAX_METHODS {
         bail!("{} has {} methods, more than {MAX_METHODS}", service.target(), names.len());
     }

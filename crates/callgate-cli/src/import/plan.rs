@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use callgate::{LOCAL, Mask};
 use callgate_registry::{
-    AccessRows, CatalogRows, DEFAULT_UPSTREAM, Import, ImportChange, ImportRow, MethodRow,
-    SqlStore, Store as _, TokenRow, TypeRow, action_key, check,
+    AccessRows, ActionRow, CatalogRows, DEFAULT_UPSTREAM, Import, ImportChange, ImportRow,
+    MethodRow, SectionRow, SqlStore, Store as _, TokenRow, TypeRow, action_key, check,
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -300,7 +300,7 @@ impl<'a> Registry<'a> {
         let mut registry = Self {
             methods: HashMap::new(),
             written: HashMap::new(),
-            needs: NeedsByKey::new(rows),
+            needs: NeedsByKey::new(&rows.sections, &rows.actions),
             by_action: HashMap::new(),
             in_lower_case: HashMap::new(),
         };
@@ -409,7 +409,7 @@ fn with_columns(
 ) -> (MethodRow, Vec<Difference>, Vec<&'static str>) {
     let mut row = row.clone();
     let (mut changes, mut by_hand) = (Vec::new(), Vec::new());
-    for field in Field::ALL {
+    for field in Field::all() {
         let (old, new) = (field.value(&row), field.value(proposed));
         if old == new || (new.is_none() && field.is_left()) {
             continue;
@@ -430,14 +430,14 @@ fn with_columns(
 }
 
 /// What methods need, by the key of their actions.
-struct NeedsByKey(HashMap<(String, String), Needs>);
+pub(super) struct NeedsByKey(HashMap<(String, String), Needs>);
 
 impl NeedsByKey {
-    fn new(rows: &CatalogRows) -> Self {
+    pub(super) fn new(sections: &[SectionRow], actions: &[ActionRow]) -> Self {
         let idents: HashMap<i64, &str> =
-            rows.sections.iter().map(|section| (section.id, section.ident.as_str())).collect();
+            sections.iter().map(|section| (section.id, section.ident.as_str())).collect();
         let mut needs: HashMap<(String, String), Needs> = HashMap::new();
-        for action in &rows.actions {
+        for action in actions {
             let number = || format!("#{}", action.id_section);
             let ident = idents.get(&action.id_section).map_or_else(number, ToString::to_string);
             let key = action_key(&action.plugin, &action.method);
@@ -446,7 +446,7 @@ impl NeedsByKey {
         Self(needs)
     }
 
-    fn of(&self, row: &MethodRow) -> Needs {
+    pub(super) fn of(&self, row: &MethodRow) -> Needs {
         let mut needs = self.0.get(&row.action_key()).cloned().unwrap_or_default();
         for ident in row.section_names().unwrap_or_default() {
             needs.entry(ident).or_insert_with(|| CLOSED.to_owned());
@@ -457,7 +457,7 @@ impl NeedsByKey {
 
 /// What each row's callers need, in the order of the rows.
 pub(crate) fn needs_by_rows(rows: &CatalogRows) -> Vec<Needs> {
-    let needs = NeedsByKey::new(rows);
+    let needs = NeedsByKey::new(&rows.sections, &rows.actions);
     rows.methods.iter().map(|row| needs.of(row)).collect()
 }
 

@@ -10,7 +10,7 @@ use super::field::Field;
 use super::plan::{Added, Changed, Plan, shown};
 use super::written::Needs;
 use super::{Refusal, Source};
-use crate::printer::{Printer, one_line};
+use crate::printer::{Printer, one_line, shortened};
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy)]
@@ -209,13 +209,13 @@ fn show_added(added: &Added, in_full: bool, printer: &mut Printer) {
     let params = one_line(&params(row.input_schema.as_deref(), row.params.as_deref()));
     printer.data(format_args!("+ {id}({params})  {safety}{guessed}{needs}{hidden}"));
     if in_full {
-        for field in Field::ALL {
+        for field in Field::all() {
             let Some(value) = field.value(row) else { continue };
             printer.data(format_args!("    {}", field.name()));
             show_lines("+", &lines(Some(&value)), Most::ALL, printer);
         }
     } else if let Some(line) = row.description.as_deref().and_then(|text| text.lines().next()) {
-        printer.data(format_args!("    {}", cut(line, Most::FEW.width)));
+        printer.data(format_args!("    {}", shortened(line, Most::FEW.width)));
     }
 }
 
@@ -259,7 +259,7 @@ fn show_changed(changed: &Changed, most: Most, printer: &mut Printer) {
 
 fn show_lines(sign: &str, lines: &[String], most: Most, printer: &mut Printer) {
     for line in lines.iter().take(most.lines) {
-        printer.data(format_args!("      {sign} {}", cut(line, most.width)));
+        printer.data(format_args!("      {sign} {}", shortened(line, most.width)));
     }
     if let Some(more) = lines.len().checked_sub(most.lines).filter(|more| *more > 0) {
         printer.data(format_args!("      {sign} … {more} more lines"));
@@ -282,12 +282,4 @@ fn without_common<'a>(old: &'a [String], new: &'a [String]) -> (&'a [String], &'
     let tail = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
     let cut = |lines: &'a [String]| lines.get(..lines.len() - tail).unwrap_or_default();
     (cut(old), cut(new))
-}
-
-fn cut(line: &str, width: usize) -> String {
-    let line = one_line(line);
-    match line.char_indices().nth(width) {
-        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
-        None => line,
-    }
 }

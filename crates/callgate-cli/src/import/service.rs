@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::MAX_FILE;
 use crate::config::{Config, secret_in_file, secret_in_variable};
 use crate::errors::hinted;
-use crate::printer::one_line;
+use crate::printer::shortened;
 
 /// So much is shown of what a service says.
 const MAX_SAID: usize = 200;
@@ -72,42 +72,43 @@ impl ServiceOptions {
 
     /// Returns the same as arguments of a command, for a shell.
     pub(crate) fn arguments(&self) -> Vec<String> {
-        let pair = |option: &'static str| {
-            move |(name, place): &(String, String)| {
-                format!("{option} {}", quoted(&format!("{name}={place}")))
-            }
-        };
-        let headers = self.header_env.iter().map(pair("--header-env"));
-        let headers = headers.chain(self.header_file.iter().map(pair("--header-file")));
-        let first = self.first_param_env.iter();
-        let first = first.map(|variable| format!("--first-param-env {}", quoted(variable)));
-        let ca_file = self.ca_file.iter();
-        let ca_file = ca_file.map(|path| format!("--ca-file {}", quoted(&path.to_string_lossy())));
-        headers.chain(first).chain(ca_file).collect()
+        let mut all = Vec::new();
+        let mut add = |option: &str, value: &str| all.push(format!("{option} {}", quoted(value)));
+        for (name, place) in &self.header_env {
+            add("--header-env", &format!("{name}={place}"));
+        }
+        for (name, place) in &self.header_file {
+            add("--header-file", &format!("{name}={place}"));
+        }
+        for variable in &self.first_param_env {
+            add("--first-param-env", variable);
+        }
+        if let Some(path) = &self.ca_file {
+            add("--ca-file", &path.to_string_lossy());
+        }
+        all
     }
 
     /// What a table of the configuration says of the same.
     fn table(&self) -> Vec<String> {
-        let by = |key: &'static str| {
-            move |(name, place): &(String, String)| {
-                format!("{} = {{ {key} = {} }}", json!(name), json!(place))
-            }
+        let env = self.header_env.iter().map(|header| ("env", header));
+        let file = self.header_file.iter().map(|header| ("file", header));
+        let header = |(key, (name, place)): (_, &(String, String))| {
+            format!("{} = {{ {key} = {} }}", json!(name), json!(place))
         };
-        let headers = self.header_env.iter().map(by("env"));
-        let headers: Vec<String> = headers.chain(self.header_file.iter().map(by("file"))).collect();
-        let headers =
-            (!headers.is_empty()).then(|| format!("headers = {{ {} }}", headers.join(", ")));
-        let first =
-            self.first_param_env.iter().map(|variable| format!("{{ env = {} }}", json!(variable)));
-        let first: Vec<String> = first.collect();
-        let first = (!first.is_empty()).then(|| {
-            [
-                r#"params = "positional""#.to_owned(),
-                format!("first_params = [{}]", first.join(", ")),
-            ]
-        });
-        let ca_file = self.ca_file.as_ref().map(|path| format!("ca_file = {}", json!(path)));
-        headers.into_iter().chain(first.into_iter().flatten()).chain(ca_file).collect()
+        let headers: Vec<String> = env.chain(file).map(header).collect();
+        let first = self.first_param_env.iter();
+        let first: Vec<String> = first.map(|it| format!("{{ env = {} }}", json!(it))).collect();
+        let mut table = Vec::new();
+        if !headers.is_empty() {
+            table.push(format!("headers = {{ {} }}", headers.join(", ")));
+        }
+        if !first.is_empty() {
+            table.push(r#"params = "positional""#.to_owned());
+            table.push(format!("first_params = [{}]", first.join(", ")));
+        }
+        table.extend(self.ca_file.iter().map(|path| format!("ca_file = {}", json!(path))));
+        table
     }
 }
 
@@ -310,9 +311,5 @@ fn suggestion(upstream: &str, target: &Target, given: &ServiceOptions) -> Config
 
 /// What a service says, in one line.
 pub(super) fn cut(text: &str) -> String {
-    let line = one_line(text);
-    match line.char_indices().nth(MAX_SAID) {
-        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
-        None => line,
-    }
+    shortened(text, MAX_SAID)
 }

@@ -36,7 +36,7 @@ impl Written {
             sections_by: settled.by,
             safety_is_guess: proposal.safety_is_guess,
         };
-        for field in Field::ALL.into_iter().filter(|field| field.is_kept()) {
+        for field in Field::all().filter(|field| field.is_kept()) {
             written.set(field, field.value(&proposal.row));
         }
         written

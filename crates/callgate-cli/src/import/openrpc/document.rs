@@ -1,6 +1,6 @@
 //! The document of a service that is running.
 
-use callgate::forward::{AskError, Target};
+use callgate::forward::Target;
 use serde::Deserialize;
 
 use crate::import::attempts::{Attempts, GET_DOCUMENT};
@@ -26,29 +26,15 @@ impl Way {
         service: &Service,
         attempts: &mut Attempts,
     ) -> anyhow::Result<Option<String>> {
-        let (place, what) = (service.target(), self.name());
-        match self.ask(service).await {
-            Err(error) => attempts.failed(place, what, &error, None)?,
-            Ok(text) => match check(&text) {
-                Ok(()) => return Ok(Some(text)),
-                Err(problem) => attempts.unfit(place, what, problem)?,
-            },
-        }
-        Ok(None)
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Discover => "POST rpc.discover",
-            Self::Get => GET_DOCUMENT,
-        }
-    }
-
-    async fn ask(self, service: &Service) -> Result<String, AskError> {
-        match self {
-            Self::Discover => Ok(service.ask("rpc.discover", &[]).await?.get().to_owned()),
-            Self::Get => service.get().await,
-        }
+        let (what, answer) = match self {
+            Self::Get => (GET_DOCUMENT, service.get().await),
+            Self::Discover => {
+                let answer = service.ask("rpc.discover", &[]).await;
+                ("POST rpc.discover", answer.map(|document| document.get().to_owned()))
+            }
+        };
+        let read = |text: String| check(&text).map(|()| text);
+        attempts.read(service.target(), what, answer, None, read)
     }
 }
 

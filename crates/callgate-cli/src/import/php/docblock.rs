@@ -51,8 +51,8 @@ impl Docblock {
 
     /// Returns `true` if a word stands in a text, in whatever case.
     pub(super) fn mentions(&self, word: &str) -> bool {
-        let texts = [&self.text].into_iter().chain(self.tags.iter().map(|(_, body)| body));
-        texts.into_iter().any(|text| text.to_ascii_lowercase().contains(word))
+        let mut texts = [&self.text].into_iter().chain(self.tags.iter().map(|(_, body)| body));
+        texts.any(|text| text.to_ascii_lowercase().contains(word))
     }
 
     /// Whether there is such a tag.
@@ -62,8 +62,8 @@ impl Docblock {
 
     /// What follows each tag of that name.
     pub(super) fn all<'d>(&'d self, name: &str) -> impl Iterator<Item = &'d str> {
-        let is_it = move |tag: &&(String, String)| tag.0.eq_ignore_ascii_case(name);
-        self.tags.iter().filter(is_it).map(|(_, body)| body.trim()).collect::<Vec<_>>().into_iter()
+        let named = self.tags.iter().filter(move |(tag, _)| tag.eq_ignore_ascii_case(name));
+        named.map(|(_, body)| body.trim())
     }
 
     /// What follows the first tag of that name.
