@@ -40,14 +40,14 @@ impl AccessProposal {
         let named = rows.roles.iter().map(|row| (row.id, row.caption.as_str()));
         let roles = Known::new(named, role_numbers(rows));
         let named = self.roles.iter().map(|row| (row.id, row.caption.as_str()));
-        let (roles, new) = roles.place("role", named, self.holders(role_number), &mut notes);
+        let (roles, new) = roles.place("role", named, self.holders(false), &mut notes);
         let role = |id: &i64| self.roles.iter().find(|row| row.id == *id).cloned();
         access.roles = new.iter().filter_map(role).collect();
 
         let named = rows.users.iter().map(|row| (row.id, row.login.as_str()));
         let users = Known::new(named, user_numbers(rows, tokens));
         let named = self.users.iter().map(|row| (row.id, row.login.as_str()));
-        let (users, new) = users.place("user", named, self.holders(user_number), &mut notes);
+        let (users, new) = users.place("user", named, self.holders(true), &mut notes);
         let new: HashSet<i64> = new.into_iter().collect();
         for row in self.users.iter().filter(|row| new.contains(&row.id)) {
             let id_type = row.id_type.and_then(|id| roles.get(&id)).copied();
@@ -57,9 +57,13 @@ impl AccessProposal {
         (access, notes)
     }
 
-    /// The numbers of all who have something.
-    fn holders(&self, number: fn(Holder) -> Option<i64>) -> BTreeSet<i64> {
-        self.grants.iter().filter_map(|grant| number(grant.holder)).collect()
+    /// The numbers of all users, or of all roles, who have something.
+    fn holders(&self, are_users: bool) -> BTreeSet<i64> {
+        let number = |grant: &ImportGrant| match grant.holder {
+            Holder::User(id) => Some(id).filter(|_| are_users),
+            Holder::Role(id) => Some(id).filter(|_| !are_users),
+        };
+        self.grants.iter().filter_map(number).collect()
     }
 
     /// Those that nothing is said of; of several for one, the lowest.
@@ -98,14 +102,6 @@ impl AccessProposal {
         };
         lowest.into_iter().map(grant).collect()
     }
-}
-
-fn role_number(holder: Holder) -> Option<i64> {
-    if let Holder::Role(id) = holder { Some(id) } else { None }
-}
-
-fn user_number(holder: Holder) -> Option<i64> {
-    if let Holder::User(id) = holder { Some(id) } else { None }
 }
 
 /// The roles that grants and users name, whether they are there or not.

@@ -98,7 +98,8 @@ async fn has_tool_urls(service: &Service) -> anyhow::Result<Result<bool, String>
 
 async fn page(service: &Service, path: &str) -> anyhow::Result<Result<String, AskError>> {
     let target = service.target();
-    Ok(service.get_at(&target.with_path(&format!("{}{path}", target.site_path()))?).await)
+    let page = target.with_path(&format!("{}{path}", target.site_path()))?;
+    Ok(service.get(Some(&page)).await)
 }
 
 /// Returns the tools or the methods of all pages; `None` if the site does not have the module for it.
@@ -148,7 +149,7 @@ async fn pages(service: &Service, first: Page) -> anyhow::Result<Vec<Value>> {
         let place = || format!("{}, page {} of the tools", service.target(), seen.len() + 2);
         let list = format!("{}{TOOLS}", service.target().site_path());
         let list = service.target().with_parameter(&list, "cursor", &cursor)?;
-        let page = service.get_at(&list).await.with_context(place)?;
+        let page = service.get(Some(&list)).await.with_context(place)?;
         let Some(page) = Page::read(&page, From::Tools) else {
             bail!("{}: no list of tools", place())
         };

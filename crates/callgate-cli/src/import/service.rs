@@ -166,7 +166,12 @@ impl Service {
         let options = match (configured, target) {
             (Some(options), _) => options,
             (None, Some(target)) => elsewhere(config, target),
-            (None, None) => return Err(no_place(upstream)),
+            (None, None) => {
+                return Err(hinted(
+                    format!("there is no URL, and upstream `{upstream}` is not configured"),
+                    "name the URL of the service, or its upstream with `--upstream`",
+                ));
+            }
         };
         let configured = match known {
             None => suggestion(upstream, options.target(), given),
@@ -255,14 +260,12 @@ impl Service {
         self.forward.ask(method, &params).await
     }
 
-    /// What is at its URL.
-    pub(crate) async fn get(&self) -> Result<String, AskError> {
-        self.forward.get().await
-    }
-
-    /// Returns what is at another URL of the same server.
-    pub(crate) async fn get_at(&self, target: &Target) -> Result<String, AskError> {
-        self.forward.get_at(target).await
+    /// Returns what is at its URL, or at another URL of the same server.
+    pub(crate) async fn get(&self, other: Option<&Target>) -> Result<String, AskError> {
+        match other {
+            None => self.forward.get().await,
+            Some(other) => self.forward.get_at(other).await,
+        }
     }
 }
 
@@ -282,13 +285,6 @@ fn elsewhere(config: &Config, target: Target) -> ForwardOptions {
 fn asking(options: ForwardOptions) -> anyhow::Result<Forward> {
     let limit = usize::try_from(MAX_FILE).unwrap_or(usize::MAX);
     Ok(Forward::new("import", options.result_bytes(limit))?)
-}
-
-fn no_place(upstream: &str) -> anyhow::Error {
-    hinted(
-        format!("there is no URL, and upstream `{upstream}` is not configured"),
-        "name the URL of the service, or its upstream with `--upstream`",
-    )
 }
 
 /// The table that is to come into the configuration.

@@ -27,7 +27,7 @@ impl Way {
         attempts: &mut Attempts,
     ) -> anyhow::Result<Option<String>> {
         let (what, answer) = match self {
-            Self::Get => (GET_DOCUMENT, service.get().await),
+            Self::Get => (GET_DOCUMENT, service.get(None).await),
             Self::Discover => {
                 let answer = service.ask("rpc.discover", &[]).await;
                 ("POST rpc.discover", answer.map(|document| document.get().to_owned()))

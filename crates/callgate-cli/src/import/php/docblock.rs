@@ -55,7 +55,6 @@ impl Docblock {
         texts.any(|text| text.to_ascii_lowercase().contains(word))
     }
 
-    /// Whether there is such a tag.
     pub(super) fn has(&self, name: &str) -> bool {
         self.all(name).next().is_some()
     }

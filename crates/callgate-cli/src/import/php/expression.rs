@@ -11,7 +11,6 @@ use super::string;
 /// Deeper expressions are not looked into.
 const MAX_DEPTH: usize = 150;
 
-/// An expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expression {
     /// A number, a text, true, false, null.
@@ -37,7 +36,6 @@ pub(super) enum Expression {
     Unknown,
 }
 
-/// A member of an array.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Element {
     Item(Expression),
@@ -46,7 +44,6 @@ pub(super) enum Element {
     Spread(Expression),
 }
 
-/// An argument of an attribute or a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Argument {
     pub(super) name: Option<String>,

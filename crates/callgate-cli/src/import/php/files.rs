@@ -55,26 +55,32 @@ impl PhpOptions {
 }
 
 impl Files {
-    /// Finds the files below `root`.
     pub(super) fn find(root: &Path, reading: &PhpOptions) -> anyhow::Result<Self> {
         let mut files = Self::default();
         let mut waiting = vec![(PathBuf::new(), 0)];
         while let Some((directory, depth)) = waiting.pop() {
             let inner = match files.look(root, &directory, reading) {
-                Ok(inner) => inner,
                 // Without the root there is nothing to import.
                 Err(error) if depth == 0 => return Err(error),
-                Err(error) => {
-                    files.leave(&directory, format!("{error:#}"));
-                    continue;
+                Err(error) => Err(format!("{error:#}")),
+                Ok(inner) if depth == MAX_DEPTH && !inner.is_empty() => {
+                    Err(format!("it lies more than {MAX_DEPTH} directories deep"))
                 }
+                Ok(inner) => Ok(inner),
             };
-            if depth == MAX_DEPTH && !inner.is_empty() {
-                files.leave(&directory, format!("it lies more than {MAX_DEPTH} directories deep"));
-                continue;
+            match inner {
+                Ok(inner) => waiting.extend(inner.into_iter().map(|path| (path, depth + 1))),
+                Err(reason) => files.leave(&directory, reason),
             }
-            waiting.extend(inner.into_iter().map(|path| (path, depth + 1)));
-            files.check_counts()?;
+            if files.paths.len() > MAX_FILES || files.entries > MAX_ENTRIES {
+                let problem = format!(
+                    "the directory has more than {MAX_FILES} PHP files or {MAX_ENTRIES} entries"
+                );
+                return Err(hinted(
+                    problem,
+                    "name a directory in it, or leave some out with `--skip`",
+                ));
+            }
         }
         files.paths.sort();
         Ok(files)
@@ -109,17 +115,6 @@ impl Files {
         Ok(inner)
     }
 
-    fn check_counts(&self) -> anyhow::Result<()> {
-        let (files, entries) = (self.paths.len(), self.entries);
-        if files <= MAX_FILES && entries <= MAX_ENTRIES {
-            return Ok(());
-        }
-        Err(hinted(
-            format!("the directory has more than {MAX_FILES} PHP files or {MAX_ENTRIES} entries"),
-            "name a directory in it, or leave some out with `--skip`",
-        ))
-    }
-
     /// A file as text. PHP takes any bytes; those that are no text are marked as such.
     pub(super) fn read(&mut self, root: &Path, path: &Path) -> anyhow::Result<String> {
         let file = std::fs::File::open(root.join(path)).context("cannot open it")?;
@@ -139,7 +134,6 @@ impl Files {
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
-    /// Notes that something was not read.
     pub(super) fn leave(&mut self, path: &Path, reason: String) {
         self.unread.push(Refusal::new(path.display().to_string(), reason));
     }

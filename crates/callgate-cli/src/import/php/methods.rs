@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use callgate_registry::{MethodRow, is_of_mcp};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::attributes::marker;
+use super::attributes::Marker;
 use super::docblock::Docblock;
 use super::evaluate::Context;
 use super::model::{Class, Kind, Method, short};
-use super::reader::{Place, Reader};
+use super::reader::{MethodReader, Reader};
 use crate::import::{Needed, Proposal, Refusal};
 
 /// Traits may use others, so deep.
@@ -32,9 +32,8 @@ pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposa
         let at = Context { scope: &owner.scope, class: Some(class) };
         for method in &owner.methods {
             let Some(id) = id(method) else { continue };
-            let place = Place { at, id, line: method.line };
-            let read = rpc(reader, place, class, method);
-            found.push(read.map_err(|reason| place.refusal(&reason)));
+            let mut reader = MethodReader { reader: &mut *reader, at, id, line: method.line };
+            found.push(reader.rpc(class, method).map_err(|reason| reader.refusal(&reason)));
         }
     }
     found
@@ -46,50 +45,43 @@ fn id(method: &Method) -> Option<&str> {
     Some(said.split_whitespace().next().unwrap_or(&method.name))
 }
 
-fn rpc(
-    reader: &mut Reader<'_>,
-    place: Place<'_>,
-    class: &Class,
-    method: &Method,
-) -> Result<Proposal, String> {
-    if is_of_mcp(place.id) {
-        return Err("it belongs to MCP itself".to_owned());
+impl MethodReader<'_, '_> {
+    fn rpc(&mut self, class: &Class, method: &Method) -> Result<Proposal, String> {
+        if is_of_mcp(self.id) {
+            return Err("it belongs to MCP itself".to_owned());
+        }
+        if !method.is_public {
+            return Err(format!("`{}` is not public", method.name));
+        }
+        if method.is_abstract {
+            return Err(format!("`{}` has no body", method.name));
+        }
+        let mut marker = self.marker(&method.attributes)?;
+        let safety = self.safety(&method.doc, &mut marker.annotations);
+        let hidden = method.doc.has("deprecated").then_some("deprecated");
+        let signature = self.params(method)?;
+        let returns = if signature.is_display { None } else { self.returns(method) };
+        let needs = sections(&method.doc)?;
+        let row = MethodRow {
+            plugin: Some(plugin(class)),
+            method: Some(method.name.clone()),
+            params: json(signature.params),
+            return_type: returns,
+            ..self.row(description(&method.doc), marker)
+        };
+        Ok(Proposal { needs, ..Proposal::new(row, safety).hide(hidden) })
     }
-    if !method.is_public {
-        return Err(format!("`{}` is not public", method.name));
-    }
-    if method.is_abstract {
-        return Err(format!("`{}` has no body", method.name));
-    }
-    let mut marker = marker(reader, place, &method.attributes)?;
-    let description = description(&method.doc);
-    let safety = reader.safety(place, &method.doc, &mut marker.annotations);
-    let hidden = method.doc.has("deprecated").then_some("deprecated");
-    let signature = reader.params(place, method)?;
-    let returns = if signature.is_display { None } else { reader.returns(place, method) };
-    let needs = sections(&method.doc)?;
-    let row = MethodRow {
-        plugin: Some(plugin(class)),
-        method: Some(method.name.clone()),
-        title: marker.title,
-        params: json(signature.params),
-        return_type: returns,
-        ..row(place, description, marker.annotations)
-    };
-    Ok(Proposal { needs, ..Proposal::new(row, safety).hide(hidden) })
-}
 
-/// What every method has.
-pub(super) fn row(
-    place: Place<'_>,
-    description: String,
-    annotations: Map<String, Value>,
-) -> MethodRow {
-    MethodRow {
-        rpc_method: place.id.to_owned(),
-        description: Some(description).filter(|text| !text.is_empty()),
-        annotations: (!annotations.is_empty()).then(|| Value::Object(annotations).to_string()),
-        ..MethodRow::default()
+    /// What every method has.
+    pub(super) fn row(&self, description: String, marker: Marker) -> MethodRow {
+        let annotations = Some(marker.annotations).filter(|annotations| !annotations.is_empty());
+        MethodRow {
+            rpc_method: self.id.to_owned(),
+            title: marker.title,
+            description: Some(description).filter(|text| !text.is_empty()),
+            annotations: annotations.map(|annotations| Value::Object(annotations).to_string()),
+            ..MethodRow::default()
+        }
     }
 }
 

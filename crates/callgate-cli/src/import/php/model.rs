@@ -78,7 +78,6 @@ pub(super) struct Property {
     pub(super) attributes: Vec<Attribute>,
 }
 
-/// A function of a class.
 #[derive(Debug)]
 pub(super) struct Method {
     pub(super) name: String,
@@ -93,7 +92,6 @@ pub(super) struct Method {
     pub(super) result: Option<Expression>,
 }
 
-/// A parameter of a function.
 #[derive(Debug)]
 pub(super) struct Param {
     pub(super) name: String,

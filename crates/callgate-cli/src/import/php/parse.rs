@@ -10,7 +10,6 @@ use tree_sitter::{Node, ParseOptions, ParseState, Tree};
 /// A file of two megabytes takes less than a second.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
-/// A parser of PHP.
 pub(super) struct Parser(tree_sitter::Parser);
 
 impl Parser {
@@ -104,12 +103,10 @@ fn syntax_error(node: Node<'_>, text: &str) -> anyhow::Error {
     anyhow!("line {line}: a syntax error near `{}`", found.trim())
 }
 
-/// The line on which a node begins.
 pub(super) fn line(node: Node<'_>) -> usize {
     node.start_position().row + 1
 }
 
-/// What stands there.
 pub(super) fn text<'t>(node: Node<'_>, source: &'t str) -> &'t str {
     source.get(node.byte_range()).unwrap_or_default()
 }
@@ -126,7 +123,6 @@ pub(super) fn code(node: Node<'_>) -> Vec<Node<'_>> {
     all
 }
 
-/// The children of a kind.
 pub(super) fn of_kind<'t>(node: Node<'t>, kind: &str) -> impl Iterator<Item = Node<'t>> {
     children(node).into_iter().filter(move |child| child.kind() == kind)
 }
@@ -136,7 +132,6 @@ pub(super) fn is_name(node: &Node<'_>) -> bool {
     matches!(node.kind(), "name" | "qualified_name" | "relative_name")
 }
 
-/// The child under this name in the grammar.
 pub(super) fn field<'t>(node: Node<'t>, name: &str) -> Option<Node<'t>> {
     node.child_by_field_name(name)
 }

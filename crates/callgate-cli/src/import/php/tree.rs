@@ -27,7 +27,6 @@ impl Tree {
         self.classes.push(class);
     }
 
-    /// A class by its whole name.
     pub(super) fn class(&self, name: &str) -> Option<&Class> {
         self.classes.get(*self.by_name.get(&name.to_ascii_lowercase())?)
     }
@@ -96,7 +95,6 @@ fn whole(at: Context<'_>, written: &str) -> String {
     }
 }
 
-/// A name in a namespace.
 pub(super) fn joined(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}\\{name}") }
 }
