@@ -4,36 +4,58 @@ use proc_macro2::TokenStream;
 use quote::ToTokens as _;
 use syn::parse::{Parse, ParseStream, Parser as _};
 use syn::punctuated::Punctuated;
-use syn::{Expr, ExprLit, Ident, Lit, LitStr, Meta, MetaList, Token};
+use syn::{Attribute, Expr, ExprLit, Ident, Lit, LitStr, Meta, MetaList, Token};
 
 use crate::errors::Errors;
 
-/// `#[method(…)]`
+/// What an attribute makes of a function.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Method,
+    Prompt,
+    Resource,
+}
+
+impl Kind {
+    /// The kind of an attribute, if it is one of ours.
+    pub(crate) fn of(attribute: &Attribute) -> Option<Self> {
+        let name = &attribute.path().segments.last()?.ident;
+        [Self::Method, Self::Prompt, Self::Resource].into_iter().find(|kind| name == kind.name())
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Method => "method",
+            Self::Prompt => "prompt",
+            Self::Resource => "resource",
+        }
+    }
+
+    /// The keys whose values are texts.
+    fn texts(self) -> &'static [&'static str] {
+        match self {
+            Self::Method => &["id", "title", "tool_name"],
+            Self::Prompt => &["name", "title"],
+            Self::Resource => &["uri", "name", "mime_type"],
+        }
+    }
+
+    fn form(self) -> &'static str {
+        match self {
+            Self::Method => METHOD_FORM,
+            Self::Prompt => PROMPT_FORM,
+            Self::Resource => RESOURCE_FORM,
+        }
+    }
+}
+
+/// What stands in the parentheses of an attribute.
 #[derive(Default)]
-pub(crate) struct MethodAttribute {
-    pub(crate) id: Option<LitStr>,
-    pub(crate) title: Option<LitStr>,
-    pub(crate) tool_name: Option<LitStr>,
+pub(crate) struct AttributeArgs {
+    texts: Vec<(String, LitStr)>,
     pub(crate) is_read_only: bool,
     pub(crate) sections: Vec<Section>,
     pub(crate) annotations: Vec<Annotation>,
-}
-
-/// `#[prompt(…)]`
-#[derive(Default)]
-pub(crate) struct PromptAttribute {
-    pub(crate) name: Option<LitStr>,
-    pub(crate) title: Option<LitStr>,
-    pub(crate) sections: Vec<Section>,
-}
-
-/// `#[resource(…)]`
-#[derive(Default)]
-pub(crate) struct ResourceAttribute {
-    pub(crate) uri: Option<LitStr>,
-    pub(crate) name: Option<LitStr>,
-    pub(crate) mime_type: Option<LitStr>,
-    pub(crate) sections: Vec<Section>,
 }
 
 /// `section("name", read)`
@@ -59,45 +81,76 @@ const SECTION_FORM: &str = "expected a section and what a caller needs on it: `s
 const ANNOTATIONS_FORM: &str =
     "expected names and values: `annotations(category = \"system\", priority = 2)`";
 
-impl MethodAttribute {
+impl AttributeArgs {
     /// What is missing is told at the function's name.
-    pub(crate) fn parse(tokens: TokenStream, function: &Ident, errors: &mut Errors) -> Self {
-        let mut attribute = Self::default();
+    pub(crate) fn parse(
+        kind: Kind,
+        tokens: TokenStream,
+        function: &Ident,
+        errors: &mut Errors,
+    ) -> Self {
+        let mut args = Self::default();
+        let parser = Punctuated::<Meta, Token![,]>::parse_terminated;
+        let Some(metas) = errors.take(parser.parse2(tokens)) else { return args };
         let mut safety: Vec<Meta> = Vec::new();
-        let items = Items::of(tokens, errors);
-        let is_readable = items.is_readable;
-        for meta in items.metas {
-            match name(&meta).as_str() {
-                "id" => text(&meta, &mut attribute.id, errors),
-                "title" => text(&meta, &mut attribute.title, errors),
-                "tool_name" => text(&meta, &mut attribute.tool_name, errors),
-                "read_only" | "destructive" => {
+        for meta in metas {
+            match (kind, name(&meta).as_str()) {
+                (_, name) if kind.texts().contains(&name) => args.read_text(name, &meta, errors),
+                (_, "section") => args.sections.extend(section(&meta, errors)),
+                (Kind::Method, "read_only" | "destructive") => {
                     if !matches!(meta, Meta::Path(_)) {
                         errors.push(&meta, "expected the word alone: `read_only` or `destructive`");
                     }
                     safety.push(meta);
                 }
-                "idempotent" => attribute.hint("idempotentHint", &meta, errors),
-                "open_world" => attribute.hint("openWorldHint", &meta, errors),
-                "section" => attribute.sections.extend(section(&meta, errors)),
-                "annotations" => attribute.annotate(&meta, errors),
-                _ => unknown(&meta, "a method", METHOD_FORM, errors),
+                (Kind::Method, "idempotent") => args.hint("idempotentHint", &meta, errors),
+                (Kind::Method, "open_world") => args.hint("openWorldHint", &meta, errors),
+                (Kind::Method, "annotations") => args.annotate(&meta, errors),
+                _ => {
+                    let (what, name) = (kind.name(), meta.path().to_token_stream());
+                    let form = kind.form();
+                    errors.push(&meta, format_args!("a {what} has no `{name}`; it takes {form}"));
+                }
             }
         }
-        match safety.as_slice() {
-            [one] => attribute.is_read_only = one.path().is_ident("read_only"),
-            [] if is_readable => errors.push(
+        match (kind, safety.as_slice()) {
+            (Kind::Method, []) => errors.push(
                 function,
                 "a method says whether calling it changes anything: \
                  add `read_only` or `destructive`, as in `#[method(read_only)]`",
             ),
-            [] => {}
-            [.., last] => errors.push(
+            (Kind::Method, [one]) => args.is_read_only = one.path().is_ident("read_only"),
+            (Kind::Method, [.., last]) => errors.push(
                 last,
                 "a method is either `read_only` or `destructive`: say one of them, once",
             ),
+            (Kind::Resource, _) if args.text("uri").is_none() => errors
+                .push(function, "a resource has an address: `#[resource(uri = \"shop://stock\")]`"),
+            _ => {}
         }
-        attribute
+        args
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&LitStr> {
+        self.texts.iter().rev().find(|(known, _)| known == name).map(|(_, text)| text)
+    }
+
+    /// `key = "text"`, once.
+    fn read_text(&mut self, name: &str, meta: &Meta, errors: &mut Errors) {
+        let given = match meta {
+            Meta::NameValue(pair) => pair.value.to_token_stream(),
+            other => other.to_token_stream(),
+        };
+        let Ok(text) = syn::parse2::<LitStr>(given.clone()) else {
+            return errors.push(given, format_args!("expected text: `{name} = \"…\"`"));
+        };
+        if text.value().trim().is_empty() {
+            return errors.push(&text, format_args!("`{name}` is empty"));
+        }
+        if self.text(name).is_some() {
+            errors.push(meta, format_args!("`{name}` is said twice"));
+        }
+        self.texts.push((name.to_owned(), text));
     }
 
     /// `idempotent`, or `idempotent = false`.
@@ -131,87 +184,12 @@ impl MethodAttribute {
     }
 }
 
-impl PromptAttribute {
-    pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
-        let mut attribute = Self::default();
-        for meta in Items::of(tokens, errors).metas {
-            match name(&meta).as_str() {
-                "name" => text(&meta, &mut attribute.name, errors),
-                "title" => text(&meta, &mut attribute.title, errors),
-                "section" => attribute.sections.extend(section(&meta, errors)),
-                _ => unknown(&meta, "a prompt", PROMPT_FORM, errors),
-            }
-        }
-        attribute
-    }
-}
-
-impl ResourceAttribute {
-    /// What is missing is told at the function's name.
-    pub(crate) fn parse(tokens: TokenStream, function: &Ident, errors: &mut Errors) -> Self {
-        let mut attribute = Self::default();
-        let items = Items::of(tokens, errors);
-        for meta in items.metas {
-            match name(&meta).as_str() {
-                "uri" => text(&meta, &mut attribute.uri, errors),
-                "name" => text(&meta, &mut attribute.name, errors),
-                "mime_type" => text(&meta, &mut attribute.mime_type, errors),
-                "section" => attribute.sections.extend(section(&meta, errors)),
-                _ => unknown(&meta, "a resource", RESOURCE_FORM, errors),
-            }
-        }
-        if items.is_readable && attribute.uri.is_none() {
-            errors
-                .push(function, "a resource has an address: `#[resource(uri = \"shop://stock\")]`");
-        }
-        attribute
-    }
-}
-
-/// The parts of an attribute, and whether they could be told apart at all.
-struct Items {
-    metas: Vec<Meta>,
-    is_readable: bool,
-}
-
-impl Items {
-    fn of(tokens: TokenStream, errors: &mut Errors) -> Self {
-        let parser = Punctuated::<Meta, Token![,]>::parse_terminated;
-        let metas = errors.take(parser.parse2(tokens));
-        let is_readable = metas.is_some();
-        Self { metas: metas.into_iter().flatten().collect(), is_readable }
-    }
-}
-
 fn name(meta: &Meta) -> String {
     meta.path().get_ident().map(ToString::to_string).unwrap_or_default()
 }
 
 fn name_span(meta: &Meta) -> proc_macro2::Span {
     meta.path().get_ident().map_or_else(proc_macro2::Span::call_site, Ident::span)
-}
-
-fn unknown(meta: &Meta, what: &str, form: &str, errors: &mut Errors) {
-    let name = meta.path().to_token_stream();
-    errors.push(meta, format_args!("{what} has no `{name}`; it takes {form}"));
-}
-
-/// `key = "text"`, once.
-fn text(meta: &Meta, place: &mut Option<LitStr>, errors: &mut Errors) {
-    let name = name(meta);
-    let value = match meta {
-        Meta::NameValue(pair) => match &pair.value {
-            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text.clone(),
-            other => return errors.push(other, format_args!("expected text: `{name} = \"…\"`")),
-        },
-        other => return errors.push(other, format_args!("expected text: `{name} = \"…\"`")),
-    };
-    if value.value().trim().is_empty() {
-        return errors.push(&value, format_args!("`{name}` is empty"));
-    }
-    if place.replace(value).is_some() {
-        errors.push(meta, format_args!("`{name}` is said twice"));
-    }
 }
 
 fn list<'a>(meta: &'a Meta, form: &str, errors: &mut Errors) -> Option<&'a MetaList> {

@@ -10,13 +10,16 @@ mod prompt;
 mod resource;
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{Attribute, Ident, ItemFn, LitStr, Visibility};
 
-use crate::attribute::Section;
+use crate::attribute::{AttributeArgs, Kind, Section};
+use crate::docs;
 use crate::errors::Errors;
-use crate::signature::{self, Argument, DefaultValue, Input, Place, Signature};
+use crate::signature::{
+    self, Argument, DefaultValue, Input, Place, Signature, refuse_names_of_the_impl,
+};
 
 pub(crate) use plugin::plugin;
 
@@ -30,53 +33,25 @@ pub(crate) struct Function<'a> {
     pub(crate) place: Place,
 }
 
-/// What is made of a function: an expression, and the trait whose function gives it.
-struct Made {
-    expression: TokenStream,
-    item: &'static str,
-    product: &'static str,
-}
-
-pub(crate) fn method(attribute: TokenStream, item: &TokenStream) -> TokenStream {
-    free(item, "method", |function, errors| Made {
-        expression: method::expand(attribute, function, errors),
-        item: "MethodItem",
-        product: "Function",
-    })
-}
-
-pub(crate) fn prompt(attribute: TokenStream, item: &TokenStream) -> TokenStream {
-    free(item, "prompt", |function, errors| Made {
-        expression: prompt::expand(attribute, function, errors),
-        item: "PromptItem",
-        product: "PromptFunction",
-    })
-}
-
-pub(crate) fn resource(attribute: TokenStream, item: &TokenStream) -> TokenStream {
-    free(item, "resource", |function, errors| Made {
-        expression: resource::expand(attribute, function, errors),
-        item: "ResourceItem",
-        product: "ResourceFunction",
-    })
+/// A function, and what its attribute and its signature say.
+struct Item<'a> {
+    function: &'a Function<'a>,
+    args: AttributeArgs,
+    signature: Signature,
 }
 
 /// A function in a module.
-fn free(
-    item: &TokenStream,
-    what: &str,
-    expand: impl FnOnce(&Function<'_>, &mut Errors) -> Made,
-) -> TokenStream {
+pub(crate) fn function(kind: Kind, attribute: TokenStream, item: &TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
     let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else {
-        let mut errors = Errors::default();
         let message = format!(
-            "`#[{what}]` goes before a function; before an `impl` goes `#[plugin::methods]`"
+            "`#[{}]` goes before a function; before an `impl` goes `#[plugin::methods]`",
+            kind.name()
         );
         errors.push(item, message);
         let errors = errors.into_tokens();
         return quote!(#item #errors);
     };
-    let mut errors = Errors::default();
     let name = function.sig.ident.clone();
     let described = Function {
         name: &name,
@@ -85,39 +60,65 @@ fn free(
         signature: &function.sig,
         place: Place::Free,
     };
-    refuse_second(&function.attrs, &mut errors);
-    let made = expand(&described, &mut errors);
+    let expression = expand(kind, attribute, &described, &mut errors);
     signature::strip(&mut function.attrs, &mut function.sig);
-    let companion = companion(&name, &function.vis, made, errors);
+    let companion = companion(kind, &name, &function.vis, &expression, errors);
     quote!(#function #companion)
 }
 
-/// The attributes that make something of a function.
-const KINDS: [&str; 3] = ["method", "prompt", "resource"];
-
-/// Which of them an attribute is.
-fn kind(attribute: &Attribute) -> Option<&'static str> {
-    let name = &attribute.path().segments.last()?.ident;
-    KINDS.into_iter().find(|kind| name == kind)
-}
-
-/// A function is one of them.
-fn refuse_second(attributes: &[Attribute], errors: &mut Errors) {
-    if let Some(second) = attributes.iter().find(|attribute| kind(attribute).is_some()) {
+/// An expression that is what the attribute makes of a function.
+fn expand(
+    kind: Kind,
+    attribute: TokenStream,
+    function: &Function<'_>,
+    errors: &mut Errors,
+) -> TokenStream {
+    if let Some(second) = function.attributes.iter().find(|it| Kind::of(it).is_some()) {
         errors.push(second, "a function is a method, a prompt or a resource; write one for each");
+    }
+    let args = AttributeArgs::parse(kind, attribute, function.name, errors);
+    let what = format!("a {}", kind.name());
+    let signature = Signature::parse(function.signature, function.place, &what, errors);
+    refuse_names_of_the_impl(&signature, function.parameters, errors);
+    let item = Item { function, args, signature };
+    match kind {
+        Kind::Method => method::check(&item, errors),
+        Kind::Prompt => check_texts(&item, &what, errors),
+        Kind::Resource => {
+            check_texts(&item, &what, errors);
+            resource::check(&item, errors);
+        }
+    }
+    let description = docs::description(function.attributes, errors);
+    let description = if description.is_empty() {
+        TokenStream::new()
+    } else {
+        quote!(.description(#description))
+    };
+    match kind {
+        Kind::Method => method::expand(&item, &description),
+        Kind::Prompt => prompt::expand(&item, &description),
+        Kind::Resource => resource::expand(&item, &description),
     }
 }
 
 /// The type of the same name. Where something is wrong it is there too, so that nothing else seems to
 /// be.
-fn companion(name: &Ident, visibility: &Visibility, made: Made, errors: Errors) -> TokenStream {
-    let item = Ident::new(made.item, name.span());
-    let product = Ident::new(made.product, name.span());
-    let (expression, errors) = if errors.is_empty() {
-        (made.expression, TokenStream::new())
-    } else {
-        (quote!(::core::unreachable!()), errors.into_tokens())
+fn companion(
+    kind: Kind,
+    name: &Ident,
+    visibility: &Visibility,
+    expression: &TokenStream,
+    errors: Errors,
+) -> TokenStream {
+    let (item, product) = match kind {
+        Kind::Method => (quote!(MethodItem), quote!(Function)),
+        Kind::Prompt => (quote!(PromptItem), quote!(PromptFunction)),
+        Kind::Resource => (quote!(ResourceItem), quote!(ResourceFunction)),
     };
+    let unreachable = quote!(::core::unreachable!());
+    let expression = if errors.is_empty() { expression } else { &unreachable };
+    let errors = errors.into_tokens();
     quote! {
         #[doc(hidden)]
         #[allow(non_camel_case_types, reason = "it stands beside a function of the same name")]
@@ -134,81 +135,97 @@ fn companion(name: &Ident, visibility: &Visibility, made: Made, errors: Errors) 
     }
 }
 
-/// How a function is called: `value` says where each argument is.
-fn call(
-    function: &Function<'_>,
-    signature: &Signature,
-    value: impl Fn(usize, &Argument) -> TokenStream,
-) -> TokenStream {
-    let name = function.name;
-    let mut number = 0;
-    let inputs = signature.inputs.iter().map(|input| match input {
-        Input::Context => quote!(&__context),
-        Input::Response => quote!(&mut __response),
-        Input::Argument(argument) => {
-            number += 1;
-            value(number - 1, argument)
-        }
-    });
-    let inputs: Vec<TokenStream> = inputs.collect();
-    let called = match function.place {
-        Place::Free => quote!(#name(#(#inputs),*)),
-        Place::Plugin if signature.has_self => quote!(Self::#name(&__plugin, #(#inputs),*)),
-        Place::Plugin => quote!(Self::#name(#(#inputs),*)),
-    };
-    if signature.is_async { quote!(#called.await) } else { called }
-}
-
-/// A call's value as a `Result`, whatever the function gives.
-fn outcome(signature: &Signature, call: &TokenStream) -> TokenStream {
-    let span = signature.output.span();
-    if signature.is_fallible() {
-        quote_spanned!(span=> ::callgate::__private::finished(#call))
-    } else {
-        quote_spanned!(span=> ::callgate::__private::succeeded(#call))
+impl Item<'_> {
+    /// What the attribute says, else the function's name.
+    fn text_or_name(&self, key: &str) -> LitStr {
+        let name = self.function.name;
+        self.args.text(key).cloned().unwrap_or_else(|| LitStr::new(&plain(name), name.span()))
     }
-}
 
-/// A function that runs `body` for each call. In a plugin it holds the plugin.
-fn closure(
-    function: &Function<'_>,
-    signature: &Signature,
-    arguments: &TokenStream,
-    body: &TokenStream,
-) -> TokenStream {
-    let parameters = quote!(|__context: ::callgate::__private::Context, #arguments|);
-    if function.place == Place::Free || !signature.has_self {
-        return quote!(#parameters async move { #body });
+    /// `.title("…")`, where there is one.
+    fn optional_text(&self, key: &str) -> TokenStream {
+        let Some(text) = self.args.text(key) else { return TokenStream::new() };
+        let setter = Ident::new(key, text.span());
+        quote!(.#setter(#text))
     }
-    quote! {
-        {
-            let __plugin = ::std::sync::Arc::clone(&__plugin);
-            move #parameters {
-                let __plugin = ::std::sync::Arc::clone(&__plugin);
-                async move { #body }
+
+    /// `.requires("users", Mask::Read)` for each section.
+    fn requirements(&self) -> TokenStream {
+        let requires = |Section { name, mask }: &Section| quote!(.requires(#name, ::callgate::__private::Mask::#mask));
+        self.args.sections.iter().map(requires).collect()
+    }
+
+    /// How the function is called: `value` says where each argument is.
+    fn call(&self, value: impl Fn(usize, &Argument) -> TokenStream) -> TokenStream {
+        let Self { function, signature, .. } = self;
+        let name = function.name;
+        let mut number = 0;
+        let inputs = signature.inputs.iter().map(|input| match input {
+            Input::Context => quote!(&__context),
+            Input::Response => quote!(&mut __response),
+            Input::Argument(argument) => {
+                number += 1;
+                value(number - 1, argument)
             }
+        });
+        let inputs: Vec<TokenStream> = inputs.collect();
+        let called = match function.place {
+            Place::Free => quote!(#name(#(#inputs),*)),
+            Place::Plugin if signature.has_self => quote!(Self::#name(&__plugin, #(#inputs),*)),
+            Place::Plugin => quote!(Self::#name(#(#inputs),*)),
+        };
+        if signature.is_async { quote!(#called.await) } else { called }
+    }
+
+    /// A call's value as a `Result`, whatever the function gives.
+    fn outcome(&self, call: &TokenStream) -> TokenStream {
+        let span = self.signature.output.span();
+        if self.signature.is_fallible() {
+            quote_spanned!(span=> ::callgate::__private::finished(#call))
+        } else {
+            quote_spanned!(span=> ::callgate::__private::succeeded(#call))
         }
     }
-}
 
-/// `.requires("users", Mask::Read)` for each section.
-fn requirements(sections: &[Section]) -> TokenStream {
-    let all = sections
-        .iter()
-        .map(|Section { name, mask }| quote!(.requires(#name, ::callgate::__private::Mask::#mask)));
-    all.collect()
-}
+    /// `.run(…)` with a function that runs `body` for each call. In a plugin it holds the plugin.
+    fn run(&self, arguments: &TokenStream, body: &TokenStream) -> TokenStream {
+        let parameters = quote!(|__context: ::callgate::__private::Context, #arguments|);
+        let closure = if self.function.place == Place::Free || !self.signature.has_self {
+            quote!(#parameters async move { #body })
+        } else {
+            quote! {
+                {
+                    let __plugin = ::std::sync::Arc::clone(&__plugin);
+                    move #parameters {
+                        let __plugin = ::std::sync::Arc::clone(&__plugin);
+                        async move { #body }
+                    }
+                }
+            }
+        };
+        quote_spanned!(self.signature.output.span()=> .run(#closure))
+    }
 
-/// `.title("…")`, where there is one.
-fn optional_text(setter: &str, text: Option<&LitStr>) -> TokenStream {
-    let Some(text) = text else { return TokenStream::new() };
-    let setter = Ident::new(setter, text.span());
-    quote!(.#setter(#text))
-}
-
-/// `.description("…")`, where there is one.
-fn description(text: &str) -> TokenStream {
-    if text.is_empty() { TokenStream::new() } else { quote!(.description(#text)) }
+    /// The same for arguments that come as texts, each read into its type: prompts and addresses have
+    /// nothing else.
+    fn run_with_texts(&self) -> TokenStream {
+        let variable = |number: usize| format_ident!("__argument_{number}");
+        let reads = self.signature.arguments().enumerate().map(|(number, argument)| {
+            let (variable, name, ty) = (variable(number), plain(&argument.name), &argument.ty);
+            if let Some(default) = &argument.default {
+                let default = default_value(argument, default);
+                return quote_spanned!(ty.span()=>
+                    let #variable: #ty = __arguments.or_default(#name, || #default)?;
+                );
+            }
+            let read = if signature::optional(ty).is_some() { "optional" } else { "required" };
+            let read = Ident::new(read, ty.span());
+            quote_spanned!(ty.span()=> let #variable: #ty = __arguments.#read(#name)?;)
+        });
+        let outcome = self.outcome(&self.call(|number, _| variable(number).into_token_stream()));
+        let arguments = quote!(__arguments: ::callgate::__private::Texts);
+        self.run(&arguments, &quote!(#(#reads)* #outcome))
+    }
 }
 
 /// The default's value.
@@ -226,33 +243,12 @@ fn plain(name: &Ident) -> String {
     name.strip_prefix("r#").map(ToOwned::to_owned).unwrap_or(name)
 }
 
-/// Arguments that come as texts, each read into its type: prompts and addresses have nothing else.
-fn read_texts(signature: &Signature) -> (TokenStream, impl Fn(usize, &Argument) -> TokenStream) {
-    let place = |number: usize| quote::format_ident!("__argument_{number}");
-    let reads = signature.arguments().enumerate().map(|(number, argument)| {
-        let (place, name, ty) = (place(number), plain(&argument.name), &argument.ty);
-        if let Some(default) = &argument.default {
-            let default = default_value(argument, default);
-            return quote_spanned!(ty.span()=>
-                let #place: #ty = __arguments.or_default(#name, || #default)?;
-            );
-        }
-        let read = if signature::optional(ty).is_some() { "optional" } else { "required" };
-        let read = Ident::new(read, ty.span());
-        quote_spanned!(ty.span()=> let #place: #ty = __arguments.#read(#name)?;)
-    });
-    (reads.collect(), move |number, _| {
-        let place = place(number);
-        quote!(#place)
-    })
-}
-
 /// What texts cannot have.
-fn check_texts(function: &Function<'_>, signature: &Signature, what: &str, errors: &mut Errors) {
-    if signature.fills_response() {
-        errors.push(function.name, format_args!("{what} fills no `Response`; it returns"));
+fn check_texts(item: &Item<'_>, what: &str, errors: &mut Errors) {
+    if item.signature.fills_response() {
+        errors.push(item.function.name, format_args!("{what} fills no `Response`; it returns"));
     }
-    for attribute in signature.arguments().flat_map(|argument| &argument.attributes) {
+    for attribute in item.signature.arguments().flat_map(|argument| &argument.attributes) {
         errors.push(attribute, format_args!("the arguments of {what} are texts, without serde"));
     }
 }

@@ -16,9 +16,11 @@ mod tests;
 
 use proc_macro::TokenStream;
 
+use attribute::Kind;
+
 #[proc_macro_attribute]
 pub fn method(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    expand::method(attribute.into(), &item.into()).into()
+    expand::function(Kind::Method, attribute.into(), &item.into()).into()
 }
 
 #[proc_macro_attribute]
@@ -28,10 +30,10 @@ pub fn methods(attribute: TokenStream, item: TokenStream) -> TokenStream {
 
 #[proc_macro_attribute]
 pub fn prompt(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    expand::prompt(attribute.into(), &item.into()).into()
+    expand::function(Kind::Prompt, attribute.into(), &item.into()).into()
 }
 
 #[proc_macro_attribute]
 pub fn resource(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    expand::resource(attribute.into(), &item.into()).into()
+    expand::function(Kind::Resource, attribute.into(), &item.into()).into()
 }

@@ -6,7 +6,8 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::punctuated::Punctuated;
 use syn::{
-    Attribute, Expr, FnArg, Ident, Meta, Pat, PatType, Path, ReturnType, Token, Type, TypePath,
+    Attribute, Expr, FnArg, Ident, Meta, Pat, PatIdent, PatType, Path, ReturnType, Token, Type,
+    TypePath,
 };
 
 use crate::docs;
@@ -117,50 +118,40 @@ impl Signature {
 }
 
 fn input_of(typed: &PatType, errors: &mut Errors) -> Option<Input> {
-    if let Type::Reference(reference) = &*typed.ty {
-        let name = last_segment(&reference.elem).map(ToString::to_string);
-        return match (name.as_deref(), reference.mutability.is_some()) {
-            (Some("Context"), false) => Some(Input::Context),
-            (Some("Response"), true) => Some(Input::Response),
-            (Some("Context"), true) => {
-                errors.push(&typed.ty, "the context is handed in as `&Context`");
-                None
-            }
-            (Some("Response"), false) => {
-                errors
-                    .push(&typed.ty, "the response is handed in as `&mut Response`, to be filled");
-                None
-            }
-            _ => {
-                errors.push(&typed.ty, INJECTED);
-                None
-            }
-        };
-    }
-    if last_segment(&typed.ty).is_some_and(|name| name == "Context") {
-        errors.push(&typed.ty, "the context is handed in as `&Context`");
+    let (ty, mutability) = match &*typed.ty {
+        Type::Reference(reference) => (&*reference.elem, Some(reference.mutability.is_some())),
+        ty => (ty, None),
+    };
+    let name = last_segment(ty).map(ToString::to_string);
+    let refused = match (name.as_deref(), mutability) {
+        (Some("Context"), Some(false)) => return Some(Input::Context),
+        (Some("Response"), Some(true)) => return Some(Input::Response),
+        (Some("Context"), _) => Some("the context is handed in as `&Context`"),
+        (Some("Response"), Some(false)) => {
+            Some("the response is handed in as `&mut Response`, to be filled")
+        }
+        (_, Some(_)) => Some(INJECTED),
+        (_, None) => None,
+    };
+    if let Some(message) = refused {
+        errors.push(&typed.ty, message);
         return None;
     }
     if matches!(*typed.ty, Type::ImplTrait(_)) {
         errors.push(&typed.ty, "an argument has one type; callers cannot choose it");
     }
-    let name = match &*typed.pat {
-        Pat::Ident(ident) if ident.by_ref.is_none() && ident.subpat.is_none() => &ident.ident,
-        other => {
-            let message = "an argument has a name, which callers use: `id_user: i64`";
-            errors.push(other, message);
-            return None;
-        }
+    let Pat::Ident(PatIdent { ident: name, by_ref: None, subpat: None, .. }) = &*typed.pat else {
+        errors.push(&typed.pat, "an argument has a name, which callers use: `id_user: i64`");
+        return None;
     };
     if let Some(cfg) = typed.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
         errors.push(cfg, "an argument is always there; put the `cfg` before the function");
     }
-    let default = default_of(&typed.attrs, errors);
     Some(Input::Argument(Box::new(Argument {
         name: name.clone(),
         ty: (*typed.ty).clone(),
+        default: default_of(&typed.attrs, errors),
         description: docs::description(&typed.attrs, errors),
-        default,
         attributes: passed_on(&typed.attrs, errors),
     })))
 }
@@ -189,15 +180,13 @@ fn default_of(attributes: &[Attribute], errors: &mut Errors) -> Option<DefaultVa
 
 /// What serde and schemars say of an argument.
 fn passed_on(attributes: &[Attribute], errors: &mut Errors) -> Vec<Attribute> {
-    let own = |attribute: &&Attribute| {
-        attribute.path().is_ident("serde") || attribute.path().is_ident("schemars")
-    };
-    let attributes: Vec<Attribute> = attributes.iter().filter(own).cloned().collect();
+    let is_passed = |it: &&Attribute| is_one_of(it.path(), &["serde", "schemars"]);
+    let attributes: Vec<Attribute> = attributes.iter().filter(is_passed).cloned().collect();
     for attribute in &attributes {
         let parser = Punctuated::<Meta, Token![,]>::parse_terminated;
         // What cannot be read is for serde to say.
         for meta in attribute.parse_args_with(parser).into_iter().flatten() {
-            if ["default", "skip", "skip_deserializing"].iter().any(|it| meta.path().is_ident(it)) {
+            if is_one_of(meta.path(), &["default", "skip", "skip_deserializing"]) {
                 errors.push(&meta, "an argument's default is `#[default]` or `#[default(…)]`");
             }
         }
@@ -214,13 +203,14 @@ pub(crate) fn strip(attributes: &mut Vec<Attribute>, signature: &mut syn::Signat
     attributes.push(owned);
     for input in &mut signature.inputs {
         if let FnArg::Typed(typed) = input {
-            typed.attrs.retain(|attribute| {
-                !["doc", "default", "serde", "schemars"]
-                    .iter()
-                    .any(|name| attribute.path().is_ident(name))
-            });
+            let own = ["doc", "default", "serde", "schemars"];
+            typed.attrs.retain(|attribute| !is_one_of(attribute.path(), &own));
         }
     }
+}
+
+fn is_one_of(path: &Path, names: &[&str]) -> bool {
+    names.iter().any(|name| path.is_ident(name))
 }
 
 fn last_segment(ty: &Type) -> Option<&Ident> {
@@ -234,15 +224,14 @@ pub(crate) fn refuse_names_of_the_impl(
     parameters: &[String],
     errors: &mut Errors,
 ) {
+    let is_of_impl = |name: &Ident| name == "Self" || parameters.iter().any(|it| name == it);
     for argument in signature.arguments() {
         let default = match &argument.default {
             Some(DefaultValue::Value(value)) => value.to_token_stream(),
             _ => TokenStream::new(),
         };
         for tokens in [argument.ty.to_token_stream(), default] {
-            if let Some(name) = find_ident(tokens, &|name| {
-                name == "Self" || parameters.iter().any(|parameter| name == parameter)
-            }) {
+            if let Some(name) = find_ident(tokens, &is_of_impl) {
                 let message = format!(
                     "`{name}` is not known where arguments are read; write the type or the value itself"
                 );

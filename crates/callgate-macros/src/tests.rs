@@ -3,6 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
+use crate::attribute::Kind;
 use crate::expand;
 
 fn pretty(tokens: &TokenStream) -> String {
@@ -11,7 +12,8 @@ fn pretty(tokens: &TokenStream) -> String {
 
 #[test]
 fn a_function_becomes_a_method() {
-    let expanded = expand::method(
+    let expanded = expand::function(
+        Kind::Method,
         quote!(
             id = "user.get",
             title = "Get user",
@@ -50,7 +52,8 @@ fn a_function_becomes_a_method() {
 
 #[test]
 fn b64_a_plain_function_fills_a_response() {
-    let expanded = expand::method(
+    let expanded = expand::function(
+        Kind::Method,
         quote!(read_only),
         &quote!(
             fn report(response: &mut Response, ctx: &Context) {}
@@ -92,7 +95,8 @@ fn an_impl_becomes_a_plugin() {
 
 #[test]
 fn a_function_becomes_a_prompt() {
-    let expanded = expand::prompt(
+    let expanded = expand::function(
+        Kind::Prompt,
         quote!(name = "code-review", title = "Review", section("code", read)),
         &quote! {
             /// Reviews code.
@@ -112,7 +116,8 @@ fn a_function_becomes_a_prompt() {
 
 #[test]
 fn a_function_becomes_a_family_of_resources() {
-    let expanded = expand::resource(
+    let expanded = expand::function(
+        Kind::Resource,
         quote!(uri = "shop://products/{id}", name = "product", mime_type = "text/plain"),
         &quote! {
             /// A product.
@@ -126,7 +131,8 @@ fn a_function_becomes_a_family_of_resources() {
 
 #[test]
 fn everything_that_is_wrong_is_told_at_once() {
-    let expanded = expand::method(
+    let expanded = expand::function(
+        Kind::Method,
         quote!(id = "rpc.x", name = "y", section("s", rule), annotations(readOnlyHint = true)),
         &quote!(
             fn broken<T>(&self, name: &str, (a, b): (i64, i64), #[default = 3] c: i64) {}

@@ -1,48 +1,23 @@
 //! `#[method]`
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
-use syn::LitStr;
-use syn::spanned::Spanned as _;
+use quote::{format_ident, quote};
 
-use super::{
-    Function, call, closure, default_value, description, optional_text, outcome, plain,
-    requirements,
-};
-use crate::attribute::{Annotation, MethodAttribute};
-use crate::docs;
+use super::{Item, default_value, plain};
+use crate::attribute::Annotation;
 use crate::errors::Errors;
-use crate::signature::{Argument, Signature, refuse_names_of_the_impl};
+use crate::signature::{Argument, Signature};
 
 /// An expression that is a `Function`.
-pub(super) fn expand(
-    attribute: TokenStream,
-    function: &Function<'_>,
-    errors: &mut Errors,
-) -> TokenStream {
-    let attribute = MethodAttribute::parse(attribute, function.name, errors);
-    let signature = Signature::parse(function.signature, function.place, "a method", errors);
-    refuse_names_of_the_impl(&signature, function.parameters, errors);
-    let id = attribute
-        .id
-        .clone()
-        .unwrap_or_else(|| LitStr::new(&plain(function.name), function.name.span()));
-    check_id(&id, errors);
-    if let Some(name) = &attribute.tool_name {
-        check_tool_name(name, errors);
-    }
-    let title = optional_text("title", attribute.title.as_ref());
-    let tool_name = optional_text("tool_name", attribute.tool_name.as_ref());
-    let description = description(&docs::description(function.attributes, errors));
-    let requires = requirements(&attribute.sections);
-    let safety = if attribute.is_read_only { quote!(ReadOnly) } else { quote!(Destructive) };
-    let annotations: TokenStream = attribute
-        .annotations
-        .iter()
-        .map(|Annotation { key, value }| quote!(.annotation(#key, #value)))
-        .collect();
-    let arguments = arguments(&signature);
-    let run = run(function, &signature);
+pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream {
+    let id = item.text_or_name("id");
+    let (title, tool_name) = (item.optional_text("title"), item.optional_text("tool_name"));
+    let requires = item.requirements();
+    let safety = if item.args.is_read_only { quote!(ReadOnly) } else { quote!(Destructive) };
+    let annotations = item.args.annotations.iter();
+    let annotations =
+        annotations.map(|Annotation { key, value }| quote!(.annotation(#key, #value)));
+    let (arguments, run) = (arguments(&item.signature), run(item));
     quote! {
         #arguments
         ::callgate::__private::Definition::new(#id)
@@ -51,7 +26,7 @@ pub(super) fn expand(
             #description
             #requires
             .safety(::callgate::__private::Safety::#safety)
-            #annotations
+            #(#annotations)*
             #run
     }
 }
@@ -89,13 +64,13 @@ fn default_name(argument: &Argument) -> syn::Ident {
     format_ident!("__default_{}", plain(&argument.name))
 }
 
-fn run(function: &Function<'_>, signature: &Signature) -> TokenStream {
-    let called = call(function, signature, |_, argument| {
+fn run(item: &Item<'_>) -> TokenStream {
+    let called = item.call(|_, argument| {
         let name = &argument.name;
         quote!(__arguments.#name)
     });
-    let body = if signature.fills_response() {
-        let done = if signature.is_fallible() {
+    let body = if item.signature.fills_response() {
+        let done = if item.signature.is_fallible() {
             quote!(::callgate::__private::finished(#called)?)
         } else {
             called
@@ -107,13 +82,14 @@ fn run(function: &Function<'_>, signature: &Signature) -> TokenStream {
             ::callgate::__private::succeeded(__response)
         }
     } else {
-        outcome(signature, &called)
+        item.outcome(&called)
     };
-    let closure = closure(function, signature, &quote!(__arguments: __Arguments), &body);
-    quote_spanned!(signature.output.span()=> .run(#closure))
+    item.run(&quote!(__arguments: __Arguments), &body)
 }
 
-fn check_id(id: &LitStr, errors: &mut Errors) {
+/// Checks the id and the tool's name.
+pub(super) fn check(item: &Item<'_>, errors: &mut Errors) {
+    let id = item.text_or_name("id");
     let text = id.value();
     let fits = (1..=255).contains(&text.chars().count())
         && text.trim() == text
@@ -121,18 +97,14 @@ fn check_id(id: &LitStr, errors: &mut Errors) {
     if !fits {
         let message = "an id is 1 to 255 characters, such as \"user.get\", without control \
                        characters or outer space";
-        errors.push(id, message);
+        errors.push(&id, message);
     }
     if text.starts_with("rpc.") {
-        errors.push(id, "ids that begin with `rpc.` are JSON-RPC's own");
+        errors.push(&id, "ids that begin with `rpc.` are JSON-RPC's own");
     }
-}
-
-fn check_tool_name(name: &LitStr, errors: &mut Errors) {
-    let text = name.value();
-    let fits = (1..=64).contains(&text.len())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-    if !fits {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let is_tool_name = |text: String| (1..=64).contains(&text.len()) && text.chars().all(is_part);
+    if let Some(name) = item.args.text("tool_name").filter(|name| !is_tool_name(name.value())) {
         errors.push(name, "a tool's name is 1 to 64 letters, digits, `_` and `-`");
     }
 }

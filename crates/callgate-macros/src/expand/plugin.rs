@@ -4,7 +4,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Ident, ImplItem, ImplItemFn, ItemImpl, Meta};
 
-use super::{Function, kind, method, prompt, refuse_second, resource};
+use super::{Function, expand};
+use crate::attribute::Kind;
 use crate::errors::Errors;
 use crate::signature::{self, Place};
 
@@ -68,15 +69,14 @@ fn offer(
     parameters: &[String],
     errors: &mut Errors,
 ) -> Option<TokenStream> {
-    let at = function.attrs.iter().position(|attribute| kind(attribute).is_some())?;
+    let kinds = function.attrs.iter().map(Kind::of);
+    let (at, kind) = kinds.enumerate().find_map(|(at, kind)| Some((at, kind?)))?;
     let attribute = function.attrs.remove(at);
-    let kind = kind(&attribute)?;
-    refuse_second(&function.attrs, errors);
     let arguments = match &attribute.meta {
         Meta::Path(_) => TokenStream::new(),
         Meta::List(list) => list.tokens.clone(),
         Meta::NameValue(pair) => {
-            errors.push(pair, format_args!("expected `#[{kind}(…)]`"));
+            errors.push(pair, format_args!("expected `#[{}(…)]`", kind.name()));
             return None;
         }
     };
@@ -88,12 +88,8 @@ fn offer(
         signature: &function.sig,
         place: Place::Plugin,
     };
-    let made = match kind {
-        "method" => method::expand(arguments, &described, errors),
-        "prompt" => prompt::expand(arguments, &described, errors),
-        _ => resource::expand(arguments, &described, errors),
-    };
-    let kind = Ident::new(kind, name.span());
+    let made = expand(kind, arguments, &described, errors);
+    let kind = Ident::new(kind.name(), name.span());
     let conditions = function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
     let offered = quote!(#(#conditions)* let __offer = __offer.#kind({ #made }););
     signature::strip(&mut function.attrs, &mut function.sig);

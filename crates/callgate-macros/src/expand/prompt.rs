@@ -1,57 +1,28 @@
 //! `#[prompt]`
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
-use syn::LitStr;
-use syn::spanned::Spanned as _;
+use quote::quote;
 
-use super::{
-    Function, call, check_texts, closure, description, optional_text, outcome, plain, read_texts,
-    requirements,
-};
-use crate::attribute::PromptAttribute;
-use crate::docs;
-use crate::errors::Errors;
-use crate::signature::{self, Signature, refuse_names_of_the_impl};
+use super::{Item, plain};
+use crate::signature::optional;
 
 /// An expression that is a `PromptFunction`.
-pub(super) fn expand(
-    attribute: TokenStream,
-    function: &Function<'_>,
-    errors: &mut Errors,
-) -> TokenStream {
-    let attribute = PromptAttribute::parse(attribute, errors);
-    let signature = Signature::parse(function.signature, function.place, "a prompt", errors);
-    refuse_names_of_the_impl(&signature, function.parameters, errors);
-    check_texts(function, &signature, "a prompt", errors);
-    let name =
-        attribute.name.unwrap_or_else(|| LitStr::new(&plain(function.name), function.name.span()));
-    let title = optional_text("title", attribute.title.as_ref());
-    let description = description(&docs::description(function.attributes, errors));
-    let requires = requirements(&attribute.sections);
-    let arguments: TokenStream = signature
-        .arguments()
-        .map(|argument| {
-            let (name, description) = (plain(&argument.name), &argument.description);
-            let is_optional =
-                argument.default.is_some() || signature::optional(&argument.ty).is_some();
-            if is_optional {
-                quote!(.optional(#name, #description))
-            } else {
-                quote!(.required(#name, #description))
-            }
-        })
-        .collect();
-    let (reads, value) = read_texts(&signature);
-    let outcome = outcome(&signature, &call(function, &signature, value));
-    let texts = quote!(__arguments: ::callgate::__private::Texts);
-    let closure = closure(function, &signature, &texts, &quote!(#reads #outcome));
-    let run = quote_spanned!(signature.output.span()=> .run(#closure));
+pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream {
+    let (name, title) = (item.text_or_name("name"), item.optional_text("title"));
+    let arguments = item.signature.arguments().map(|argument| {
+        let (name, description) = (plain(&argument.name), &argument.description);
+        if argument.default.is_some() || optional(&argument.ty).is_some() {
+            quote!(.optional(#name, #description))
+        } else {
+            quote!(.required(#name, #description))
+        }
+    });
+    let (requires, run) = (item.requirements(), item.run_with_texts());
     quote! {
         ::callgate::__private::PromptDefinition::new(#name)
             #title
             #description
-            #arguments
+            #(#arguments)*
             #requires
             #run
     }

@@ -3,43 +3,17 @@
 use std::collections::BTreeSet;
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
-use syn::LitStr;
-use syn::spanned::Spanned as _;
+use quote::quote;
 
-use super::{
-    Function, call, check_texts, closure, description, optional_text, outcome, plain, read_texts,
-    requirements,
-};
-use crate::attribute::ResourceAttribute;
-use crate::docs;
+use super::{Item, plain};
 use crate::errors::Errors;
-use crate::signature::{Signature, refuse_names_of_the_impl};
+use crate::signature::optional;
 
 /// An expression that is a `ResourceFunction`.
-pub(super) fn expand(
-    attribute: TokenStream,
-    function: &Function<'_>,
-    errors: &mut Errors,
-) -> TokenStream {
-    let attribute = ResourceAttribute::parse(attribute, function.name, errors);
-    let signature = Signature::parse(function.signature, function.place, "a resource", errors);
-    refuse_names_of_the_impl(&signature, function.parameters, errors);
-    check_texts(function, &signature, "a resource", errors);
-    if let Some(uri) = &attribute.uri {
-        check_variables(uri, &signature, errors);
-    }
-    let name =
-        attribute.name.unwrap_or_else(|| LitStr::new(&plain(function.name), function.name.span()));
-    let uri = attribute.uri.unwrap_or_else(|| LitStr::new("", function.name.span()));
-    let mime_type = optional_text("mime_type", attribute.mime_type.as_ref());
-    let description = description(&docs::description(function.attributes, errors));
-    let requires = requirements(&attribute.sections);
-    let (reads, value) = read_texts(&signature);
-    let outcome = outcome(&signature, &call(function, &signature, value));
-    let texts = quote!(__arguments: ::callgate::__private::Texts);
-    let closure = closure(function, &signature, &texts, &quote!(#reads #outcome));
-    let run = quote_spanned!(signature.output.span()=> .run(#closure));
+pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream {
+    let (uri, name) = (item.args.text("uri"), item.text_or_name("name"));
+    let mime_type = item.optional_text("mime_type");
+    let (requires, run) = (item.requirements(), item.run_with_texts());
     quote! {
         ::callgate::__private::ResourceDefinition::new(#uri, #name)
             #description
@@ -50,26 +24,26 @@ pub(super) fn expand(
 }
 
 /// Each `{part}` of the address is an argument, and each argument a part.
-fn check_variables(uri: &LitStr, signature: &Signature, errors: &mut Errors) {
+pub(super) fn check(item: &Item<'_>, errors: &mut Errors) {
+    let Some(uri) = item.args.text("uri") else { return };
     let Some(variables) = variables(&uri.value()) else {
         let message = "expected an address such as \"shop://stock\" or, for a family of them, \
                        \"shop://products/{id}\", where each `{part}` is a name and text stands between them";
         return errors.push(uri, message);
     };
-    for argument in signature.arguments() {
+    for argument in item.signature.arguments() {
         let name = plain(&argument.name);
         if !variables.contains(&name) {
             let message = format!("`{{{name}}}` is not in the address, so nobody can give it");
             errors.push(&argument.name, message);
         }
-        if argument.default.is_some() || crate::signature::optional(&argument.ty).is_some() {
+        if argument.default.is_some() || optional(&argument.ty).is_some() {
             errors.push(&argument.name, "a part of an address is always there");
         }
     }
     for variable in variables {
-        if !signature.arguments().any(|argument| plain(&argument.name) == variable) {
-            let message = format!("the function has no argument `{variable}`");
-            errors.push(uri, message);
+        if !item.signature.arguments().any(|argument| plain(&argument.name) == variable) {
+            errors.push(uri, format_args!("the function has no argument `{variable}`"));
         }
     }
 }
