@@ -5,21 +5,20 @@ mod token;
 
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use callgate::bridge::{self, BridgeError, Options};
 use tokio::io::BufReader;
 
 use crate::cli::Bridge;
 use crate::config::LogFormat;
 use crate::printer::Printer;
-use crate::standard_streams::{Input, Output};
-use crate::{config, logging};
+use crate::{config, logging, standard_streams};
 
 /// How often to look whether the program that started this one is there.
 #[cfg(unix)]
 const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 
-pub(crate) fn run(arguments: &Bridge, printer: &mut Printer) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &Bridge, printer: &mut Printer) -> Result<()> {
     stay_small();
     logging::start(&config::log_of_environment(), LogFormat::Human)?;
     let options = options(arguments, printer)?;
@@ -33,11 +32,8 @@ pub(crate) fn run(arguments: &Bridge, printer: &mut Printer) -> anyhow::Result<(
                 () = parent_is_gone() => tracing::info!("the program that started this one is gone"),
             }
         };
-        let (mut input, mut output) = (BufReader::new(Input::take()), Output::take());
-        let ended = bridge::run(&options, &mut input, &mut output, stop).await;
-        input.into_inner().give_back();
-        output.give_back();
-        ended
+        let input = BufReader::new(standard_streams::input());
+        bridge::run(&options, input, standard_streams::output(), stop).await
     });
     // Without waiting for a read of standard input that may never end.
     runtime.shutdown_background();
@@ -54,7 +50,7 @@ fn stay_small() {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-fn options(arguments: &Bridge, printer: &mut Printer) -> anyhow::Result<Options> {
+fn options(arguments: &Bridge, printer: &mut Printer) -> Result<Options> {
     let options = Options::new(place::endpoint(arguments)?);
     let mut options = token::with_token(options, arguments, printer)?;
     for line in header_lines(&arguments.headers) {
