@@ -12,7 +12,8 @@ use std::path::PathBuf;
 
 use callgate::Mask;
 use clap::error::ErrorKind;
-use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::import::{ServiceOptions, drupal};
 
@@ -36,17 +37,15 @@ pub(crate) struct Cli {
 impl Cli {
     /// Reads the command line, or says what is wrong with it and ends.
     pub(crate) fn read() -> Self {
-        let cli = Self::parse();
-        let name = match cli.command {
-            Command::Bridge(_) => Some("bridge"),
-            Command::Try(_) => Some("try"),
-            _ => None,
-        };
-        if let (Some(name), Some(option)) = (name, cli.global.given()) {
-            let words = format!("'{option}' does nothing for '{name}', which has no registry");
+        let matches = Self::command().get_matches();
+        let given = |option: &&str| matches.value_source(option) == Some(ValueSource::CommandLine);
+        if let Some(name @ ("bridge" | "try")) = matches.subcommand_name()
+            && let Some(option) = GLOBAL.iter().find(|option| given(option))
+        {
+            let words = format!("'--{option}' does nothing for '{name}', which has no registry");
             Self::command().error(ErrorKind::ArgumentConflict, words).exit();
         }
-        cli
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
     /// The URLs of databases that it has, what each is called, and how its password is better given.
@@ -96,18 +95,18 @@ pub(crate) struct Global {
     pub(crate) overlay: Option<PathBuf>,
 }
 
-impl Global {
-    /// One of them that was given.
-    fn given(&self) -> Option<&'static str> {
-        let given = [
-            ("--database", self.database.is_some()),
-            ("--config", self.config.is_some()),
-            ("--preset", self.preset.is_some()),
-            ("--attach", self.attach.is_some()),
-            ("--overlay", self.overlay.is_some()),
-        ];
-        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
-    }
+/// The names of these options.
+const GLOBAL: [&str; 5] = ["database", "config", "preset", "attach", "overlay"];
+
+/// The options of all commands, where they would do nothing: out of the help, and refused when given.
+fn without_registry() -> [Arg; 5] {
+    GLOBAL.map(|name| {
+        let hidden = Arg::new(name).long(name).hide(true);
+        match name {
+            "config" | "overlay" => hidden.value_parser(clap::value_parser!(PathBuf)),
+            _ => hidden,
+        }
+    })
 }
 
 #[derive(Debug, Subcommand)]
@@ -226,11 +225,11 @@ pub(crate) struct Try {
     pub(crate) json: bool,
 }
 
-/// The options of all commands, where they would do nothing: out of the help, and refused when given.
-fn without_registry() -> [Arg; 5] {
-    let hidden = |name: &'static str| Arg::new(name).long(name).hide(true);
-    let path = |name: &'static str| hidden(name).value_parser(clap::value_parser!(PathBuf));
-    [hidden("database"), path("config"), hidden("preset"), hidden("attach"), path("overlay")]
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -253,11 +252,7 @@ pub(crate) enum Method {
         no_sections: bool,
     },
     /// List the methods
-    List {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(List),
     /// Show a method: its tool, what callers need, and what is worth a look
     Show {
         /// The id
@@ -265,9 +260,8 @@ pub(crate) enum Method {
         /// Also say whether this user may call it, and why
         #[arg(long, value_name = "USER")]
         caller: Option<String>,
-        /// As JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        list: List,
     },
     /// Remove a method
     Remove {
@@ -359,11 +353,7 @@ pub(crate) enum Upstream {
         json: bool,
     },
     /// List the services, also those of the file, and what is wrong with them
-    List {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(List),
     /// Show a service of the registry, without its secrets
     Show {
         /// Its name
@@ -387,11 +377,7 @@ pub(crate) enum User {
         role: Option<String>,
     },
     /// List the users
-    List {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(List),
 }
 
 #[derive(Debug, Subcommand)]
@@ -408,11 +394,7 @@ pub(crate) enum Token {
         expires_in: Option<std::time::Duration>,
     },
     /// List the tokens, without their secrets
-    List {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(List),
     /// Revoke a token
     Revoke {
         /// Its number, from `token list`
@@ -423,11 +405,7 @@ pub(crate) enum Token {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
     /// List the keys, without their secrets
-    List {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(List),
     /// Have a new key sign
     ///
     /// It signs in ten seconds, when every gateway knows it, and what older keys signed stays good.
@@ -452,11 +430,7 @@ pub(crate) enum Credential {
         file: Option<PathBuf>,
     },
     /// List who has one, without the secrets
-    List {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(List),
     /// Remove one
     Remove {
         /// The user
@@ -480,11 +454,7 @@ pub(crate) enum Section {
         mask: Mask,
     },
     /// List the sections
-    List {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List(List),
 }
 
 #[derive(Debug, Args)]

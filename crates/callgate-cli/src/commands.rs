@@ -1,36 +1,63 @@
 //! One file and one function for each command.
 
-pub(crate) mod bridge;
-pub(crate) mod call;
-pub(crate) mod copy;
-pub(crate) mod credential;
-pub(crate) mod export;
-pub(crate) mod grant;
-pub(crate) mod import;
-pub(crate) mod keys;
-pub(crate) mod lint;
-pub(crate) mod method;
-pub(crate) mod migrate;
-pub(crate) mod section;
-pub(crate) mod serve;
-pub(crate) mod settings;
-pub(crate) mod token;
-pub(crate) mod try_service;
-pub(crate) mod upstream;
-pub(crate) mod user;
+mod bridge;
+mod call;
+mod copy;
+mod credential;
+mod export;
+mod grant;
+mod import;
+mod keys;
+mod lint;
+mod method;
+mod migrate;
+mod section;
+mod serve;
+mod settings;
+mod token;
+mod try_service;
+mod upstream;
+mod user;
 
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use anyhow::Context as _;
-use callgate::{Catalog, SettingError, Settings};
-use callgate_registry::{Assembly, CatalogRows, assemble, settings};
+use callgate::{Caller, LOCAL, Prefix};
+use callgate_registry::{AccessRows, Assembly, StoreError, access};
 
+use crate::cli::{Command, RegistryCommand};
 use crate::config::Config;
 use crate::errors::hinted;
+use crate::printer::Printer;
 
-/// A text or a dash.
-fn or_dash(text: Option<&str>) -> String {
-    text.filter(|text| !text.is_empty()).unwrap_or("-").to_owned()
+pub(crate) use bridge::run as run_bridge;
+
+/// Runs a command.
+pub(crate) async fn run(
+    config: &Arc<Config>,
+    command: Command,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    match command {
+        Command::Serve(given) => serve::run(config, &given, printer).await,
+        Command::Try(given) => try_service::run(config, &given, printer).await,
+        Command::Bridge(given) => bridge::run(&given, printer),
+        Command::Method(given) => method::run(config, given, printer).await,
+        Command::Import(given) => import::run(config, given, printer).await,
+        Command::Export(given) => export::run(config, &given, printer).await,
+        Command::Call(given) => call::run(config, &given, printer).await,
+        Command::Lint(given) => lint::run(config, &given, printer).await,
+        Command::Upstream(given) => upstream::run(config, given, printer).await,
+        Command::User(given) => user::run(config, given, printer).await,
+        Command::Token(given) => token::run(config, given, printer).await,
+        Command::Keys(given) => keys::run(config, given, printer).await,
+        Command::Credential(given) => credential::run(config, given, printer).await,
+        Command::Section(given) => section::run(config, given, printer).await,
+        Command::Grant(given) => grant::run(config, &given, printer).await,
+        Command::Settings(given) => settings::run(config, given, printer).await,
+        Command::Migrate(given) => migrate::run(config, &given, printer).await,
+        Command::Registry(RegistryCommand::Copy(given)) => copy::run(config, &given, printer).await,
+    }
 }
 
 /// Seconds since 1970 as people and programs read them.
@@ -55,27 +82,19 @@ fn plain_name(what: &str, name: &str) -> anyhow::Result<()> {
     ))
 }
 
-fn json_line(value: &impl serde::Serialize) -> anyhow::Result<String> {
-    serde_json::to_string(value).context("cannot write JSON")
+/// A user as a caller.
+fn caller_named(rows: &AccessRows, name: &str) -> Result<Caller, StoreError> {
+    let missing = || StoreError::NotFound { what: "user", name: name.to_owned() };
+    access(rows).caller_named(name).cloned().ok_or_else(missing)
 }
 
-/// What `serve` would make of these rows.
-struct Served {
-    catalog: Catalog,
-    settings: Settings,
-    refused: Vec<SettingError>,
-}
-
-impl Served {
-    fn of(config: &Config, rows: &CatalogRows) -> Self {
-        let (settings, refused) = settings(&rows.settings, &Settings::default());
-        let assembly = Assembly {
-            code: &[],
-            exposure: config.exposure,
-            prefix: settings.tools_prefix.clone(),
-            upstreams: config.upstreams.names().collect(),
-            previous: None,
-        };
-        Self { catalog: assemble(rows, assembly).catalog, settings, refused }
+/// How rows become tools, without the settings.
+fn assembly(config: &Config) -> Assembly<'_> {
+    Assembly {
+        code: &[],
+        exposure: config.exposure,
+        prefix: Prefix::default(),
+        upstreams: config.upstreams.names().chain([LOCAL]).collect(),
+        previous: None,
     }
 }

@@ -13,22 +13,23 @@ mod upstreams;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::path::Path;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use callgate::Secret;
 use callgate_registry::{DatabaseOptions, DatabaseUrl, Exposure, TableNames, TokenOptions};
 
-use crate::cli::{Cli, Command};
-use crate::errors::hinted;
+use crate::cli::{Cli, Command, Try};
 
 pub(crate) use attach::Attach;
 pub(crate) use database::{exposed_password, password_in_file};
 pub(crate) use imports::{Imports, Policy};
-use keys::{KEYS, Key};
+use keys::KEYS;
 pub(crate) use upstreams::{
-    Maker, Upstreams, check_row, keys_of_row, row_shown, secret_in_file, secret_in_variable,
+    Maker, Upstreams, check_row, has_secret, keys_of_row, row_shown, secret_in_file,
+    secret_in_variable,
 };
 
 /// Variables that begin like ours and are no keys.
@@ -95,7 +96,6 @@ pub(crate) enum LogFormat {
 }
 
 /// The configuration, resolved.
-#[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key by itself")]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
@@ -134,101 +134,70 @@ pub(crate) struct Config {
 impl Config {
     /// Reads everything that applies to this command line.
     pub(crate) fn load(cli: &Cli) -> anyhow::Result<Self> {
-        let environment: Vec<(String, String)> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-            .filter(|(name, _)| name.starts_with("CALLGATE_"))
-            .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
-            .collect();
-        let named = environment.iter().find(|(name, _)| name == "CALLGATE_CONFIG");
-        let mut values = Values::default();
-        match cli.global.config.as_deref().or(named.map(|(_, path)| Path::new(path))) {
-            // It is to work in any directory.
-            _ if matches!(cli.command, Command::Try(_)) => {}
-            Some(path) => values.read_file(path)?,
-            None if Path::new("callgate.toml").exists() => {
-                values.read_file(Path::new("callgate.toml"))?;
-            }
-            None => {}
-        }
-        values.read_environment(&environment)?;
-        values.read_flags(cli);
         let demo = matches!(&cli.command, Command::Serve(serve) if serve.demo);
-        let secret = |variable| {
-            let found = environment.iter().find(|(name, _)| name == variable);
-            found.and_then(|(_, secret)| Secret::new(secret))
-        };
-        let token = secret(TOKEN_VARIABLE);
-        values.password = secret(PASSWORD_VARIABLE);
-        values.attach_password = secret(ATTACH_PASSWORD_VARIABLE);
-        let config = Self::resolve(&values, demo)?;
-        Ok(Self { token, upstreams: values.upstreams, imports: values.imports, ..config })
+        Self::resolve(Values::read(cli)?, demo)
     }
 
-    fn resolve(values: &Values, demo: bool) -> anyhow::Result<Self> {
-        let preset = match values.get("preset").text {
-            "" => None,
-            "festi" => Some(Preset::Festi),
-            "drupal" => Some(Preset::Drupal),
-            _ => return Err(values.get("preset").wrong("`festi` or `drupal`")),
+    fn resolve(values: Values, demo: bool) -> anyhow::Result<Self> {
+        let get = |name| values.get(name);
+        let preset = match get("preset") {
+            Value { text: "", .. } => None,
+            value => Some(value.choice([("festi", Preset::Festi), ("drupal", Preset::Drupal)])?),
         };
-        let tables = tables(values, preset)?;
-        let attach = Attach::resolve(values, preset, tables.as_ref())?;
+        let is_festi = preset == Some(Preset::Festi);
+        let tables = tables(&values, is_festi)?;
+        let attach = Attach::resolve(&values, is_festi, tables.as_ref())?;
         Ok(Self {
-            listen: values.get("listen").address()?,
-            database: database::url(values, demo)?,
-            database_options: database::options(values)?,
-            require_auth: values.get("require_auth").flag()? || preset == Some(Preset::Festi),
-            allow_anonymous: values.get("allow_anonymous").flag()?,
-            allowed_hosts: values.get("allowed_hosts").list(),
-            allowed_origins: values.get("allowed_origins").list(),
-            raw_request: match values.get("raw_request") {
-                Value { text: "", .. } => preset == Some(Preset::Festi),
+            listen: get("listen").address()?,
+            database: database::url(&values, demo)?,
+            database_options: database::options(&values)?,
+            require_auth: get("require_auth").flag()? || is_festi,
+            allow_anonymous: get("allow_anonymous").flag()?,
+            allowed_hosts: get("allowed_hosts").list(),
+            allowed_origins: get("allowed_origins").list(),
+            raw_request: match get("raw_request") {
+                Value { text: "", .. } => is_festi,
                 value => value.flag()?,
             },
-            exposure: match values.get("exposure").text {
-                "" if preset == Some(Preset::Drupal) => Exposure::Marked,
-                "" | "all" => Exposure::All,
-                "marked" => Exposure::Marked,
-                _ => return Err(values.get("exposure").wrong("`all` or `marked`")),
+            exposure: match get("exposure") {
+                Value { text: "", .. } if preset == Some(Preset::Drupal) => Exposure::Marked,
+                Value { text: "", .. } => Exposure::All,
+                value => value.choice([("all", Exposure::All), ("marked", Exposure::Marked)])?,
             },
-            max_body_bytes: values.get("max_body_bytes").number(1..=1 << 30)?,
-            max_in_flight_bytes: values.get("max_in_flight_bytes").number(1..=1 << 40)?,
-            max_connections: values.get("max_connections").number(1..=1 << 20)?,
-            call_timeout: values.get("call_timeout_seconds").seconds()?,
-            shutdown_timeout: values.get("shutdown_timeout_seconds").seconds()?,
+            max_body_bytes: get("max_body_bytes").number(1..=1 << 30)?,
+            max_in_flight_bytes: get("max_in_flight_bytes").number(1..=1 << 40)?,
+            max_connections: get("max_connections").number(1..=1 << 20)?,
+            call_timeout: get("call_timeout_seconds").seconds(0..=86_400)?,
+            shutdown_timeout: get("shutdown_timeout_seconds").seconds(0..=86_400)?,
             tokens: TokenOptions {
-                grace: values.get("token_grace_seconds").seconds()?,
-                max_kept: values.get("max_kept_tokens").number(1..=1 << 30)? as u64,
+                grace: get("token_grace_seconds").seconds(0..=86_400)?,
+                max_kept: get("max_kept_tokens").number(1..=1 << 30)? as u64,
             },
-            max_key_age: match values.get("key_rotation_days").number(0..=36_500)? {
+            max_key_age: match get("key_rotation_days").number(0..=36_500)? {
                 0 => None,
                 days => Some(Duration::from_hours(24 * days as u64)),
             },
-            metrics: values.get("metrics").flag()?,
-            log: values.get("log").text.to_owned(),
-            log_format: match values.get("log_format").text {
-                "human" => LogFormat::Human,
-                "json" => LogFormat::Json,
-                _ => return Err(values.get("log_format").wrong("`human` or `json`")),
-            },
-            token: None,
+            metrics: get("metrics").flag()?,
+            log: get("log").text.to_owned(),
+            log_format: get("log_format")
+                .choice([("human", LogFormat::Human), ("json", LogFormat::Json)])?,
+            token: values.secret(TOKEN_VARIABLE),
             tables: if attach.is_some() { Some(attach::own_tables()?) } else { tables },
             attach,
-            upstreams: Upstreams::default(),
-            imports: Imports::default(),
             preset,
+            upstreams: values.upstreams,
+            imports: values.imports,
         })
     }
 }
 
-fn tables(values: &Values, preset: Option<Preset>) -> anyhow::Result<Option<TableNames>> {
-    let is_given = |key: &&Key| key.name.starts_with("tables.") && values.is_given(key.name);
-    if preset != Some(Preset::Festi) && !KEYS.iter().any(|key| is_given(&key)) {
+fn tables(values: &Values, is_festi: bool) -> anyhow::Result<Option<TableNames>> {
+    if !is_festi && !values.by_key.keys().any(|name| name.starts_with("tables.")) {
         return Ok(None);
     }
-    let prefix = match preset {
-        Some(Preset::Festi) if !values.is_given("tables.prefix") => "festi_",
-        _ => values.get("tables.prefix").text,
+    let prefix = match values.get("tables.prefix").text {
+        "" if is_festi && !values.by_key.contains_key("tables.prefix") => "festi_",
+        prefix => prefix,
     };
     let names = TableNames::with_prefix(prefix)?
         .rpc_methods(values.get("tables.rpc_methods").text)?
@@ -238,18 +207,34 @@ fn tables(values: &Values, preset: Option<Preset>) -> anyhow::Result<Option<Tabl
 }
 
 /// What was said, by key, and where.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Values {
     by_key: BTreeMap<&'static str, (String, String)>,
+    /// The variables that begin like ours.
+    environment: BTreeMap<String, String>,
     upstreams: Upstreams,
     imports: Imports,
-    /// `CALLGATE_DATABASE_PASSWORD`
-    password: Option<Secret>,
-    /// `CALLGATE_ATTACH_PASSWORD`
-    attach_password: Option<Secret>,
 }
 
 impl Values {
+    fn read(cli: &Cli) -> anyhow::Result<Self> {
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+            .filter(|(name, _)| name.starts_with("CALLGATE_"))
+            .map(|(name, value)| (name, value.to_string_lossy().into_owned()));
+        let mut values = Self { environment: environment.collect(), ..Self::default() };
+        let named = values.environment.get("CALLGATE_CONFIG").map(PathBuf::from);
+        let default = Some(PathBuf::from("callgate.toml")).filter(|path| path.exists());
+        let file = cli.global.config.clone().or(named).or(default);
+        // `try` is to work in any directory.
+        if let Some(file) = file.filter(|_| !matches!(cli.command, Command::Try(_))) {
+            values.read_file(&file)?;
+        }
+        values.read_environment()?;
+        values.read_flags(cli);
+        Ok(values)
+    }
+
     fn read_file(&mut self, path: &Path) -> anyhow::Result<()> {
         let source = path.display().to_string();
         let text =
@@ -265,35 +250,35 @@ impl Values {
                 name if name == "database.url" => "database".to_owned(),
                 name => name,
             };
-            if name == "upstreams" {
-                self.upstreams = Upstreams::read(value, source)?;
-                continue;
-            }
-            if name == "imports" {
-                self.imports = Imports::read(value, source)?;
-                continue;
-            }
             let text = match value {
+                value if name == "upstreams" => {
+                    self.upstreams = Upstreams::read(value, source)?;
+                    continue;
+                }
+                value if name == "imports" => {
+                    self.imports = Imports::read(value, source)?;
+                    continue;
+                }
                 toml::Value::Table(table) if is_table(&name) => {
                     self.read_table(&format!("{name}."), table, source)?;
                     continue;
                 }
-                toml::Value::String(text) => text.clone(),
-                toml::Value::Integer(number) => number.to_string(),
-                toml::Value::Boolean(flag) => flag.to_string(),
-                _ => String::new(),
+                toml::Value::String(text) => Some(text.clone()),
+                toml::Value::Integer(number) => Some(number.to_string()),
+                toml::Value::Boolean(flag) => Some(flag.to_string()),
+                _ => None,
             };
-            let key = known(&name).ok_or_else(|| unknown(&name, source, KEYS, str::to_owned))?;
-            if text.is_empty() && !matches!(value, toml::Value::String(_)) {
-                bail!("`{name}` in {source} must be a text, a whole number, true or false");
-            }
-            self.by_key.insert(key, (text, format!("in {source}")));
+            let key = KEYS.get(&name).ok_or_else(|| KEYS.unknown(&name, source, str::to_owned))?;
+            let text = text.with_context(|| {
+                format!("`{name}` in {source} must be a text, a whole number, true or false")
+            })?;
+            self.by_key.insert(key.name, (text, format!("in {source}")));
         }
         Ok(())
     }
 
-    fn read_environment(&mut self, environment: &[(String, String)]) -> anyhow::Result<()> {
-        for (variable, value) in environment {
+    fn read_environment(&mut self) -> anyhow::Result<()> {
+        for (variable, value) in &self.environment {
             let is_service = |prefix: &&str| variable.starts_with(*prefix);
             if OTHER_VARIABLES.contains(&variable.as_str())
                 || SERVICE_VARIABLES.iter().any(is_service)
@@ -302,52 +287,54 @@ impl Values {
                 continue;
             }
             let key = KEYS.iter().find(|key| variable_of(key.name) == *variable);
-            let key = key.ok_or_else(|| unknown(variable, "the environment", KEYS, variable_of))?;
+            let key = key.ok_or_else(|| KEYS.unknown(variable, "the environment", variable_of))?;
             self.by_key.insert(key.name, (value.clone(), format!("in {variable}")));
         }
         Ok(())
     }
 
     fn read_flags(&mut self, cli: &Cli) {
-        let mut flag = |name: &'static str, value: Option<String>| {
+        let mut flag = |name: &'static str, option: &str, value: Option<String>| {
             if let Some(value) = value {
-                let shown = match name {
-                    "attach.database" => "attach".to_owned(),
-                    "attach.overlay" => "overlay".to_owned(),
-                    name => name.replace('_', "-"),
-                };
-                self.by_key.insert(name, (value, format!("in --{shown}")));
+                self.by_key.insert(name, (value, format!("in --{option}")));
             }
         };
-        flag("database", cli.global.database.clone());
-        flag("preset", cli.global.preset.clone());
-        flag("attach.database", cli.global.attach.clone());
-        let overlay = cli.global.overlay.as_ref().map(|path| path.display().to_string());
-        flag("attach.overlay", overlay);
-        if let Command::Try(given) = &cli.command {
+        let global = &cli.global;
+        flag("database", "database", global.database.clone());
+        flag("preset", "preset", global.preset.clone());
+        flag("attach.database", "attach", global.attach.clone());
+        let overlay = global.overlay.as_ref().map(|path| path.display().to_string());
+        flag("attach.overlay", "overlay", overlay);
+        let given = |is_given: bool| is_given.then(|| "true".to_owned());
+        match &cli.command {
             // Any port that is free.
-            flag("listen", Some(given.listen.clone().unwrap_or("127.0.0.1:0".to_owned())));
+            Command::Try(Try { listen, .. }) => {
+                flag("listen", "listen", listen.clone().or(Some("127.0.0.1:0".to_owned())));
+            }
+            Command::Serve(serve) => {
+                flag("listen", "listen", serve.listen.clone());
+                flag("require_auth", "require-auth", given(serve.require_auth));
+                flag("allow_anonymous", "allow-anonymous", given(serve.allow_anonymous));
+                let grace = serve.token_grace_seconds.clone();
+                flag("token_grace_seconds", "token-grace-seconds", grace);
+            }
+            _ => {}
         }
-        if let Command::Serve(serve) = &cli.command {
-            flag("listen", serve.listen.clone());
-            flag("require_auth", serve.require_auth.then(|| "true".to_owned()));
-            flag("allow_anonymous", serve.allow_anonymous.then(|| "true".to_owned()));
-            flag("token_grace_seconds", serve.token_grace_seconds.clone());
-        }
-    }
-
-    fn is_given(&self, name: &str) -> bool {
-        self.by_key.contains_key(name)
     }
 
     fn get(&self, name: &'static str) -> Value<'_> {
         match self.by_key.get(name) {
             Some((text, source)) => Value { name, text, source },
             None => {
-                let key = KEYS.iter().find(|key| key.name == name);
-                Value { name, text: key.map_or("", |key| key.default), source: "by default" }
+                let text = KEYS.get(name).map_or("", |key| key.default);
+                Value { name, text, source: "by default" }
             }
         }
+    }
+
+    /// A secret that is only in the environment.
+    fn secret(&self, variable: &str) -> Option<Secret> {
+        self.environment.get(variable).and_then(|secret| Secret::new(secret))
     }
 }
 
@@ -365,8 +352,14 @@ impl Value<'_> {
         anyhow::anyhow!("`{name}` {source} is `{text}`; expected {expected}")
     }
 
+    fn choice<T: Copy>(self, [one, other]: [(&str, T); 2]) -> anyhow::Result<T> {
+        let found = [one, other].into_iter().find(|(word, _)| *word == self.text);
+        let expected = || self.wrong(format_args!("`{}` or `{}`", one.0, other.0));
+        found.map(|(_, choice)| choice).ok_or_else(expected)
+    }
+
     fn flag(self) -> anyhow::Result<bool> {
-        self.text.parse().map_err(|_| self.wrong("`true` or `false`"))
+        self.choice([("true", true), ("false", false)])
     }
 
     fn list(self) -> Vec<String> {
@@ -374,15 +367,15 @@ impl Value<'_> {
         items.map(ToOwned::to_owned).collect()
     }
 
-    fn number(self, range: std::ops::RangeInclusive<usize>) -> anyhow::Result<usize> {
+    fn number(self, range: RangeInclusive<usize>) -> anyhow::Result<usize> {
         let number = self.text.parse().ok().filter(|number| range.contains(number));
         number.ok_or_else(|| {
             self.wrong(format_args!("a number from {} to {}", range.start(), range.end()))
         })
     }
 
-    fn seconds(self) -> anyhow::Result<Duration> {
-        Ok(Duration::from_secs(self.number(0..=86_400)? as u64))
+    fn seconds(self, range: RangeInclusive<usize>) -> anyhow::Result<Duration> {
+        Ok(Duration::from_secs(self.number(range)? as u64))
     }
 
     fn address(self) -> anyhow::Result<SocketAddr> {
@@ -390,10 +383,6 @@ impl Value<'_> {
         let found = self.text.to_socket_addrs().ok().and_then(|mut found| found.next());
         found.ok_or_else(|| self.wrong("an address such as `127.0.0.1:8080`"))
     }
-}
-
-fn known(name: &str) -> Option<&'static str> {
-    KEYS.iter().map(|key| key.name).find(|known| *known == name)
 }
 
 fn is_table(name: &str) -> bool {
@@ -404,31 +393,14 @@ fn variable_of(key: &str) -> String {
     format!("CALLGATE_{}", key.replace('.', "_").to_uppercase())
 }
 
-fn unknown(
-    name: &str,
-    source: &str,
-    keys: &'static [Key],
-    spell: impl Fn(&'static str) -> String,
-) -> anyhow::Error {
-    let likeness = |key: &&Key| strsim::jaro_winkler(&spell(key.name), name);
-    let nearest = keys.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    hinted(
-        format!("unknown key `{name}` in {source}"),
-        nearest.map_or_else(String::new, |key| {
-            format!("did you mean `{}` ({})?", spell(key.name), key.meaning)
-        }),
-    )
-}
-
 #[cfg(test)]
 pub(crate) mod reference {
     //! The reference pages are made from the code, and compared with what is committed.
 
     use std::fmt::Write as _;
 
-    use super::imports::IMPORT_KEYS;
-    use super::upstreams::UPSTREAM_KEYS;
-    use super::{KEYS, Key, variable_of};
+    use super::keys::{IMPORT_KEYS, KEYS, Key, Keys, UPSTREAM_KEYS};
+    use super::variable_of;
 
     /// Compares a page with the committed one, or writes it where snapshots are being updated.
     pub(crate) fn check_reference(name: &str, text: &str) {
@@ -453,13 +425,8 @@ pub(crate) mod reference {
              or `CALLGATE_CONFIG` names), the default. A key that is not here is an error.\n\n\
              | key | variable | default | meaning |\n| --- | --- | --- | --- |\n",
         );
-        for key in KEYS {
-            let default = match key.default {
-                "" => String::new(),
-                default => format!("`{default}`"),
-            };
-            let (name, variable) = (key.name, variable_of(key.name));
-            let meaning = key.meaning;
+        for Key { name, default, meaning } in KEYS.iter() {
+            let (variable, default) = (variable_of(name), code(default));
             writeln!(text, "| `{name}` | `{variable}` | {default} | {meaning} |").unwrap();
         }
         text.push_str(
@@ -469,20 +436,23 @@ pub(crate) mod reference {
              `{ file = \"PATH\" }`, with `prefix = \"…\"` for what stands before it.\n\n\
              | key | default | meaning |\n| --- | --- | --- |\n",
         );
-        describe(UPSTREAM_KEYS, &mut text);
+        describe(&UPSTREAM_KEYS, &mut text);
         text.push_str(
             "\n## `[imports.NAME]`\n\nIn the file only, a table for each import that `callgate serve` \
              repeats; [import.md](../import.md#sources-that-change) explains them.\n\n\
              | key | default | meaning |\n| --- | --- | --- |\n",
         );
-        describe(IMPORT_KEYS, &mut text);
+        describe(&IMPORT_KEYS, &mut text);
         check_reference("configuration.md", &text);
     }
 
-    fn describe(keys: &[Key], text: &mut String) {
-        for Key { name, default, meaning } in keys {
-            let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
-            writeln!(text, "| `{name}` | {default} | {meaning} |").unwrap();
+    fn describe(keys: &Keys, text: &mut String) {
+        for Key { name, default, meaning } in keys.iter() {
+            writeln!(text, "| `{name}` | {} | {meaning} |", code(default)).unwrap();
         }
+    }
+
+    fn code(default: &str) -> String {
+        if default.is_empty() { String::new() } else { format!("`{default}`") }
     }
 }

@@ -68,14 +68,8 @@ pub(crate) async fn new_tokens(store: &SqlStore) -> anyhow::Result<Vec<(&'static
             Err(error) => return Err(error.into()),
         };
         let token = Token::generate()?;
-        store
-            .add_token(&NewToken {
-                id_user: user.id,
-                name: TOKEN_NAME.to_owned(),
-                digest: token.stored_digest(),
-                expires_at: None,
-            })
-            .await?;
+        let (name, digest) = (TOKEN_NAME.to_owned(), token.stored_digest());
+        store.add_token(&NewToken { id_user: user.id, name, digest, expires_at: None }).await?;
         tokens.push((login, token));
     }
     Ok(tokens)
@@ -91,16 +85,10 @@ async fn fill(store: &SqlStore, local: &Local) -> anyhow::Result<()> {
     for (ident, caption) in
         [("content", "Content"), ("user_management", "User management"), ("system", "System")]
     {
-        match store.add_section(ident, caption, Mask::Execute).await {
-            Ok(()) | Err(StoreError::Exists { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+        unless_exists(store.add_section(ident, caption, Mask::Execute).await)?;
     }
     for DemoUser { login, role, grants } in USERS {
-        match store.add_user(login, Some(role)).await {
-            Ok(_) | Err(StoreError::Exists { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+        unless_exists(store.add_user(login, Some(role)).await)?;
         let role = store.role(role).await?;
         for (section, mask) in grants {
             store.grant(Holder::Role(role.id), section, *mask).await?;
@@ -116,19 +104,22 @@ async fn fill(store: &SqlStore, local: &Local) -> anyhow::Result<()> {
             upstream: Some(LOCAL.to_owned()),
             ..MethodRow::default()
         };
-        let needs: Vec<(String, Mask)> = method
-            .requirement()
-            .needs()
-            .iter()
+        let needs = method.requirement().needs().iter();
+        let needs: Vec<(String, Mask)> = needs
             .filter_map(|(section, need)| match need {
                 Need::AtLeast(mask) => Some((section.to_string(), *mask)),
                 Need::Closed => None,
             })
             .collect();
-        match store.add_method(&row, &needs).await {
-            Ok(()) | Err(StoreError::Exists { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+        unless_exists(store.add_method(&row, &needs).await)?;
     }
     Ok(())
+}
+
+/// What is there already stays.
+fn unless_exists<T>(added: Result<T, StoreError>) -> Result<(), StoreError> {
+    match added {
+        Ok(_) | Err(StoreError::Exists { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }

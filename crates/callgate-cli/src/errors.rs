@@ -1,5 +1,7 @@
 //! What to do about errors that have a remedy.
 
+use std::borrow::Cow;
+
 use callgate::forward::{ForwardError, OptionError};
 use callgate_registry::{CopyError, StoreError};
 
@@ -32,60 +34,71 @@ fn with_feature(feature: &str) -> String {
 }
 
 /// What to do about an error, where that is known.
-pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
+pub(crate) fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
     error.chain().find_map(|cause| {
         if let Some(hinted) = cause.downcast_ref::<Hinted>() {
-            return Some(hinted.hint.clone());
+            return Some(hinted.hint.clone().into());
         }
         if let Some(ForwardError::Options(OptionError::NoWebSocket)) = cause.downcast_ref() {
-            return Some(with_feature("websocket"));
+            return Some(with_feature("websocket").into());
         }
         if let Some(error) = cause.downcast_ref::<CopyError>() {
-            return copy_hint(error).map(ToOwned::to_owned);
+            return copy_hint(error).map(Into::into);
         }
-        let error = cause.downcast_ref::<StoreError>()?;
-        let error = match error {
-            StoreError::Attached(error) => error,
-            error => error,
-        };
-        if let Some(hint) = of_festi(error) {
-            return Some(hint);
-        }
-        let hint = match error {
-            StoreError::Database(_) => error.advice()?,
-            StoreError::Replaced(_) => "restart the server to read the file that is there now",
-            StoreError::TableTaken(_) => {
-                "name another database, or ours otherwise: `tables.prefix`, `tables.users`, \
-                 `tables.users_types`, `tables.rpc_methods` in the configuration"
-            }
-            StoreError::Missing(_) => {
-                "make one with `callgate migrate`, or name another with `--database URL`"
-            }
-            StoreError::NotBuilt { feature, .. } => return Some(with_feature(feature)),
-            StoreError::Newer { .. } => "use the newer program that changed it",
-            StoreError::Older { .. } => "bring it up to date with `callgate migrate`",
-            StoreError::Moved => "try again when the others are done",
-            StoreError::OtherTables => {
-                "leave `preset` and `tables.*` out, the registry knows its names; or name another \
-                 database"
-            }
-            StoreError::NotFound { what: "user", .. } => {
-                "`callgate user list` shows them, `callgate user add` adds one"
-            }
-            StoreError::NotFound { what: "role", .. } => {
-                "`callgate user add NAME --role ROLE` makes a role"
-            }
-            StoreError::NotFound { what: "section", .. } => {
-                "`callgate section list` shows them, `callgate section add` adds one"
-            }
-            StoreError::NotFound { what: "method", .. } => "`callgate method list` shows them",
-            StoreError::NotFound { what: "token", .. } => "`callgate token list` shows them",
-            StoreError::NotFound { what: "upstream", .. } => "`callgate upstream list` shows them",
-            StoreError::Exists { what: "method", .. } => "change it with `callgate method edit`",
-            _ => return None,
-        };
-        Some(hint.to_owned())
+        store_hint(cause.downcast_ref()?)
     })
+}
+
+fn store_hint(error: &StoreError) -> Option<Cow<'static, str>> {
+    let hint = match error {
+        StoreError::Attached(error) => return store_hint(error),
+        StoreError::Festis { instead, .. } => return Some(instead.clone().into()),
+        StoreError::NotBuilt { feature, .. } => return Some(with_feature(feature).into()),
+        StoreError::Lacking { prefix: Some(prefix), .. } => {
+            let hint =
+                format!("it has `{prefix}section_actions`: set `tables.prefix` to `{prefix}`");
+            return Some(hint.into());
+        }
+        StoreError::Lacking { prefix: None, .. } => {
+            "name the database that Festi's Rpc plugin writes to, let this user read all of its \
+             tables that docs/festi.md names, and set `tables.*` where they are called otherwise"
+        }
+        StoreError::NotNumbered { .. } => {
+            "a site whose users, roles or sections have other keys than numbers cannot be attached"
+        }
+        StoreError::OwnUsers => "name another registry with `--database`, one without users",
+        StoreError::Database(_) => error.advice()?,
+        StoreError::Replaced(_) => "restart the server to read the file that is there now",
+        StoreError::TableTaken(_) => {
+            "name another database, or ours otherwise: `tables.prefix`, `tables.users`, \
+                 `tables.users_types`, `tables.rpc_methods` in the configuration"
+        }
+        StoreError::Missing(_) => {
+            "make one with `callgate migrate`, or name another with `--database URL`"
+        }
+        StoreError::Newer { .. } => "use the newer program that changed it",
+        StoreError::Older { .. } => "bring it up to date with `callgate migrate`",
+        StoreError::Moved => "try again when the others are done",
+        StoreError::OtherTables => {
+            "leave `preset` and `tables.*` out, the registry knows its names; or name another \
+                 database"
+        }
+        StoreError::NotFound { what: "user", .. } => {
+            "`callgate user list` shows them, `callgate user add` adds one"
+        }
+        StoreError::NotFound { what: "role", .. } => {
+            "`callgate user add NAME --role ROLE` makes a role"
+        }
+        StoreError::NotFound { what: "section", .. } => {
+            "`callgate section list` shows them, `callgate section add` adds one"
+        }
+        StoreError::NotFound { what: "method", .. } => "`callgate method list` shows them",
+        StoreError::NotFound { what: "token", .. } => "`callgate token list` shows them",
+        StoreError::NotFound { what: "upstream", .. } => "`callgate upstream list` shows them",
+        StoreError::Exists { what: "method", .. } => "change it with `callgate method edit`",
+        _ => return None,
+    };
+    Some(hint.into())
 }
 
 fn copy_hint(error: &CopyError) -> Option<&'static str> {
@@ -100,29 +113,6 @@ fn copy_hint(error: &CopyError) -> Option<&'static str> {
         }
         CopyError::Occupied { .. } => Some("name an empty database as the target"),
     }
-}
-
-/// What to do about an error that has to do with an attached Festi database.
-fn of_festi(error: &StoreError) -> Option<String> {
-    Some(match error {
-        StoreError::Festis { instead, .. } => instead.clone(),
-        StoreError::Lacking { prefix: Some(prefix), .. } => {
-            format!("it has `{prefix}section_actions`: set `tables.prefix` to `{prefix}`")
-        }
-        StoreError::Lacking { prefix: None, .. } => {
-            "name the database that Festi's Rpc plugin writes to, let this user read all of its \
-             tables that docs/festi.md names, and set `tables.*` where they are called otherwise"
-                .to_owned()
-        }
-        StoreError::NotNumbered { .. } => {
-            "a site whose users, roles or sections have other keys than numbers cannot be attached"
-                .to_owned()
-        }
-        StoreError::OwnUsers => {
-            "name another registry with `--database`, one without users".to_owned()
-        }
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use std::time::Duration;
 use callgate::forward::token_requests_ended;
 use callgate_registry::StoreError;
 
-use crate::cli::{Cli, Command, RegistryCommand};
+use crate::cli::{Cli, Command};
 use crate::config::Config;
 use crate::printer::Printer;
 
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
     // It needs no configuration, no registry, and one thread.
     if let Command::Bridge(bridge) = &cli.command {
-        return commands::bridge::run(bridge, printer);
+        return commands::run_bridge(bridge, printer);
     }
     let config = Arc::new(Config::load(&cli)?);
     if let Some(warning) = config::exposed_password(&cli) {
@@ -55,38 +55,7 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ran = runtime
         .block_on(async {
-            let ran = match cli.command {
-                Command::Serve(serve) => commands::serve::run(&config, &serve, printer).await,
-                Command::Bridge(bridge) => commands::bridge::run(&bridge, printer),
-                Command::Method(method) => commands::method::run(&config, method, printer).await,
-                Command::User(user) => commands::user::run(&config, user, printer).await,
-                Command::Token(token) => commands::token::run(&config, token, printer).await,
-                Command::Keys(keys) => commands::keys::run(&config, keys, printer).await,
-                Command::Upstream(upstream) => {
-                    commands::upstream::run(&config, upstream, printer).await
-                }
-                Command::Credential(credential) => {
-                    commands::credential::run(&config, credential, printer).await
-                }
-                Command::Section(section) => {
-                    commands::section::run(&config, section, printer).await
-                }
-                Command::Grant(grant) => commands::grant::run(&config, &grant, printer).await,
-                Command::Settings(settings) => {
-                    commands::settings::run(&config, settings, printer).await
-                }
-                Command::Import(import) => commands::import::run(&config, import, printer).await,
-                Command::Try(given) => commands::try_service::run(&config, &given, printer).await,
-                Command::Export(export) => commands::export::run(&config, &export, printer).await,
-                Command::Call(call) => commands::call::run(&config, &call, printer).await,
-                Command::Lint(lint) => commands::lint::run(&config, &lint, printer).await,
-                Command::Migrate(migrate) => {
-                    commands::migrate::run(&config, &migrate, printer).await
-                }
-                Command::Registry(RegistryCommand::Copy(copy)) => {
-                    commands::copy::run(&config, &copy, printer).await
-                }
-            };
+            let ran = commands::run(&config, cli.command, printer).await;
             token_requests_ended(TOKEN_REQUESTS).await;
             ran
         })

@@ -3,6 +3,8 @@
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 
+use serde_json::{Map, Value};
+
 use crate::errors;
 
 /// Where output goes.
@@ -51,6 +53,32 @@ impl Printer {
         }
     }
 
+    /// Prints a list as JSON, one object per line, or as a table. A column has a key in JSON and a heading
+    /// in the table; where one of them is empty, the column is left out there.
+    pub(crate) fn list<const N: usize>(
+        &mut self,
+        as_json: bool,
+        columns: [(&str, &str); N],
+        rows: impl IntoIterator<Item = [Value; N]>,
+    ) {
+        if as_json {
+            for row in rows {
+                let members = columns.iter().zip(row).filter(|((key, _), _)| !key.is_empty());
+                let object: Map<_, _> =
+                    members.map(|((key, _), value)| ((*key).to_owned(), value)).collect();
+                self.data(Value::Object(object));
+            }
+            return;
+        }
+        let is_shown = |(_, heading): &(&str, &str)| !heading.is_empty();
+        let head: Vec<&str> = columns.into_iter().filter(is_shown).map(|(_, head)| head).collect();
+        let cells = |row: [Value; N]| {
+            let shown = columns.iter().zip(row).filter(|(column, _)| is_shown(column));
+            shown.map(|(_, value)| cell(value)).collect()
+        };
+        self.table(&head, &rows.into_iter().map(cells).collect::<Vec<_>>());
+    }
+
     /// Columns, as wide as they need to be.
     pub(crate) fn table(&mut self, head: &[&str], rows: &[Vec<String>]) {
         let rows: Vec<Vec<String>> =
@@ -76,6 +104,17 @@ impl Printer {
             self.talk(format_args!("hint: {hint}"));
         }
     }
+}
+
+/// A value in a table; a dash if there is none.
+fn cell(value: Value) -> String {
+    let text = match value {
+        Value::Null => String::new(),
+        Value::String(text) => text,
+        Value::Array(items) => items.into_iter().map(cell).collect::<Vec<_>>().join(" "),
+        other => other.to_string(),
+    };
+    if text.is_empty() { "-".to_owned() } else { text }
 }
 
 /// A cell must not break its line, or the terminal.

@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapWeak;
 use bytes::Bytes;
 use moka::sync::Cache;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -33,9 +34,11 @@ const MAX_PLANS: u64 = 10_000;
 const MAX_EXPLAINED: usize = 16 * 1024;
 
 /// How an upstream takes its parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ParamStyle {
     /// As an object.
+    #[default]
     Named,
     /// As a list, in the order of the signature.
     Positional,

@@ -1,25 +1,28 @@
 //! `callgate call`
 
-mod remote;
+mod client;
 
+use std::future::pending;
 use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
+use callgate::bridge::{self, Limits, Options};
 use callgate::http::AuthenticateError;
 use callgate::stdio::{self, StdioOptions};
-use callgate::{Caller, Callgate, Catalog, Entry, Gateway, LOCAL, Local, Secret};
-use callgate_registry::{Registry, StoreError, access};
+use callgate::{Caller, Catalog, Entry, Gateway, LOCAL, Local, Secret};
+use callgate_registry::Registry;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
-use super::{json_line, serve};
+use super::{caller_named, serve};
 use crate::cli::Call;
 use crate::config::{Config, TOKEN_VARIABLE};
 use crate::errors::hinted;
 use crate::printer::Printer;
 use crate::{logging, registry};
+use client::Request;
 
 /// The gateway itself says how long a call may take.
 const NO_LIMIT: Duration = Duration::from_hours(24);
@@ -27,19 +30,18 @@ const NO_LIMIT: Duration = Duration::from_hours(24);
 const ALIKE: f64 = 0.75;
 /// Of another server's tools nothing is known here.
 const REMOTE: &str = "the server's list says what its tools take";
-/// The newest revision with a handshake: the server may offer an older one, never none.
-const REVISION: &str = "2025-11-25";
-/// The ids of the two requests.
-const INITIALIZE: u8 = 1;
-const CALL: u8 = 2;
+/// Somebody waits for it: a server that is not up is told of soon.
+const HOLD: Duration = Duration::from_secs(2);
+/// Maximum length of a message without the arguments.
+const MAX_ENVELOPE: usize = 4096;
 
-pub(crate) async fn run(config: &Config, call: &Call, printer: &mut Printer) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, call: &Call, printer: &mut Printer) -> Result<()> {
     // What went wrong in an upstream is only in the log.
     logging::start("error", config.log_format)?;
     let arguments = arguments(&call.arguments, config.max_body_bytes)?;
     if let Some(url) = &call.url {
         let request = Request { name: &call.tool, arguments: &arguments };
-        let reply = remote::ask(config, url, &request).await?;
+        let reply = call_remote(config, url, request).await?;
         return show(&reply, REMOTE, call, printer);
     }
     let registry = serve::registry_of(config, registry::open(config).await?);
@@ -55,13 +57,18 @@ pub(crate) async fn run(config: &Config, call: &Call, printer: &mut Printer) -> 
     allow(&catalog, entry, &caller)?;
     listed(gateway.gateway(), entry, &caller).await?;
     let request = Request { name: entry.name().as_str(), arguments: &arguments };
-    let reply = ask(&gateway, caller, &request).await?;
+    let max_line_bytes = arguments.len() + MAX_ENVELOPE;
+    let options = StdioOptions { max_line_bytes, end_timeout: NO_LIMIT };
+    let (mcp, caller) = (Arc::clone(gateway.mcp()), Arc::new(caller));
+    let reply = request
+        .send(async |input, output| stdio::serve(mcp, caller, input, output, options).await)
+        .await?;
     following.end().await;
     show(&reply, &takes(&catalog, entry), call, printer)
 }
 
 /// The arguments, on one line. They are not parsed here: the gateway is to see all of what came.
-fn arguments(text: &str, most: usize) -> anyhow::Result<String> {
+fn arguments(text: &str, most: usize) -> Result<String> {
     let mut read = String::new();
     let text = if text == "-" {
         let limit = u64::try_from(most).unwrap_or(u64::MAX);
@@ -83,11 +90,9 @@ fn arguments(text: &str, most: usize) -> anyhow::Result<String> {
     Ok(raw.get().replace(['\n', '\r'], " "))
 }
 
-async fn caller(config: &Config, call: &Call, registry: &Registry) -> anyhow::Result<Caller> {
+async fn caller(config: &Config, call: &Call, registry: &Registry) -> Result<Caller> {
     if let Some(name) = &call.user {
-        let access = access(&registry.store().access_rows().await?);
-        let missing = || StoreError::NotFound { what: "user", name: name.clone() };
-        return Ok(access.caller_named(name).ok_or_else(missing)?.clone());
+        return Ok(caller_named(&registry.store().access_rows().await?, name)?);
     }
     let hint =
         "say who calls with `--user NAME`, or make a token with `callgate token create USER`";
@@ -109,7 +114,7 @@ fn find<'a>(catalog: &'a Catalog, tool: &str) -> Option<&'a Entry> {
 }
 
 /// Callers are not told why, those at the command line are.
-fn allow(catalog: &Catalog, entry: &Entry, caller: &Caller) -> anyhow::Result<()> {
+fn allow(catalog: &Catalog, entry: &Entry, caller: &Caller) -> Result<()> {
     let decision = catalog.requirement(entry).decide(&caller.grants);
     if decision.is_allowed() {
         return Ok(());
@@ -121,7 +126,7 @@ fn allow(catalog: &Catalog, entry: &Entry, caller: &Caller) -> anyhow::Result<()
 }
 
 /// The same where the service has a say in what the caller sees.
-async fn listed(gateway: &Gateway, entry: &Entry, caller: &Caller) -> anyhow::Result<()> {
+async fn listed(gateway: &Gateway, entry: &Entry, caller: &Caller) -> Result<()> {
     let caller = gateway.prepare(caller.clone()).await;
     if gateway.describe(&caller, entry.id().as_str()).is_ok() {
         return Ok(());
@@ -143,7 +148,7 @@ async fn unknown(
     catalog: &Catalog,
     caller: &Caller,
     tool: &str,
-) -> anyhow::Result<anyhow::Error> {
+) -> Result<anyhow::Error> {
     let shown = tool.escape_debug().to_string();
     if let Some(one) = catalog.quarantined().iter().find(|one| one.id == shown) {
         return Ok(anyhow::anyhow!("method `{shown}` is quarantined: {}", one.reason));
@@ -169,45 +174,17 @@ async fn unknown(
     Ok(hinted(format!("there is no tool `{shown}`"), hint))
 }
 
-/// What is asked for.
-#[derive(Debug)]
-struct Request<'a> {
-    name: &'a str,
-    /// On one line.
-    arguments: &'a str,
-}
-
-impl Request<'_> {
-    /// What comes before it.
-    fn opening() -> String {
-        let client = json!({"name": "callgate call", "version": env!("CARGO_PKG_VERSION")});
-        let params = json!({"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client});
-        let message =
-            json!({"jsonrpc": "2.0", "id": INITIALIZE, "method": "initialize", "params": params});
-        format!("{message}\n")
+/// Calls a tool of a server that is running, through the bridge. Returns the whole reply.
+async fn call_remote(config: &Config, url: &str, request: Request<'_>) -> Result<Value> {
+    let limits = Limits { hold: HOLD, ..Limits::default() };
+    let endpoint = url.parse().context("`--url` is not right")?;
+    let mut options = Options::new(endpoint).limits(limits);
+    if let Some(token) = config.token.as_ref().map(Secret::expose) {
+        let context = || format!("`{TOKEN_VARIABLE}` is not right");
+        options = options.token_from(TOKEN_VARIABLE, token).with_context(context)?;
     }
-
-    fn lines(&self) -> String {
-        let (name, arguments) = (json!(self.name), self.arguments);
-        format!(
-            "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}}\n\
-             {{\"jsonrpc\":\"2.0\",\"id\":{CALL},\"method\":\"tools/call\",\"params\":\
-             {{\"name\":{name},\"arguments\":{arguments}}}}}\n"
-        )
-    }
-}
-
-/// Says it to the protocol, as a client over stdio would. The answer is the whole reply.
-async fn ask(gateway: &Callgate, caller: Caller, request: &Request<'_>) -> anyhow::Result<Value> {
-    let input = format!("{}{}", Request::opening(), request.lines());
-    let options = StdioOptions { max_line_bytes: input.len(), end_timeout: NO_LIMIT };
-    let mut output = Vec::new();
-    let mcp = Arc::clone(gateway.mcp());
-    stdio::serve(mcp, Arc::new(caller), input.as_bytes(), &mut output, options).await?;
-    let lines = output.split(|byte| *byte == b'\n');
-    let replies = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    let mut replies = replies.filter(|reply| reply.get("id") == Some(&json!(CALL)));
-    replies.next().context("there was no reply")
+    // The bridge ends when nobody talks to it any more, and ends the session.
+    request.send(async |input, output| bridge::run(&options, input, output, pending()).await).await
 }
 
 /// The arguments in words.
@@ -237,7 +214,7 @@ fn takes(catalog: &Catalog, entry: &Entry) -> String {
     format!("it takes {}; `callgate method show {}` says more", described.join(", "), entry.id())
 }
 
-fn show(reply: &Value, takes: &str, call: &Call, printer: &mut Printer) -> anyhow::Result<()> {
+fn show(reply: &Value, takes: &str, call: &Call, printer: &mut Printer) -> Result<()> {
     if let Some(error) = reply.get("error") {
         let message = error.get("message").and_then(Value::as_str);
         anyhow::bail!("{}", message.unwrap_or("the call failed"));
@@ -252,7 +229,7 @@ fn show(reply: &Value, takes: &str, call: &Call, printer: &mut Printer) -> anyho
         .collect();
     let is_error = result.get("isError") == Some(&Value::Bool(true));
     if call.json {
-        printer.data(json_line(result)?);
+        printer.data(result);
     } else if !is_error {
         for part in &parts {
             printer.data(part);

@@ -1,5 +1,6 @@
 //! `callgate registry copy`
 
+use anyhow::Result;
 use std::path::Path;
 
 use callgate_registry::{Copied, Copy, DatabaseUrl, copy};
@@ -9,11 +10,11 @@ use crate::config::{Config, password_in_file};
 use crate::errors::hinted;
 use crate::printer::Printer;
 
-pub(crate) async fn run(
+pub(super) async fn run(
     config: &Config,
     given: &CopyRegistry,
     printer: &mut Printer,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let from = url(&given.from, "--from-password-file", given.from_password_file.as_deref())?;
     let to = url(&given.to, "--to-password-file", given.to_password_file.as_deref())?;
     let what = Copy {
@@ -31,7 +32,7 @@ pub(crate) async fn run(
     tell(&copied, &from, &to, printer)
 }
 
-fn url(text: &str, option: &str, file: Option<&Path>) -> anyhow::Result<DatabaseUrl> {
+fn url(text: &str, option: &str, file: Option<&Path>) -> Result<DatabaseUrl> {
     let url: DatabaseUrl = text.parse()?;
     match file {
         Some(file) => password_in_file(url, option, file),
@@ -44,7 +45,7 @@ fn tell(
     from: &DatabaseUrl,
     to: &DatabaseUrl,
     printer: &mut Printer,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     if copied.moved {
         return Err(hinted(
             format!("`{from}` changed while it was copied, so `{to}` is not finished"),

@@ -3,13 +3,13 @@
 use std::io::{IsTerminal as _, Read as _};
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use callgate::Secret;
 use callgate_registry::UpstreamRow;
 use serde_json::json;
 
-use super::{json_line, or_dash, plain_name, timestamp};
-use crate::cli::Credential;
+use super::{plain_name, timestamp};
+use crate::cli::{Credential, List};
 use crate::config::Config;
 use crate::errors::hinted;
 use crate::printer::Printer;
@@ -18,13 +18,9 @@ use crate::registry;
 /// Longer than what any service gives out.
 const MAX_BYTES: u64 = 64 * 1024;
 
-pub(crate) async fn run(
-    config: &Config,
-    credential: Credential,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, given: Credential, printer: &mut Printer) -> Result<()> {
     let store = registry::open(config).await?;
-    match credential {
+    match given {
         Credential::Set { user, upstream, file } => {
             plain_name("upstream", &upstream)?;
             let user = store.user(&user).await?;
@@ -33,27 +29,13 @@ pub(crate) async fn run(
             printer.talk(format_args!("set the credential of `{}` for `{upstream}`", user.login));
             tell_notes(config, &store.upstreams().await?, &upstream, printer);
         }
-        Credential::List { json } => {
-            let credentials = store.credentials().await?;
-            if json {
-                for row in credentials {
-                    let line = json!({
-                        "user": row.login,
-                        "upstream": row.upstream,
-                        "set_at": timestamp(row.set_at),
-                    });
-                    printer.data(json_line(&line)?);
-                }
-                return Ok(());
-            }
-            let rows: Vec<_> = credentials
-                .iter()
-                .map(|row| {
-                    let user = or_dash(row.login.as_deref());
-                    vec![user, row.upstream.clone(), timestamp(row.set_at)]
-                })
-                .collect();
-            printer.table(&["USER", "UPSTREAM", "SET"], &rows);
+        Credential::List(List { json }) => {
+            let columns = [("user", "USER"), ("upstream", "UPSTREAM"), ("set_at", "SET")];
+            let rows =
+                store.credentials().await?.into_iter().map(|row| {
+                    [json!(row.login), json!(row.upstream), json!(timestamp(row.set_at))]
+                });
+            printer.list(json, columns, rows);
         }
         Credential::Remove { user, upstream } => {
             let user = store.user(&user).await?;
@@ -90,7 +72,7 @@ fn tell_notes(config: &Config, rows: &[UpstreamRow], upstream: &str, printer: &m
 }
 
 /// The secret, out of a file or standard input: what stands on a command line others can see.
-fn read(file: Option<&Path>, printer: &mut Printer) -> anyhow::Result<Secret> {
+fn read(file: Option<&Path>, printer: &mut Printer) -> Result<Secret> {
     let mut text = String::new();
     let place = match file {
         Some(path) => {

@@ -1,5 +1,6 @@
 //! `callgate export`
 
+use anyhow::Result;
 use callgate::LOCAL;
 use callgate_registry::{MethodRow, Store as _};
 
@@ -9,11 +10,7 @@ use crate::export;
 use crate::printer::{Printer, one_line};
 use crate::registry;
 
-pub(crate) async fn run(
-    config: &Config,
-    options: &Export,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, options: &Export, printer: &mut Printer) -> Result<()> {
     let store = registry::open(config).await?;
     let rows = store.catalog_rows().await?;
     let is_of = |row: &MethodRow| {

@@ -1,5 +1,6 @@
 //! `callgate grant`
 
+use anyhow::Result;
 use callgate_registry::Holder;
 
 use crate::cli::Grant;
@@ -7,11 +8,7 @@ use crate::config::Config;
 use crate::printer::Printer;
 use crate::registry;
 
-pub(crate) async fn run(
-    config: &Config,
-    grant: &Grant,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, grant: &Grant, printer: &mut Printer) -> Result<()> {
     let store = registry::open(config).await?;
     let (holder, whose) = match (&grant.holder.user, &grant.holder.role) {
         (Some(user), _) => (Holder::User(store.user(user).await?.id), format!("user `{user}`")),

@@ -2,57 +2,50 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use callgate_registry::{KeyRow, NewKey, SESSION_KEYS, SqlStore, Store as _, signing_key};
 use serde_json::json;
 
-use super::{json_line, timestamp};
-use crate::cli::Keys;
+use super::timestamp;
+use crate::cli::{Keys, List};
 use crate::config::Config;
 use crate::errors::hinted;
 use crate::printer::Printer;
 use crate::registry;
 
-pub(crate) async fn run(config: &Config, keys: Keys, printer: &mut Printer) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, keys: Keys, printer: &mut Printer) -> Result<()> {
     let store = registry::open_own(config).await?;
     match keys {
-        Keys::List { json } => list(&store.keys(SESSION_KEYS).await?, json, printer),
+        Keys::List(List { json }) => {
+            list(&store.keys(SESSION_KEYS).await?, json, printer);
+            Ok(())
+        }
         Keys::Rotate { now } => rotate(&store, now, printer).await,
     }
 }
 
-fn list(keys: &[KeyRow], json: bool, printer: &mut Printer) -> anyhow::Result<()> {
+fn list(keys: &[KeyRow], as_json: bool, printer: &mut Printer) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let now = i64::try_from(now).unwrap_or(i64::MAX);
-    let signing = signing_key(keys, now).map(|key| key.id);
-    let signs_from = |key: &KeyRow| timestamp(key.active_from.max(key.created_at));
-    let state = |key: &KeyRow| match signing {
-        Some(id) if id == key.id => "signs",
-        Some(id) if id < key.id => "announced",
-        _ => "recognised",
-    };
-    if json {
-        for key in keys {
-            let line = json!({
-                "id": key.id,
-                "state": state(key),
-                "created_at": timestamp(key.created_at),
-                "signs_from": signs_from(key),
-            });
-            printer.data(json_line(&line)?);
-        }
-        return Ok(());
-    }
-    let row = |key: &KeyRow| {
-        let (created, signs) = (timestamp(key.created_at), signs_from(key));
-        vec![key.id.to_string(), state(key).to_owned(), created, signs]
-    };
-    let rows: Vec<_> = keys.iter().map(row).collect();
-    printer.table(&["ID", "STATE", "CREATED", "SIGNS FROM"], &rows);
-    Ok(())
+    let signing = signing_key(keys, i64::try_from(now).unwrap_or(i64::MAX)).map(|key| key.id);
+    let columns =
+        [("id", "ID"), ("state", "STATE"), ("created_at", "CREATED"), ("signs_from", "SIGNS FROM")];
+    let rows = keys.iter().map(|key| {
+        let state = match signing {
+            Some(id) if id == key.id => "signs",
+            Some(id) if id < key.id => "announced",
+            _ => "recognised",
+        };
+        let created = json!(timestamp(key.created_at));
+        [json!(key.id), json!(state), created, json!(signs_from(key))]
+    });
+    printer.list(as_json, columns, rows);
 }
 
-async fn rotate(store: &SqlStore, now: bool, printer: &mut Printer) -> anyhow::Result<()> {
+fn signs_from(key: &KeyRow) -> String {
+    timestamp(key.active_from.max(key.created_at))
+}
+
+async fn rotate(store: &SqlStore, now: bool, printer: &mut Printer) -> Result<()> {
     let key = if now { NewKey::at_once() } else { NewKey::announced(Duration::ZERO) };
     let key = key.context("the system has no random numbers")?;
     let is_added = store.add_key(&key).await?;
@@ -69,7 +62,7 @@ async fn rotate(store: &SqlStore, now: bool, printer: &mut Printer) -> anyhow::R
         printer.talk(format_args!(
             "key {} signs from {} on; sessions that are open stay good",
             newest.id,
-            timestamp(newest.active_from.max(newest.created_at))
+            signs_from(newest)
         ));
         return Ok(());
     }

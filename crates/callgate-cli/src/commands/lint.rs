@@ -3,48 +3,44 @@
 mod orphans;
 mod report;
 
-use callgate::LOCAL;
+use anyhow::Result;
 use callgate::lint::{Level, Problem, Profile, Scope};
-use callgate_registry::{CatalogRows, Store as _, StoreError, access};
+use callgate::{LOCAL, SettingError, Settings};
+use callgate_registry::{Assembly, CatalogRows, Store as _, assemble, settings};
 
-use super::Served;
+use super::{assembly, caller_named};
 use crate::cli::Lint;
 use crate::config::{Config, check_row};
 use crate::import::guessed;
 use crate::printer::Printer;
 use crate::registry;
 
-pub(crate) async fn run(config: &Config, lint: &Lint, printer: &mut Printer) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, lint: &Lint, printer: &mut Printer) -> Result<()> {
     let store = registry::open(config).await?;
     let mut rows = store.catalog_rows().await?;
     let access_rows = store.access_rows().await?;
     let all = rows.methods.len();
     rows.methods.retain(|row| row.upstream_name() != LOCAL);
     let code = all - rows.methods.len();
-    let served = Served::of(config, &rows);
-    let access = access(&access_rows);
-    let caller = match &lint.user {
-        None => None,
-        Some(name) => {
-            let missing = || StoreError::NotFound { what: "user", name: name.clone() };
-            Some(access.caller_named(name).ok_or_else(missing)?)
-        }
-    };
+    let (settings, refused) = settings(&rows.settings, &Settings::default());
+    let assembly = Assembly { prefix: settings.tools_prefix.clone(), ..assembly(config) };
+    let catalog = assemble(&rows, assembly).catalog;
+    let caller = lint.user.as_deref().map(|name| caller_named(&access_rows, name)).transpose()?;
     let scope = Scope {
         profiles: profiles(lint),
-        server_name: lint.server_name.as_deref().unwrap_or(&served.settings.server_name),
-        grants: caller.map(|caller| &*caller.grants),
+        server_name: lint.server_name.as_deref().unwrap_or(&settings.server_name),
+        grants: caller.as_ref().map(|caller| &*caller.grants),
     };
-    let mut found = callgate::lint::lint(&served.catalog, &scope);
+    let mut found = callgate::lint::lint(&catalog, &scope);
     let guesses = guessed(&store, &rows.methods).await?;
-    let is_served = |id: &str| served.catalog.by_id(id).is_some();
+    let is_served = |id: &str| catalog.by_id(id).is_some();
     let guesses = guesses.iter().map(|row| row.rpc_method.as_str()).filter(|id| is_served(id));
     found.problems.extend(guesses.map(guess));
     if caller.is_none() {
         let orphans = orphans::find(config, &rows, &access_rows, &store.tokens().await?);
-        found.problems.extend(of_registry(&rows, orphans, &served, code));
+        found.problems.extend(of_registry(&rows, orphans, &refused, code));
     }
-    report::print(&found, lint, printer)?;
+    report::print(&found, lint, printer);
     let (errors, warnings) = (found.count(Level::Error), found.count(Level::Warning));
     if errors > 0 {
         anyhow::bail!("{}: some client loses tools", report::counted(errors, "error"));
@@ -73,12 +69,12 @@ fn guess(id: &str) -> Problem {
 fn of_registry(
     rows: &CatalogRows,
     orphans: Vec<String>,
-    served: &Served,
+    refused: &[SettingError],
     code: usize,
 ) -> Vec<Problem> {
     let general =
         |level, code, message| Problem { method: None, level, code, clients: Vec::new(), message };
-    let refused = served.refused.iter();
+    let refused = refused.iter();
     let mut problems: Vec<Problem> =
         refused.map(|error| general(Level::Warning, "setting", error.to_string())).collect();
     let quarantined = rows.upstreams.iter().filter_map(|row| {

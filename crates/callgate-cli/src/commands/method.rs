@@ -5,16 +5,16 @@ mod listed;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use callgate::{Catalog, LOCAL, Prefix};
+use anyhow::{Context as _, Result};
+use callgate::{Catalog, LOCAL};
 use callgate_registry::{
-    Assembly, CatalogRows, Inspection, MethodRow, SqlStore, Store as _, StoreError, access,
-    action_key, assemble, check, inspect,
+    CatalogRows, Inspection, MethodRow, SqlStore, Store as _, StoreError, action_key, assemble,
+    check, inspect,
 };
 use serde_json::{Value, json};
 
-use super::{json_line, or_dash};
-use crate::cli::{Method, MethodFields};
+use super::{assembly, caller_named};
+use crate::cli::{List, Method, MethodFields};
 use crate::config::Config;
 use crate::errors::hinted;
 use crate::import::guessed;
@@ -26,11 +26,7 @@ use listed::Said;
 const CODE_DECIDES: &str =
     "defined by the program that serves it, which may need more sections than the rows here say";
 
-pub(crate) async fn run(
-    config: &Config,
-    method: Method,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, method: Method, printer: &mut Printer) -> Result<()> {
     let store = registry::open(config).await?;
     match method {
         Method::Add { id, fields } => {
@@ -63,33 +59,33 @@ pub(crate) async fn run(
             printer.talk(format_args!("changed method `{id}`"));
             tell_findings(config, &store, &id, printer).await
         }
-        Method::List { json } => list(config, &store.catalog_rows().await?, json, printer),
-        Method::Show { id, caller, json } => {
-            show(config, &store, &id, caller.as_deref(), json, printer).await
+        Method::List(List { json }) => {
+            list(config, &store.catalog_rows().await?, json, printer);
+            Ok(())
+        }
+        Method::Show { id, caller, list } => {
+            show(config, &store, &id, caller.as_deref(), list.json, printer).await
         }
         Method::Remove { id } => {
             let is_code = first_row(&store, &id).await?.upstream_name() == LOCAL;
             let rows = store.remove_method(&id).await?;
-            if is_code {
-                printer.talk(format_args!(
-                    "removed what the registry said of `{id}`; the program that defines it still \
-                     serves it"
-                ));
+            let left = if is_code {
+                "the program that defines it still serves it"
             } else if !store.methods_with_id(&id).await?.is_empty() {
-                printer.talk(format_args!(
-                    "removed what the registry said of `{id}`; Festi still has it"
-                ));
+                "Festi still has it"
             } else {
                 let all = if rows > 1 { format!(", {rows} rows") } else { String::new() };
                 printer.talk(format_args!("removed method `{id}`{all}"));
-            }
+                return Ok(());
+            };
+            printer.talk(format_args!("removed what the registry said of `{id}`; {left}"));
             Ok(())
         }
     }
 }
 
 /// A method that is code owns what it takes and the sections that it needs.
-fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> anyhow::Result<()> {
+fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> Result<()> {
     let takes = !fields.params.is_empty() || fields.input_schema.is_some();
     let returns = fields.returns.is_some() || fields.output_schema.is_some();
     if takes || returns || fields.upstream.is_some() || no_sections {
@@ -102,10 +98,13 @@ fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> anyhow
     Ok(())
 }
 
-async fn first_row(store: &Arc<SqlStore>, id: &str) -> anyhow::Result<MethodRow> {
+async fn first_row(store: &Arc<SqlStore>, id: &str) -> Result<MethodRow> {
     let rows = store.methods_with_id(id).await?;
-    let missing = || StoreError::NotFound { what: "method", name: id.to_owned() };
-    Ok(rows.into_iter().next().ok_or_else(missing)?)
+    Ok(rows.into_iter().next().ok_or_else(|| missing(id))?)
+}
+
+fn missing(id: &str) -> StoreError {
+    StoreError::NotFound { what: "method", name: id.to_owned() }
 }
 
 /// Writes what the command line names into a row.
@@ -135,38 +134,18 @@ fn apply(row: &mut MethodRow, fields: &MethodFields) {
     if fields.returns.is_some() {
         row.output_schema = None;
     }
-    match (fields.read_only, fields.destructive) {
-        (true, _) => row.safety = Some("read_only".to_owned()),
-        (_, true) => row.safety = Some("destructive".to_owned()),
-        _ => {}
-    }
-    match (fields.hidden, fields.exposed) {
-        (true, _) => row.exposed = Some("0".to_owned()),
-        (_, true) => row.exposed = Some("1".to_owned()),
-        _ => {}
-    }
+    let flag = |is_given: bool, value: &str| is_given.then(|| value.to_owned());
+    set(&mut row.safety, &flag(fields.read_only, "read_only"));
+    set(&mut row.safety, &flag(fields.destructive, "destructive"));
+    set(&mut row.exposed, &flag(fields.hidden, "0"));
+    set(&mut row.exposed, &flag(fields.exposed, "1"));
 }
 
-fn assembly(config: &Config) -> Assembly<'_> {
-    Assembly {
-        code: &[],
-        exposure: config.exposure,
-        prefix: Prefix::default(),
-        upstreams: config.upstreams.names().chain([LOCAL]).collect(),
-        previous: None,
-    }
-}
-
-async fn inspection(
-    config: &Config,
-    store: &Arc<SqlStore>,
-    id: &str,
-) -> anyhow::Result<Inspection> {
+async fn inspection(config: &Config, store: &Arc<SqlStore>, id: &str) -> Result<Inspection> {
     let rows = store.catalog_rows().await?;
     let found = inspect(&rows, id, assembly(config))
         .with_context(|| format!("method `{id}` is quarantined"))?;
-    let missing = || StoreError::NotFound { what: "method", name: id.to_owned() };
-    Ok(found.ok_or_else(missing)?)
+    Ok(found.ok_or_else(|| missing(id))?)
 }
 
 async fn tell_findings(
@@ -174,7 +153,7 @@ async fn tell_findings(
     store: &Arc<SqlStore>,
     id: &str,
     printer: &mut Printer,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let inspection = inspection(config, store, id).await?;
     for finding in &inspection.findings {
         printer.talk(format_args!("note: {finding}"));
@@ -187,46 +166,36 @@ async fn tell_findings(
     Ok(())
 }
 
-fn list(
-    config: &Config,
-    rows: &CatalogRows,
-    json: bool,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+fn list(config: &Config, rows: &CatalogRows, as_json: bool, printer: &mut Printer) {
     let catalog = assemble(rows, assembly(config)).catalog;
     let sections = Sections::of(rows);
     let mut methods: Vec<&MethodRow> = rows.methods.iter().collect();
     methods.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
     let mut served = HashSet::new();
-    let mut lines = Vec::new();
-    for row in methods {
+    let columns = [
+        ("id", "ID"),
+        ("title", ""),
+        ("description", ""),
+        ("tool_name", ""),
+        ("upstream", "UPSTREAM"),
+        ("safety", "SAFETY"),
+        ("sections", "SECTIONS"),
+        ("state", "STATE"),
+    ];
+    let rows = methods.into_iter().map(|row| {
         let is_first = served.insert(row.rpc_method.as_str());
-        let state = state(row, &catalog, is_first);
-        if json {
-            let line = json!({
-                "id": row.rpc_method,
-                "title": row.title,
-                "description": row.description,
-                "tool_name": row.tool_name,
-                "upstream": row.upstream_name(),
-                "safety": row.safety,
-                "sections": sections.named_by(row),
-                "state": state,
-            });
-            printer.data(json_line(&line)?);
-        }
-        lines.push(vec![
-            row.rpc_method.clone(),
-            row.upstream_name().to_owned(),
-            or_dash(row.safety.as_deref()),
-            or_dash(Some(&sections.named_by(row).join(" "))),
-            state.to_owned(),
-        ]);
-    }
-    if !json {
-        printer.table(&["ID", "UPSTREAM", "SAFETY", "SECTIONS", "STATE"], &lines);
-    }
-    Ok(())
+        [
+            json!(row.rpc_method),
+            json!(row.title),
+            json!(row.description),
+            json!(row.tool_name),
+            json!(row.upstream_name()),
+            json!(row.safety),
+            json!(sections.named_by(row)),
+            json!(state(row, &catalog, is_first)),
+        ]
+    });
+    printer.list(as_json, columns, rows);
 }
 
 /// What has become of a row.
@@ -277,90 +246,74 @@ async fn show(
     store: &Arc<SqlStore>,
     id: &str,
     caller: Option<&str>,
-    json: bool,
+    as_json: bool,
     printer: &mut Printer,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let inspection = inspection(config, store, id).await?;
     let decision = match caller {
         None => None,
-        Some(name) => {
-            let access = access(&store.access_rows().await?);
-            let missing = || StoreError::NotFound { what: "user", name: name.to_owned() };
-            let caller = access.caller_named(name).ok_or_else(missing)?;
-            let decision = inspection.requirement.decide(&caller.grants);
-            let said = if decision.is_allowed() {
-                listed::decide(config, store, &inspection.row, caller, &decision).await?
-            } else {
-                None
-            };
-            Some(said.unwrap_or(Said::of(&decision)))
-        }
+        Some(name) => Some(decide(config, store, &inspection, name).await?),
     };
+    let upstream = inspection.row.upstream_name();
+    let is_code = upstream == LOCAL;
     let tool: Option<Value> =
         inspection.tool.as_deref().map(serde_json::from_str).transpose().unwrap_or_default();
-    let needs: Vec<String> = inspection
-        .requirement
-        .needs()
-        .iter()
-        .map(|(section, need)| format!("section `{section}` {need}"))
-        .collect();
-    let findings = findings(store, &inspection).await?;
-    if json {
-        let line = json!({
+    let needs = inspection.requirement.needs().iter();
+    let needs: Vec<String> =
+        needs.map(|(section, need)| format!("section `{section}` {need}")).collect();
+    let mut findings: Vec<String> = inspection.findings.iter().map(ToString::to_string).collect();
+    if !guessed(store, [&inspection.row]).await?.is_empty() {
+        findings.push("the safety is a guess of the import; say it with `method edit`".to_owned());
+    }
+    // Code can need more than rows say, never less.
+    let is_unsure = |said: &Said| is_code && said.is_allowed;
+    if as_json {
+        let decision = decision.filter(|said| !is_unsure(said)).map(|said| said.words);
+        printer.data(json!({
             "id": id,
-            "upstream": inspection.row.upstream_name(),
+            "upstream": upstream,
             "tool": tool,
             "needs": needs,
             "findings": findings,
-            "decision": decision
-                .filter(|said| inspection.row.upstream_name() != LOCAL || !said.is_allowed)
-                .map(|said| said.words),
-        });
-        printer.data(json_line(&line)?);
+            "decision": decision,
+        }));
         return Ok(());
     }
-    let is_code = inspection.row.upstream_name() == LOCAL;
-    printer.data(format_args!("{id}, on upstream `{}`", inspection.row.upstream_name()));
-    print_tool(tool.as_ref(), &needs, is_code, printer)?;
-    for finding in findings {
-        printer.data(format_args!("note: {finding}"));
-    }
-    match (decision, caller) {
-        // Code can need more than rows say, never less.
-        (Some(said), Some(caller)) if is_code && said.is_allowed => {
-            printer.data(format_args!("{caller}: the rows do not keep them out; ask the server"));
-        }
-        (Some(said), Some(caller)) => printer.data(format_args!("{caller}: {}", said.words)),
-        _ => {}
-    }
-    Ok(())
-}
-
-/// Prints a tool, and what callers need for it.
-fn print_tool(
-    tool: Option<&Value>,
-    needs: &[String],
-    is_code: bool,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+    printer.data(format_args!("{id}, on upstream `{upstream}`"));
     match tool {
-        Some(tool) => printer.data(serde_json::to_string_pretty(tool)?),
+        Some(tool) => printer.data(serde_json::to_string_pretty(&tool)?),
         None if is_code => printer.data(CODE_DECIDES),
         None => printer.data("not exposed"),
     }
     if needs.is_empty() && !is_code {
         printer.data("open to every caller");
     }
-    for need in needs {
-        printer.data(need);
+    let notes = findings.into_iter().map(|finding| format!("note: {finding}"));
+    for line in needs.into_iter().chain(notes) {
+        printer.data(line);
+    }
+    if let (Some(said), Some(caller)) = (decision, caller) {
+        let unsure = "the rows do not keep them out; ask the server";
+        let words = if is_unsure(&said) { unsure } else { &said.words };
+        printer.data(format_args!("{caller}: {words}"));
     }
     Ok(())
 }
 
-async fn findings(store: &Arc<SqlStore>, inspection: &Inspection) -> anyhow::Result<Vec<String>> {
-    let mut findings: Vec<String> = inspection.findings.iter().map(ToString::to_string).collect();
-    if !guessed(store, [&inspection.row]).await?.is_empty() {
-        findings.push("the safety is a guess of the import; say it with `method edit`".to_owned());
+/// Whether a user may call a method, and why.
+async fn decide(
+    config: &Config,
+    store: &Arc<SqlStore>,
+    inspection: &Inspection,
+    name: &str,
+) -> Result<Said> {
+    let caller = caller_named(&store.access_rows().await?, name)?;
+    let decision = inspection.requirement.decide(&caller.grants);
+    if decision.is_allowed()
+        && let Some(said) =
+            listed::decide(config, store, &inspection.row, &caller, &decision).await?
+    {
+        return Ok(said);
     }
-    Ok(findings)
+    Ok(Said { is_allowed: decision.is_allowed(), words: decision.to_string() })
 }

@@ -4,12 +4,9 @@ use crate::cli::Migrate;
 use crate::config::{Config, Preset};
 use crate::printer::Printer;
 use crate::registry;
+use anyhow::Result;
 
-pub(crate) async fn run(
-    config: &Config,
-    options: &Migrate,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, options: &Migrate, printer: &mut Printer) -> Result<()> {
     if options.dry_run {
         return dry_run(config, printer).await;
     }
@@ -24,7 +21,7 @@ pub(crate) async fn run(
 }
 
 /// The SQL is data: it can go into a file, and from there to the database's own tools.
-async fn dry_run(config: &Config, printer: &mut Printer) -> anyhow::Result<()> {
+async fn dry_run(config: &Config, printer: &mut Printer) -> Result<()> {
     let url = &config.database;
     let pending = registry::pending(config).await?;
     let settings = absent_settings(config, pending.is_empty()).await?;
@@ -45,7 +42,7 @@ async fn dry_run(config: &Config, printer: &mut Printer) -> anyhow::Result<()> {
 async fn absent_settings(
     config: &Config,
     is_there: bool,
-) -> anyhow::Result<Vec<(&'static str, &'static str)>> {
+) -> Result<Vec<(&'static str, &'static str)>> {
     let mut settings = config.preset.map(Preset::settings).unwrap_or_default().to_vec();
     if is_there && !settings.is_empty() {
         let there = registry::open_own(config).await?.settings().await?;

@@ -1,10 +1,11 @@
 //! `callgate serve`
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use callgate::http::{self, AuthenticateError, HttpOptions, ServerLimits};
 use callgate::mcp::{Identify, Unidentified};
 use callgate::stdio::{self, StdioError, StdioOptions};
@@ -15,18 +16,13 @@ use tokio::io::BufReader;
 use tokio::net::TcpListener;
 
 use super::import::repeat;
-use super::json_line;
 use crate::cli::Serve;
-use crate::config::{Config, Maker};
+use crate::config::{Config, Maker, TOKEN_VARIABLE};
 use crate::errors::hinted;
 use crate::printer::Printer;
 use crate::{demo, logging, registry};
 
-pub(crate) async fn run(
-    config: &Arc<Config>,
-    serve: &Serve,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Arc<Config>, serve: &Serve, printer: &mut Printer) -> Result<()> {
     logging::start(&config.log, config.log_format)?;
     if serve.stdio {
         return run_stdio(config, serve).await;
@@ -81,7 +77,7 @@ struct Prepared {
     local: Local,
 }
 
-async fn prepare(config: &Config, serve: &Serve) -> anyhow::Result<Prepared> {
+async fn prepare(config: &Config, serve: &Serve) -> Result<Prepared> {
     let (own, applied) = registry::migrate(config).await?;
     if applied.contains(&"registry") {
         tracing::info!(database = %config.database, "made a new registry");
@@ -110,11 +106,7 @@ fn maker(config: &Config, registry: &Registry) -> Maker {
 }
 
 /// What both transports have.
-pub(super) async fn builder(
-    config: &Config,
-    registry: &Registry,
-    local: Local,
-) -> anyhow::Result<Builder> {
+pub(super) async fn builder(config: &Config, registry: &Registry, local: Local) -> Result<Builder> {
     let mut builder = Callgate::builder()
         .local(local)
         .sessions(registry.sessions().await?)
@@ -131,7 +123,7 @@ pub(super) async fn builder(
 }
 
 /// `callgate serve --stdio`: one client, on standard input and output. Nothing else is printed there.
-async fn run_stdio(config: &Config, serve: &Serve) -> anyhow::Result<()> {
+async fn run_stdio(config: &Config, serve: &Serve) -> Result<()> {
     let Prepared { registry, local, .. } = prepare(config, serve).await?;
     let gateway = builder(config, &registry, local).await?.build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
@@ -208,7 +200,7 @@ impl Identify for StdioCaller {
 }
 
 /// Beyond this machine, callers need a token unless somebody says otherwise.
-fn check_address(config: &Config) -> anyhow::Result<()> {
+fn check_address(config: &Config) -> Result<()> {
     if config.listen.ip().is_loopback() || config.require_auth || config.allow_anonymous {
         return Ok(());
     }
@@ -225,16 +217,13 @@ fn announce(
     gateway: &Gateway,
     tokens: &[(&'static str, Token)],
     printer: &mut Printer,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let address = listener.local_addr().context("cannot tell the address")?;
     let url = format!("http://{address}");
     let catalog = gateway.catalog();
     if serve.json {
-        let secrets: serde_json::Map<_, _> = tokens
-            .iter()
-            .map(|(user, token)| ((*user).to_owned(), json!(token.expose())))
-            .collect();
-        let line = json!({
+        let tokens = tokens.iter().map(|(user, token)| (*user, token.expose()));
+        printer.data(json!({
             "address": address.to_string(),
             "url": url,
             "mcp": format!("{url}/mcp"),
@@ -243,9 +232,8 @@ fn announce(
             "require_auth": config.require_auth,
             "tools": catalog.len(),
             "quarantined": catalog.quarantined().len(),
-            "tokens": secrets,
-        });
-        printer.data(json_line(&line)?);
+            "tokens": tokens.collect::<BTreeMap<_, _>>(),
+        }));
         return Ok(());
     }
     printer.data(format_args!("Callgate {} listens on {url}", env!("CARGO_PKG_VERSION")));
@@ -256,38 +244,32 @@ fn announce(
     };
     printer.data(format_args!("{} tool{plural} from {}{attached}", catalog.len(), config.database));
     printer.data(format_args!("MCP is at {url}/mcp"));
-    if let [(_, token), ..] = tokens {
-        printer.data("\nTokens, new on each start:");
-        for (user, token) in tokens {
-            printer.data(format_args!("  {user:<8}{}", token.expose()));
-        }
-        suggest(&url, token, printer)?;
+    let Some((_, token)) = tokens.first() else { return Ok(()) };
+    printer.data("\nTokens, new on each start:");
+    for (user, token) in tokens {
+        printer.data(format_args!("  {user:<8}{}", token.expose()));
     }
-    Ok(())
-}
-
-/// What to do with a token.
-fn suggest(url: &str, token: &Token, printer: &mut Printer) -> anyhow::Result<()> {
-    printer.data("\nTry, in another terminal:");
-    printer.data(format_args!("  TOKEN={}", token.expose()));
-    printer.data(format_args!("  curl -H \"Authorization: Bearer $TOKEN\" {url}/mcp/tools/list"));
+    let token = token.expose();
     printer.data(format_args!(
-        "  curl -H \"Authorization: Bearer $TOKEN\" {url}/mcp/tools/invoke \\\n    \
-         -d '{{\"name\":\"content.article.markdown\",\"arguments\":{{\"id\":1}}}}'"
+        "\nTry, in another terminal:\n  TOKEN={token}\n  \
+         curl -H \"Authorization: Bearer $TOKEN\" {url}/mcp/tools/list\n  \
+         curl -H \"Authorization: Bearer $TOKEN\" {url}/mcp/tools/invoke \\\n    \
+         -d '{{\"name\":\"content.article.markdown\",\"arguments\":{{\"id\":1}}}}'\n\n\
+         Or paste into Claude Desktop's configuration, until the next start:"
     ));
-    printer.data("\nOr paste into Claude Desktop's configuration, until the next start:");
-    printer.data(pasted("callgate-demo", url, &[("CALLGATE_TOKEN", token.expose())])?);
+    printer.data(pasted("callgate-demo", &url, Some(token))?);
     Ok(())
 }
 
 /// What Claude Desktop, and others that start programs, have in their configuration.
-pub(super) fn pasted(name: &str, url: &str, variables: &[(&str, &str)]) -> anyhow::Result<String> {
+pub(super) fn pasted(name: &str, url: &str, token: Option<&str>) -> Result<String> {
     let program = std::env::current_exe().context("cannot tell where this program is")?;
-    let mut server = json!({"command": program, "args": ["bridge", "--url", format!("{url}/mcp")]});
-    let variables: serde_json::Map<_, _> =
-        variables.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-    if let (false, Some(server)) = (variables.is_empty(), server.as_object_mut()) {
-        server.insert("env".to_owned(), variables.into());
-    }
+    let arguments = ["bridge", "--url", &format!("{url}/mcp")];
+    let server = match token {
+        Some(token) => {
+            json!({"command": program, "args": arguments, "env": {TOKEN_VARIABLE: token}})
+        }
+        None => json!({"command": program, "args": arguments}),
+    };
     Ok(serde_json::to_string_pretty(&json!({"mcpServers": {name: server}}))?)
 }

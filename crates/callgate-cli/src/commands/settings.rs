@@ -1,5 +1,6 @@
 //! `callgate settings get|set`
 
+use anyhow::Result;
 use callgate::{SETTING_KEYS, Settings as Known};
 use callgate_registry::settings;
 
@@ -8,11 +9,7 @@ use crate::config::Config;
 use crate::printer::Printer;
 use crate::registry;
 
-pub(crate) async fn run(
-    config: &Config,
-    command: Settings,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, command: Settings, printer: &mut Printer) -> Result<()> {
     let store = registry::open(config).await?;
     match command {
         Settings::Get { key } => {

@@ -7,7 +7,6 @@ use callgate_registry::{Assembly, CatalogRows, DEFAULT_UPSTREAM, Exposure, Metho
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::json_line;
 use super::serve::{http_options, pasted};
 use crate::cli::{ImportOptions, Try};
 use crate::config::Config;
@@ -76,7 +75,7 @@ pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> 
             "hidden": plan.hidden.len(),
             "refused": plan.refused.len(),
         });
-        printer.data(json_line(&line)?);
+        printer.data(line);
     } else {
         tell(&found, &catalog, &plan, printer);
         suggest(&found, &given.service, &url, printer)?;
@@ -167,7 +166,7 @@ fn suggest(
 ) -> anyhow::Result<()> {
     printer.data(format_args!("\nMCP is at {url}/mcp, for this machine, until Ctrl-C"));
     printer.data("\nPaste into Claude Desktop's configuration:");
-    printer.data(pasted("callgate-try", url, &[])?);
+    printer.data(pasted("callgate-try", url, None)?);
     let command = vec![found.by.words().1.to_owned(), found.service.target().to_string()];
     let command = [command, given.arguments()];
     printer.talk(format_args!(

@@ -3,14 +3,14 @@
 use std::io::Read as _;
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Result};
 use callgate::forward::Target;
 use callgate_registry::{SqlStore, Store as _, StoreError, UpstreamRow};
 use serde_json::{Map, Value, json};
 
-use super::{json_line, plain_name};
-use crate::cli::Upstream;
-use crate::config::{Config, check_row, keys_of_row, row_shown};
+use super::plain_name;
+use crate::cli::{List, Upstream};
+use crate::config::{Config, check_row, has_secret, keys_of_row, row_shown};
 use crate::errors::hinted;
 use crate::import::UpstreamKeys;
 use crate::printer::Printer;
@@ -19,18 +19,16 @@ use crate::registry;
 /// Longer than any description of a service.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-pub(crate) async fn run(
-    config: &Config,
-    upstream: Upstream,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, upstream: Upstream, printer: &mut Printer) -> Result<()> {
     let store = registry::open_own(config).await?;
     match upstream {
         Upstream::Set { name, values, json } => {
             plain_name("upstream", &name)?;
             let keys = if json { read_json()? } else { changed(&store, &name, &values).await? };
             set(config, &store, &name, keys, printer).await?;
-            if values.iter().any(|value| is_secret_in_sight(value)) {
+            let mut given = Map::new();
+            if values.iter().all(|pair| change(&mut given, pair).is_ok()) && has_secret(&mut given)
+            {
                 printer.talk(
                     "note: others on this machine can see what stands on a command line; a secret is better \
                      written as `KEY={\"env\":\"NAME\"}`, or with `--json`",
@@ -38,7 +36,10 @@ pub(crate) async fn run(
             }
             Ok(())
         }
-        Upstream::List { json } => list(config, &store.upstreams().await?, json, printer),
+        Upstream::List(List { json }) => {
+            list(config, &store.upstreams().await?, json, printer);
+            Ok(())
+        }
         Upstream::Show { name } => {
             let row = existing(config, &store, &name).await?;
             let keys = keys_of_row(&row).with_context(|| format!("upstream `{name}`"))?;
@@ -62,7 +63,7 @@ async fn set(
     name: &str,
     keys: Map<String, Value>,
     printer: &mut Printer,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let before = find(store, name).await?.and_then(|row| keys_of_row(&row).ok());
     let before = before.as_ref().and_then(|keys| keys.get("url"));
     let is_moved = is_elsewhere(before, keys.get("url"));
@@ -91,7 +92,7 @@ pub(super) async fn add_keys(
     UpstreamKeys { name, keys }: &UpstreamKeys,
     dry_run: bool,
     printer: &mut Printer,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     let Some(row) = find(store, name).await? else { return Ok(()) };
     let mut all = keys_of_row(&row).with_context(|| format!("upstream `{name}`"))?;
     let new: Vec<_> = keys.iter().filter(|(key, _)| !all.contains_key(*key)).cloned().collect();
@@ -127,7 +128,7 @@ async fn remove(
     store: &Arc<SqlStore>,
     name: &str,
     printer: &mut Printer,
-) -> anyhow::Result<()> {
+) -> Result<()> {
     // What users are known by is the file's then.
     let is_in_file = is_in_file(config, name);
     let credentials = store.remove_upstream(name, is_in_file).await?;
@@ -149,22 +150,18 @@ async fn remove(
 }
 
 /// How many methods an upstream runs, those of an attached database too.
-async fn methods_of(config: &Config, store: &Arc<SqlStore>, name: &str) -> anyhow::Result<usize> {
+async fn methods_of(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<usize> {
     let store = registry::attached(config, Arc::clone(store)).await?;
     let methods = store.catalog_rows().await?.methods;
     Ok(methods.iter().filter(|row| row.upstream_name() == name).count())
 }
 
-async fn find(store: &Arc<SqlStore>, name: &str) -> anyhow::Result<Option<UpstreamRow>> {
+async fn find(store: &Arc<SqlStore>, name: &str) -> Result<Option<UpstreamRow>> {
     Ok(store.upstreams().await?.into_iter().find(|row| row.name == name))
 }
 
 /// The row, which must be there.
-async fn existing(
-    config: &Config,
-    store: &Arc<SqlStore>,
-    name: &str,
-) -> anyhow::Result<UpstreamRow> {
+async fn existing(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<UpstreamRow> {
     match find(store, name).await? {
         Some(row) => Ok(row),
         None if is_in_file(config, name) => Err(hinted(
@@ -176,7 +173,7 @@ async fn existing(
 }
 
 /// All keys at once.
-fn read_json() -> anyhow::Result<Map<String, Value>> {
+fn read_json() -> Result<Map<String, Value>> {
     let mut text = String::new();
     let input = std::io::stdin().lock().take(MAX_BYTES).read_to_string(&mut text);
     input.context("cannot read standard input")?;
@@ -188,7 +185,7 @@ async fn changed(
     store: &Arc<SqlStore>,
     name: &str,
     values: &[String],
-) -> anyhow::Result<Map<String, Value>> {
+) -> Result<Map<String, Value>> {
     let mut keys = match find(store, name).await? {
         Some(row) => keys_of_row(&row).map_err(|error| {
             hinted(format!("upstream `{name}`: {error}"), "write all of it anew with `--json`")
@@ -196,102 +193,60 @@ async fn changed(
         None => Map::new(),
     };
     for pair in values {
-        let (key, value) = pair.split_once('=').with_context(|| {
-            format!("`{pair}` is no `KEY=VALUE`, such as `url=http://localhost:9000/rpc`")
-        })?;
-        match key.split_once('.') {
-            None => change(&mut keys, key, value),
-            Some((table, key)) => {
-                let inner = keys.entry(table).or_insert_with(|| Map::new().into());
-                let inner = inner.as_object_mut();
-                let inner = inner.with_context(|| format!("`{table}` is no table"))?;
-                change(inner, key, value);
-                if inner.is_empty() {
-                    keys.shift_remove(table);
-                }
-            }
-        }
+        change(&mut keys, pair)?;
     }
     Ok(keys)
 }
 
-/// JSON where it is that, and a text otherwise.
-fn parsed(value: &str) -> Value {
-    serde_json::from_str(value).unwrap_or_else(|_| value.into())
-}
-
-/// Nothing takes the key away.
-fn change(keys: &mut Map<String, Value>, key: &str, value: &str) {
-    if value.is_empty() {
-        keys.shift_remove(key);
-    } else {
-        keys.insert(key.to_owned(), parsed(value));
-    }
-}
-
-/// Whether a `KEY=VALUE` may have a secret itself, not where it is.
-fn is_secret_in_sight(pair: &str) -> bool {
-    let (key, value) = pair.split_once('=').unwrap_or_default();
-    match key.split('.').next().unwrap_or_default() {
-        "url" => !value.starts_with('{') && value.contains('?'),
-        "oauth" if !value.is_empty() => has_oauth_secret(key, &parsed(value)),
-        "basic_password" | "headers" | "members" | "first_params" if !value.is_empty() => {
-            has_text(&parsed(value))
-        }
-        _ => false,
-    }
-}
-
-/// Whether a secret of `oauth`, or of a table of it, is a text that is not elsewhere.
-fn has_oauth_secret(key: &str, value: &Value) -> bool {
-    match (key, value) {
-        ("oauth", Value::Object(members)) => {
-            members.iter().any(|(name, value)| has_oauth_secret(&format!("oauth.{name}"), value))
-        }
-        ("oauth.client_secret" | "oauth.refresh_token", value) => has_text(value),
-        _ => false,
-    }
-}
-
-/// Whether there is a text, or one in it, that is not elsewhere.
-fn has_text(value: &Value) -> bool {
-    match value {
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => items.iter().any(has_text),
-        Value::Object(it) if it.contains_key("env") || it.contains_key("file") => false,
-        Value::Object(members) => members.values().any(has_text),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
-}
-
-fn list(
-    config: &Config,
-    rows: &[UpstreamRow],
-    json: bool,
-    printer: &mut Printer,
-) -> anyhow::Result<()> {
-    let all = config.upstreams.listed(rows);
-    if json {
-        for one in all {
-            let line = json!({
-                "name": one.name,
-                "url": one.place,
-                "source": one.source,
-                "sends_credentials": one.sends_credentials,
-                "problem": one.problem,
-            });
-            printer.data(json_line(&line)?);
-        }
+/// Applies a `KEY=VALUE`, whose value is JSON where it is that, and a text otherwise. Nothing takes the key
+/// away.
+fn change(keys: &mut Map<String, Value>, pair: &str) -> Result<()> {
+    let (key, value) = pair.split_once('=').with_context(|| {
+        format!("`{pair}` is no `KEY=VALUE`, such as `url=http://localhost:9000/rpc`")
+    })?;
+    let parsed = || serde_json::from_str(value).unwrap_or_else(|_| value.into());
+    let set = |keys: &mut Map<String, Value>, key: &str| match value {
+        "" => keys.shift_remove(key),
+        _ => keys.insert(key.to_owned(), parsed()),
+    };
+    let Some((table, key)) = key.split_once('.') else {
+        set(keys, key);
         return Ok(());
+    };
+    let inner = keys.entry(table).or_insert_with(|| Map::new().into()).as_object_mut();
+    let inner = inner.with_context(|| format!("`{table}` is no table"))?;
+    set(inner, key);
+    if inner.is_empty() {
+        keys.shift_remove(table);
     }
-    let rows: Vec<_> = all
-        .into_iter()
-        .map(|one| {
-            let credentials = if one.sends_credentials { "each user's" } else { "-" };
-            let state = one.problem.map_or("ok".to_owned(), |why| format!("quarantined: {why}"));
-            vec![one.name, one.place, one.source, credentials.to_owned(), state]
-        })
-        .collect();
-    printer.table(&["NAME", "URL", "SOURCE", "CREDENTIALS", "STATE"], &rows);
     Ok(())
+}
+
+fn list(config: &Config, rows: &[UpstreamRow], as_json: bool, printer: &mut Printer) {
+    let columns = [
+        ("name", "NAME"),
+        ("url", "URL"),
+        ("source", "SOURCE"),
+        ("sends_credentials", ""),
+        ("", "CREDENTIALS"),
+        ("problem", ""),
+        ("", "STATE"),
+    ];
+    let rows = config.upstreams.listed(rows).into_iter().map(|one| {
+        let whose = one.sends_credentials.then_some("each user's");
+        let state = match &one.problem {
+            Some(why) => format!("quarantined: {why}"),
+            None => "ok".to_owned(),
+        };
+        [
+            json!(one.name),
+            json!(one.place),
+            json!(one.source),
+            json!(one.sends_credentials),
+            json!(whose),
+            json!(one.problem),
+            json!(state),
+        ]
+    });
+    printer.list(as_json, columns, rows);
 }

@@ -1,14 +1,15 @@
 //! `callgate user add|list`
 
+use anyhow::Result;
 use serde_json::json;
 
-use super::{json_line, or_dash, plain_name};
-use crate::cli::User;
+use super::plain_name;
+use crate::cli::{List, User};
 use crate::config::Config;
 use crate::printer::Printer;
 use crate::registry;
 
-pub(crate) async fn run(config: &Config, user: User, printer: &mut Printer) -> anyhow::Result<()> {
+pub(super) async fn run(config: &Config, user: User, printer: &mut Printer) -> Result<()> {
     let store = registry::open(config).await?;
     match user {
         User::Add { name, role } => {
@@ -19,22 +20,10 @@ pub(crate) async fn run(config: &Config, user: User, printer: &mut Printer) -> a
             let id = store.add_user(&name, role.as_deref()).await?;
             printer.talk(format_args!("added user `{name}`, number {id}"));
         }
-        User::List { json } => {
-            let users = store.users().await?;
-            if json {
-                for user in users {
-                    let line = json!({"id": user.id, "name": user.login, "role": user.role});
-                    printer.data(json_line(&line)?);
-                }
-                return Ok(());
-            }
-            let rows: Vec<_> = users
-                .iter()
-                .map(|user| {
-                    vec![user.id.to_string(), user.login.clone(), or_dash(user.role.as_deref())]
-                })
-                .collect();
-            printer.table(&["ID", "NAME", "ROLE"], &rows);
+        User::List(List { json }) => {
+            let users = store.users().await?.into_iter();
+            let rows = users.map(|user| [json!(user.id), json!(user.login), json!(user.role)]);
+            printer.list(json, [("id", "ID"), ("name", "NAME"), ("role", "ROLE")], rows);
         }
     }
     Ok(())

@@ -1,14 +1,13 @@
 //! A Festi database that is served as it is: `--attach`, and `[attach]` in the file.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use callgate::LOCAL;
 use callgate_registry::{AttachOptions, DatabaseUrl, LookEvery, Overlay, TableNames};
 
 use super::database::with_password;
-use super::{Preset, Values};
+use super::{ATTACH_PASSWORD_VARIABLE, Values};
 use crate::errors::hinted;
 use crate::import;
 
@@ -27,7 +26,7 @@ pub(crate) struct Attach {
 impl Attach {
     pub(super) fn resolve(
         values: &Values,
-        preset: Option<Preset>,
+        is_festi: bool,
         tables: Option<&TableNames>,
     ) -> anyhow::Result<Option<Self>> {
         let database = values.get("attach.database");
@@ -40,7 +39,7 @@ impl Attach {
                 )),
             };
         }
-        let (Some(Preset::Festi), Some(tables)) = (preset, tables) else {
+        let Some(tables) = tables.filter(|_| is_festi) else {
             return Err(hinted(
                 "only the database of a Festi application can be attached",
                 "say that it is one: `--preset festi`",
@@ -50,19 +49,19 @@ impl Attach {
         if upstream.text.is_empty() || upstream.text == LOCAL {
             return Err(upstream.wrong("the name of an upstream, such as `default`"));
         }
-        let seconds = |name| -> anyhow::Result<Duration> {
-            Ok(Duration::from_secs(values.get(name).number(1..=3600)? as u64))
-        };
         let overlay = values.get("attach.overlay").text;
         // The text may hold a password, and is not shown.
         let url = database.text.parse().with_context(|| format!("`attach` {}", database.source))?;
-        let file = values.get("attach.password_file");
         Ok(Some(Self {
-            database: with_password(url, values.attach_password.as_ref(), file)?,
+            database: with_password(
+                url,
+                values.secret(ATTACH_PASSWORD_VARIABLE),
+                values.get("attach.password_file"),
+            )?,
             tables: tables.clone(),
             every: LookEvery {
-                access: seconds("attach.access_seconds")?,
-                methods: seconds("attach.methods_seconds")?,
+                access: values.get("attach.access_seconds").seconds(1..=3600)?,
+                methods: values.get("attach.methods_seconds").seconds(1..=3600)?,
             },
             overlay: (!overlay.is_empty()).then(|| PathBuf::from(overlay)),
             upstream: upstream.text.to_owned(),

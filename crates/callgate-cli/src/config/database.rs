@@ -1,12 +1,11 @@
 //! The registry's database: where it is, its password, and how it is used.
 
 use std::path::Path;
-use std::time::Duration;
 
 use callgate::Secret;
 use callgate_registry::{DatabaseOptions, DatabaseUrl};
 
-use super::{DEMO_FILE, Value, Values, secret_in_file};
+use super::{DEMO_FILE, PASSWORD_VARIABLE, Value, Values, secret_in_file};
 use crate::cli::Cli;
 
 /// Where it is. A password in the URL counts first, then the variable, then the file.
@@ -16,20 +15,20 @@ pub(super) fn url(values: &Values, demo: bool) -> anyhow::Result<DatabaseUrl> {
         "" => DatabaseUrl::sqlite("callgate.db"),
         url => url.parse()?,
     };
-    with_password(url, values.password.as_ref(), values.get("database.password_file"))
+    with_password(url, values.secret(PASSWORD_VARIABLE), values.get("database.password_file"))
 }
 
 /// A URL with the password that the variable or the file has, unless it has one itself.
 pub(super) fn with_password(
     url: DatabaseUrl,
-    password: Option<&Secret>,
+    password: Option<Secret>,
     file: Value<'_>,
 ) -> anyhow::Result<DatabaseUrl> {
     if url.path().is_some() || url.has_password() {
         return Ok(url);
     }
     if let Some(password) = password {
-        return Ok(url.with_password(password));
+        return Ok(url.with_password(&password));
     }
     match file.text {
         "" => Ok(url),
@@ -48,10 +47,7 @@ pub(crate) fn password_in_file(
 }
 
 pub(super) fn options(values: &Values) -> anyhow::Result<DatabaseOptions> {
-    let seconds = |name| {
-        let seconds = values.get(name).number(1..=86_400)?;
-        anyhow::Ok(Duration::from_secs(seconds as u64))
-    };
+    let seconds = |name| values.get(name).seconds(1..=86_400);
     let connections = values.get("database.max_connections").number(1..=1_000)?;
     Ok(DatabaseOptions {
         max_connections: u32::try_from(connections)?,

@@ -6,28 +6,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Deserialize;
 
-use super::{Key, unknown};
+use super::keys::IMPORT_KEYS;
 use crate::cli::Import;
 use crate::errors::hinted;
-
-/// What a table may say.
-pub(crate) const IMPORT_KEYS: &[Key] = &[
-    Key {
-        name: "arguments",
-        default: "",
-        meaning: "a list of what stands behind `callgate import`: the kind of source, the source, options",
-    },
-    Key {
-        name: "every_seconds",
-        default: "300",
-        meaning: "how long to wait until the source is read again",
-    },
-    Key {
-        name: "policy",
-        default: "apply",
-        meaning: "what becomes of a change: `apply`, `hold` until `callgate import approve NAME`, or `show` in the log only",
-    },
-];
 
 /// The tables, by name.
 #[derive(Debug, Default)]
@@ -70,13 +51,7 @@ impl Imports {
         let mut all = BTreeMap::new();
         for (name, value) in tables {
             let table = value.as_table().with_context(expected)?;
-            let is_known = |key: &&String| IMPORT_KEYS.iter().any(|known| known.name == *key);
-            if let Some(key) = table.keys().find(|key| !is_known(key)) {
-                let place = format!("imports.{name}.");
-                return Err(unknown(&format!("{place}{key}"), source, IMPORT_KEYS, |known| {
-                    format!("{place}{known}")
-                }));
-            }
+            IMPORT_KEYS.check(&format!("imports.{name}"), table.keys(), source)?;
             let place = || format!("`imports.{name}` in {source}");
             // What the message says of the place is that of a table alone, which misleads.
             let described = table.clone().try_into::<Described>();

@@ -10,7 +10,6 @@ mod row;
 mod secrets;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -18,183 +17,59 @@ use callgate::DEFAULT_CALL_TIMEOUT;
 use callgate::forward::{Forward, ForwardOptions, Target};
 use callgate_registry::{UpstreamRow, UserCredentials};
 
-use super::Key;
 use described::Described;
 use secrets::Reading;
 
-pub(crate) use row::{check as check_row, keys as keys_of_row, shown as row_shown};
+pub(crate) use row::{check as check_row, has_secret, keys as keys_of_row, shown as row_shown};
 pub(crate) use secrets::{secret_in_file, secret_in_variable};
 
-/// What a table may say.
-pub(crate) const UPSTREAM_KEYS: &[Key] = &[
-    Key {
-        name: "url",
-        default: "",
-        meaning: "where the service is: `http://…`, `https://…`, `ws://…`, `wss://…`, `unix:/path` or `unix:/path:/rpc`",
-    },
-    Key {
-        name: "params",
-        default: "named",
-        meaning: "how it takes parameters: `named` (an object) or `positional` (a list)",
-    },
-    Key {
-        name: "first_params",
-        default: "",
-        meaning: "a list of parameters put before the caller's, with `params = \"positional\"`",
-    },
-    Key {
-        name: "members",
-        default: "",
-        meaning: "a table of members of each request beside `params`",
-    },
-    Key { name: "headers", default: "", meaning: "a table of HTTP headers of each request" },
-    Key { name: "basic_user", default: "", meaning: "the user of HTTP Basic" },
-    Key { name: "basic_password", default: "", meaning: "their password" },
-    Key { name: "ids", default: "text", meaning: "the ids of requests: `text` or `integer`" },
-    Key {
-        name: "pass_caller",
-        default: "",
-        meaning: "a table of what is passed on of the caller, and in which header: `user_id`, `user_name`, `role`, and `token`, which is the caller's own",
-    },
-    Key {
-        name: "credential",
-        default: "",
-        meaning: "a table of how the credential of the user who asks is sent: `header`, `member` or `first_param = true`, with `prefix`; `missing` is `refuse` or `anonymous`; with `oauth` as `refresh_token` or `client_credentials`, an access token that was requested with it is sent",
-    },
-    Key {
-        name: "oauth",
-        default: "",
-        meaning: "a table of the OAuth 2.0 client that requests access tokens: `token_url`, `client_id`, `client_secret`, `scope`, `refresh_token`, and `client_auth` as `basic` or `post`",
-    },
-    Key {
-        name: "visibility",
-        default: "registry",
-        meaning: "what callers see: `registry` (what their grants allow) or `upstream` (of that, what the service lists for them)",
-    },
-    Key {
-        name: "described_by",
-        default: "openrpc",
-        meaning: "what lists the methods, with `visibility = \"upstream\"`: `openrpc` (the method `rpc.discover`) or `jsonrpc_mcp` (Drupal's `/mcp/tools/list`)",
-    },
-    Key {
-        name: "visibility_seconds",
-        default: "60",
-        meaning: "how long what the service lists for a caller counts",
-    },
-    Key {
-        name: "timeout_seconds",
-        default: "",
-        meaning: "how long a call may take; by default as `call_timeout_seconds` says",
-    },
-    Key {
-        name: "connect_timeout_seconds",
-        default: "5",
-        meaning: "how long a new connection may take, at most half of the whole time",
-    },
-    Key { name: "max_result_bytes", default: "4194304", meaning: "how large an answer may be" },
-    Key {
-        name: "max_concurrent",
-        default: "100",
-        meaning: "how many calls may be under way; more wait",
-    },
-    Key {
-        name: "http2",
-        default: "false",
-        meaning: "speak HTTP/2 without TLS too; with TLS the two sides agree on it by themselves",
-    },
-    Key {
-        name: "batch",
-        default: "false",
-        meaning: "send calls that arrive together as one JSON-RPC batch; not over WebSocket",
-    },
-    Key {
-        name: "trust_results",
-        default: "false",
-        meaning: "do not check results against the output schemas of their methods",
-    },
-    Key {
-        name: "calls",
-        default: "single",
-        meaning: "where calls go: `single` (all to `url`) or `per_tool` (each to the URL of its tool, as Drupal's `jsonrpc_mcp` has them); not over WebSocket, and not with `batch`",
-    },
-    Key {
-        name: "tool_path",
-        default: "",
-        meaning: "with `calls = \"per_tool\"`, the path of a tool; by default that of `url` without `/jsonrpc` at its end, plus `/mcp/tools/{id}`",
-    },
-    Key {
-        name: "null_is_absent",
-        default: "false",
-        meaning: "take null for an optional parameter that does not allow null as absent, and do not send it; it is refused otherwise",
-    },
-    Key {
-        name: "trust_errors",
-        default: "false",
-        meaning: "tell callers the text of errors with the code -32603, which is only in the log otherwise",
-    },
-    Key {
-        name: "ca_file",
-        default: "",
-        meaning: "a file of certificates, in PEM, of authorities to trust beside those of the system",
-    },
-];
-
-/// The tables as they were written.
-#[derive(Debug, Default)]
-pub(crate) struct Upstreams(BTreeMap<String, Table>);
-
-/// One of them, and where it was said.
-struct Table {
-    described: Described,
+/// The tables as they were written, by name.
+#[derive(Default)]
+pub(crate) struct Upstreams {
+    tables: BTreeMap<String, Described>,
+    /// The file that has them.
     source: String,
-}
-
-/// It may hold secrets.
-impl fmt::Debug for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("source", &self.source).finish_non_exhaustive()
-    }
 }
 
 impl Upstreams {
     /// Reads `[upstreams]`.
     pub(super) fn read(value: &toml::Value, source: &str) -> anyhow::Result<Self> {
         let expected = || format!("`upstreams` in {source} must have a table for each upstream");
-        let tables = value.as_table().with_context(expected)?;
-        let mut all = BTreeMap::new();
-        for (name, value) in tables {
+        let mut all = Self { tables: BTreeMap::new(), source: source.to_owned() };
+        for (name, value) in value.as_table().with_context(expected)? {
             let table = value.as_table().with_context(expected)?;
             let keys = table.clone().try_into().with_context(expected)?;
             Described::check_keys(name, &keys, source)?;
-            let described = Described::of(keys);
-            let described = described.with_context(|| format!("`upstreams.{name}` in {source}"))?;
-            all.insert(name.clone(), Table { described, source: source.to_owned() });
+            let described = Described::of(keys).with_context(|| all.place(name))?;
+            all.tables.insert(name.clone(), described);
         }
-        Ok(Self(all))
+        Ok(all)
+    }
+
+    /// Where the file says something of one of them.
+    fn place(&self, name: &str) -> String {
+        format!("`upstreams.{name}` in {}", self.source)
     }
 
     /// Their names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.tables.keys().map(String::as_str)
     }
 
     /// All that there are, with those that are rows, by name.
     pub(crate) fn listed(&self, rows: &[UpstreamRow]) -> Vec<Listed> {
-        let maker = Maker::default();
-        let of_file = self.0.iter().map(|(name, table)| {
-            let problem = maker.forward(name, &table.described, Reading::Assumed).err();
-            Listed::new(name, &table.source, Ok(&table.described), problem.as_ref())
-        });
+        let of_file = self
+            .tables
+            .iter()
+            .map(|(name, described)| Listed::new(name, &self.source, Ok(described)));
         let of_rows = rows.iter().map(|row| {
             let described = row::described(row);
-            let problem = match &described {
-                _ if self.0.contains_key(&row.name) => {
-                    Some(anyhow::anyhow!("the file has one of this name, which counts"))
-                }
-                Ok(described) => maker.forward(&row.name, described, Reading::Assumed).err(),
-                Err(_) => None,
-            };
-            Listed::new(&row.name, "the registry", described.as_ref(), problem.as_ref())
+            let mut listed = Listed::new(&row.name, row::SOURCE, described.as_ref());
+            if self.tables.contains_key(&row.name) {
+                let problem = "the file has one of this name, which counts";
+                listed.problem = Some(problem.to_owned());
+            }
+            listed
         });
         let mut all: Vec<Listed> = of_file.chain(of_rows).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -203,8 +78,10 @@ impl Upstreams {
 
     /// The variables that have secrets of theirs.
     pub(super) fn has_variable(&self, name: &str) -> bool {
-        let mut all = self.0.values().flat_map(|table| table.described.elsewhere());
-        all.any(|secret| secret.variable() == Some(name))
+        self.tables
+            .values()
+            .flat_map(Described::elsewhere)
+            .any(|secret| secret.variable() == Some(name))
     }
 
     /// Where one of them is; one of the file, or else one of the rows.
@@ -249,22 +126,19 @@ impl Upstreams {
         rows: &[UpstreamRow],
         read: impl FnOnce(&Described) -> anyhow::Result<T>,
     ) -> anyhow::Result<Option<T>> {
-        if let Some(Table { described, source }) = self.0.get(name) {
-            return read(described)
-                .map(Some)
-                .with_context(|| format!("`upstreams.{name}` in {source}"));
+        if let Some(described) = self.tables.get(name) {
+            return read(described).map(Some).with_context(|| self.place(name));
         }
         let Some(row) = rows.iter().find(|row| row.name == name) else { return Ok(None) };
         let read = row::described(row).and_then(|described| read(&described));
-        read.map(Some).with_context(|| format!("upstream `{name}` in the registry"))
+        read.map(Some).with_context(|| format!("upstream `{name}` in {}", row::SOURCE))
     }
 
     /// Makes them, with their secrets.
     pub(crate) fn build(&self, maker: &Maker) -> anyhow::Result<Vec<(String, Forward)>> {
-        let built = self.0.iter().map(|(name, Table { described, source })| {
-            let forward = maker.forward(name, described, Reading::Real);
-            let forward = forward.with_context(|| format!("`upstreams.{name}` in {source}"))?;
-            Ok((name.clone(), forward))
+        let built = self.names().filter_map(|name| {
+            let forward = self.forward(name, &[], maker).transpose()?;
+            Some(forward.map(|forward| (name.to_owned(), forward)))
         });
         built.collect()
     }
@@ -285,19 +159,20 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    fn new(
-        name: &str,
-        source: &str,
-        described: Result<&Described, &anyhow::Error>,
-        problem: Option<&anyhow::Error>,
-    ) -> Self {
-        let problem = problem.or(described.err());
+    fn new(name: &str, source: &str, described: Result<&Described, &anyhow::Error>) -> Self {
+        let problem = match described {
+            Ok(described) => {
+                let made = Maker::default().forward(name, described, Reading::Assumed);
+                made.err().map(|problem| format!("{problem:#}"))
+            }
+            Err(problem) => Some(format!("{problem:#}")),
+        };
         Self {
             name: name.to_owned(),
             source: source.to_owned(),
             place: described.map_or_else(|_| "…".to_owned(), Described::place),
             sends_credentials: described.is_ok_and(Described::sends_credentials),
-            problem: problem.map(|problem| format!("{problem:#}")),
+            problem,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The registry as a manifest, in JSON: it has null, which TOML lacks.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use anyhow::Context as _;
 use callgate_registry::{CatalogRows, DEFAULT_UPSTREAM, MethodRow, TypeRow};
@@ -127,16 +127,16 @@ fn word(mask: &str) -> ManifestMask {
 }
 
 fn class(row: &TypeRow) -> anyhow::Result<Class> {
-    let texts: BTreeMap<&str, &Option<String>> =
-        [("fields", &row.fields), ("schema", &row.schema)].into();
-    let mut class = Class::default();
-    for (column, text) in texts {
-        let Some(text) = text.as_deref().filter(|text| !text.trim().is_empty()) else { continue };
-        let context = || column.to_owned();
-        match column {
-            "fields" => class.fields = serde_json::from_str(text).with_context(context)?,
-            _ => class.schema = serde_json::from_str(text).with_context(context)?,
-        }
+    let fields = column("fields", row.fields.as_deref())?;
+    Ok(Class { fields, schema: column("schema", row.schema.as_deref())? })
+}
+
+fn column<T: DeserializeOwned + Default>(
+    name: &'static str,
+    text: Option<&str>,
+) -> anyhow::Result<T> {
+    match text.filter(|text| !text.trim().is_empty()) {
+        Some(text) => serde_json::from_str(text).context(name),
+        None => Ok(T::default()),
     }
-    Ok(class)
 }

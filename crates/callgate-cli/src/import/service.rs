@@ -122,7 +122,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// Where upstreams are known from: the file, and the rows of the registry.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Configured<'a> {
     pub(crate) config: &'a Config,
     pub(crate) rows: &'a [UpstreamRow],

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::failure::Failure;
@@ -38,7 +39,8 @@ pub enum CredentialPlace {
 }
 
 /// What becomes of a call whose caller has no credential.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum MissingCredential {
     /// It fails, and nothing is sent.
     #[default]

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
@@ -38,12 +39,14 @@ pub struct UpstreamVisibility {
 }
 
 /// What lists the methods of a service for who asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub enum DescribedBy {
     /// The OpenRPC document that the method `rpc.discover` gives.
     #[default]
+    #[serde(rename = "openrpc")]
     OpenRpc,
     /// `GET /mcp/tools/list` of Drupal's module `jsonrpc_mcp`, beside the service's `/jsonrpc`.
+    #[serde(rename = "jsonrpc_mcp")]
     JsonRpcMcp,
 }
 

@@ -19,6 +19,7 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
+use serde::Deserialize;
 
 use super::credential::CredentialPlace;
 use super::options::ForwardOptions;
@@ -52,7 +53,8 @@ pub struct OAuthClient {
 }
 
 /// How the client authenticates itself at the token endpoint (RFC 6749, section 2.3.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ClientAuth {
     /// In HTTP Basic.
     #[default]
@@ -62,7 +64,8 @@ pub enum ClientAuth {
 }
 
 /// What the stored credential of a user is good for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum UserGrant {
     /// It is a refresh token, for the client of the upstream.
     RefreshToken,

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::CertificateDer;
+use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -73,12 +74,14 @@ impl fmt::Debug for Hidden {
 }
 
 /// What ids of requests look like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Ids {
     /// The call's id, `mcp_…`, the same as in the log.
     #[default]
     Text,
     /// Whole numbers from 1 on, for services that take no others.
+    #[serde(rename = "integer")]
     Number,
 }
 

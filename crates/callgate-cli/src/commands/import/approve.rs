@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::repeat::{Pending, apply, read_again};
-use crate::commands::{json_line, timestamp};
+use crate::commands::timestamp;
 use crate::config::Config;
 use crate::errors::hinted;
 use crate::printer::Printer;
@@ -23,7 +23,7 @@ pub(super) async fn pending(
         let since = timestamp(change.since);
         if json {
             let line = json!({"import": name, "since": since, "changes": change.text});
-            printer.data(json_line(&line)?);
+            printer.data(line);
         } else {
             printer.data(format_args!("{name}, since {since}\n{}", change.text));
         }

@@ -6,7 +6,6 @@ use callgate::lint::{Level, Problem, Report};
 use serde_json::json;
 
 use crate::cli::Lint;
-use crate::commands::json_line;
 use crate::printer::{Printer, one_line};
 
 /// So often the same is shown before it is folded.
@@ -15,10 +14,9 @@ const MAX_ALIKE: usize = 3;
 /// What is about no tool in particular stands under this.
 const REGISTRY: &str = "all tools";
 
-pub(super) fn print(report: &Report, lint: &Lint, printer: &mut Printer) -> anyhow::Result<()> {
+pub(super) fn print(report: &Report, lint: &Lint, printer: &mut Printer) {
     if lint.json {
-        printer.data(json_line(&as_json(report))?);
-        return Ok(());
+        return printer.data(as_json(report));
     }
     let most = if lint.all { usize::MAX } else { MAX_ALIKE };
     let mut shown: BTreeMap<(Level, &str), usize> = BTreeMap::new();
@@ -47,7 +45,6 @@ pub(super) fn print(report: &Report, lint: &Lint, printer: &mut Printer) -> anyh
         printer.talk("note: `--all` shows them, `--json` gives them to programs");
     }
     sum_up(report, printer);
-    Ok(())
 }
 
 fn line(problem: &Problem) -> String {

@@ -15,13 +15,6 @@ pub(super) struct Said {
     pub(super) words: String,
 }
 
-impl Said {
-    /// What the caller's grants say.
-    pub(super) fn of(decision: &Decision) -> Self {
-        Self { is_allowed: decision.is_allowed(), words: decision.to_string() }
-    }
-}
-
 /// Asks the service with the caller's own credential; `None` where it has no say in it.
 pub(super) async fn decide(
     config: &Config,

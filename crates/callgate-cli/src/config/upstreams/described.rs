@@ -7,16 +7,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use callgate::forward::{
     CredentialPlace, DescribedBy, ForwardLimits, ForwardOptions, Http2, Ids, MissingCredential,
-    PassCaller, Target, ToolPath, UpstreamVisibility, UserCredential, header_name,
+    PassCaller, Target, ToolPath, UpstreamVisibility, UserCredential, UserGrant, header_name,
 };
 use callgate::{LOCAL, ParamStyle};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::UPSTREAM_KEYS;
-use super::oauth::{GrantName, OAuthTable};
-use super::secrets::{Elsewhere, Json, Reading, Text};
-use crate::config::unknown;
+use super::oauth::OAuthTable;
+use super::secrets::{Elsewhere, Reading, Sourced, Text};
+use crate::config::keys::UPSTREAM_KEYS;
 use crate::errors::hinted;
 
 /// How long what a service lists for a caller counts, unless it is said.
@@ -27,17 +26,17 @@ const DEFAULT_MAX_AGE: Duration = Duration::from_mins(1);
 pub(super) struct Described {
     url: Text,
     #[serde(default)]
-    params: Params,
+    params: ParamStyle,
     #[serde(default)]
-    first_params: Vec<Json>,
+    first_params: Vec<Sourced<Value>>,
     #[serde(default)]
-    members: BTreeMap<String, Json>,
+    members: BTreeMap<String, Sourced<Value>>,
     #[serde(default)]
     headers: BTreeMap<String, Text>,
     basic_user: Option<Text>,
     basic_password: Option<Text>,
     #[serde(default)]
-    ids: IdForm,
+    ids: Ids,
     #[serde(default)]
     pass_caller: Passed,
     credential: Option<Mapped>,
@@ -45,7 +44,7 @@ pub(super) struct Described {
     #[serde(default)]
     visibility: Visibility,
     #[serde(default, rename = "described_by")]
-    description: Description,
+    description: DescribedBy,
     visibility_seconds: Option<u32>,
     timeout_seconds: Option<u32>,
     connect_timeout_seconds: Option<u32>,
@@ -67,28 +66,13 @@ pub(super) struct Described {
     ca_file: Option<PathBuf>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Params {
-    #[default]
-    Named,
-    Positional,
-}
-
+/// Where calls go.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Calls {
     #[default]
     Single,
     PerTool,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum IdForm {
-    #[default]
-    Text,
-    Integer,
 }
 
 /// What callers see.
@@ -98,15 +82,6 @@ enum Visibility {
     #[default]
     Registry,
     Upstream,
-}
-
-/// What lists the methods of a service.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Description {
-    #[default]
-    Openrpc,
-    JsonrpcMcp,
 }
 
 #[derive(Default, Deserialize)]
@@ -129,16 +104,8 @@ struct Mapped {
     #[serde(default)]
     prefix: String,
     #[serde(default)]
-    missing: Missing,
-    oauth: Option<GrantName>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Missing {
-    #[default]
-    Refuse,
-    Anonymous,
+    missing: MissingCredential,
+    oauth: Option<UserGrant>,
 }
 
 impl Described {
@@ -152,14 +119,7 @@ impl Described {
             let problem = format!("`upstreams.{LOCAL}` in {source} is the name of this program");
             return Err(hinted(problem, "choose another"));
         }
-        let is_known = |key: &&String| UPSTREAM_KEYS.iter().any(|known| known.name == *key);
-        if let Some(key) = keys.keys().find(|key| !is_known(key)) {
-            let place = format!("upstreams.{name}.");
-            return Err(unknown(&format!("{place}{key}"), source, UPSTREAM_KEYS, |known| {
-                format!("{place}{known}")
-            }));
-        }
-        Ok(())
+        UPSTREAM_KEYS.check(&format!("upstreams.{name}"), keys.keys(), source)
     }
 
     /// Reads what keys say; values of other kinds are errors.
@@ -174,7 +134,7 @@ impl Described {
         let texts = texts.chain(&self.basic_user).chain(&self.basic_password);
         let texts = texts.chain(self.oauth.iter().flat_map(OAuthTable::texts));
         let values = self.first_params.iter().chain(self.members.values());
-        texts.filter_map(Text::elsewhere).chain(values.filter_map(Json::elsewhere))
+        texts.filter_map(Sourced::elsewhere).chain(values.filter_map(Sourced::elsewhere))
     }
 
     /// Where the service is, for people.
@@ -209,14 +169,8 @@ impl Described {
         reading: Reading,
     ) -> anyhow::Result<ForwardOptions> {
         let mut options = ForwardOptions::new(self.target(reading)?)
-            .params(match self.params {
-                Params::Named => ParamStyle::Named,
-                Params::Positional => ParamStyle::Positional,
-            })
-            .ids(match self.ids {
-                IdForm::Text => Ids::Text,
-                IdForm::Integer => Ids::Number,
-            })
+            .params(self.params)
+            .ids(self.ids)
             .http2(if self.http2 { Http2::Always } else { Http2::Agreed })
             .pass_caller(self.pass_caller.named()?)
             .context("`pass_caller`")?
@@ -284,14 +238,8 @@ impl Described {
         if max_age.is_zero() {
             anyhow::bail!("`visibility_seconds` must not be 0");
         }
-        let described_by = match self.description {
-            Description::Openrpc => DescribedBy::OpenRpc,
-            Description::JsonrpcMcp => DescribedBy::JsonRpcMcp,
-        };
-        Ok(match self.visibility {
-            Visibility::Registry => None,
-            Visibility::Upstream => Some(UpstreamVisibility { described_by, max_age }),
-        })
+        let visibility = UpstreamVisibility { described_by: self.description, max_age };
+        Ok(self.limits_callers().then_some(visibility))
     }
 
     fn with_basic(
@@ -368,11 +316,7 @@ impl Mapped {
             (None, false, Some(name)) => CredentialPlace::Member(name.clone()),
             _ => anyhow::bail!("expected one of `header`, `first_param = true` and `member`"),
         };
-        let missing = match self.missing {
-            Missing::Refuse => MissingCredential::Refuse,
-            Missing::Anonymous => MissingCredential::Anonymous,
-        };
-        let oauth = self.oauth.map(GrantName::grant);
+        let Self { missing, oauth, .. } = *self;
         Ok(UserCredential { place, prefix: self.prefix.clone(), missing, oauth })
     }
 }

@@ -5,13 +5,10 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use callgate::Secret;
 use callgate::forward::{
-    ClientAuth, FixedRefreshToken, OAuthClient, RefreshTokenFile, RefreshTokenStore, UserGrant,
+    ClientAuth, FixedRefreshToken, OAuthClient, RefreshTokenFile, RefreshTokenStore,
 };
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::described::place_of;
-use super::row::without_text;
 use super::secrets::{Reading, Text};
 
 #[derive(Deserialize)]
@@ -23,32 +20,7 @@ pub(super) struct OAuthTable {
     scope: Option<String>,
     refresh_token: Option<Text>,
     #[serde(default)]
-    client_auth: AuthName,
-}
-
-#[derive(Default, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum AuthName {
-    #[default]
-    Basic,
-    Post,
-}
-
-/// What the stored credential of a user is.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum GrantName {
-    RefreshToken,
-    ClientCredentials,
-}
-
-impl GrantName {
-    pub(super) fn grant(self) -> UserGrant {
-        match self {
-            Self::RefreshToken => UserGrant::RefreshToken,
-            Self::ClientCredentials => UserGrant::ClientCredentials,
-        }
-    }
+    client_auth: ClientAuth,
 }
 
 impl OAuthTable {
@@ -64,26 +36,20 @@ impl OAuthTable {
             Text::Elsewhere(_) if reading == Reading::Assumed => "https://localhost/".to_owned(),
             url => url.read("token_url", reading)?,
         };
-        let mut client = OAuthClient::new(&token_url).context("`token_url`")?;
-        client = client.client_auth(match self.client_auth {
-            AuthName::Basic => ClientAuth::Basic,
-            AuthName::Post => ClientAuth::Post,
-        });
-        match (&self.client_id, &self.client_secret) {
-            (Some(id), secret) => {
+        let client = OAuthClient::new(&token_url).context("`token_url`")?;
+        let mut client = client.client_auth(self.client_auth);
+        match (&self.client_id, &self.client_secret, &self.refresh_token) {
+            (None, Some(_), _) => anyhow::bail!("`client_secret` needs `client_id`"),
+            (None, None, Some(_)) => anyhow::bail!("`refresh_token` needs `client_id`"),
+            (None, None, None) => {}
+            (Some(id), secret, token) => {
                 let secret = secret.as_ref().map(|it| secret_of("client_secret", it, reading));
                 let id = secret_of("client_id", id, reading)?;
                 client = client.client(id.expose(), secret.transpose()?);
+                if self.client_secret.is_none() && token.is_none() {
+                    anyhow::bail!("`client_id` needs `client_secret`, or a `refresh_token`");
+                }
             }
-            (None, Some(_)) => anyhow::bail!("`client_secret` needs `client_id`"),
-            (None, None) => {}
-        }
-        if self.client_id.is_none() && self.refresh_token.is_some() {
-            anyhow::bail!("`refresh_token` needs `client_id`");
-        }
-        if self.client_id.is_some() && self.client_secret.is_none() && self.refresh_token.is_none()
-        {
-            anyhow::bail!("`client_id` needs `client_secret`, or a `refresh_token`");
         }
         if let Some(scope) = &self.scope {
             client = client.scope(scope);
@@ -106,18 +72,4 @@ fn store(token: &Text, reading: Reading) -> anyhow::Result<Arc<dyn RefreshTokenS
         Some(file) => Arc::new(RefreshTokenFile::new(file)),
         None => Arc::new(FixedRefreshToken::new(first)),
     })
-}
-
-/// What a row says of it, without what may be a secret.
-pub(super) fn shown(value: Value) -> Value {
-    let Value::Object(members) = value else { return without_text(value) };
-    let hidden = |(key, value): (String, Value)| {
-        let value = match (key.as_str(), value) {
-            ("token_url", Value::String(url)) => place_of(&url).into(),
-            ("client_secret" | "refresh_token", value) => without_text(value),
-            (_, value) => value,
-        };
-        (key, value)
-    };
-    members.into_iter().map(hidden).collect::<serde_json::Map<_, _>>().into()
 }

@@ -7,13 +7,13 @@ use callgate::Upstream;
 use callgate_registry::{MakeUpstream, UpstreamRow};
 use serde_json::{Map, Value};
 
+use super::Maker;
 use super::described::{Described, place_of};
 use super::secrets::Reading;
-use super::{Maker, oauth};
 use crate::errors::hinted;
 
-/// Where it is said.
-const SOURCE: &str = "the registry";
+/// Where rows are.
+pub(super) const SOURCE: &str = "the registry";
 
 /// Variables that begin so are keys of the configuration, which does not know what rows name.
 const RESERVED: &str = "CALLGATE_";
@@ -50,33 +50,58 @@ impl MakeUpstream for Maker {
 }
 
 /// What a row says, without what may be a secret in it.
-pub(crate) fn shown(keys: Map<String, Value>) -> Value {
-    let hidden = |(key, value): (String, Value)| {
-        let value = match (key.as_str(), value) {
-            ("url", Value::String(url)) => place_of(&url).into(),
-            ("headers" | "members" | "first_params", value) => without_leaves(value),
-            ("basic_password", value) => without_text(value),
-            ("oauth", value) => oauth::shown(value),
-            (_, value) => value,
-        };
-        (key, value)
-    };
-    Value::Object(keys.into_iter().map(hidden).collect())
-}
-
-/// The values of a table or a list.
-fn without_leaves(value: Value) -> Value {
-    match value {
-        Value::Array(items) => items.into_iter().map(without_text).collect(),
-        Value::Object(members) => {
-            members.into_iter().map(|(key, value)| (key, without_text(value))).collect()
+pub(crate) fn shown(mut keys: Map<String, Value>) -> Value {
+    let hide_query = |url: Option<&mut Value>| {
+        if let Some(Value::String(url)) = url {
+            *url = place_of(url);
         }
-        other => without_text(other),
+    };
+    hide_query(keys.get_mut("url"));
+    hide_query(keys.get_mut("oauth").and_then(|oauth| oauth.get_mut("token_url")));
+    for secret in secrets(&mut keys).into_iter().filter(|it| !is_elsewhere(it)) {
+        *secret = "…".into();
     }
+    Value::Object(keys)
 }
 
-/// Something stands for it, unless it only says where the text is.
-pub(super) fn without_text(value: Value) -> Value {
-    let is_elsewhere = value.get("env").or(value.get("file")).is_some();
-    if is_elsewhere { value } else { "…".into() }
+/// Whether a key has a secret itself, not where it is.
+pub(crate) fn has_secret(keys: &mut Map<String, Value>) -> bool {
+    fn has_text(value: &Value) -> bool {
+        match value {
+            Value::String(text) => !text.is_empty(),
+            Value::Array(items) => items.iter().any(has_text),
+            Value::Object(members) => !is_elsewhere(value) && members.values().any(has_text),
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+    let query = keys.get("url").and_then(Value::as_str).is_some_and(|url| url.contains('?'));
+    query || secrets(keys).into_iter().any(|secret| has_text(secret))
+}
+
+/// The values that may be secrets.
+fn secrets(keys: &mut Map<String, Value>) -> Vec<&mut Value> {
+    let mut secrets = Vec::new();
+    for (key, value) in keys {
+        match (key.as_str(), value) {
+            ("headers" | "members" | "first_params", Value::Array(items)) => secrets.extend(items),
+            ("headers" | "members" | "first_params", Value::Object(members)) => {
+                secrets.extend(members.values_mut());
+            }
+            ("oauth", Value::Object(members)) => {
+                let is_secret = |key: &str| matches!(key, "client_secret" | "refresh_token");
+                let found = members.iter_mut().filter(|(key, _)| is_secret(key));
+                secrets.extend(found.map(|(_, value)| value));
+            }
+            ("headers" | "members" | "first_params" | "oauth" | "basic_password", value) => {
+                secrets.push(value);
+            }
+            _ => {}
+        }
+    }
+    secrets
+}
+
+/// Whether it says where a secret is.
+fn is_elsewhere(value: &Value) -> bool {
+    value.get("env").or(value.get("file")).is_some()
 }

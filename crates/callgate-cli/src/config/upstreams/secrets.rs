@@ -15,76 +15,47 @@ pub(super) enum Reading {
     Assumed,
 }
 
-/// A text, here or elsewhere.
+/// A value, here or elsewhere.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a text, `{ env = \"NAME\" }` or `{ file = \"PATH\" }`")]
-pub(super) enum Text {
-    Here(String),
+pub(super) enum Sourced<T> {
     Elsewhere(Elsewhere),
+    Here(T),
 }
 
-/// Any value, or a text that is elsewhere.
-#[derive(Deserialize)]
-#[serde(untagged)]
-pub(super) enum Json {
-    Elsewhere(Elsewhere),
-    Here(serde_json::Value),
-}
+/// A text, here or elsewhere.
+pub(super) type Text = Sourced<String>;
 
-/// A secret that is not in this file.
+/// Where a secret is that is not in the configuration.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 pub(super) enum Elsewhere {
-    Variable(Variable),
-    File(File),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Variable {
-    pub(super) env: String,
-    #[serde(default)]
-    prefix: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct File {
-    file: PathBuf,
-    #[serde(default)]
-    prefix: String,
+    Variable {
+        env: String,
+        #[serde(default)]
+        prefix: String,
+    },
+    File {
+        file: PathBuf,
+        #[serde(default)]
+        prefix: String,
+    },
 }
 
 /// What a variable of the environment has, for `key`.
 pub(crate) fn secret_in_variable(key: &str, name: &str) -> anyhow::Result<String> {
     let (env, prefix) = (name.to_owned(), String::new());
-    Elsewhere::Variable(Variable { env, prefix }).read(key, Reading::Real)
+    Elsewhere::Variable { env, prefix }.read(key, Reading::Real)
 }
 
 /// What a file has, for `key`.
 pub(crate) fn secret_in_file(key: &str, file: &Path) -> anyhow::Result<String> {
     let (file, prefix) = (file.to_owned(), String::new());
-    Elsewhere::File(File { file, prefix }).read(key, Reading::Real)
+    Elsewhere::File { file, prefix }.read(key, Reading::Real)
 }
 
-impl Text {
-    pub(super) fn read(&self, key: &str, reading: Reading) -> anyhow::Result<String> {
-        match self {
-            Self::Here(text) => Ok(text.clone()),
-            Self::Elsewhere(elsewhere) => elsewhere.read(key, reading),
-        }
-    }
-
-    pub(super) fn elsewhere(&self) -> Option<&Elsewhere> {
-        match self {
-            Self::Elsewhere(elsewhere) => Some(elsewhere),
-            Self::Here(_) => None,
-        }
-    }
-}
-
-impl Json {
-    pub(super) fn read(&self, key: &str, reading: Reading) -> anyhow::Result<serde_json::Value> {
+impl<T: Clone + From<String>> Sourced<T> {
+    pub(super) fn read(&self, key: &str, reading: Reading) -> anyhow::Result<T> {
         match self {
             Self::Here(value) => Ok(value.clone()),
             Self::Elsewhere(elsewhere) => elsewhere.read(key, reading).map(Into::into),
@@ -103,15 +74,15 @@ impl Elsewhere {
     /// The variable, if it is in one.
     pub(super) fn variable(&self) -> Option<&str> {
         match self {
-            Self::Variable(Variable { env, .. }) => Some(env),
-            Self::File(_) => None,
+            Self::Variable { env, .. } => Some(env),
+            Self::File { .. } => None,
         }
     }
 
     /// The file, if it is in one as it is.
     pub(super) fn whole_file(&self) -> Option<&Path> {
         match self {
-            Self::File(File { file, prefix }) if prefix.is_empty() => Some(file),
+            Self::File { file, prefix } if prefix.is_empty() => Some(file),
             _ => None,
         }
     }
@@ -119,24 +90,22 @@ impl Elsewhere {
     /// Where it is, for people.
     pub(super) fn place(&self) -> String {
         match self {
-            Self::Variable(Variable { env, .. }) => format!("`{env}`"),
-            Self::File(File { file, .. }) => format!("`{}`", file.display()),
+            Self::Variable { env, .. } => format!("`{env}`"),
+            Self::File { file, .. } => format!("`{}`", file.display()),
         }
     }
 
     fn read(&self, key: &str, reading: Reading) -> anyhow::Result<String> {
         let place = self.place();
-        let (Self::Variable(Variable { prefix, .. }) | Self::File(File { prefix, .. })) = self;
+        let (Self::Variable { prefix, .. } | Self::File { prefix, .. }) = self;
         let text = match self {
             _ if reading == Reading::Assumed => "secret".to_owned(),
-            Self::Variable(Variable { env, .. }) => {
+            Self::Variable { env, .. } => {
                 let text = std::env::var_os(env).map(|text| text.to_string_lossy().into_owned());
                 text.with_context(|| format!("`{key}`: {place} is not set"))?
             }
-            Self::File(File { file, .. }) => {
-                let text = std::fs::read_to_string(file);
-                text.with_context(|| format!("`{key}`: cannot read {place}"))?
-            }
+            Self::File { file, .. } => std::fs::read_to_string(file)
+                .with_context(|| format!("`{key}`: cannot read {place}"))?,
         };
         let secret = Secret::new(text.trim_start_matches('\u{feff}'));
         let secret = secret.with_context(|| format!("`{key}`: {place} is empty"))?;
