@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use callgate::Secret;
+use callgate::http::{HttpOptions, ServerLimits};
 use callgate_registry::{DatabaseOptions, DatabaseUrl, Exposure, TableNames, TokenOptions};
 
 use crate::cli::{Cli, Command, Try};
@@ -96,27 +97,20 @@ pub(crate) enum LogFormat {
 }
 
 /// The configuration, resolved.
-#[expect(clippy::struct_excessive_bools, reason = "each is a key by itself")]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) database: DatabaseUrl,
     pub(crate) database_options: DatabaseOptions,
     pub(crate) preset: Option<Preset>,
-    pub(crate) require_auth: bool,
+    pub(crate) http: HttpOptions,
+    pub(crate) server: ServerLimits,
     pub(crate) allow_anonymous: bool,
-    pub(crate) allowed_hosts: Vec<String>,
-    pub(crate) allowed_origins: Vec<String>,
-    pub(crate) raw_request: bool,
     pub(crate) exposure: Exposure,
-    pub(crate) max_body_bytes: usize,
     pub(crate) max_in_flight_bytes: usize,
-    pub(crate) max_connections: usize,
     pub(crate) call_timeout: Duration,
-    pub(crate) shutdown_timeout: Duration,
     pub(crate) tokens: TokenOptions,
     /// `None` is for ever.
     pub(crate) max_key_age: Option<Duration>,
-    pub(crate) metrics: bool,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
     /// `CALLGATE_TOKEN`
@@ -147,28 +141,38 @@ impl Config {
         let is_festi = preset == Some(Preset::Festi);
         let tables = tables(&values, is_festi)?;
         let attach = Attach::resolve(&values, is_festi, tables.as_ref())?;
+        let max_connections = get("max_connections").number(1..=1 << 20)?;
         Ok(Self {
             listen: get("listen").address()?,
             database: database::url(&values, demo)?,
             database_options: database::options(&values)?,
-            require_auth: get("require_auth").flag()? || is_festi,
-            allow_anonymous: get("allow_anonymous").flag()?,
-            allowed_hosts: get("allowed_hosts").list(),
-            allowed_origins: get("allowed_origins").list(),
-            raw_request: match get("raw_request") {
-                Value { text: "", .. } => is_festi,
-                value => value.flag()?,
+            http: HttpOptions {
+                require_auth: get("require_auth").flag()? || is_festi,
+                max_body_bytes: get("max_body_bytes").number(1..=1 << 30)?,
+                allowed_hosts: get("allowed_hosts").list(),
+                allowed_origins: get("allowed_origins").list(),
+                raw_request: match get("raw_request") {
+                    Value { text: "", .. } => is_festi,
+                    value => value.flag()?,
+                },
+                mcp_at_root: true,
+                metrics: get("metrics").flag()?,
+                // Those who only listen leave half of the connections to the others.
+                max_streams: (max_connections / 2).max(1),
+                ..HttpOptions::default()
             },
+            server: ServerLimits {
+                max_connections,
+                shutdown_timeout: get("shutdown_timeout_seconds").seconds(0..=86_400)?,
+            },
+            allow_anonymous: get("allow_anonymous").flag()?,
             exposure: match get("exposure") {
                 Value { text: "", .. } if preset == Some(Preset::Drupal) => Exposure::Marked,
                 Value { text: "", .. } => Exposure::All,
                 value => value.choice([("all", Exposure::All), ("marked", Exposure::Marked)])?,
             },
-            max_body_bytes: get("max_body_bytes").number(1..=1 << 30)?,
             max_in_flight_bytes: get("max_in_flight_bytes").number(1..=1 << 40)?,
-            max_connections: get("max_connections").number(1..=1 << 20)?,
             call_timeout: get("call_timeout_seconds").seconds(0..=86_400)?,
-            shutdown_timeout: get("shutdown_timeout_seconds").seconds(0..=86_400)?,
             tokens: TokenOptions {
                 grace: get("token_grace_seconds").seconds(0..=86_400)?,
                 max_kept: get("max_kept_tokens").number(1..=1 << 30)? as u64,
@@ -177,7 +181,6 @@ impl Config {
                 0 => None,
                 days => Some(Duration::from_hours(24 * days as u64)),
             },
-            metrics: get("metrics").flag()?,
             log: get("log").text.to_owned(),
             log_format: get("log_format")
                 .choice([("human", LogFormat::Human), ("json", LogFormat::Json)])?,

@@ -38,7 +38,7 @@ const MAX_ENVELOPE: usize = 4096;
 pub(super) async fn run(config: &Config, call: &Call, printer: &mut Printer) -> Result<()> {
     // What went wrong in an upstream is only in the log.
     logging::start("error", config.log_format)?;
-    let arguments = arguments(&call.arguments, config.max_body_bytes)?;
+    let arguments = arguments(&call.arguments, config.http.max_body_bytes)?;
     if let Some(url) = &call.url {
         let request = Request { name: &call.tool, arguments: &arguments };
         let reply = call_remote(config, url, request).await?;
@@ -97,7 +97,7 @@ async fn caller(config: &Config, call: &Call, registry: &Registry) -> Result<Cal
     let hint =
         "say who calls with `--user NAME`, or make a token with `callgate token create USER`";
     let token = config.token.as_ref().map(Secret::expose);
-    if token.is_none() && config.require_auth {
+    if token.is_none() && config.http.require_auth {
         return Err(hinted("callers need a token here", hint));
     }
     registry.authenticator().caller_of(token).await.map_err(|error| match error {

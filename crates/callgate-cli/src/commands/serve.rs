@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use callgate::http::{self, AuthenticateError, HttpOptions, ServerLimits};
+use callgate::http::{self, AuthenticateError};
 use callgate::mcp::{Identify, Unidentified};
 use callgate::stdio::{self, StdioError, StdioOptions};
 use callgate::{BoxFuture, Builder, Caller, Callgate, Gateway, Local, Secret};
@@ -34,13 +34,9 @@ pub(super) async fn run(config: &Arc<Config>, serve: &Serve, printer: &mut Print
         .with_context(|| format!("cannot listen on {}", config.listen))?;
     let Prepared { registry, own, local } = prepare(config, serve).await?;
     let tokens = if serve.demo { demo::new_tokens(&own).await? } else { Vec::new() };
-    let limits = ServerLimits {
-        max_connections: config.max_connections,
-        shutdown_timeout: config.shutdown_timeout,
-    };
-    let builder = builder(config, &registry, local).await?.server_limits(limits);
+    let builder = builder(config, &registry, local).await?.server_limits(config.server);
     let builder = if config.allow_anonymous { builder.allow_anonymous() } else { builder };
-    let gateway = builder.http_options(http_options(config)).build()?;
+    let gateway = builder.http_options(config.http.clone()).build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
     let imports = tokio::spawn(repeat::follow(Arc::clone(config), own));
     let stopping = http::told_to_stop();
@@ -51,21 +47,6 @@ pub(super) async fn run(config: &Arc<Config>, serve: &Serve, printer: &mut Print
     served?;
     following.end().await;
     Ok(())
-}
-
-pub(super) fn http_options(config: &Config) -> HttpOptions {
-    HttpOptions {
-        require_auth: config.require_auth,
-        max_body_bytes: config.max_body_bytes,
-        allowed_hosts: config.allowed_hosts.clone(),
-        allowed_origins: config.allowed_origins.clone(),
-        raw_request: config.raw_request,
-        mcp_at_root: true,
-        metrics: config.metrics,
-        // Those who only listen leave half of the connections to the others.
-        max_streams: (config.max_connections / 2).max(1),
-        ..HttpOptions::default()
-    }
 }
 
 /// What is served from.
@@ -131,7 +112,7 @@ async fn run_stdio(config: &Config, serve: &Serve) -> Result<()> {
         gateway: Arc::clone(gateway.gateway()),
         authenticator: registry.authenticator(),
         token: config.token.clone(),
-        require_auth: config.require_auth,
+        require_auth: config.http.require_auth,
     };
     if let Err(error) = who.identify().await {
         let problem = match (error, &who.token) {
@@ -143,8 +124,8 @@ async fn run_stdio(config: &Config, serve: &Serve) -> Result<()> {
         return Err(hinted(problem.to_owned(), hint));
     }
     let options = StdioOptions {
-        max_line_bytes: config.max_body_bytes,
-        end_timeout: config.shutdown_timeout,
+        max_line_bytes: config.http.max_body_bytes,
+        end_timeout: config.server.shutdown_timeout,
     };
     let stopping = http::told_to_stop();
     let input = BufReader::new(tokio::io::stdin());
@@ -201,7 +182,7 @@ impl Identify for StdioCaller {
 
 /// Beyond this machine, callers need a token unless somebody says otherwise.
 fn check_address(config: &Config) -> Result<()> {
-    if config.listen.ip().is_loopback() || config.require_auth || config.allow_anonymous {
+    if config.listen.ip().is_loopback() || config.http.require_auth || config.allow_anonymous {
         return Ok(());
     }
     Err(hinted(
@@ -229,7 +210,7 @@ fn announce(
             "mcp": format!("{url}/mcp"),
             "database": config.database.to_string(),
             "attached": config.attach.as_ref().map(|attach| attach.database.to_string()),
-            "require_auth": config.require_auth,
+            "require_auth": config.http.require_auth,
             "tools": catalog.len(),
             "quarantined": catalog.quarantined().len(),
             "tokens": tokens.collect::<BTreeMap<_, _>>(),

@@ -7,7 +7,7 @@ use callgate_registry::{Assembly, CatalogRows, DEFAULT_UPSTREAM, Exposure, Metho
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::serve::{http_options, pasted};
+use super::serve::pasted;
 use crate::cli::{ImportOptions, Try};
 use crate::config::Config;
 use crate::errors::hinted;
@@ -44,7 +44,7 @@ pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> 
     found.source.settle(&options);
     let plan = Plan::new(&found.source, &CatalogRows::default(), &[], &options);
     let forward = Forward::new(DEFAULT_UPSTREAM, found.service.options().clone())?;
-    let options = http::HttpOptions { require_auth: false, ..http_options(config) };
+    let options = http::HttpOptions { require_auth: false, ..config.http.clone() };
     let gateway = Callgate::builder()
         .upstream(DEFAULT_UPSTREAM, forward)
         .call_timeout(config.call_timeout)
