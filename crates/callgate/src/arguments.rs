@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::method::{DefinitionError, compile};
+use crate::method::{DefinitionError, compile, compile_property};
 use crate::schema::walk::references;
 use crate::schema::{REST_PARAM, WIRE_NAME};
 use crate::strict_json;
@@ -348,14 +348,13 @@ impl CallPlan {
 
     fn compile_parts(&self) -> Vec<(String, jsonschema::Validator)> {
         let properties = self.schema.get("properties").and_then(Value::as_object);
-        let parts = properties.into_iter().flatten().filter_map(|(name, property)| {
-            let mut schema = property.clone();
-            if let (Value::Object(schema), Some(defs)) = (&mut schema, self.schema.get("$defs")) {
-                schema.insert("$defs".to_owned(), defs.clone());
-            }
-            Some((name.clone(), compile(&schema).ok()?))
-        });
-        parts.collect()
+        let definitions = self.schema.get("$defs");
+        let parts = properties.into_iter().flatten();
+        parts
+            .filter_map(|(name, part)| {
+                Some((name.clone(), compile_property(part, definitions).ok()?))
+            })
+            .collect()
     }
 
     fn named(&self, named: &Named<'_>) -> String {

@@ -136,15 +136,10 @@ impl Report {
 /// Looks at the tools of a catalog as clients get them.
 pub fn lint(catalog: &Catalog, scope: &Scope<'_>) -> Report {
     let mut report = Report::default();
-    for quarantined in catalog.quarantined() {
-        report.problems.push(Problem {
-            method: Some(quarantined.id.clone()),
-            level: Level::Error,
-            code: "quarantined",
-            clients: Vec::new(),
-            message: format!("not served: {}", quarantined.reason),
-        });
-    }
+    report.problems.extend(catalog.quarantined().iter().map(|one| {
+        let message = format!("not served: {}", one.reason);
+        general::problem(&one.id, Level::Error, "quarantined", message)
+    }));
     let mut sizes = Vec::new();
     let listing = scope.grants.map(|grants| catalog.listing(grants));
     let is_seen = |entry: &&Entry| {
@@ -159,19 +154,15 @@ pub fn lint(catalog: &Catalog, scope: &Scope<'_>) -> Report {
         report.problems.extend(general::findings(id, entry.findings()));
         report.problems.extend(of_tool(id, &bytes, scope));
     }
-    report.totals = totals(&sizes);
+    let bytes = sizes.iter().map(|(_, size)| size).sum();
+    let totals = Totals { tools: sizes.len(), bytes, tokens: tokens(bytes) };
     report.heaviest = heaviest(sizes);
-    report.problems.extend(of_list(&report.totals, scope));
-    report
+    report.problems.extend(by_clients(None, scope, |check| check.of_list(&totals)));
+    Report { totals, ..report }
 }
 
 fn tokens(bytes: usize) -> usize {
     bytes.div_ceil(BYTES_PER_TOKEN)
-}
-
-fn totals(sizes: &[(String, usize)]) -> Totals {
-    let bytes = sizes.iter().map(|(_, size)| size).sum();
-    Totals { tools: sizes.len(), bytes, tokens: tokens(bytes) }
 }
 
 fn heaviest(mut sizes: Vec<(String, usize)>) -> Vec<(String, usize)> {
@@ -190,10 +181,6 @@ fn of_tool(id: &str, bytes: &[u8], scope: &Scope<'_>) -> Vec<Problem> {
     let mut problems = by_clients(Some(id), scope, |check| check.of_tool(&tool));
     problems.extend(general::of_tool(id, &tool, bytes.len()));
     problems
-}
-
-fn of_list(totals: &Totals, scope: &Scope<'_>) -> Vec<Problem> {
-    by_clients(None, scope, |check| check.of_list(totals))
 }
 
 /// What the rules of all clients find; the same for several of them is one problem.

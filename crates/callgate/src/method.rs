@@ -311,6 +311,18 @@ pub(crate) fn compile(schema: &Value) -> Result<jsonschema::Validator, Definitio
     })
 }
 
+/// Compiles the schema of a property by itself, with the definitions of the schema that it is in.
+pub(crate) fn compile_property(
+    property: &Value,
+    definitions: Option<&Value>,
+) -> Result<jsonschema::Validator, DefinitionError> {
+    let mut schema = property.clone();
+    if let (Value::Object(schema), Some(definitions)) = (&mut schema, definitions) {
+        schema.insert("$defs".to_owned(), definitions.clone());
+    }
+    compile(&schema)
+}
+
 impl Param {
     /// A required parameter.
     pub fn new(name: impl Into<String>, ty: TypeExpr) -> Self {

@@ -1,7 +1,5 @@
 //! The settings that live in the database, under the keys of the seed.
 
-use std::str::FromStr as _;
-
 use thiserror::Error;
 
 use crate::revision::Revision;
@@ -80,23 +78,18 @@ impl Settings {
         };
         match key {
             "mcp_protocol_version" => {
-                self.protocol_version = Revision::from_str(value).map_err(|_| {
-                    let known = Revision::ALL.map(Revision::as_str).join(", ");
-                    refused(&format!("one of {known}"))
-                })?;
+                let known = || format!("one of {}", Revision::ALL.map(Revision::as_str).join(", "));
+                self.protocol_version = value.parse().map_err(|_| refused(&known()))?;
             }
             "mcp_server_name" => self.server_name = text()?,
             "mcp_server_version" => self.server_version = text()?,
             "mcp_tools_prefix" => {
-                self.tools_prefix = Prefix::from_str(value)
-                    .map_err(|_| refused("up to 40 letters, digits, `_` and `-`"))?;
+                self.tools_prefix =
+                    value.parse().map_err(|_| refused("up to 40 letters, digits, `_` and `-`"))?;
             }
             "mcp_page_size" => {
-                self.page_size = value
-                    .parse()
-                    .ok()
-                    .filter(|size| (1..=10_000).contains(size))
-                    .ok_or_else(|| refused("a number from 1 to 10000"))?;
+                let size = value.parse().ok().filter(|size| (1..=10_000).contains(size));
+                self.page_size = size.ok_or_else(|| refused("a number from 1 to 10000"))?;
             }
             "mcp_list_ttl_ms" => {
                 self.list_ttl_ms =

@@ -224,9 +224,9 @@ fn is_telling(ty: &TypeExpr, types: &Types) -> bool {
     let says_nothing = |ty: &TypeExpr| {
         ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Mixed | TypeExpr::Null))
     };
-    let mut telling = !says_nothing(ty) && types.undefined_in(ty).is_empty();
-    types.for_each_field(ty, &mut |field| telling &= !says_nothing(&field.ty));
-    telling
+    !says_nothing(ty)
+        && types.undefined_in(ty).is_empty()
+        && !types.fields_in(ty).any(|field| says_nothing(&field.ty))
 }
 
 /// Both hints are always there, and the method's safety beats what its annotations say.

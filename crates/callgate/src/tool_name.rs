@@ -34,7 +34,7 @@ impl ToolName {
         Self(Arc::from("_"))
     }
 
-    fn parse(text: String) -> Option<Self> {
+    pub(crate) fn parse(text: String) -> Option<Self> {
         let fits = (1..=MAX_LENGTH).contains(&text.len()) && text.chars().all(is_plain);
         fits.then(|| Self(text.into()))
     }

@@ -184,14 +184,10 @@ impl Types {
     }
 
     fn choose_references(&mut self) {
-        let recursive: Vec<ClassName> = self
-            .definitions
-            .keys()
-            .filter(|name| self.reachable_from(name).contains(*name))
-            .cloned()
-            .collect();
-        self.by_reference.extend(recursive);
         let names: Vec<ClassName> = self.definitions.keys().cloned().collect();
+        let is_recursive = |name: &&ClassName| self.reached(self.named_by(name)).contains(*name);
+        let recursive: Vec<ClassName> = names.iter().filter(is_recursive).cloned().collect();
+        self.by_reference.extend(recursive);
         let mut sizes = HashMap::new();
         for name in names {
             self.measure(&name, 0, &mut sizes);
@@ -219,7 +215,7 @@ impl Types {
         };
         let mut size = own;
         if depth < MAX_INLINE_NODES {
-            for nested in self.edges.get(name).cloned().unwrap_or_default() {
+            for nested in self.named_by(name).cloned().collect::<Vec<_>>() {
                 size = size.saturating_add(self.measure(&nested, depth + 1, sizes));
             }
         }
@@ -231,17 +227,38 @@ impl Types {
         size
     }
 
-    fn reachable_from(&self, name: &ClassName) -> BTreeSet<ClassName> {
+    /// Returns the classes that a class names, as they are defined.
+    fn named_by(&self, name: &ClassName) -> impl Iterator<Item = &ClassName> {
+        self.edges.get(name).into_iter().flatten()
+    }
+
+    /// Returns these classes and all that they name, directly or through others.
+    fn reached<'a>(
+        &'a self,
+        roots: impl Iterator<Item = &'a ClassName>,
+    ) -> BTreeSet<&'a ClassName> {
         let mut reached = BTreeSet::new();
-        let mut waiting = vec![self.lookup(name).map_or(name, |(defined, _)| defined)];
+        let mut waiting: Vec<&ClassName> = roots.collect();
         while let Some(next) = waiting.pop() {
-            for target in self.edges.get(next).into_iter().flatten() {
-                if reached.insert(target.clone()) {
-                    waiting.push(target);
-                }
+            if reached.insert(next) {
+                waiting.extend(self.named_by(next));
             }
         }
         reached
+    }
+
+    /// Returns the defined classes that types name, directly or through others.
+    fn classes_in<'t>(
+        &self,
+        types: impl IntoIterator<Item = &'t TypeExpr>,
+    ) -> BTreeSet<&ClassName> {
+        let mut named = Vec::new();
+        for ty in types {
+            ty.for_each_class(&mut |class| {
+                named.extend(self.lookup(class).map(|(defined, _)| defined));
+            });
+        }
+        self.reached(named.into_iter())
     }
 
     /// By the whole name; else by the short one, which is how a definition without a namespace
@@ -263,66 +280,42 @@ impl Types {
     }
 
     /// Everything that must stand under `$defs` for `roots` to be complete, by key.
-    pub(crate) fn definitions_for<'a, 't>(
-        &'a self,
+    pub(crate) fn definitions_for<'t>(
+        &self,
         roots: impl IntoIterator<Item = &'t TypeExpr>,
-    ) -> BTreeMap<String, &'a TypeDefinition> {
-        let mut reached = BTreeSet::new();
-        for root in roots {
-            root.for_each_class(&mut |class| {
-                if let Some((defined, _)) = self.lookup(class)
-                    && reached.insert(defined.clone())
-                {
-                    reached.extend(self.reachable_from(defined));
-                }
-            });
-        }
-        reached
-            .iter()
-            .filter(|name| self.by_reference.contains(*name))
-            .filter_map(|name| Some((key_of(name), self.definitions.get(name)?)))
-            .collect()
+    ) -> BTreeMap<String, &TypeDefinition> {
+        let referred = self.classes_in(roots).into_iter();
+        let referred = referred.filter(|name| self.by_reference.contains(*name));
+        referred.filter_map(|name| Some((key_of(name), self.definitions.get(name)?))).collect()
     }
 
-    /// Calls `visit` with the fields of all classes that `ty` names, directly or through others.
-    pub(crate) fn for_each_field<'a>(
-        &'a self,
-        ty: &TypeExpr,
-        visit: &mut dyn FnMut(&'a TypeField),
-    ) {
-        ty.for_each_class(&mut |class| {
-            let Some((defined, _)) = self.lookup(class) else { return };
-            let mut reached = self.reachable_from(defined);
-            reached.insert(defined.clone());
-            for name in &reached {
-                if let Some(TypeDefinition::Fields(fields)) = self.definitions.get(name) {
-                    fields.iter().for_each(&mut *visit);
-                }
+    /// Returns the fields of all classes that `ty` names, directly or through others.
+    pub(crate) fn fields_in(&self, ty: &TypeExpr) -> impl Iterator<Item = &TypeField> {
+        let definitions = self.classes_in([ty]).into_iter();
+        definitions.filter_map(|name| self.definitions.get(name)).flat_map(|definition| {
+            match definition {
+                TypeDefinition::Fields(fields) => fields.as_slice(),
+                TypeDefinition::Schema(_) => &[],
             }
-        });
+        })
     }
 
     /// The fields of classes, directly or through others, whose names clients may refuse.
     pub(crate) fn odd_fields_in(&self, ty: &TypeExpr) -> BTreeSet<String> {
-        let mut odd = BTreeSet::new();
-        self.for_each_field(ty, &mut |field| {
-            if !is_portable(&field.name) {
-                odd.insert(field.name.clone());
-            }
-        });
-        odd
+        let names = self.fields_in(ty).map(|field| &field.name);
+        names.filter(|name| !is_portable(name)).cloned().collect()
     }
 
     /// The classes that `ty` names, directly or through fields, and nobody defined.
     pub(crate) fn undefined_in(&self, ty: &TypeExpr) -> BTreeSet<ClassName> {
         let mut undefined = BTreeSet::new();
-        let mut note = |class: &ClassName| {
-            if self.lookup(class).is_none() {
-                undefined.insert(class.clone());
-            }
-        };
-        ty.for_each_class(&mut note);
-        self.for_each_field(ty, &mut |field| field.ty.for_each_class(&mut note));
+        for ty in self.fields_in(ty).map(|field| &field.ty).chain([ty]) {
+            ty.for_each_class(&mut |class| {
+                if self.lookup(class).is_none() {
+                    undefined.insert(class.clone());
+                }
+            });
+        }
         undefined
     }
 }

@@ -8,9 +8,9 @@ use thiserror::Error;
 
 use crate::strict_json;
 
-/// So many problems are told at once.
+/// Maximum number of problems in one error.
 const MAX_PROBLEMS: usize = 8;
-/// So much of a value is shown.
+/// Maximum number of characters of a value that are shown.
 const MAX_SHOWN: usize = 60;
 
 /// Why arguments were refused; nothing has run.
@@ -82,7 +82,8 @@ fn null_hint(parameter: &str, value: &Value, is_optional: impl Fn(&str) -> bool)
 
 fn describe(error: &ValidationError<'_>) -> String {
     let at = place(error.instance_path().as_str());
-    let found = error.instance();
+    let found = shown(error.instance());
+    let expected = |what: &str| format!("argument `{at}`: expected {what}, found {found}");
     match error.kind() {
         ValidationErrorKind::Required { property } => {
             let missing = property.as_str().unwrap_or_default();
@@ -92,42 +93,29 @@ fn describe(error: &ValidationError<'_>) -> String {
             }
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let names: Vec<String> = unexpected
-                .iter()
-                .take(MAX_PROBLEMS)
-                .map(|name| format!("`{}`", cut(name)))
-                .collect();
+            let names = unexpected.iter().take(MAX_PROBLEMS).map(|name| format!("`{}`", cut(name)));
+            let names = names.collect::<Vec<_>>().join(", ");
             match at.as_str() {
-                "" => format!("unknown argument {}", names.join(", ")),
-                _ => format!("argument `{at}`: unknown property {}", names.join(", ")),
+                "" => format!("unknown argument {names}"),
+                _ => format!("argument `{at}`: unknown property {names}"),
             }
         }
-        ValidationErrorKind::Type { kind } => {
-            let expected = match kind {
-                TypeKind::Single(one) => one.to_string(),
-                TypeKind::Multiple(several) => {
-                    let names: Vec<_> = several.iter().map(|one| one.to_string()).collect();
-                    names.join(" or ")
-                }
-            };
-            format!("argument `{at}`: expected {expected}, found {}", shown(found))
+        ValidationErrorKind::Type { kind: TypeKind::Single(one) } => expected(&one.to_string()),
+        ValidationErrorKind::Type { kind: TypeKind::Multiple(several) } => {
+            let names: Vec<_> = several.iter().map(|one| one.to_string()).collect();
+            expected(&names.join(" or "))
         }
         ValidationErrorKind::Enum { options } => {
             let options: Vec<String> =
                 options.as_array().into_iter().flatten().map(ToString::to_string).collect();
-            format!(
-                "argument `{at}`: expected one of {}, found {}",
-                cut(&options.join(", ")),
-                shown(found)
-            )
+            expected(&format!("one of {}", cut(&options.join(", "))))
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-            let expected = expected_here(error, context);
-            if expected.is_empty() || at.is_empty() {
-                format!("{}: none of the alternatives takes {}", subject(&at), shown(found))
+            let types = expected_here(error, context);
+            if types.is_empty() || at.is_empty() {
+                format!("{}: none of the alternatives takes {found}", subject(&at))
             } else {
-                let expected = expected.join(" or ");
-                format!("argument `{at}`: expected {expected}, found {}", shown(found))
+                expected(&types.join(" or "))
             }
         }
         _ => format!("{}: {}", subject(&at), cut_to(&error.to_string(), 200)),
@@ -142,20 +130,13 @@ fn expected_here(
     let mut expected: Vec<String> = Vec::new();
     for inner in alternatives.iter().flatten() {
         if inner.instance_path() == union.instance_path()
-            && let Some(name) = expected_type(inner)
-            && !expected.contains(&name)
+            && let ValidationErrorKind::Type { kind: TypeKind::Single(one) } = inner.kind()
+            && !expected.contains(&one.to_string())
         {
-            expected.push(name);
+            expected.push(one.to_string());
         }
     }
     expected
-}
-
-fn expected_type(error: &ValidationError<'_>) -> Option<String> {
-    match error.kind() {
-        ValidationErrorKind::Type { kind: TypeKind::Single(one) } => Some(one.to_string()),
-        _ => None,
-    }
 }
 
 fn subject(at: &str) -> String {

@@ -180,12 +180,11 @@ impl CatalogBuilder {
                 Ok(name) => {
                     let length = name.as_str().len();
                     entry.name = name;
-                    let is_noted = |f: &Finding| matches!(f, Finding::LongName(_));
-                    if entry.findings.iter().any(is_noted) || length > LONG_NAME {
-                        let others = entry.findings.iter().filter(|finding| !is_noted(finding));
-                        let long = (length > LONG_NAME).then_some(Finding::LongName(length));
-                        entry.findings = others.cloned().chain(long).collect();
-                    }
+                    // A name of the previous catalog may have been longer, or shorter.
+                    let mut findings = std::mem::take(&mut entry.findings).into_vec();
+                    findings.retain(|finding| !matches!(finding, Finding::LongName(_)));
+                    findings.extend((length > LONG_NAME).then_some(Finding::LongName(length)));
+                    entry.findings = findings.into();
                     kept.push((entry, tool));
                 }
                 Err(reason) => self.quarantine(entry.id.to_string(), reason),

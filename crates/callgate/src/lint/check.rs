@@ -6,6 +6,7 @@ use thiserror::Error;
 use super::Totals;
 use crate::schema::walk::{accepts, for_each_schema};
 use crate::tool::is_portable;
+use crate::tool_name::ToolName;
 
 /// So many names are told.
 const MAX_NAMED: usize = 5;
@@ -146,15 +147,9 @@ impl Check {
     fn of_name(self, tool: &Tool<'_>) -> Option<String> {
         let Tool { name, server, .. } = tool;
         match self {
-            Self::NameForm => {
-                let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-                let fits = (1..=64).contains(&name.len()) && name.chars().all(is_plain);
-                (!fits).then(|| {
-                    format!(
-                        "the name `{name}` is not up to 64 letters, digits, `_` and `-`; change it"
-                    )
-                })
-            }
+            Self::NameForm => ToolName::parse((*name).to_owned()).is_none().then(|| {
+                format!("the name `{name}` is not up to 64 letters, digits, `_` and `-`; change it")
+            }),
             Self::NameStart => {
                 let fits = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
                 (!fits).then(|| {
@@ -206,18 +201,17 @@ pub(super) fn in_places(
     what: &str,
     is_it: impl Fn(&Map<String, Value>) -> bool,
 ) -> Option<String> {
-    let mut anywhere = false;
-    for_each_schema(schema, &mut |map| anywhere |= is_it(map));
-    if !anywhere {
+    let has_it = |schema: &Value| {
+        let mut found = false;
+        for_each_schema(schema, &mut |map| found |= is_it(map));
+        found
+    };
+    if !has_it(schema) {
         return None;
     }
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let has_it = |(_, property): &(&String, &Value)| {
-        let mut found = false;
-        for_each_schema(property, &mut |map| found |= is_it(map));
-        found
-    };
-    let places: Vec<&str> = properties.filter(has_it).map(|(name, _)| name.as_str()).collect();
+    let places = properties.filter(|(_, property)| has_it(property));
+    let places: Vec<&str> = places.map(|(name, _)| name.as_str()).collect();
     if places.is_empty() {
         return Some(what.to_owned());
     }

@@ -65,7 +65,7 @@ pub(super) fn of_tool(id: &str, tool: &Tool<'_>, size: usize) -> Vec<Problem> {
     problems
 }
 
-fn problem(id: &str, level: Level, code: &'static str, message: String) -> Problem {
+pub(super) fn problem(id: &str, level: Level, code: &'static str, message: String) -> Problem {
     Problem { method: Some(id.to_owned()), level, code, clients: Vec::new(), message }
 }
 

@@ -99,7 +99,8 @@ fn what_a_model_can_do_little_with() {
 #[test]
 fn lists_that_are_too_long() {
     let of = |tools: usize, tokens: usize| {
-        of_list(&Totals { tools, bytes: tokens * 4, tokens }, &Scope::default())
+        let totals = Totals { tools, bytes: tokens * 4, tokens };
+        by_clients(None, &Scope::default(), |check| check.of_list(&totals))
     };
     assert_eq!(of(40, 25_000), []);
     insta::assert_debug_snapshot!(of(129, 25_001));

@@ -29,15 +29,6 @@ pub struct SourceSchema {
     definitions: Value,
 }
 
-/// What a reference names: a definition, or the root, and something inside of it.
-#[derive(Debug)]
-struct Target<'a> {
-    /// Of the definition, within the schema; empty for the root.
-    place: String,
-    /// The rest of the reference.
-    inside: Cow<'a, str>,
-}
-
 impl SourceSchema {
     /// Takes a schema apart. The name is for references to the whole of it.
     pub fn new(name: String, mut root: Value) -> Self {
@@ -58,28 +49,29 @@ impl SourceSchema {
         if place.is_empty() { Some(&self.root) } else { self.definitions.pointer(place) }
     }
 
-    /// What a reference names, if it is in this schema and is given as a path.
-    fn target<'a>(&self, reference: &'a str) -> Option<Target<'a>> {
+    /// What a reference names, if it is in this schema and is given as a path: the place of a
+    /// definition, which is empty for the root, and the path inside of it.
+    fn target<'a>(&self, reference: &'a str) -> Option<(String, Cow<'a, str>)> {
         let path = reference.strip_prefix('#')?;
         let mut steps = path.splitn(4, '/');
         let start = steps.next().filter(|start| start.is_empty())?;
         let holder = steps.next().and_then(decoded);
-        let target = match (holder, steps.next()) {
+        let (place, inside): (_, Cow<'a, str>) = match (holder, steps.next()) {
             (Some(holder), Some(name)) if HOLDERS.contains(&holder.as_ref()) => {
                 let inside = steps.next().map_or(start.into(), |rest| format!("/{rest}").into());
-                Target { place: format!("/{holder}/{}", decoded(name)?), inside }
+                (format!("/{holder}/{}", decoded(name)?), inside)
             }
-            _ => Target { place: String::new(), inside: path.into() },
+            _ => (String::new(), path.into()),
         };
-        self.value(&target.place)?.pointer(&decoded(&target.inside)?)?;
-        Some(target)
+        self.value(&place)?.pointer(&decoded(&inside)?)?;
+        Some((place, inside))
     }
 
     /// A definition by itself; `None` if something in it refers to another place than this schema.
     fn definition(&self, place: &str) -> Option<Definition> {
         let schema = self.value(place)?;
         let digest = Sha256::digest(serde_json::to_vec(&(place, schema)).ok()?).into();
-        let places = movable_references(schema)?.into_iter().map(|it| Some(self.target(it)?.place));
+        let places = movable_references(schema)?.into_iter().map(|it| Some(self.target(it)?.0));
         Some(Definition { digest, needs: places.collect::<Option<_>>()? })
     }
 }
@@ -181,17 +173,13 @@ impl<'a> Adopting<'a> {
             references.into_iter().all(|reference| self.moved(reference).is_some())
         });
         let adopted = if can_move { self.pointed_here(schema) } else { anything() };
-        self.keep_promises();
-        adopted
-    }
-
-    /// Writes what has a key, one after the other: chains of definitions may be long.
-    fn keep_promises(&mut self) {
+        // One after the other: chains of definitions may be long.
         while let Some((place, key)) = self.promised.pop() {
             let schema = self.source.value(&place).unwrap_or(&Value::Null);
             let schema = self.pointed_here(schema);
             self.components.schemas.insert(key, schema);
         }
+        adopted
     }
 
     /// A copy whose references are those of the document.
@@ -207,16 +195,13 @@ impl<'a> Adopting<'a> {
 
     /// A reference as it is in the document.
     fn moved(&mut self, reference: &str) -> Option<String> {
-        let Target { place, inside } = self.source.target(reference)?;
-        let key = match self.keys.get(&place) {
-            Some(key) => key.clone(),
-            None => {
-                let key = self.new_or_equal(&place);
-                self.keys.insert(place, key.clone());
-                key
-            }
-        };
-        Some(format!("#/components/schemas/{}{inside}", key?))
+        let (place, inside) = self.source.target(reference)?;
+        if !self.keys.contains_key(&place) {
+            let key = self.new_or_equal(&place);
+            self.keys.insert(place.clone(), key);
+        }
+        let key = self.keys.get(&place)?.as_ref()?;
+        Some(format!("#/components/schemas/{key}{inside}"))
     }
 
     /// The key of a definition: that of an equal one, or its own from now on.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::inline::inline;
 use super::walk::for_each_schema_mut;
-use crate::method::{DefinitionError, compile};
+use crate::method::{DefinitionError, compile_property};
 
 /// The schema of all arguments of a function, whose fields they are: as it is checked, and as it is
 /// advertised.
@@ -81,11 +81,8 @@ fn drop_wrong_defaults(schema: &mut Value) {
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     for property in properties.into_iter().flat_map(Map::values_mut) {
         let Some(default) = property.get("default").cloned() else { continue };
-        let mut alone = property.clone();
-        if let (Value::Object(alone), Some(definitions)) = (&mut alone, &definitions) {
-            alone.insert("$defs".to_owned(), definitions.clone());
-        }
-        let fits = compile(&alone).is_ok_and(|validator| validator.is_valid(&default));
+        let fits = compile_property(property, definitions.as_ref())
+            .is_ok_and(|validator| validator.is_valid(&default));
         if let (Value::Object(property), false) = (property, fits) {
             property.shift_remove("default");
         }
