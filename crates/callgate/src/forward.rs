@@ -82,9 +82,7 @@ pub use oauth::{
     ClientAuth, FixedRefreshToken, OAuthClient, RefreshTokenFile, RefreshTokenStore, UserGrant,
     token_requests_ended,
 };
-pub use options::{
-    ForwardLimits, ForwardOptions, Http2, Ids, OptionError, PassCaller, header_name,
-};
+pub use options::{ForwardLimits, ForwardOptions, Ids, OptionError, PassCaller, header_name};
 pub use stats::{ForwardStats, Outcome};
 pub use target::{Target, TargetError};
 pub use tool_path::{ToolPath, ToolPathError};

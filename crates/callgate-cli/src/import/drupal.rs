@@ -59,7 +59,7 @@ pub(crate) async fn upstream_keys(
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Vec<(&'static str, Value)>> {
     let mut keys = Vec::new();
-    if from == From::Tools && service.options().tool_path().is_none() {
+    if from == From::Tools && service.options().tool_path.is_none() {
         match has_tool_urls(service).await? {
             Ok(true) => keys.push(("calls", json!("per_tool"))),
             Ok(false) => {}
@@ -69,7 +69,7 @@ pub(crate) async fn upstream_keys(
             )),
         }
     }
-    if !service.options().is_null_absent() {
+    if !service.options().null_is_absent {
         keys.push(("null_is_absent", json!(true)));
     }
     Ok(keys)
@@ -77,9 +77,10 @@ pub(crate) async fn upstream_keys(
 
 /// Sets how a site is called that has no configuration.
 pub(crate) async fn set_options(service: &mut Service, from: From) -> anyhow::Result<()> {
-    let mut options = service.options().clone().null_is_absent();
+    let mut options = service.options().clone();
+    options.null_is_absent = true;
     if from == From::Tools && has_tool_urls(service).await? != Ok(false) {
-        options = options.per_tool(ToolPath::beside(service.target()));
+        options.tool_path = Some(ToolPath::beside(service.target()));
     }
     service.set_options(options);
     Ok(())

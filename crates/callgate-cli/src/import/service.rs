@@ -282,9 +282,9 @@ fn elsewhere(config: &Config, target: Target) -> ForwardOptions {
 }
 
 /// A description may be as large as a file of it.
-fn asking(options: ForwardOptions) -> anyhow::Result<Forward> {
-    let limit = usize::try_from(MAX_FILE).unwrap_or(usize::MAX);
-    Ok(Forward::new("import", options.result_bytes(limit))?)
+fn asking(mut options: ForwardOptions) -> anyhow::Result<Forward> {
+    options.limits.result_bytes = usize::try_from(MAX_FILE).unwrap_or(usize::MAX);
+    Ok(Forward::new("import", options)?)
 }
 
 /// The table that is to come into the configuration.

@@ -9,7 +9,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 
 use super::failure::Failure;
-use super::options::{ForwardLimits, ForwardOptions, Http2};
+use super::options::{ForwardLimits, ForwardOptions};
 use super::reply::ServiceResponse;
 use crate::budget::Hold;
 use crate::http_client::connector::Connector;
@@ -28,7 +28,7 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(options: &ForwardOptions) -> Result<Self, NoTls> {
         let pool = pool_builder(options.limits.concurrent)
-            .http2_only(options.http2 == Http2::Always)
+            .http2_only(options.http2)
             .build(connector(options)?);
         Ok(Self { uri: options.target.uri().clone(), pool })
     }

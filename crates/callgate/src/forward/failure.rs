@@ -170,142 +170,138 @@ impl Failure {
     }
 
     pub(super) fn outcome(&self) -> Outcome {
-        self.row("").0
+        self.row().0
     }
 
-    /// What is wrong and what somebody could do, for an agent and its user.
+    /// Describes what is wrong and what somebody could do, for an agent and its user.
     pub(super) fn words(&self, safety: Safety) -> String {
         let again = match safety {
             Safety::ReadOnly => "It only reads, so it can be tried again.",
             Safety::Destructive => "It may have run all the same: look before you try again.",
         };
-        let (_, what, advice) = self.row(again);
-        let mut words = format!("The service behind this tool {what}");
-        for sentence in advice.into_iter().filter(|sentence| !sentence.is_empty()) {
-            words.push(' ');
-            words.push_str(sentence);
-        }
-        words
+        let words = match self {
+            Self::NoToken(why) => why.words(),
+            Self::Refused(refusal) => refusal.texts().1,
+            _ => {
+                let (_, what, advice) = self.row();
+                format!("{what} {advice}").replace("{again}", again).replace("{}", &self.detail())
+            }
+        };
+        format!("The service behind this tool {words}")
     }
 
-    /// The counter of a failure, what the service did or lacks, and what to do about it. `again` says
-    /// whether a call that may have run can be tried again.
-    fn row<'a>(&self, again: &'a str) -> Row<'a> {
-        let users = "knows its users by credentials of their own, and";
+    /// Returns what `{}` stands for in the row of a failure.
+    fn detail(&self) -> String {
         match self {
-            Self::Error(_) => (Outcome::Error, String::new(), NONE),
-            Self::Denied(_) => (Outcome::Denied, String::new(), NONE),
+            Self::NoTokenInTime(limit) | Self::Busy(limit) | Self::TimedOut(limit) => {
+                format!("{limit:?}")
+            }
+            Self::TooLarge(limit) => limit.to_string(),
+            Self::ContentType(media) => media.clone(),
+            _ => self.status().map_or_else(String::new, |status| status.as_u16().to_string()),
+        }
+    }
+
+    fn row(&self) -> Row {
+        match self {
+            Self::Error(_) => (Outcome::Error, "", ""),
+            Self::Denied(_) => (Outcome::Denied, "", ""),
+            Self::NoToken(_) => (Outcome::NoToken, "", ""),
+            Self::Refused(_) => (Outcome::Refused, "", ""),
             Self::Internal(_) => (
                 Outcome::Error,
-                "failed inside the method; only the gateway's log has what it said.".to_owned(),
-                [again, ""],
+                "failed inside the method; only the gateway's log has what it said.",
+                AGAIN,
             ),
             Self::AnonymousCaller => (
                 Outcome::NoCredential,
-                format!("{users} you did not say who you are."),
-                ["Nothing was run; connect with a token.", ""],
+                "knows its users by credentials of their own, and you did not say who you are.",
+                "Nothing was run; connect with a token.",
             ),
             Self::NoCredential(_) => (
                 Outcome::NoCredential,
-                format!("{users} there is none of yours."),
-                ["Nothing was run; an administrator has to set it.", ""],
+                "knows its users by credentials of their own, and there is none of yours.",
+                "Nothing was run; an administrator has to set it.",
             ),
-            Self::UnfitCredential(_) | Self::CredentialByName | Self::CredentialLookup(..) => {
-                (Outcome::NoCredential, format!("{users} yours cannot be sent."), MEND)
+            Self::UnfitCredential(_) | Self::CredentialByName | Self::CredentialLookup(..) => (
+                Outcome::NoCredential,
+                "knows its users by credentials of their own, and yours cannot be sent.",
+                MEND,
+            ),
+            Self::NoTokenInTime(_) => {
+                (Outcome::NoToken, "needs an access token, and there was none within {}.", LATER)
             }
-            Self::NoToken(why) => (Outcome::NoToken, why.words(), NONE),
-            Self::NoTokenInTime(limit) => (
-                Outcome::NoToken,
-                format!("needs an access token, and there was none within {limit:?}."),
-                LATER,
-            ),
-            Self::Busy(limit) => (
+            Self::Busy(_) => (
                 Outcome::Busy,
-                format!(
-                    "is busy: too many calls are under way, and none ended within {limit:?}. Nothing \
-                     was run: try again later."
-                ),
-                NONE,
+                "is busy: too many calls are under way, and none ended within {}.",
+                "Nothing was run: try again later.",
             ),
-            Self::Down => (
-                Outcome::Down,
-                "cannot be reached, and is not tried for some seconds.".to_owned(),
-                LATER,
-            ),
-            Self::Send(error) => send_row(error, again),
-            Self::TimedOut(limit) => {
-                (Outcome::TimedOut, format!("did not answer within {limit:?}."), [again, ""])
+            Self::Down => {
+                (Outcome::Down, "cannot be reached, and is not tried for some seconds.", LATER)
             }
-            answered => answered.response_row(again),
+            Self::Send(error) => send_row(error.kind),
+            Self::TimedOut(_) => (Outcome::TimedOut, "did not answer within {}.", AGAIN),
+            Self::NoSuchTool => (
+                Outcome::Status,
+                "has no such tool (any more).",
+                "Nothing was run; an administrator has to import its methods again.",
+            ),
+            answered => answered.response_row(),
         }
     }
 
-    /// The same, if the service answered and the response is wrong.
-    fn response_row<'a>(&self, again: &'a str) -> Row<'a> {
-        let (again, look) = ([again, ""], [again, LOOK]);
-        let (outcome, what, advice) = match self {
-            Self::Truncated(_) => (Outcome::Truncated, "broke off within its answer.", again),
+    /// Returns the row of a wrong response.
+    fn response_row(&self) -> Row {
+        match self {
+            Self::Truncated(_) => (Outcome::Truncated, "broke off within its answer.", AGAIN),
             Self::TooLarge(_) => (
                 Outcome::TooLarge,
                 "answered with more than {} bytes, which is the limit.",
-                [ASK_FOR_LESS, ""],
+                "It ran; ask for less, such as fewer items, or ask an administrator to raise \
+                 `max_result_bytes`.",
             ),
             Self::OverBudget(_) => (
                 Outcome::OverBudget,
                 "answered, but the results of other calls have all the memory that the gateway has for \
                  them.",
-                again,
+                AGAIN,
             ),
             Self::Redirected { .. } => (
                 Outcome::Redirected,
                 "answered with a redirect (HTTP {}), which is not followed.",
-                ["An administrator has to correct its URL.", ""],
-            ),
-            Self::Refused(refusal) => return (Outcome::Refused, refusal.texts().1, NONE),
-            Self::NoSuchTool => (
-                Outcome::Status,
-                "has no such tool (any more).",
-                ["Nothing was run; an administrator has to import its methods again.", ""],
-            ),
-            Self::Status(StatusCode::SERVICE_UNAVAILABLE) => (
-                Outcome::Status,
-                "is not available now, such as a site in maintenance (HTTP {}). Try again later.",
-                again,
-            ),
-            Self::Status(_) => (Outcome::Status, "answered HTTP {} without saying why.", again),
-            Self::ContentType(_) => {
-                (Outcome::ContentType, "answered with `{}`, not with JSON.", look)
-            }
-            Self::NotJson => (Outcome::NotJson, "answered with something that is not JSON.", look),
-            Self::Empty(_) => (Outcome::Empty, "answered with nothing (HTTP {}).", look),
-            Self::NotRpc(_) => {
-                (Outcome::NotRpc, "answered with JSON that is no JSON-RPC reply.", look)
-            }
-            Self::LeftOut => {
-                (Outcome::WrongId, "answered a batch of requests without this one.", again)
-            }
-            Self::Unmatched => (
-                Outcome::WrongId,
-                "answered a batch of requests with an error that is not clearly about this one.",
-                again,
+                "An administrator has to correct its URL.",
             ),
             #[cfg(feature = "websocket")]
             Self::NoWebSocket(_) => (
                 Outcome::NoWebSocket,
-                "does not open a WebSocket (HTTP {}).",
-                ["Nothing was run.", LOOK],
+                "does not open a WebSocket (HTTP {}). Nothing was run.",
+                "An administrator should look at its URL.",
             ),
-            _ => (Outcome::WrongId, "answered another request than this one.", again),
-        };
-        (outcome, what.replace("{}", &self.detail()), advice)
-    }
-
-    /// What `{}` stands for in the row of a wrong response.
-    fn detail(&self) -> String {
-        match self {
-            Self::TooLarge(limit) => limit.to_string(),
-            Self::ContentType(media) => media.clone(),
-            _ => self.status().map_or_else(String::new, |status| status.as_u16().to_string()),
+            Self::Status(StatusCode::SERVICE_UNAVAILABLE) => (
+                Outcome::Status,
+                "is not available now, such as a site in maintenance (HTTP {}). Try again later.",
+                AGAIN,
+            ),
+            Self::Status(_) => (Outcome::Status, "answered HTTP {} without saying why.", AGAIN),
+            Self::ContentType(_) => {
+                (Outcome::ContentType, "answered with `{}`, not with JSON.", AGAIN_LOOK)
+            }
+            Self::NotJson => {
+                (Outcome::NotJson, "answered with something that is not JSON.", AGAIN_LOOK)
+            }
+            Self::Empty(_) => (Outcome::Empty, "answered with nothing (HTTP {}).", AGAIN_LOOK),
+            Self::NotRpc(_) => {
+                (Outcome::NotRpc, "answered with JSON that is no JSON-RPC reply.", AGAIN_LOOK)
+            }
+            Self::LeftOut => {
+                (Outcome::WrongId, "answered a batch of requests without this one.", AGAIN)
+            }
+            Self::Unmatched => (
+                Outcome::WrongId,
+                "answered a batch of requests with an error that is not clearly about this one.",
+                AGAIN,
+            ),
+            _ => (Outcome::WrongId, "answered another request than this one.", AGAIN),
         }
     }
 
@@ -335,18 +331,17 @@ impl Failure {
     }
 }
 
-/// The counter of a failure, what the service did or lacks, and up to two sentences of advice.
-type Row<'a> = (Outcome, String, [&'a str; 2]);
+/// The counter of a failure, what the service did or lacks, and what to do about it. `{}` stands for the
+/// detail of the failure, `{again}` for whether a call that may have run can be tried again.
+type Row = (Outcome, &'static str, &'static str);
 
-const NONE: [&str; 2] = ["", ""];
-const LATER: [&str; 2] = ["Nothing was run: try again later, or tell an administrator.", ""];
-const MEND: [&str; 2] = ["Nothing was run; an administrator has to mend it.", ""];
-const LOOK: &str = "An administrator should look at its URL.";
-const ASK_FOR_LESS: &str = "It ran; ask for less, such as fewer items, or ask an administrator to raise \
-                            `max_result_bytes`.";
+const AGAIN: &str = "{again}";
+const AGAIN_LOOK: &str = "{again} An administrator should look at its URL.";
+const LATER: &str = "Nothing was run: try again later, or tell an administrator.";
+const MEND: &str = "Nothing was run; an administrator has to mend it.";
 
-fn send_row<'a>(error: &SendError, again: &'a str) -> Row<'a> {
-    let (outcome, what, advice) = match error.kind {
+fn send_row(kind: SendErrorKind) -> Row {
+    match kind {
         SendErrorKind::NotSent | SendErrorKind::ConnectTimeout | SendErrorKind::HungUp => {
             (Outcome::Unreachable, "cannot be reached.", LATER)
         }
@@ -356,13 +351,12 @@ fn send_row<'a>(error: &SendError, again: &'a str) -> Row<'a> {
             MEND,
         ),
         SendErrorKind::NoHttp => {
-            (Outcome::NoHttp, "answered with something that is not HTTP.", [again, LOOK])
+            (Outcome::NoHttp, "answered with something that is not HTTP.", AGAIN_LOOK)
         }
         SendErrorKind::Broken { .. } => {
-            (Outcome::Broken, "ended the connection without an answer.", [again, ""])
+            (Outcome::Broken, "ended the connection without an answer.", AGAIN)
         }
-    };
-    (outcome, what.to_owned(), advice)
+    }
 }
 
 impl From<BodyError> for Failure {

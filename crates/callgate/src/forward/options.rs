@@ -40,20 +40,28 @@ pub struct ForwardOptions {
     pub(super) members: Hidden,
     member_names: Vec<String>,
     pub(super) headers: HeaderMap,
-    pub(super) ids: Ids,
+    /// The ids of requests.
+    pub ids: Ids,
     pub(super) pass_caller: PassCaller,
     pub(super) credential: Option<Mapped>,
     pub(super) oauth: Option<OAuthClient>,
-    pub(super) visibility: Option<UpstreamVisibility>,
-    pub(super) http2: Http2,
+    /// If set, callers see only the methods that the service lists for them.
+    pub visibility: Option<UpstreamVisibility>,
+    /// Speaks HTTP/2 also without TLS; with TLS it is negotiated.
+    pub http2: bool,
     pub(super) batch: bool,
-    pub(super) trust_results: bool,
-    /// Where calls go, if not all to the URL.
-    pub(super) tool_path: Option<ToolPath>,
-    pub(super) trust_errors: bool,
-    pub(super) null_is_absent: bool,
+    /// Does not check results against the output schemas of their methods.
+    pub trust_results: bool,
+    /// If set, sends each call to the URL of its tool, in place of one URL for all.
+    pub tool_path: Option<ToolPath>,
+    /// Repeats to callers what the service says in errors with the code -32603. Otherwise that is only
+    /// in the log: it is the text of an exception, which may hold secrets.
+    pub trust_errors: bool,
+    /// Takes null for an optional parameter that does not allow null as absent, and does not send it.
+    pub null_is_absent: bool,
     pub(super) roots: Vec<CertificateDer<'static>>,
-    pub(super) limits: ForwardLimits,
+    /// Time and size limits.
+    pub limits: ForwardLimits,
 }
 
 /// A text that is never printed.
@@ -83,16 +91,6 @@ pub enum Ids {
     /// Whole numbers from 1 on, for services that take no others.
     #[serde(rename = "integer")]
     Number,
-}
-
-/// When HTTP/2 is spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Http2 {
-    /// Where TLS agrees on it.
-    #[default]
-    Agreed,
-    /// Always, also without TLS.
-    Always,
 }
 
 /// The headers that say who is asking; none unless named.
@@ -183,7 +181,7 @@ impl ForwardOptions {
             credential: None,
             oauth: None,
             visibility: None,
-            http2: Http2::default(),
+            http2: false,
             batch: false,
             trust_results: false,
             tool_path: None,
@@ -292,12 +290,6 @@ impl ForwardOptions {
         self
     }
 
-    /// Shows each caller only those methods that the service lists for them.
-    pub fn visibility(mut self, visibility: UpstreamVisibility) -> Self {
-        self.visibility = Some(visibility);
-        self
-    }
-
     /// Returns `true` if the methods that the service lists are read from another URL.
     pub(super) fn is_described_over_http(&self) -> bool {
         let described_by = self.visibility.map(|visibility| visibility.described_by);
@@ -329,7 +321,7 @@ impl ForwardOptions {
                  one connection, which says nothing of any of them",
             ),
             (
-                is_websocket && self.http2 == Http2::Always,
+                is_websocket && self.http2,
                 "`http2` is not for WebSocket, which begins with HTTP/1.1",
             ),
             (
@@ -379,58 +371,11 @@ impl ForwardOptions {
         Ok(())
     }
 
-    /// What ids look like.
-    pub fn ids(mut self, ids: Ids) -> Self {
-        self.ids = ids;
-        self
-    }
-
-    /// When HTTP/2 is spoken.
-    pub fn http2(mut self, http2: Http2) -> Self {
-        self.http2 = http2;
-        self
-    }
-
     /// Calls that arrive together go out as one JSON-RPC batch. For services that take batches and
     /// answer each of its requests by its id.
     pub fn batch(mut self) -> Self {
         self.batch = true;
         self
-    }
-
-    /// Results are as the output schemas of their methods say, and are not checked.
-    pub fn trust_results(mut self) -> Self {
-        self.trust_results = true;
-        self
-    }
-
-    /// Sends each call to the URL of its tool, in place of one URL for all.
-    pub fn per_tool(mut self, path: ToolPath) -> Self {
-        self.tool_path = Some(path);
-        self
-    }
-
-    /// Where each call goes, if not all to the URL of the service.
-    pub fn tool_path(&self) -> Option<&ToolPath> {
-        self.tool_path.as_ref()
-    }
-
-    /// Repeats to callers what the service says in errors with the code -32603. Unless it is trusted so,
-    /// that is only in the log: it is the text of an exception, which may hold secrets.
-    pub fn trust_errors(mut self) -> Self {
-        self.trust_errors = true;
-        self
-    }
-
-    /// Null for an optional parameter that does not take null counts as absent, and is not sent.
-    pub fn null_is_absent(mut self) -> Self {
-        self.null_is_absent = true;
-        self
-    }
-
-    /// Returns `true` if null counts as absent.
-    pub fn is_null_absent(&self) -> bool {
-        self.null_is_absent
     }
 
     /// Whether all requests carry something that may be a credential.
@@ -445,12 +390,6 @@ impl ForwardOptions {
     pub fn ca_certificates(mut self, pem: &[u8]) -> Result<Self, CertificateError> {
         self.roots.extend(tls::certificates(pem)?);
         Ok(self)
-    }
-
-    /// How long an answer may be, with the other limits as they are.
-    pub fn result_bytes(mut self, limit: usize) -> Self {
-        self.limits.result_bytes = limit;
-        self
     }
 
     /// With other limits.

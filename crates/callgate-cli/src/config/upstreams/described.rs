@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use callgate::forward::{
-    CredentialPlace, DescribedBy, ForwardLimits, ForwardOptions, Http2, Ids, MissingCredential,
+    CredentialPlace, DescribedBy, ForwardLimits, ForwardOptions, Ids, MissingCredential,
     PassCaller, Target, ToolPath, UpstreamVisibility, UserCredential, UserGrant, header_name,
 };
 use callgate::{LOCAL, ParamStyle};
@@ -170,29 +170,19 @@ impl Described {
     ) -> anyhow::Result<ForwardOptions> {
         let mut options = ForwardOptions::new(self.target(reading)?)
             .params(self.params)
-            .ids(self.ids)
-            .http2(if self.http2 { Http2::Always } else { Http2::Agreed })
             .pass_caller(self.pass_caller.named()?)
             .context("`pass_caller`")?
             .limits(self.limits(call_timeout)?);
         if self.batch {
             options = options.batch();
         }
-        if self.trust_results {
-            options = options.trust_results();
-        }
-        if self.null_is_absent {
-            options = options.null_is_absent();
-        }
-        if self.trust_errors {
-            options = options.trust_errors();
-        }
-        if let Some(path) = self.tool_path(options.target())? {
-            options = options.per_tool(path);
-        }
-        if let Some(visibility) = self.visibility()? {
-            options = options.visibility(visibility);
-        }
+        options.ids = self.ids;
+        options.http2 = self.http2;
+        options.trust_results = self.trust_results;
+        options.null_is_absent = self.null_is_absent;
+        options.trust_errors = self.trust_errors;
+        options.tool_path = self.tool_path(options.target())?;
+        options.visibility = self.visibility()?;
         for value in &self.first_params {
             options = options.first_param(&value.read("first_params", reading)?);
         }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::ClientId;
 use super::endpoint::TokenEndpoint;
 use super::error::{NoToken, TokenError};
-use super::state::{AccessToken, Flight, State};
+use super::state::{AccessToken, PendingToken, State};
 use super::store::RefreshTokenStore;
 use crate::secret::Secret;
 
@@ -93,7 +93,7 @@ impl TokenSource {
         self: &Arc<Self>,
         stored: Option<&Secret>,
     ) -> Result<Arc<AccessToken>, NoToken> {
-        let flight = {
+        let pending = {
             let (mut state, now) = (self.state(), Instant::now());
             if let Some(stored) = stored {
                 state.adopt(stored, matches!(self.grant, Grant::Refresh(_)), now);
@@ -101,13 +101,13 @@ impl TokenSource {
             if let Some(token) = state.good(now) {
                 if token.is_due(now) {
                     // Nobody waits for it, so that nobody is told why there is none.
-                    let _ = self.joined(&mut state, now);
+                    let _ = self.join_or_start(&mut state, now);
                 }
                 return Ok(token);
             }
-            self.joined(&mut state, now).map_err(|error| self.no_token(error))?
+            self.join_or_start(&mut state, now).map_err(|error| self.no_token(error))?
         };
-        self.landed(flight).await
+        self.wait(pending).await
     }
 
     /// Another token than one that the service has refused; `None` where one was requested for that
@@ -116,7 +116,7 @@ impl TokenSource {
         self: &Arc<Self>,
         refused: &Arc<AccessToken>,
     ) -> Result<Option<Arc<AccessToken>>, NoToken> {
-        let flight = {
+        let pending = {
             let (mut state, now) = (self.state(), Instant::now());
             let other = state.good(now).filter(|token| !Arc::ptr_eq(token, refused));
             if let Some(token) = other {
@@ -130,9 +130,9 @@ impl TokenSource {
                     return Ok(None);
                 }
             }
-            self.joined(&mut state, now).map_err(|error| self.no_token(error))?
+            self.join_or_start(&mut state, now).map_err(|error| self.no_token(error))?
         };
-        self.landed(flight).await.map(Some)
+        self.wait(pending).await.map(Some)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -149,15 +149,19 @@ impl TokenSource {
     }
 
     /// The request that is under way, or a new one unless the last has just failed.
-    fn joined(self: &Arc<Self>, state: &mut State, now: Instant) -> Result<Flight, TokenError> {
-        if let Some(flight) = state.under_way() {
-            return Ok(flight);
+    fn join_or_start(
+        self: &Arc<Self>,
+        state: &mut State,
+        now: Instant,
+    ) -> Result<PendingToken, TokenError> {
+        if let Some(pending) = state.under_way() {
+            return Ok(pending);
         }
         if let Some(error) = state.backs_off(now) {
             return Err(error);
         }
-        let (sender, flight) = watch::channel(None);
-        state.flight = Some(flight.clone());
+        let (sender, pending) = watch::channel(None);
+        state.pending = Some(pending.clone());
         let source = Arc::clone(self);
         let (generation, basis) = (state.generation, state.basis.clone());
         let unstored = state.unstored.clone();
@@ -173,9 +177,9 @@ impl TokenSource {
                 },
                 Grant::Refresh(store) => source.refresh(&**store, basis, unstored).await,
             };
-            let _ = sender.send(Some(source.land(generation, fetched)));
+            let _ = sender.send(Some(source.finish(generation, fetched)));
         });
-        Ok(flight)
+        Ok(pending)
     }
 
     async fn fetch(&self, own_client: Option<&ClientId>) -> Fetched {
@@ -183,7 +187,7 @@ impl TokenSource {
     }
 
     /// Puts what came of a request in force.
-    fn land(&self, generation: u64, fetched: Fetched) -> Result<Arc<AccessToken>, TokenError> {
+    fn finish(&self, generation: u64, fetched: Fetched) -> Result<Arc<AccessToken>, TokenError> {
         let (mut state, now) = (self.state(), Instant::now());
         let Fetched { token, stored, unstored } = fetched;
         let token = token.map(Arc::new);
@@ -195,7 +199,7 @@ impl TokenSource {
             // The credential was replaced meanwhile: this is for those who asked before.
             return token;
         }
-        state.flight = None;
+        state.pending = None;
         state.unstored = unstored;
         if let Some((now_stored, before)) = stored.filter(|_| state.basis.is_some()) {
             state.basis = Some(now_stored);
@@ -208,13 +212,13 @@ impl TokenSource {
         token
     }
 
-    async fn landed(&self, mut flight: Flight) -> Result<Arc<AccessToken>, NoToken> {
-        let landed = match flight.wait_for(Option::is_some).await {
-            Ok(landed) => landed.clone(),
+    async fn wait(&self, mut pending: PendingToken) -> Result<Arc<AccessToken>, NoToken> {
+        let finished = match pending.wait_for(Option::is_some).await {
+            Ok(finished) => finished.clone(),
             Err(_) => None,
         };
         let given_up = || Err(TokenError::Unreachable("the request was given up".to_owned()));
-        landed.unwrap_or_else(given_up).map_err(|error| self.no_token(error))
+        finished.unwrap_or_else(given_up).map_err(|error| self.no_token(error))
     }
 
     /// Tells the log once that a rotated refresh token is lost when the process ends.

@@ -57,7 +57,7 @@ impl From<Granted> for AccessToken {
 }
 
 /// A token request under way; `Some` once it has ended.
-pub(super) type Flight = watch::Receiver<Option<Result<Arc<AccessToken>, TokenError>>>;
+pub(super) type PendingToken = watch::Receiver<Option<Result<Arc<AccessToken>, TokenError>>>;
 
 /// A time during which something is not tried again.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +80,7 @@ pub(super) struct State {
     pub(super) token: Option<Arc<AccessToken>>,
     failure: Option<(TokenError, BackOff)>,
     rejection: Option<BackOff>,
-    pub(super) flight: Option<Flight>,
+    pub(super) pending: Option<PendingToken>,
     /// The stored credential that tokens are requested with, where it is a user's.
     pub(super) basis: Option<Secret>,
     /// The stored credential as it was last seen; what was stored since may not be seen yet.
@@ -125,11 +125,11 @@ impl State {
     }
 
     /// A request under way.
-    pub(super) fn under_way(&self) -> Option<Flight> {
-        let flight = self.flight.as_ref()?;
+    pub(super) fn under_way(&self) -> Option<PendingToken> {
+        let pending = self.pending.as_ref()?;
         // One whose task was stopped never ends.
-        let is_dead = flight.has_changed().is_err() && flight.borrow().is_none();
-        (!is_dead).then(|| flight.clone())
+        let is_dead = pending.has_changed().is_err() && pending.borrow().is_none();
+        (!is_dead).then(|| pending.clone())
     }
 
     /// Why no token is requested now.

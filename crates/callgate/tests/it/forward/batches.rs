@@ -52,7 +52,9 @@ async fn get_all(app: &App, count: i32) -> Vec<Value> {
 async fn calls_that_arrive_together_are_one_request() {
     for ids in [Ids::Text, Ids::Number] {
         let fake = Fake::start(echo).await;
-        let app = App::with(options(&fake.url("/rpc")).batch().ids(ids));
+        let mut options = options(&fake.url("/rpc")).batch();
+        options.ids = ids;
+        let app = App::with(options);
         assert_eq!(get_all(&app, 5).await, [0, 1, 2, 3, 4]);
         assert_eq!(sizes(&fake), [5], "{ids:?}");
         assert_eq!(app.count(Outcome::Result), 5);

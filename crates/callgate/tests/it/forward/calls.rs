@@ -60,21 +60,20 @@ async fn services_are_called_in_their_own_manner() {
         role: name("X-Role"),
         ..PassCaller::default()
     };
-    let app = App::with(
-        options(&fake.url("/rpc"))
-            .params(ParamStyle::Positional)
-            .first_param(&json!("token:s3cret"))
-            .first_param(&json!({"a": [1]}))
-            .member("auth", &json!("s3cret"))
-            .unwrap()
-            .basic("gate", "s3cret")
-            .unwrap()
-            .header("X-Team", "blue")
-            .unwrap()
-            .ids(Ids::Number)
-            .pass_caller(pass_caller)
-            .unwrap(),
-    );
+    let mut options = options(&fake.url("/rpc"))
+        .params(ParamStyle::Positional)
+        .first_param(&json!("token:s3cret"))
+        .first_param(&json!({"a": [1]}))
+        .member("auth", &json!("s3cret"))
+        .unwrap()
+        .basic("gate", "s3cret")
+        .unwrap()
+        .header("X-Team", "blue")
+        .unwrap()
+        .pass_caller(pass_caller)
+        .unwrap();
+    options.ids = Ids::Number;
+    let app = App::with(options);
     let ada = app.gateway.as_caller(ada());
     let result = ada.call("order.get", json!({"note": "n", "id": 1})).await.unwrap();
     assert_eq!(result, json!(["token:s3cret", {"a": [1]}, 1, "n"]));

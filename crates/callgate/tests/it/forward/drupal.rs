@@ -124,9 +124,9 @@ fn drupal(fake: &Fake) -> ForwardOptions {
         .limits(ForwardLimits { result_bytes: 10_000, ..limits() })
 }
 
-fn per_tool(options: ForwardOptions) -> ForwardOptions {
-    let path = callgate::forward::ToolPath::beside(options.target());
-    options.per_tool(path)
+fn per_tool(mut options: ForwardOptions) -> ForwardOptions {
+    options.tool_path = Some(callgate::forward::ToolPath::beside(options.target()));
+    options
 }
 
 /// A gateway whose callers go with their own credential, or without one.
@@ -283,7 +283,9 @@ async fn the_text_of_an_exception_is_in_the_log_and_nowhere_else() {
     assert_eq!(app.count(Outcome::Error), 15);
     let log = log.text();
     assert_eq!(log.matches("secret detail: /var/www/db.inc").count(), 5, "{log}");
-    let trusted = self::app(drupal(&fake).trust_errors());
+    let mut trusting = drupal(&fake);
+    trusting.trust_errors = true;
+    let trusted = self::app(trusting);
     insta::assert_snapshot!(faces(&trusted, "bob", "probe.boom").await);
 }
 
@@ -310,7 +312,9 @@ async fn an_internal_error_without_a_text_and_errors_on_purpose_pass() {
 #[tokio::test]
 async fn null_for_an_optional_parameter_is_absent_where_the_service_says_so() {
     let fake = Fake::start(|seen| seen.result(seen.body["params"].clone())).await;
-    let lenient = app(drupal(&fake).null_is_absent());
+    let mut lenient = drupal(&fake);
+    lenient.null_is_absent = true;
+    let lenient = app(lenient);
     let strict = app(drupal(&fake));
     let call = |arguments: Value| json!({"name": "probe.echo", "arguments": arguments});
     for (arguments, sent) in [

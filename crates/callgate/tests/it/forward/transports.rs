@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use callgate::forward::{Http2, Outcome};
+use callgate::forward::Outcome;
 use callgate_throwaway::tls;
 use http::{Request, Response, Version};
 use http_body_util::{BodyExt as _, Full};
@@ -85,7 +85,9 @@ async fn http2_is_spoken_without_tls_where_told() {
             tokio::spawn(serve_http2(stream, Arc::clone(&all)));
         }
     });
-    let app = App::with(options(&url).http2(Http2::Always));
+    let mut options = options(&url);
+    options.http2 = true;
+    let app = App::with(options);
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "two"}));
     assert_eq!(*seen.lock().unwrap(), [Version::HTTP_2]);
 }

@@ -107,9 +107,10 @@ impl Authenticate for ByName {
     }
 }
 
-fn described_by(options: ForwardOptions, described_by: DescribedBy) -> ForwardOptions {
+fn described_by(mut options: ForwardOptions, described_by: DescribedBy) -> ForwardOptions {
     let max_age = Duration::from_mins(1);
-    options.visibility(UpstreamVisibility { described_by, max_age })
+    options.visibility = Some(UpstreamVisibility { described_by, max_age });
+    options
 }
 
 fn drupal(fake: &Fake, missing: MissingCredential) -> ForwardOptions {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use callgate::forward::{
-    BreakerLimits, Forward, ForwardLimits, Http2, Ids, Outcome, PassCaller, header_name,
+    BreakerLimits, Forward, ForwardLimits, Ids, Outcome, PassCaller, header_name,
 };
 use futures_util::future::join_all;
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -59,7 +59,9 @@ async fn replies_find_their_calls_in_any_order_and_other_messages_are_ignored() 
     })
     .await;
     for ids in [Ids::Text, Ids::Number] {
-        let app = App::with(options(&fake.url()).ids(ids));
+        let mut options = options(&fake.url());
+        options.ids = ids;
+        let app = App::with(options);
         let calls = (1..4).map(|id| app.invoke("order.get", json!({"id": id})));
         let results: Vec<Value> = join_all(calls).await.into_iter().map(|(_, body)| body).collect();
         assert_eq!(results, [json!({"result": 1}), json!({"result": 2}), json!({"result": 3})]);
@@ -351,13 +353,12 @@ fn what_needs_a_request_for_each_call_is_refused() {
     let websocket = || options("ws://localhost/");
     let user_id = Some(header_name("X-User-Id").unwrap());
     let caller = PassCaller { user_id, ..PassCaller::default() };
-    let problems: Vec<String> = [
-        websocket().pass_caller(caller).unwrap(),
-        websocket().batch(),
-        websocket().http2(Http2::Always),
-    ]
-    .into_iter()
-    .map(|options| Forward::new("shop", options).unwrap_err().to_string())
-    .collect();
+    let mut http2 = websocket();
+    http2.http2 = true;
+    let problems: Vec<String> =
+        [websocket().pass_caller(caller).unwrap(), websocket().batch(), http2]
+            .into_iter()
+            .map(|options| Forward::new("shop", options).unwrap_err().to_string())
+            .collect();
     insta::assert_debug_snapshot!(problems);
 }
