@@ -338,11 +338,9 @@ pub fn inspect(
     let Some(row) = rows.methods.iter().find(|row| row.rpc_method == id) else { return Ok(None) };
     let context = Context::of(rows, &assembly).0;
     let mut findings = Vec::new();
-    if row.upstream_name() == LOCAL {
-        let requirement = context.needs_of_actions(row.permission_key(), &mut findings);
-        return Ok(Some(Inspection { row: row.clone(), requirement, tool: None, findings }));
-    }
-    let Some((requirement, _)) = context.row_requirement(row)? else {
+    let is_local = row.upstream_name() == LOCAL;
+    let exposed = if is_local { None } else { context.row_requirement(row)? };
+    let Some((requirement, _)) = exposed else {
         let requirement = context.needs_of_actions(row.permission_key(), &mut findings);
         return Ok(Some(Inspection { row: row.clone(), requirement, tool: None, findings }));
     };

@@ -174,15 +174,19 @@ impl Festi {
         let mut tokens = Vec::new();
         for table in tables {
             match table {
-                Table::Methods => rows.methods = reading.methods().await?,
-                Table::Sections => rows.sections = reading.sections().await?,
-                Table::Actions => rows.actions = reading.actions().await?,
-                Table::Roles => rows.roles = reading.roles().await?,
-                Table::Users => rows.users = reading.users().await?,
+                Table::Methods => rows.methods = reading.read(*table, read::method).await?,
+                Table::Sections => rows.sections = reading.read(*table, read::section).await?,
+                Table::Actions => rows.actions = reading.read(*table, read::action).await?,
+                Table::Roles => rows.roles = reading.read(*table, read::role).await?,
+                Table::Users => rows.users = reading.read(*table, read::user).await?,
                 Table::Tokens => tokens = reading.tokens().await?,
-                Table::RoleGrants => rows.role_grants = reading.grants(*table).await?,
-                Table::UserGrants => rows.user_grants = reading.grants(*table).await?,
-                Table::Settings => rows.settings = reading.settings().await?,
+                Table::RoleGrants => {
+                    rows.role_grants = reading.read(*table, read::grant("id_user_type")).await?;
+                }
+                Table::UserGrants => {
+                    rows.user_grants = reading.read(*table, read::grant("id_user")).await?;
+                }
+                Table::Settings => rows.settings = reading.read(*table, read::setting).await?,
             }
         }
         Ok(Read { rows, tokens, layout, fingerprints })

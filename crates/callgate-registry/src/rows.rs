@@ -50,23 +50,23 @@ macro_rules! method_columns {
 }
 
 method_columns! {
-    plugin: Kind::Text(Width::Name),
-    method: Kind::Text(Width::Name),
-    params: Kind::Json,
-    params_types: Kind::Json,
-    description: Kind::Text(Width::Free),
-    sections: Kind::Text(Width::Paragraph),
-    return_type: Kind::Text(Width::Paragraph),
     title: Kind::Text(Width::Paragraph),
+    description: Kind::Text(Width::Free),
     safety: Kind::Text(Width::Paragraph),
     annotations: Kind::Json,
     exposed: Kind::Flag,
-    upstream: Kind::Text(Width::Name),
     tool_name: Kind::Text(Width::Name),
+    params: Kind::Json,
+    params_types: Kind::Json,
+    defaults: Kind::Json,
+    return_type: Kind::Text(Width::Paragraph),
     input_schema: Kind::Schema,
     output_schema: Kind::Schema,
-    defaults: Kind::Json,
     params_by: Kind::ParamsBy,
+    plugin: Kind::Text(Width::Name),
+    method: Kind::Text(Width::Name),
+    sections: Kind::Text(Width::Paragraph),
+    upstream: Kind::Text(Width::Name),
 }
 
 /// A column of `rpc_methods`, and its field of a [`MethodRow`].

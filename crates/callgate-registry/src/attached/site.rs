@@ -10,9 +10,10 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 use super::attached;
-use super::watch::{Numbers, Watch};
+use super::watch::Watch;
 use crate::festi::{Festi, FestiRows, Read, Table};
 use crate::limit::Limit;
+use crate::rows::Revisions;
 use crate::store::Result;
 
 /// The shortest pause after a look that failed, and how much longer it may be.
@@ -74,7 +75,7 @@ impl Site {
     }
 
     /// Reads tables, and what they say is known from then on.
-    pub(super) async fn read(&self, tables: &[Table]) -> Result<(FestiRows, Numbers)> {
+    pub(super) async fn read(&self, tables: &[Table]) -> Result<(FestiRows, Revisions)> {
         let began = Instant::now();
         let read = self.festi.read(tables).await.map_err(attached)?;
         read.layout.check(self.festi.tables()).map_err(attached)?;
@@ -87,7 +88,7 @@ impl Site {
     }
 
     /// Notes what was read, tokens first: they are looked up once their number is another.
-    fn take(&self, began: Instant, read: Read) -> (FestiRows, Numbers) {
+    fn take(&self, began: Instant, read: Read) -> (FestiRows, Revisions) {
         if self.watch.has_other_tokens(&read.fingerprints)
             && let Some(shared) = self.watch.set_tokens(read.tokens)
         {

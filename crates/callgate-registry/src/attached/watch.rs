@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::festi::{Fingerprints, Layout, Table};
+use crate::rows::Revisions;
 use crate::store::{Result, StoreError};
 
 /// The revisions of our own rows stand in so many bits, the numbers of here above them.
@@ -45,14 +46,6 @@ impl Default for LookEvery {
 /// So much earlier than said they are looked at: a look takes its time too, and what it found is read then.
 const SLACK: Duration = Duration::from_millis(250);
 
-/// How often each changed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Numbers {
-    pub(super) catalog: i64,
-    pub(super) access: i64,
-    pub(super) tokens: i64,
-}
-
 /// A revision of our own rows and a number of here as one; it differs where one of them does.
 pub(super) fn combined(own: i64, number: i64) -> i64 {
     own.wrapping_add(number.wrapping_shl(OWN_BITS))
@@ -75,7 +68,7 @@ pub(super) struct Watch {
 struct Seen {
     layout: Layout,
     fingerprints: Fingerprints,
-    numbers: Numbers,
+    numbers: Revisions,
     /// `None` before they were first read.
     tokens: Option<HashMap<TokenDigest, Option<i64>>>,
     /// How many of them several users have.
@@ -131,7 +124,7 @@ impl Watch {
     }
 
     /// How often each changed, unless the last look failed.
-    pub(super) fn numbers(&self) -> Result<Numbers> {
+    pub(super) fn numbers(&self) -> Result<Revisions> {
         let seen = self.seen();
         match &seen.failure {
             None => Ok(seen.numbers),
@@ -188,7 +181,7 @@ impl Watch {
 
     /// Takes what was seen at a moment that began then. What is different raises the numbers of all that
     /// is made from it.
-    pub(super) fn note(&self, begun: Instant, layout: Layout, now: &Fingerprints) -> Numbers {
+    pub(super) fn note(&self, begun: Instant, layout: Layout, now: &Fingerprints) -> Revisions {
         let mut seen = self.seen();
         let seen = &mut *seen;
         let (mut catalog, mut access, mut tokens) = (false, false, false);

@@ -21,85 +21,30 @@ pub(super) struct Reading<'t> {
 }
 
 impl Reading<'_> {
-    pub(super) async fn methods(&mut self) -> Result<Vec<MethodRow>> {
-        Ok(self.rows(Table::Methods).await?.into_iter().map(method).collect())
+    /// Reads a table; `read` makes a row of each of its rows.
+    pub(super) async fn read<T>(
+        &mut self,
+        table: Table,
+        read: impl Fn(&Keys, Row) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let name = self.layout.place(table).map(|place| place.name.clone());
+        let keys = Keys { table: name.unwrap_or_default() };
+        self.rows(table).await?.into_iter().map(|row| read(&keys, row)).collect()
     }
 
-    pub(super) async fn sections(&mut self) -> Result<Vec<SectionRow>> {
-        let keys = self.keys(Table::Sections);
-        let read = |mut row: Row| {
-            let id = keys.needed(&mut row, "id")?;
-            Ok(SectionRow { id, caption: row.text(), ident: row.text(), mask: row.text() })
-        };
-        self.rows(Table::Sections).await?.into_iter().map(read).collect()
-    }
-
-    pub(super) async fn actions(&mut self) -> Result<Vec<ActionRow>> {
-        let read = |mut row: Row| ActionRow {
-            id_section: number(&mut row),
-            plugin: row.text(),
-            method: row.text(),
-            mask: row.text(),
-        };
-        Ok(self.rows(Table::Actions).await?.into_iter().map(read).collect())
-    }
-
-    pub(super) async fn roles(&mut self) -> Result<Vec<RoleRow>> {
-        let read = |mut row: Row| RoleRow { id: number(&mut row), caption: row.text() };
-        Ok(self.rows(Table::Roles).await?.into_iter().map(read).collect())
-    }
-
-    pub(super) async fn users(&mut self) -> Result<Vec<UserRow>> {
-        let keys = self.keys(Table::Users);
-        let read = |mut row: Row| {
-            let id = keys.needed(&mut row, "id")?;
-            let login = row.text();
-            let id_type = row.optional_text().and_then(|text| text.trim().parse().ok());
-            Ok(UserRow { id, login, id_type, role: None })
-        };
-        self.rows(Table::Users).await?.into_iter().map(read).collect()
-    }
-
-    pub(super) async fn grants(&mut self, table: Table) -> Result<Vec<GrantRow>> {
-        let keys = self.keys(table);
-        let holder = if table == Table::UserGrants { "id_user" } else { "id_user_type" };
-        let read = |mut row: Row| {
-            let id_section = keys.number(&mut row, "id_section")?.unwrap_or_default();
-            let id_holder = keys.number(&mut row, holder)?.unwrap_or_default();
-            Ok(GrantRow { id_section, id_holder, value: row.text() })
-        };
-        self.rows(table).await?.into_iter().map(read).collect()
-    }
-
-    /// Those that are ours to read; an application has others in the same table.
-    pub(super) async fn settings(&mut self) -> Result<Vec<SettingRow>> {
-        let read = |mut row: Row| SettingRow { name: row.text(), value: row.text() };
-        Ok(self.rows(Table::Settings).await?.into_iter().map(read).collect())
-    }
-
-    /// Users, and what they are known by: of the token, which is there as it is, only the digest goes on.
-    /// What is empty is no token.
+    /// Reads users, and the digests of their tokens. An empty text is no token.
     pub(super) async fn tokens(&mut self) -> Result<Vec<(i64, TokenDigest)>> {
         if !self.layout.has_tokens() {
             return Ok(Vec::new());
         }
-        let keys = self.keys(Table::Tokens);
-        let mut tokens = Vec::new();
-        for mut row in self.rows(Table::Tokens).await? {
+        let tokens = self.read(Table::Tokens, |keys, mut row| {
             let id = keys.needed(&mut row, "id")?;
             // Columns of fixed length are filled with spaces, and no header can have them at its end.
             let token = row.text();
             let token = token.trim();
-            if !token.is_empty() {
-                tokens.push((id, TokenDigest::of(token)));
-            }
-        }
-        Ok(tokens)
-    }
-
-    fn keys(&self, table: Table) -> Keys {
-        let name = self.layout.place(table).map(|place| place.name.clone());
-        Keys { table: name.unwrap_or_default() }
+            Ok((!token.is_empty()).then(|| (id, TokenDigest::of(token))))
+        });
+        Ok(tokens.await?.into_iter().flatten().collect())
     }
 
     /// The rows of a table; none, where it is not there.
@@ -152,7 +97,7 @@ pub(super) fn as_text(column: &str, dialect: Dialect) -> String {
 
 /// The columns of a table that say who and on what. What is no number there is an error: users whose
 /// numbers nobody can read would all be the same one.
-struct Keys {
+pub(super) struct Keys {
     table: String,
 }
 
@@ -178,11 +123,47 @@ fn number(row: &mut Row) -> i64 {
     row.optional_text().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
 }
 
-/// In the order of the table's columns.
-fn method(mut row: Row) -> MethodRow {
+pub(super) fn section(keys: &Keys, mut row: Row) -> Result<SectionRow> {
+    let id = keys.needed(&mut row, "id")?;
+    Ok(SectionRow { id, caption: row.text(), ident: row.text(), mask: row.text() })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as the others are")]
+pub(super) fn action(_: &Keys, mut row: Row) -> Result<ActionRow> {
+    let id_section = number(&mut row);
+    Ok(ActionRow { id_section, plugin: row.text(), method: row.text(), mask: row.text() })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as the others are")]
+pub(super) fn role(_: &Keys, mut row: Row) -> Result<RoleRow> {
+    Ok(RoleRow { id: number(&mut row), caption: row.text() })
+}
+
+pub(super) fn user(keys: &Keys, mut row: Row) -> Result<UserRow> {
+    let (id, login) = (keys.needed(&mut row, "id")?, row.text());
+    let id_type = row.optional_text().and_then(|text| text.trim().parse().ok());
+    Ok(UserRow { id, login, id_type, role: None })
+}
+
+/// Reads a grant, whose holder is in `column`.
+pub(super) fn grant(column: &'static str) -> impl Fn(&Keys, Row) -> Result<GrantRow> {
+    move |keys, mut row| {
+        let id_section = keys.number(&mut row, "id_section")?.unwrap_or_default();
+        let id_holder = keys.number(&mut row, column)?.unwrap_or_default();
+        Ok(GrantRow { id_section, id_holder, value: row.text() })
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as the others are")]
+pub(super) fn setting(_: &Keys, mut row: Row) -> Result<SettingRow> {
+    Ok(SettingRow { name: row.text(), value: row.text() })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as the others are")]
+pub(super) fn method(_: &Keys, mut row: Row) -> Result<MethodRow> {
     let id = row.optional_text().and_then(|text| text.trim().parse().ok());
     let read = MethodRow::from_cells(0, || row.cell());
-    MethodRow { id: id.unwrap_or_else(|| stand_in(&read.rpc_method)), ..read }
+    Ok(MethodRow { id: id.unwrap_or_else(|| stand_in(&read.rpc_method)), ..read })
 }
 
 /// A number for a method whose own key is none: always the same for the same id.
@@ -223,6 +204,7 @@ mod tests {
     }
 
     fn method_number(key: Option<&str>, id: &str) -> i64 {
-        method(row(&[key, Some(id)])).id
+        let keys = Keys { table: String::new() };
+        method(&keys, row(&[key, Some(id)])).unwrap().id
     }
 }
