@@ -2,11 +2,11 @@
 
 mod bridge;
 mod call;
-#[cfg(test)]
-mod documents;
 mod import;
 mod lint;
 mod registry;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 
@@ -512,40 +512,5 @@ fn section_and_mask(text: &str) -> Result<(String, Mask), String> {
         Ok(Mask::None) => Err("a method needs read, write or execute".to_owned()),
         Ok(mask) => Ok((section.to_owned(), mask)),
         Err(error) => Err(format!("{error}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fmt::Write as _;
-
-    use clap::CommandFactory as _;
-
-    use super::Cli;
-    use crate::config::reference::check_reference;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn the_reference_of_the_command_line_is_up_to_date() {
-        let mut text = String::from("# The command line\n\nMade from the program; do not edit.\n");
-        let mut command = Cli::command().term_width(100);
-        command.build();
-        describe(&mut command, &mut text);
-        check_reference("command-line.md", &text);
-    }
-
-    fn describe(command: &mut clap::Command, text: &mut String) {
-        let help = command.render_long_help().to_string();
-        let help: Vec<&str> = help.lines().map(str::trim_end).collect();
-        let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
-        let help = help.join("\n");
-        writeln!(text, "\n## `{name}`\n\n```text\n{}\n```", help.trim_end()).unwrap();
-        for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
-            describe(inner, text);
-        }
     }
 }

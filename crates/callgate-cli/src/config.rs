@@ -8,6 +8,8 @@ mod attach;
 mod database;
 mod imports;
 mod keys;
+#[cfg(test)]
+pub(crate) mod tests;
 mod upstreams;
 
 use std::collections::BTreeMap;
@@ -394,68 +396,4 @@ fn is_table(name: &str) -> bool {
 
 fn variable_of(key: &str) -> String {
     format!("CALLGATE_{}", key.replace('.', "_").to_uppercase())
-}
-
-#[cfg(test)]
-pub(crate) mod reference {
-    //! The reference pages are made from the code, and compared with what is committed.
-
-    use std::fmt::Write as _;
-
-    use super::keys::{IMPORT_KEYS, KEYS, Key, Keys, UPSTREAM_KEYS};
-    use super::variable_of;
-
-    /// Compares a page with the committed one, or writes it where snapshots are being updated.
-    pub(crate) fn check_reference(name: &str, text: &str) {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../docs/reference")
-            .join(name);
-        if std::env::var_os("INSTA_UPDATE").is_some_and(|update| update == "always") {
-            std::fs::write(&path, text).unwrap();
-        }
-        let committed = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            committed == text,
-            "docs/reference/{name} is old; run the test with INSTA_UPDATE=always"
-        );
-    }
-
-    #[test]
-    fn the_reference_of_the_configuration_is_up_to_date() {
-        let mut text = String::from(
-            "# Configuration\n\nMade from the program; do not edit. A value is taken from the first of \
-             these that has it: a flag, the environment, `callgate.toml` (or the file that `--config` \
-             or `CALLGATE_CONFIG` names), the default. A key that is not here is an error.\n\n\
-             | key | variable | default | meaning |\n| --- | --- | --- | --- |\n",
-        );
-        for Key { name, default, meaning } in KEYS.iter() {
-            let (variable, default) = (variable_of(name), code(default));
-            writeln!(text, "| `{name}` | `{variable}` | {default} | {meaning} |").unwrap();
-        }
-        text.push_str(
-            "\n## `[upstreams.NAME]`\n\nA table of the file for each service that runs methods, or a row of \
-             the registry with the same keys; [upstreams.md](../upstreams.md) explains them. `url`, `basic_user`, `basic_password`, and \
-             what is in `headers`, `members` and `first_params` may be `{ env = \"NAME\" }` or \
-             `{ file = \"PATH\" }`, with `prefix = \"…\"` for what stands before it.\n\n\
-             | key | default | meaning |\n| --- | --- | --- |\n",
-        );
-        describe(&UPSTREAM_KEYS, &mut text);
-        text.push_str(
-            "\n## `[imports.NAME]`\n\nIn the file only, a table for each import that `callgate serve` \
-             repeats; [import.md](../import.md#sources-that-change) explains them.\n\n\
-             | key | default | meaning |\n| --- | --- | --- |\n",
-        );
-        describe(&IMPORT_KEYS, &mut text);
-        check_reference("configuration.md", &text);
-    }
-
-    fn describe(keys: &Keys, text: &mut String) {
-        for Key { name, default, meaning } in keys.iter() {
-            writeln!(text, "| `{name}` | {} | {meaning} |", code(default)).unwrap();
-        }
-    }
-
-    fn code(default: &str) -> String {
-        if default.is_empty() { String::new() } else { format!("`{default}`") }
-    }
 }

@@ -99,7 +99,7 @@ mod tests {
 
     use callgate::lint::Profile;
 
-    use crate::config::reference::check_reference;
+    use crate::config::tests::check_reference;
 
     #[test]
     fn the_reference_of_clients_is_up_to_date() {

@@ -295,7 +295,7 @@ fn json<T: Serialize>(value: Option<T>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::reference::check_reference;
+    use crate::config::tests::check_reference;
 
     #[test]
     fn the_schema_of_the_form_is_up_to_date() {

@@ -1,10 +1,37 @@
-//! The command lines of the documents, parsed as the program parses them.
+//! The command line as it is defined, and as the documents use it.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use super::Cli;
+use crate::config::tests::check_reference;
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn the_reference_of_the_command_line_is_up_to_date() {
+    let mut text = String::from("# The command line\n\nMade from the program; do not edit.\n");
+    let mut command = Cli::command().term_width(100);
+    command.build();
+    describe(&mut command, &mut text);
+    check_reference("command-line.md", &text);
+}
+
+fn describe(command: &mut clap::Command, text: &mut String) {
+    let help = command.render_long_help().to_string();
+    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+    let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
+    let help = help.join("\n");
+    writeln!(text, "\n## `{name}`\n\n```text\n{}\n```", help.trim_end()).unwrap();
+    for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
+        describe(inner, text);
+    }
+}
 
 /// The Markdown files of a directory and of those below it.
 fn pages(directory: &Path) -> Vec<PathBuf> {
