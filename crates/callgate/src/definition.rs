@@ -85,7 +85,7 @@ impl Definition {
         let method = method.map_err(|reason| Undefined { id: id.to_owned(), reason });
         Function::new(method, move |context, params| {
             let call = read(params).map(|arguments| function(context, arguments));
-            Box::pin(async move { Ok(call?.await?.into_returned()?) })
+            async move { Ok(call?.await?.into_returned()?) }
         })
     }
 }

@@ -102,7 +102,30 @@ impl Response {
 }
 
 type Outcome = Result<Returned, CallError>;
-type Run = dyn Fn(Context, &RawValue) -> BoxFuture<'static, Outcome> + Send + Sync;
+type Run = dyn for<'a> Fn(Call<'a>) -> BoxFuture<'a, Outcome> + Send + Sync;
+
+/// A function as calls run it: in one boxed future, with a panic as a failed call and nothing more.
+fn runner<F, Fut>(function: F) -> Arc<Run>
+where
+    F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Outcome> + Send + 'static,
+{
+    fn shared<F>(run: F) -> Arc<Run>
+    where
+        F: for<'a> Fn(Call<'a>) -> BoxFuture<'a, Outcome> + Send + Sync + 'static,
+    {
+        Arc::new(run)
+    }
+    let function = Arc::new(function);
+    shared(move |call| {
+        let function = Arc::clone(&function);
+        Box::pin(async move {
+            let (caller, client) = (call.caller.clone(), call.client.clone());
+            let (context, _guard) = Context::new(caller, call.id.to_owned(), client);
+            caught(async move { function(context, call.params).await }).await
+        })
+    })
+}
 
 /// A function with the method that it is, as `#[method]` makes it.
 pub struct Function {
@@ -123,11 +146,12 @@ pub struct Undefined {
 
 #[cfg(feature = "macros")]
 impl Function {
-    pub(crate) fn new(
-        method: Result<Method, Undefined>,
-        run: impl Fn(Context, &RawValue) -> BoxFuture<'static, Outcome> + Send + Sync + 'static,
-    ) -> Self {
-        Self { method, run: Arc::new(run) }
+    pub(crate) fn new<F, Fut>(method: Result<Method, Undefined>, function: F) -> Self
+    where
+        F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Outcome> + Send + 'static,
+    {
+        Self { method, run: runner(function) }
     }
 }
 
@@ -163,7 +187,7 @@ impl Local {
     {
         self.insert(method, move |context, params| {
             let call = read(params).map(|arguments| function(context, arguments));
-            Box::pin(async move { Ok(to_raw_value(&call?.await?).map_err(Error::from)?.into()) })
+            async move { Ok(to_raw_value(&call?.await?).map_err(Error::from)?.into()) }
         });
     }
 
@@ -180,11 +204,11 @@ impl Local {
         self.insert(method, move |context, params| {
             let function = Arc::clone(&function);
             let arguments = read(params);
-            Box::pin(async move {
+            async move {
                 let mut response = Response::default();
                 function(&mut response, context, arguments?).await?;
                 Ok(to_raw_value(&response.contents).map_err(Error::from)?.into())
-            })
+            }
         });
     }
 
@@ -198,16 +222,16 @@ impl Local {
     {
         self.insert(method, move |context, params| {
             let call = read(params).map(|arguments| function(context, arguments));
-            Box::pin(async move { Ok(Returned::Content(call?.await?.into())) })
+            async move { Ok(Returned::Content(call?.await?.into())) }
         });
     }
 
-    fn insert(
-        &mut self,
-        method: Method,
-        function: impl Fn(Context, &RawValue) -> BoxFuture<'static, Outcome> + Send + Sync + 'static,
-    ) {
-        self.insert_shared(method, Arc::new(function));
+    fn insert<F, Fut>(&mut self, method: Method, function: F)
+    where
+        F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Outcome> + Send + 'static,
+    {
+        self.insert_shared(method, runner(function));
     }
 
     fn insert_shared(&mut self, method: Method, run: Arc<Run>) {
@@ -270,14 +294,13 @@ impl fmt::Debug for Local {
 
 impl Upstream for Local {
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move {
-            let function = self.functions.get(call.method).ok_or_else(|| {
-                CallError::failed(format!("no function is registered for `{}`", call.method))
-            })?;
-            let (caller, client) = (call.caller.clone(), call.client.clone());
-            let (context, _guard) = Context::new(caller, call.id.to_owned(), client);
-            caught(async move { function(context, call.params).await }).await
-        })
+        match self.functions.get(call.method) {
+            Some(run) => run(call),
+            None => {
+                let detail = format!("no function is registered for `{}`", call.method);
+                Box::pin(std::future::ready(Err(CallError::failed(detail))))
+            }
+        }
     }
 }
 

@@ -148,12 +148,6 @@ impl Shared {
     }
 }
 
-impl fmt::Debug for MethodSets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MethodSets").finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
