@@ -30,7 +30,6 @@ pub(crate) struct Reading {
     users: bool,
 }
 
-/// Reads a database.
 pub(crate) async fn read(url: &str, upstream: &str, reading: &Reading) -> anyhow::Result<Source> {
     let mut url: DatabaseUrl = url.parse()?;
     if let Some(file) = &reading.password_file {

@@ -3,7 +3,6 @@
 use callgate_registry::{MethodColumn, MethodRow};
 use serde_json::Value;
 
-/// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
     Title,
@@ -68,7 +67,6 @@ impl Field {
         MethodRow::COLUMNS.iter().find(|column| column.name == self.name())
     }
 
-    /// The column's name.
     pub(crate) fn name(self) -> &'static str {
         self.declared().0
     }
@@ -94,7 +92,6 @@ impl Field {
         }
     }
 
-    /// Writes a value into a row.
     pub(super) fn set(self, row: &mut MethodRow, value: Option<String>) {
         if let Some(column) = self.column() {
             *column.get_mut(row) = value;

@@ -35,11 +35,11 @@ const NEVER_TOOLS: [&str; 7] = [
     "system.multicall",
 ];
 
-/// A service with more methods is refused.
+/// Maximum number of methods of a service.
 const MAX_METHODS: usize = 10_000;
-/// More of a help text is cut off.
+/// Maximum length of a help text in bytes; the rest is cut off.
 const MAX_HELP: usize = 16 * 1024;
-/// All questions together may take so long.
+/// Maximum time for all questions together.
 const TIME_LIMIT: Duration = Duration::from_mins(5);
 
 /// A method, and what the service says of it.

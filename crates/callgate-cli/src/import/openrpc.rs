@@ -9,8 +9,6 @@ mod method;
 mod references;
 mod schema;
 
-use std::collections::BTreeSet;
-
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
@@ -49,31 +47,25 @@ pub(crate) fn read(text: &str, reading: Reading<'_>) -> anyhow::Result<Source> {
     };
     let info = |key: &str| document.pointer(&format!("/info/{key}")).and_then(Value::as_str);
     let title = info("title").unwrap_or("untitled");
-    let mut source = Source {
-        name: format!("OpenRPC document `{title}`"),
-        upstreams: BTreeSet::from([reading.upstream.to_owned()]),
-        notes: vec![format!(
-            "it is version {} of {} methods, in OpenRPC {version}",
-            info("version").unwrap_or("unknown"),
-            methods.len()
-        )],
-        ..Source::default()
-    };
+    let mut source = Source::new(format!("OpenRPC document `{title}`"), reading.upstream);
+    source.notes.push(format!(
+        "it is version {} of {} methods, in OpenRPC {version}",
+        info("version").unwrap_or("unknown"),
+        methods.len()
+    ));
     source.notes.extend(servers(&document));
     let note = |name: &str| format!("note: no `$ref` is to `{name}`, which `--reference` names");
     source.notes.extend(idle.into_iter().map(note));
-    let reader = Reader { references: References::new(&document), reading };
+    let reader = Reader { references: References::new(&document) };
     for (number, method) in methods.iter().enumerate() {
-        match reader.read(method) {
-            Ok((proposal, note)) => {
-                source.notes.extend(note);
-                source.methods.push(proposal);
-            }
-            Err(reason) => {
-                let id = reader.name(method).unwrap_or_else(|| format!("methods[{number}]"));
-                source.refused.push(Refusal::new(id, format!("{reason:#}")));
-            }
-        }
+        let read = reader.read(method).map(|(proposal, note)| {
+            source.notes.extend(note);
+            proposal
+        });
+        source.add(read.map_err(|reason| {
+            let id = reader.name(method).unwrap_or_else(|| format!("methods[{number}]"));
+            Refusal::new(id, format!("{reason:#}"))
+        }));
     }
     Ok(source)
 }

@@ -37,7 +37,6 @@ pub(crate) struct Plan {
     pub(super) import: Import,
 }
 
-/// A new method.
 #[derive(Debug)]
 pub(crate) struct Added {
     pub(crate) row: MethodRow,
@@ -78,7 +77,6 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Compares a source with rows.
     pub(crate) fn new(
         source: &Source,
         rows: &CatalogRows,

@@ -5,9 +5,9 @@ use callgate::ParamStyle;
 use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
 
+use super::kind;
 use super::references::{References, reference};
 use super::schema::Adoption;
-use super::{Reading, kind};
 use crate::import::{Proposal, safety};
 
 /// Maximum number of errors in a method's description.
@@ -28,7 +28,6 @@ struct Param<'a> {
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     pub(super) references: References<'a>,
-    pub(super) reading: Reading<'a>,
 }
 
 impl<'a> Reader<'a> {
@@ -62,7 +61,6 @@ impl<'a> Reader<'a> {
         let description = self.description(method);
         let mut annotations = self.annotations(method);
         let said = safety::said(&mut annotations);
-        let guessed = if said.is_none() { safety::guess(id, &description) } else { None };
         let (output, note) = match result.map(|result| self.output_schema(result)) {
             None => (None, None),
             Some(Ok(output)) => (output, None),
@@ -74,17 +72,14 @@ impl<'a> Reader<'a> {
             rpc_method: id.to_owned(),
             title: text(method, "x-title").map(ToOwned::to_owned),
             description: Some(description).filter(|text| !text.is_empty()),
-            safety: said.or(guessed).map(|safety| safety.as_str().to_owned()),
             annotations: (!annotations.is_empty()).then(|| Value::Object(annotations).to_string()),
-            exposed: Some(if hidden.is_some() { "0" } else { "1" }.to_owned()),
-            upstream: Some(self.reading.upstream.to_owned()),
+            exposed: Some("1".to_owned()),
             params_by: style(method)?.map(|style| style.as_str().to_owned()),
             input_schema: Some(self.input_schema(&params, method)?.to_string()),
             output_schema: output.map(|schema| schema.to_string()),
             ..MethodRow::default()
         };
-        let safety_is_guess = guessed.is_some();
-        Ok((Proposal { row, safety_is_guess, hidden, ..Proposal::default() }, note))
+        Ok((Proposal::new(row, said).hide(hidden), note))
     }
 
     fn params(&self, method: &'a Value) -> anyhow::Result<Vec<Param<'a>>> {
