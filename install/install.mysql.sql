@@ -1,33 +1,30 @@
 -- Callgate's registry for MySQL and MariaDB, as `callgate migrate` makes it in an empty database.
--- Made from crates/callgate-registry/migrations; do not edit, but run
+-- Made from crates/callgate-registry/src/schema.rs; do not edit, but run
 --     INSTA_UPDATE=always cargo test -p callgate-registry install_files
 -- With other names of tables: callgate migrate --dry-run --preset festi --database URL
 
 -- 1: registry
-CREATE TABLE callgate_migrations (
-    version BIGINT PRIMARY KEY, name VARCHAR(255) NOT NULL, applied_at DATETIME NOT NULL
-);
--- The registry. Names and columns of the first eight tables are Festi's; those in braces are
--- configured. Names compare byte by byte, with the spaces at their ends; the collation that does so is
--- called one thing by MariaDB and another by MySQL. Times are UTC.
---
--- Statements that make tables commit by themselves here, so each can be run again after an interruption.
---
--- What must be JSON is checked, with one exception: to MariaDB nothing is JSON that is nested more than 31
--- deep, so a text that has more brackets than that is let through. The program looks at it anyway.
-
-CREATE TABLE IF NOT EXISTS sections (
-    id      BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    caption VARCHAR(255) NOT NULL DEFAULT '',
-    ident   VARCHAR(255) NOT NULL UNIQUE,
-    mask    INTEGER NOT NULL DEFAULT 2
+CREATE TABLE IF NOT EXISTS callgate_migrations (
+    version    BIGINT NOT NULL,
+    name       VARCHAR(255) NOT NULL,
+    applied_at DATETIME NOT NULL,
+    PRIMARY KEY (version)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- An action belongs to its method in whatever case it is written: the last two columns are what it is
--- looked up by.
+CREATE TABLE IF NOT EXISTS sections (
+    id      BIGINT NOT NULL AUTO_INCREMENT,
+    caption VARCHAR(255) NOT NULL DEFAULT '',
+    ident   VARCHAR(255) NOT NULL,
+    mask    INTEGER NOT NULL DEFAULT 2,
+    PRIMARY KEY (id),
+    UNIQUE (ident)
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
+  COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
+
+-- An action belongs to its method in whatever case it is written.
 CREATE TABLE IF NOT EXISTS section_actions (
-    id         BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    id         BIGINT NOT NULL AUTO_INCREMENT,
     id_section BIGINT NOT NULL,
     plugin     VARCHAR(255) NOT NULL,
     method     VARCHAR(255) NOT NULL,
@@ -35,6 +32,7 @@ CREATE TABLE IF NOT EXISTS section_actions (
     comment    TEXT,
     plugin_key VARCHAR(255) AS (LOWER(plugin)) VIRTUAL,
     method_key VARCHAR(255) AS (LOWER(method)) VIRTUAL,
+    PRIMARY KEY (id),
     UNIQUE (plugin, method, id_section),
     INDEX callgate_actions_key (plugin_key, method_key)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
@@ -42,53 +40,61 @@ CREATE TABLE IF NOT EXISTS section_actions (
 
 -- No foreign keys to users or roles: Festi's own rows may name ones that are not here.
 CREATE TABLE IF NOT EXISTS sections_user_permission (
-    id         BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    id         BIGINT NOT NULL AUTO_INCREMENT,
     id_section BIGINT NOT NULL,
     id_user    BIGINT NOT NULL,
     value      INTEGER NOT NULL,
+    PRIMARY KEY (id),
     UNIQUE (id_section, id_user)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
 -- Not unique, as in Festi; of several rows the lowest counts.
 CREATE TABLE IF NOT EXISTS sections_user_types_permission (
-    id           BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    id           BIGINT NOT NULL AUTO_INCREMENT,
     id_section   BIGINT NOT NULL,
     id_user_type BIGINT NOT NULL,
     value        INTEGER NOT NULL DEFAULT 2,
+    PRIMARY KEY (id),
     INDEX callgate_role_grants (id_section, id_user_type)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
 CREATE TABLE IF NOT EXISTS settings (
-    id      BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    id      BIGINT NOT NULL AUTO_INCREMENT,
     caption VARCHAR(255),
-    name    VARCHAR(255) NOT NULL UNIQUE,
-    value   MEDIUMTEXT
+    name    VARCHAR(255) NOT NULL,
+    value   MEDIUMTEXT,
+    PRIMARY KEY (id),
+    UNIQUE (name)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
 CREATE TABLE IF NOT EXISTS users_types (
-    id      BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    caption VARCHAR(255) NOT NULL UNIQUE
+    id      BIGINT NOT NULL AUTO_INCREMENT,
+    caption VARCHAR(255) NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE (caption)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
+-- An application may keep more about its users: changes of other columns do not count.
 CREATE TABLE IF NOT EXISTS users (
-    id      BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    login   VARCHAR(255) NOT NULL UNIQUE,
-    id_type BIGINT
+    id      BIGINT NOT NULL AUTO_INCREMENT,
+    login   VARCHAR(255) NOT NULL,
+    id_type BIGINT,
+    PRIMARY KEY (id),
+    UNIQUE (login)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Not unique by rpc_method: a duplicate is quarantined with a reason, not lost in an import.
+-- Not unique by rpc_method: a duplicate is quarantined with a reason, not lost in an import. `params_by` is how its upstream takes the parameters; null is as the upstream is configured.
 CREATE TABLE IF NOT EXISTS rpc_methods (
-    id            BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    id            BIGINT NOT NULL AUTO_INCREMENT,
     plugin        VARCHAR(255),
     method        VARCHAR(255),
     rpc_method    VARCHAR(255) NOT NULL,
-    params        LONGTEXT CHECK (JSON_VALID(params) OR
-        CHAR_LENGTH(params) - CHAR_LENGTH(REPLACE(REPLACE(params, '{', ''), '[', '')) > 30),
+    params        LONGTEXT CHECK (JSON_VALID(params) OR CHAR_LENGTH(params) - CHAR_LENGTH(REPLACE(REPLACE(params, '{', ''), '[', '')) > 30),
     params_types  LONGTEXT CHECK (JSON_VALID(params_types)),
     description   MEDIUMTEXT,
     sections      TEXT,
@@ -99,36 +105,33 @@ CREATE TABLE IF NOT EXISTS rpc_methods (
     exposed       BOOLEAN,
     upstream      VARCHAR(255),
     tool_name     VARCHAR(255),
-    input_schema  LONGTEXT CHECK (JSON_VALID(input_schema) OR
-        CHAR_LENGTH(input_schema) - CHAR_LENGTH(REPLACE(REPLACE(input_schema, '{', ''), '[', '')) > 30),
-    output_schema LONGTEXT CHECK (JSON_VALID(output_schema) OR
-        CHAR_LENGTH(output_schema) - CHAR_LENGTH(REPLACE(REPLACE(output_schema, '{', ''), '[', '')) > 30),
-    defaults      LONGTEXT CHECK (JSON_VALID(defaults) OR
-        CHAR_LENGTH(defaults) - CHAR_LENGTH(REPLACE(REPLACE(defaults, '{', ''), '[', '')) > 30),
-    -- How its upstream takes the parameters; null is as the upstream is configured.
+    input_schema  LONGTEXT CHECK (JSON_VALID(input_schema) OR CHAR_LENGTH(input_schema) - CHAR_LENGTH(REPLACE(REPLACE(input_schema, '{', ''), '[', '')) > 30),
+    output_schema LONGTEXT CHECK (JSON_VALID(output_schema) OR CHAR_LENGTH(output_schema) - CHAR_LENGTH(REPLACE(REPLACE(output_schema, '{', ''), '[', '')) > 30),
+    defaults      LONGTEXT CHECK (JSON_VALID(defaults) OR CHAR_LENGTH(defaults) - CHAR_LENGTH(REPLACE(REPLACE(defaults, '{', ''), '[', '')) > 30),
     params_by     VARCHAR(20) CHECK (params_by IN ('name', 'position')),
+    PRIMARY KEY (id),
     INDEX callgate_rpc_methods_id (rpc_method)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
 -- What a class holds: `fields`, a list of {"name", "type", "description", "optional"}, or `schema`.
 CREATE TABLE IF NOT EXISTS callgate_types (
-    name     VARCHAR(255) NOT NULL PRIMARY KEY,
-    fields   LONGTEXT CHECK (JSON_VALID(fields) OR
-        CHAR_LENGTH(fields) - CHAR_LENGTH(REPLACE(REPLACE(fields, '{', ''), '[', '')) > 30),
-    `schema` LONGTEXT CHECK (JSON_VALID(`schema`) OR
-        CHAR_LENGTH(`schema`) - CHAR_LENGTH(REPLACE(REPLACE(`schema`, '{', ''), '[', '')) > 30)
+    name   VARCHAR(255) NOT NULL,
+    fields LONGTEXT CHECK (JSON_VALID(fields) OR CHAR_LENGTH(fields) - CHAR_LENGTH(REPLACE(REPLACE(fields, '{', ''), '[', '')) > 30),
+    `schema` LONGTEXT CHECK (JSON_VALID(`schema`) OR CHAR_LENGTH(`schema`) - CHAR_LENGTH(REPLACE(REPLACE(`schema`, '{', ''), '[', '')) > 30),
+    PRIMARY KEY (name)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
 -- Services that run methods. `config` is a JSON object with the keys of `[upstreams.NAME]` in callgate.toml.
 CREATE TABLE IF NOT EXISTS callgate_upstreams (
-    name   VARCHAR(255) NOT NULL PRIMARY KEY,
-    config LONGTEXT NOT NULL CHECK (JSON_VALID(config))
+    name   VARCHAR(255) NOT NULL,
+    config LONGTEXT NOT NULL CHECK (JSON_VALID(config)),
+    PRIMARY KEY (name)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- What users are known by at services. The secrets are kept as they are: whoever reads them can use them.
+-- Users' credentials at services. The secrets are kept as they are: whoever reads them can use them.
 CREATE TABLE IF NOT EXISTS callgate_credentials (
     id_user  BIGINT NOT NULL,
     upstream VARCHAR(255) NOT NULL,
@@ -139,63 +142,64 @@ CREATE TABLE IF NOT EXISTS callgate_credentials (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Of a token only the SHA-256 is kept, in hexadecimal.
+-- Of a token only the SHA-256 is kept, in hexadecimal. Tokens have a counter of their own: they are looked up one by one, not read with the rest of the access.
 CREATE TABLE IF NOT EXISTS callgate_tokens (
-    id           BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    id           BIGINT NOT NULL AUTO_INCREMENT,
     id_user      BIGINT NOT NULL,
     name         VARCHAR(255) NOT NULL,
-    digest       VARCHAR(64) NOT NULL UNIQUE CHECK (CHAR_LENGTH(digest) = 64),
+    digest       VARCHAR(64) NOT NULL CHECK (CHAR_LENGTH(digest) = 64),
     created_at   DATETIME NOT NULL,
     expires_at   DATETIME,
     last_used_at DATETIME,
+    PRIMARY KEY (id),
+    UNIQUE (digest),
     INDEX callgate_tokens_name (name)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Secrets that servers sign with, in hexadecimal. A key signs from `active_from` on, so that every gateway
--- knows it by then; older ones are still recognised.
+-- Secrets that servers sign with, in hexadecimal. A key signs from `active_from` on, so that every gateway knows it by then; older ones are still recognised.
 CREATE TABLE IF NOT EXISTS callgate_keys (
-    id          BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    id          BIGINT NOT NULL AUTO_INCREMENT,
     purpose     VARCHAR(255) NOT NULL,
     secret      TEXT NOT NULL,
     created_at  DATETIME NOT NULL,
     active_from DATETIME NOT NULL DEFAULT '1970-01-01 00:00:00',
+    PRIMARY KEY (id),
     INDEX callgate_keys_purpose (purpose, id)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- What MCP sessions became after they were opened; one that nothing happened to has no row. Servers
--- read what has a higher number than what they know.
+-- Changes of MCP sessions since they were opened; one that nothing happened to has no row. Servers read the rows with a higher number than they know. `subscriptions` is a list of resources that the client wants to hear of.
 CREATE TABLE IF NOT EXISTS callgate_sessions (
-    nonce         VARCHAR(64) NOT NULL PRIMARY KEY,
-    number        BIGINT NOT NULL UNIQUE,
+    nonce         VARCHAR(64) NOT NULL,
+    number        BIGINT NOT NULL,
     ended         BOOLEAN NOT NULL,
     log_level     VARCHAR(20),
     ends_at       DATETIME NOT NULL,
-    -- The resources that its client wants to hear of, as a list.
     subscriptions LONGTEXT CHECK (JSON_VALID(subscriptions)),
+    PRIMARY KEY (nonce),
+    UNIQUE (number),
     INDEX callgate_sessions_end (ends_at)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- What a client sent about a call that runs on another gateway: an answer or a cancellation, as it came.
--- Gateways read what has a higher number than what they know; none stays for long.
+-- Messages of clients about calls that run on another gateway: an answer or a cancellation, as it came. Gateways read the rows with a higher number than they know; none stays for long.
 CREATE TABLE IF NOT EXISTS callgate_messages (
-    number    BIGINT NOT NULL PRIMARY KEY,
+    number    BIGINT NOT NULL,
     session   VARCHAR(64) NOT NULL,
     message   LONGTEXT NOT NULL,
     posted_at DATETIME NOT NULL,
+    PRIMARY KEY (number),
     INDEX callgate_messages_age (posted_at)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- What an import wrote last, as JSON: what differs from it was changed by hand since, and is kept.
+-- Methods as an import wrote them last, as JSON: what differs from it was changed by hand since, and is kept.
 CREATE TABLE IF NOT EXISTS callgate_imports (
     upstream   VARCHAR(255) NOT NULL,
     rpc_method VARCHAR(255) NOT NULL,
     source     TEXT NOT NULL,
-    written    LONGTEXT NOT NULL CHECK (JSON_VALID(written) OR
-        CHAR_LENGTH(written) - CHAR_LENGTH(REPLACE(REPLACE(written, '{', ''), '[', '')) > 30),
+    written    LONGTEXT NOT NULL CHECK (JSON_VALID(written) OR CHAR_LENGTH(written) - CHAR_LENGTH(REPLACE(REPLACE(written, '{', ''), '[', '')) > 30),
     PRIMARY KEY (upstream, rpc_method),
     INDEX callgate_imports_method (rpc_method)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
@@ -203,15 +207,17 @@ CREATE TABLE IF NOT EXISTS callgate_imports (
 
 -- Facts about the registry itself.
 CREATE TABLE IF NOT EXISTS callgate_meta (
-    name  VARCHAR(255) NOT NULL PRIMARY KEY,
-    value MEDIUMTEXT NOT NULL
+    name  VARCHAR(255) NOT NULL,
+    value MEDIUMTEXT NOT NULL,
+    PRIMARY KEY (name)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Counters that every change raises, also one made by plain SQL: servers watch them.
+-- Counters that changes raise, also those made by plain SQL: servers watch them. Sessions and messages are numbered by theirs.
 CREATE TABLE IF NOT EXISTS callgate_revisions (
-    name  VARCHAR(40) NOT NULL PRIMARY KEY,
-    value BIGINT NOT NULL
+    name  VARCHAR(40) NOT NULL,
+    value BIGINT NOT NULL,
+    PRIMARY KEY (name)
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
@@ -219,47 +225,6 @@ INSERT IGNORE INTO callgate_revisions (name, value)
 VALUES ('access', 1), ('catalog', 1), ('keys', 1), ('messages', 0), ('sessions', 0), ('tokens', 1);
 
 -- TRUNCATE has no triggers: it is not noticed.
-DROP TRIGGER IF EXISTS callgate_rpc_methods_i;
-CREATE TRIGGER callgate_rpc_methods_i AFTER INSERT ON rpc_methods FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
-DROP TRIGGER IF EXISTS callgate_rpc_methods_u;
-CREATE TRIGGER callgate_rpc_methods_u AFTER UPDATE ON rpc_methods FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
-DROP TRIGGER IF EXISTS callgate_rpc_methods_d;
-CREATE TRIGGER callgate_rpc_methods_d AFTER DELETE ON rpc_methods FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
-
-DROP TRIGGER IF EXISTS callgate_actions_i;
-CREATE TRIGGER callgate_actions_i AFTER INSERT ON section_actions FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
-DROP TRIGGER IF EXISTS callgate_actions_u;
-CREATE TRIGGER callgate_actions_u AFTER UPDATE ON section_actions FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
-DROP TRIGGER IF EXISTS callgate_actions_d;
-CREATE TRIGGER callgate_actions_d AFTER DELETE ON section_actions FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
-
-DROP TRIGGER IF EXISTS callgate_types_i;
-CREATE TRIGGER callgate_types_i AFTER INSERT ON callgate_types FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
-DROP TRIGGER IF EXISTS callgate_types_u;
-CREATE TRIGGER callgate_types_u AFTER UPDATE ON callgate_types FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
-DROP TRIGGER IF EXISTS callgate_types_d;
-CREATE TRIGGER callgate_types_d AFTER DELETE ON callgate_types FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
-
-DROP TRIGGER IF EXISTS callgate_upstreams_i;
-CREATE TRIGGER callgate_upstreams_i AFTER INSERT ON callgate_upstreams FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
-DROP TRIGGER IF EXISTS callgate_upstreams_u;
-CREATE TRIGGER callgate_upstreams_u AFTER UPDATE ON callgate_upstreams FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
-DROP TRIGGER IF EXISTS callgate_upstreams_d;
-CREATE TRIGGER callgate_upstreams_d AFTER DELETE ON callgate_upstreams FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'catalog';
-
--- Sections and settings are read into both snapshots.
 DROP TRIGGER IF EXISTS callgate_sections_i;
 CREATE TRIGGER callgate_sections_i AFTER INSERT ON sections FOR EACH ROW
     UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access', 'catalog');
@@ -269,7 +234,33 @@ CREATE TRIGGER callgate_sections_u AFTER UPDATE ON sections FOR EACH ROW
 DROP TRIGGER IF EXISTS callgate_sections_d;
 CREATE TRIGGER callgate_sections_d AFTER DELETE ON sections FOR EACH ROW
     UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access', 'catalog');
-
+DROP TRIGGER IF EXISTS callgate_actions_i;
+CREATE TRIGGER callgate_actions_i AFTER INSERT ON section_actions FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog');
+DROP TRIGGER IF EXISTS callgate_actions_u;
+CREATE TRIGGER callgate_actions_u AFTER UPDATE ON section_actions FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog');
+DROP TRIGGER IF EXISTS callgate_actions_d;
+CREATE TRIGGER callgate_actions_d AFTER DELETE ON section_actions FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog');
+DROP TRIGGER IF EXISTS callgate_user_grants_i;
+CREATE TRIGGER callgate_user_grants_i AFTER INSERT ON sections_user_permission FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access');
+DROP TRIGGER IF EXISTS callgate_user_grants_u;
+CREATE TRIGGER callgate_user_grants_u AFTER UPDATE ON sections_user_permission FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access');
+DROP TRIGGER IF EXISTS callgate_user_grants_d;
+CREATE TRIGGER callgate_user_grants_d AFTER DELETE ON sections_user_permission FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access');
+DROP TRIGGER IF EXISTS callgate_role_grants_i;
+CREATE TRIGGER callgate_role_grants_i AFTER INSERT ON sections_user_types_permission FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access');
+DROP TRIGGER IF EXISTS callgate_role_grants_u;
+CREATE TRIGGER callgate_role_grants_u AFTER UPDATE ON sections_user_types_permission FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access');
+DROP TRIGGER IF EXISTS callgate_role_grants_d;
+CREATE TRIGGER callgate_role_grants_d AFTER DELETE ON sections_user_types_permission FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access');
 DROP TRIGGER IF EXISTS callgate_settings_i;
 CREATE TRIGGER callgate_settings_i AFTER INSERT ON settings FOR EACH ROW
     UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access', 'catalog');
@@ -279,79 +270,80 @@ CREATE TRIGGER callgate_settings_u AFTER UPDATE ON settings FOR EACH ROW
 DROP TRIGGER IF EXISTS callgate_settings_d;
 CREATE TRIGGER callgate_settings_d AFTER DELETE ON settings FOR EACH ROW
     UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access', 'catalog');
-
-DROP TRIGGER IF EXISTS callgate_user_grants_i;
-CREATE TRIGGER callgate_user_grants_i AFTER INSERT ON sections_user_permission FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
-DROP TRIGGER IF EXISTS callgate_user_grants_u;
-CREATE TRIGGER callgate_user_grants_u AFTER UPDATE ON sections_user_permission FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
-DROP TRIGGER IF EXISTS callgate_user_grants_d;
-CREATE TRIGGER callgate_user_grants_d AFTER DELETE ON sections_user_permission FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
-
-DROP TRIGGER IF EXISTS callgate_role_grants_i;
-CREATE TRIGGER callgate_role_grants_i AFTER INSERT ON sections_user_types_permission FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
-DROP TRIGGER IF EXISTS callgate_role_grants_u;
-CREATE TRIGGER callgate_role_grants_u AFTER UPDATE ON sections_user_types_permission FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
-DROP TRIGGER IF EXISTS callgate_role_grants_d;
-CREATE TRIGGER callgate_role_grants_d AFTER DELETE ON sections_user_types_permission FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
-
 DROP TRIGGER IF EXISTS callgate_users_types_i;
 CREATE TRIGGER callgate_users_types_i AFTER INSERT ON users_types FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access');
 DROP TRIGGER IF EXISTS callgate_users_types_u;
 CREATE TRIGGER callgate_users_types_u AFTER UPDATE ON users_types FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access');
 DROP TRIGGER IF EXISTS callgate_users_types_d;
 CREATE TRIGGER callgate_users_types_d AFTER DELETE ON users_types FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
-
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access');
 DROP TRIGGER IF EXISTS callgate_users_i;
 CREATE TRIGGER callgate_users_i AFTER INSERT ON users FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access');
 DROP TRIGGER IF EXISTS callgate_users_u;
--- Not for what a host keeps of its users beside ours.
 CREATE TRIGGER callgate_users_u AFTER UPDATE ON users FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access'
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access')
     AND NOT (NEW.id <=> OLD.id AND NEW.login <=> OLD.login AND NEW.id_type <=> OLD.id_type);
 DROP TRIGGER IF EXISTS callgate_users_d;
 CREATE TRIGGER callgate_users_d AFTER DELETE ON users FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
-
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access');
+DROP TRIGGER IF EXISTS callgate_rpc_methods_i;
+CREATE TRIGGER callgate_rpc_methods_i AFTER INSERT ON rpc_methods FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog');
+DROP TRIGGER IF EXISTS callgate_rpc_methods_u;
+CREATE TRIGGER callgate_rpc_methods_u AFTER UPDATE ON rpc_methods FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog');
+DROP TRIGGER IF EXISTS callgate_rpc_methods_d;
+CREATE TRIGGER callgate_rpc_methods_d AFTER DELETE ON rpc_methods FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog');
+DROP TRIGGER IF EXISTS callgate_types_i;
+CREATE TRIGGER callgate_types_i AFTER INSERT ON callgate_types FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog');
+DROP TRIGGER IF EXISTS callgate_types_u;
+CREATE TRIGGER callgate_types_u AFTER UPDATE ON callgate_types FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog');
+DROP TRIGGER IF EXISTS callgate_types_d;
+CREATE TRIGGER callgate_types_d AFTER DELETE ON callgate_types FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog');
+DROP TRIGGER IF EXISTS callgate_upstreams_i;
+CREATE TRIGGER callgate_upstreams_i AFTER INSERT ON callgate_upstreams FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog');
+DROP TRIGGER IF EXISTS callgate_upstreams_u;
+CREATE TRIGGER callgate_upstreams_u AFTER UPDATE ON callgate_upstreams FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog');
+DROP TRIGGER IF EXISTS callgate_upstreams_d;
+CREATE TRIGGER callgate_upstreams_d AFTER DELETE ON callgate_upstreams FOR EACH ROW
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('catalog');
 DROP TRIGGER IF EXISTS callgate_credentials_i;
 CREATE TRIGGER callgate_credentials_i AFTER INSERT ON callgate_credentials FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access');
 DROP TRIGGER IF EXISTS callgate_credentials_u;
 CREATE TRIGGER callgate_credentials_u AFTER UPDATE ON callgate_credentials FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access');
 DROP TRIGGER IF EXISTS callgate_credentials_d;
 CREATE TRIGGER callgate_credentials_d AFTER DELETE ON callgate_credentials FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'access';
-
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('access');
 DROP TRIGGER IF EXISTS callgate_tokens_i;
 CREATE TRIGGER callgate_tokens_i AFTER INSERT ON callgate_tokens FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'tokens';
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('tokens');
 DROP TRIGGER IF EXISTS callgate_tokens_u;
--- Not when only last_used_at changes.
 CREATE TRIGGER callgate_tokens_u AFTER UPDATE ON callgate_tokens FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'tokens'
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('tokens')
     AND NOT (NEW.id <=> OLD.id AND NEW.id_user <=> OLD.id_user AND NEW.digest <=> OLD.digest AND NEW.expires_at <=> OLD.expires_at);
 DROP TRIGGER IF EXISTS callgate_tokens_d;
 CREATE TRIGGER callgate_tokens_d AFTER DELETE ON callgate_tokens FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'tokens';
-
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('tokens');
 DROP TRIGGER IF EXISTS callgate_keys_i;
 CREATE TRIGGER callgate_keys_i AFTER INSERT ON callgate_keys FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'keys';
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('keys');
 DROP TRIGGER IF EXISTS callgate_keys_u;
 CREATE TRIGGER callgate_keys_u AFTER UPDATE ON callgate_keys FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'keys';
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('keys');
 DROP TRIGGER IF EXISTS callgate_keys_d;
 CREATE TRIGGER callgate_keys_d AFTER DELETE ON callgate_keys FOR EACH ROW
-    UPDATE callgate_revisions SET value = value + 1 WHERE name = 'keys';
+    UPDATE callgate_revisions SET value = value + 1 WHERE name IN ('keys');
+DELETE FROM callgate_meta WHERE name = 'tables';
 INSERT INTO callgate_meta (name, value) VALUES ('tables', '{"prefix":"","rpc_methods":"rpc_methods","users":"users","users_types":"users_types"}');
 INSERT INTO callgate_migrations (version, name, applied_at) VALUES (1, 'registry', UTC_TIMESTAMP());

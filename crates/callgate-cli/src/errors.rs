@@ -78,6 +78,9 @@ fn store_hint(error: &StoreError) -> Option<Cow<'static, str>> {
         }
         StoreError::Newer { .. } => "use the newer program that changed it",
         StoreError::Older { .. } => "bring it up to date with `callgate migrate`",
+        StoreError::Unreleased => {
+            "export it with the build that made it, make another with `callgate migrate`, and import that"
+        }
         StoreError::Moved => "try again when the others are done",
         StoreError::OtherTables => {
             "leave `preset` and `tables.*` out, the registry knows its names; or name another \

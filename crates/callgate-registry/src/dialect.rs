@@ -336,32 +336,6 @@ impl Dialect {
         }
     }
 
-    /// The table that says which migrations were applied.
-    pub(crate) fn migrations_table(self) -> &'static str {
-        match self {
-            Self::Sqlite => {
-                "CREATE TABLE callgate_migrations (
-    version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL
-);"
-            }
-            Self::Postgres => {
-                "CREATE TABLE callgate_migrations (
-    version BIGINT PRIMARY KEY, name VARCHAR(255) NOT NULL, applied_at TIMESTAMPTZ NOT NULL
-);"
-            }
-            Self::MySql => {
-                "CREATE TABLE callgate_migrations (
-    version BIGINT PRIMARY KEY, name VARCHAR(255) NOT NULL, applied_at DATETIME NOT NULL
-);"
-            }
-            Self::SqlServer => {
-                "CREATE TABLE callgate_migrations (
-    version BIGINT NOT NULL PRIMARY KEY, name NVARCHAR(255) NOT NULL, applied_at DATETIME2 NOT NULL
-);"
-            }
-        }
-    }
-
     /// What stands between parts of a script that must be sent one by one.
     pub(crate) fn between_batches(self) -> &'static str {
         if self == Self::SqlServer { "\nGO\n" } else { "\n" }

@@ -34,6 +34,7 @@ mod postgres;
 mod relay;
 mod replicas;
 mod rows;
+mod schema;
 mod sessions;
 mod sql;
 mod sql_store;

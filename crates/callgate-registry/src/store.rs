@@ -75,6 +75,9 @@ pub enum StoreError {
         /// The one that is needed here.
         needed: i64,
     },
+    /// A build from before the first release made the tables, in other steps than this program.
+    #[error("the registry was made by a build from before the first release")]
+    Unreleased,
     /// Somebody else wrote since the registry was read.
     #[error("the registry changed meanwhile")]
     Moved,

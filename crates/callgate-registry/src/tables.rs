@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::schema::TABLES;
+
 /// What the configurable tables are called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Noted")]
@@ -47,20 +49,6 @@ const PREFIXED: [&str; 5] = [
     "settings",
 ];
 
-/// The tables that are always called so, besides `callgate_migrations`, which says that they are ours.
-const OWN: [&str; 10] = [
-    "callgate_types",
-    "callgate_upstreams",
-    "callgate_credentials",
-    "callgate_tokens",
-    "callgate_keys",
-    "callgate_sessions",
-    "callgate_messages",
-    "callgate_imports",
-    "callgate_meta",
-    "callgate_revisions",
-];
-
 impl Default for TableNames {
     fn default() -> Self {
         Self {
@@ -97,12 +85,9 @@ impl TableNames {
         Ok(self)
     }
 
-    /// Every table that is made, as it is called in the database.
+    /// Returns the names of all tables of the registry in the database, besides `callgate_migrations`.
     pub(crate) fn all(&self) -> Vec<String> {
-        let prefixed = PREFIXED.iter().map(|name| format!("{}{name}", self.prefix));
-        let others = [&self.rpc_methods, &self.users, &self.users_types];
-        let own = OWN.iter().map(|name| (*name).to_owned());
-        prefixed.chain(others.into_iter().cloned()).chain(own).collect()
+        TABLES.iter().map(|table| self.expand(table.name)).collect()
     }
 
     /// Puts the names into SQL in place of `{sections}`, `{users}` and so on. They were checked to
