@@ -1,7 +1,11 @@
 //! What a function knows of its call.
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::access::Caller;
 use crate::ask::Question;
@@ -18,19 +22,31 @@ pub struct Context {
     pub call_id: String,
     /// Who hears how it goes, and can be asked.
     pub client: Client,
-    lifetime: watch::Receiver<()>,
+    lifetime: Arc<Lifetime>,
+}
+
+#[derive(Debug, Default)]
+struct Lifetime {
+    is_over: AtomicBool,
+    ended: Notify,
 }
 
 /// The call is over when this is dropped.
 #[derive(Debug)]
-pub(crate) struct CallGuard {
-    _lifetime: watch::Sender<()>,
+pub(crate) struct CallGuard(Arc<Lifetime>);
+
+impl Drop for CallGuard {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Release);
+        self.0.ended.notify_waiters();
+    }
 }
 
 impl Context {
     pub(crate) fn new(caller: Caller, call_id: String, client: Client) -> (Self, CallGuard) {
-        let (sender, lifetime) = watch::channel(());
-        (Self { caller, call_id, client, lifetime }, CallGuard { _lifetime: sender })
+        let lifetime = Arc::<Lifetime>::default();
+        let guard = CallGuard(Arc::clone(&lifetime));
+        (Self { caller, call_id, client, lifetime }, guard)
     }
 
     /// Tells how far the call is, where the client wants to know. Each must be more than the last.
@@ -73,12 +89,16 @@ impl Context {
     /// A call that is cancelled is dropped at its next `await`, so most functions need not look. What
     /// they started elsewhere, such as a thread, does not end with them and can look here.
     pub fn is_over(&self) -> bool {
-        self.lifetime.has_changed().is_err()
+        self.lifetime.is_over.load(Ordering::Acquire)
     }
 
     /// Waits until the call is over.
     pub async fn over(&self) {
-        // Nothing is ever sent: it ends when the sender is dropped.
-        let _ = self.lifetime.clone().changed().await;
+        let mut ended = pin!(self.lifetime.ended.notified());
+        // Before the look, so that an end between the two is not missed.
+        ended.as_mut().enable();
+        if !self.is_over() {
+            ended.await;
+        }
     }
 }
