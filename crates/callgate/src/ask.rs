@@ -15,19 +15,31 @@ use crate::content::{Content, Role};
 pub trait Question: sealed::Sealed {
     /// What it is answered with.
     type Answer: DeserializeOwned;
+    /// The method of the request.
+    #[doc(hidden)]
+    const METHOD: &'static str;
+
+    /// What the client must be able to do.
+    #[doc(hidden)]
+    fn needs(&self) -> Capability;
+
+    /// The parameters of the request.
+    #[doc(hidden)]
+    fn params(&self) -> Value;
+
+    /// Returns what is wrong with an answer, in words for the client.
+    #[doc(hidden)]
+    fn check(&self, answer: &RawValue) -> Result<(), String> {
+        read::<Self::Answer>(answer).map(drop)
+    }
 }
 
-pub(crate) mod sealed {
-    use super::{Capability, RawValue, Value};
-
-    /// What the protocol needs of a question.
-    pub trait Sealed: Clone + Send + Sync + 'static {
-        fn method(&self) -> &'static str;
-        fn needs(&self) -> Capability;
-        fn params(&self) -> Value;
-        /// What is wrong with an answer, in words for the client.
-        fn check(&self, answer: &RawValue) -> Result<(), String>;
-    }
+mod sealed {
+    /// Only questions of this module can be asked.
+    pub trait Sealed: Clone + Send + Sync + 'static {}
+    impl Sealed for super::Elicit {}
+    impl Sealed for super::Sample {}
+    impl Sealed for super::ListRoots {}
 }
 
 /// Asks the person: a form with a few fields, or a page to visit.
@@ -97,12 +109,7 @@ pub enum Action {
 
 impl Question for Elicit {
     type Answer = Elicited;
-}
-
-impl sealed::Sealed for Elicit {
-    fn method(&self) -> &'static str {
-        "elicitation/create"
-    }
+    const METHOD: &'static str = "elicitation/create";
 
     fn needs(&self) -> Capability {
         match self.form {
@@ -199,12 +206,7 @@ impl Sampled {
 
 impl Question for Sample {
     type Answer = Sampled;
-}
-
-impl sealed::Sealed for Sample {
-    fn method(&self) -> &'static str {
-        "sampling/createMessage"
-    }
+    const METHOD: &'static str = "sampling/createMessage";
 
     fn needs(&self) -> Capability {
         Capability::Sampling
@@ -212,10 +214,6 @@ impl sealed::Sealed for Sample {
 
     fn params(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
-    }
-
-    fn check(&self, answer: &RawValue) -> Result<(), String> {
-        read::<Sampled>(answer).map(drop)
     }
 }
 
@@ -242,12 +240,7 @@ pub struct Root {
 
 impl Question for ListRoots {
     type Answer = Roots;
-}
-
-impl sealed::Sealed for ListRoots {
-    fn method(&self) -> &'static str {
-        "roots/list"
-    }
+    const METHOD: &'static str = "roots/list";
 
     fn needs(&self) -> Capability {
         Capability::Roots
@@ -255,10 +248,6 @@ impl sealed::Sealed for ListRoots {
 
     fn params(&self) -> Value {
         json!({})
-    }
-
-    fn check(&self, answer: &RawValue) -> Result<(), String> {
-        read::<Roots>(answer).map(drop)
     }
 }
 
@@ -272,7 +261,6 @@ pub(crate) type Answers = BTreeMap<String, Box<RawValue>>;
 
 #[cfg(test)]
 mod tests {
-    use super::sealed::Sealed as _;
     use super::*;
 
     fn raw(value: &Value) -> Box<RawValue> {

@@ -26,8 +26,8 @@ pub(crate) use channel::{CallChannel, ClientRequest, Outgoing, PendingQuestion, 
 pub struct Client(Option<Arc<CallChannel>>);
 
 impl Client {
-    pub(crate) fn new(channel: Arc<CallChannel>) -> Self {
-        Self(Some(channel))
+    pub(crate) fn new(channel: Option<Arc<CallChannel>>) -> Self {
+        Self(channel)
     }
 
     /// Tells how far the call is, where the client wants to know. Each must be more than the last.

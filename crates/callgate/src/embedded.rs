@@ -107,6 +107,18 @@ mod http {
         pub(super) limits: ServerLimits,
     }
 
+    impl Default for Http {
+        fn default() -> Self {
+            Self {
+                authenticate: Arc::new(http::Anonymous),
+                options: HttpOptions::default(),
+                allow_anonymous: false,
+                readiness: Readiness::default(),
+                limits: ServerLimits::default(),
+            }
+        }
+    }
+
     /// Why a server did not start.
     #[derive(Debug, Error)]
     pub enum ServeError {

@@ -311,6 +311,10 @@ fn internal_text(error: &RpcError) -> Option<String> {
 }
 
 impl Upstream for Forward {
+    fn uses_client(&self) -> bool {
+        false
+    }
+
     fn param_style(&self) -> ParamStyle {
         self.options.style
     }

@@ -16,12 +16,8 @@ struct Lines<'a>(&'a str);
 impl Headers for Lines<'_> {
     fn header(&self, name: &str) -> Header<'_> {
         let values = self.0.lines().filter_map(|line| line.split_once(':'));
-        let mut values = values.filter(|(known, _)| known.eq_ignore_ascii_case(name));
-        match (values.next(), values.next()) {
-            (None, _) => Header::Absent,
-            (Some((_, value)), None) => Header::One(value.trim_matches([' ', '\t'])),
-            (Some(_), Some(_)) => Header::Unusable,
-        }
+        let values = values.filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        Header::of(values.map(|(_, value)| Some(value)))
     }
 }
 

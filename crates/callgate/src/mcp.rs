@@ -49,9 +49,8 @@ use output::OutputChecks;
 use registry::{Cancellations, Scope};
 use tasks::Tasks;
 
-pub use classify::{
-    HEADER_MISMATCH, McpRequest, Message, Outcome, Route, UNSUPPORTED_VERSION, Verb, classify,
-};
+pub use classify::{HEADER_MISMATCH, UNSUPPORTED_VERSION, Verb};
+pub(crate) use classify::{Route, classify};
 pub use completion::{Complete, CompletionOf, Completions, ToComplete};
 pub use connection::Connection;
 #[cfg(any(test, fuzzing))]
@@ -79,12 +78,26 @@ pub struct Mcp {
     cancellations: Arc<Cancellations>,
     questions: Arc<Questions>,
     events: EventBus,
-    prompts: Option<Arc<dyn Prompts>>,
-    resources: Option<Arc<dyn Resources>>,
-    completion: Option<Arc<dyn Complete>>,
+    services: Services,
     tasks: Option<Tasks>,
-    replay: Option<Arc<dyn Replay>>,
     closing: watch::Sender<bool>,
+}
+
+/// What a server offers beside tools.
+#[derive(Debug, Clone, Default)]
+pub struct Services {
+    /// Prompts.
+    pub prompts: Option<Arc<dyn Prompts>>,
+    /// Resources, beside the caller's tools as one.
+    pub resources: Option<Arc<dyn Resources>>,
+    /// Completion of arguments.
+    pub completion: Option<Arc<dyn Complete>>,
+    /// Stores tasks, so that methods can run on as tasks
+    /// ([`Client::become_task`](crate::Client::become_task)).
+    pub tasks: Option<Arc<dyn TaskStore>>,
+    /// Stores the events of legacy clients' streams, so that they can lose them and come back
+    /// ([`Client::let_go`](crate::Client::let_go)).
+    pub replay: Option<Arc<dyn Replay>>,
 }
 
 /// A message and how it came.
@@ -172,59 +185,26 @@ pub fn answer_batch(
 }
 
 impl Mcp {
-    /// The protocol over a gateway.
+    /// The protocol over a gateway, with tools only.
     pub fn new(gateway: Arc<Gateway>, sessions: Sessions) -> Self {
+        Self::with_services(gateway, sessions, Services::default())
+    }
+
+    /// The protocol over a gateway, with what it offers beside tools.
+    pub fn with_services(gateway: Arc<Gateway>, sessions: Sessions, services: Services) -> Self {
+        let events = EventBus::default();
+        let store = services.tasks.clone();
         Self {
             gateway,
             sessions,
             outputs: OutputChecks::default(),
             cancellations: Arc::default(),
             questions: Arc::default(),
-            events: EventBus::default(),
-            prompts: None,
-            resources: None,
-            completion: None,
-            tasks: None,
-            replay: None,
+            tasks: store.map(|store| Tasks::new(store, events.clone())),
+            events,
+            services,
             closing: watch::Sender::new(false),
         }
-    }
-
-    /// Offers prompts.
-    #[must_use]
-    pub fn prompts(mut self, prompts: Arc<dyn Prompts>) -> Self {
-        self.prompts = Some(prompts);
-        self
-    }
-
-    /// Offers resources, beside the caller's tools as one.
-    #[must_use]
-    pub fn resources(mut self, resources: Arc<dyn Resources>) -> Self {
-        self.resources = Some(resources);
-        self
-    }
-
-    /// Offers completion of arguments.
-    #[must_use]
-    pub fn completion(mut self, completion: Arc<dyn Complete>) -> Self {
-        self.completion = Some(completion);
-        self
-    }
-
-    /// Lets methods run on as tasks ([`Client::become_task`](crate::Client::become_task)), which are
-    /// kept here.
-    #[must_use]
-    pub fn tasks(mut self, store: Arc<dyn TaskStore>) -> Self {
-        self.tasks = Some(Tasks::new(store, self.events.clone()));
-        self
-    }
-
-    /// Keeps what is said on the streams of legacy clients, so that they can lose them and come back
-    /// ([`Client::let_go`](crate::Client::let_go)).
-    #[must_use]
-    pub fn replay(mut self, replay: Arc<dyn Replay>) -> Self {
-        self.replay = Some(replay);
-        self
     }
 
     /// Tells clients that listen that there are other prompts.
@@ -315,6 +295,6 @@ impl Mcp {
     }
 
     fn can_subscribe(&self) -> bool {
-        self.resources.as_ref().is_some_and(|resources| resources.can_subscribe())
+        self.services.resources.as_ref().is_some_and(|resources| resources.can_subscribe())
     }
 }

@@ -22,9 +22,16 @@ pub(crate) fn value(text: &str) -> Result<Value, serde_json::Error> {
 /// The members of an object, with their values as they stand.
 pub(crate) fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let members = deserializer.deserialize_map(Members)?;
+    let members = read_members(&mut deserializer)?;
     deserializer.end()?;
     Ok(members)
+}
+
+/// The same, as a part of something else.
+pub(crate) fn read_members<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<(Cow<'de, str>, &'de RawValue)>, D::Error> {
+    deserializer.deserialize_map(Members)
 }
 
 /// What is wrong, without the place: within a part of a body it would mislead.

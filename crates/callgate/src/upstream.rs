@@ -54,6 +54,12 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// Returns `true` if its methods notify or ask clients ([`Call::client`]); otherwise calls carry nothing
+    /// for it.
+    fn uses_client(&self) -> bool {
+        true
+    }
+
     /// What became of its calls, where it counts them.
     fn counters(&self) -> Option<Counters> {
         None

@@ -20,9 +20,6 @@ pub enum Capability {
 }
 
 impl Capability {
-    const ALL: [Self; 5] =
-        [Self::Sampling, Self::Elicitation, Self::Roots, Self::ElicitationPage, Self::Tasks];
-
     const fn bit(self) -> u8 {
         1 << self as u8
     }
@@ -96,20 +93,19 @@ impl Capabilities {
             return Ok(Self::default());
         }
         let declared: Declared = serde_json::from_str(words.get())?;
-        let has = |capability| match capability {
-            Capability::Sampling => declared.sampling.is_some(),
-            Capability::Roots => declared.roots.is_some(),
-            // Who names no form of it means fields.
-            Capability::Elicitation => declared
-                .elicitation
-                .as_ref()
-                .is_some_and(|it| it.form.is_some() || it.url.is_none()),
-            Capability::ElicitationPage => {
-                declared.elicitation.as_ref().is_some_and(|it| it.url.is_some())
-            }
-            Capability::Tasks => declared.extensions.as_ref().is_some_and(|it| it.tasks.is_some()),
-        };
-        let bits = Capability::ALL.into_iter().filter(|it| has(*it));
-        Ok(Self(bits.fold(0, |bits, capability| bits | capability.bit())))
+        let elicitation = declared.elicitation.as_ref();
+        let offered = [
+            (Capability::Sampling, declared.sampling.is_some()),
+            // Without a mode, it means forms.
+            (
+                Capability::Elicitation,
+                elicitation.is_some_and(|it| it.form.is_some() || it.url.is_none()),
+            ),
+            (Capability::Roots, declared.roots.is_some()),
+            (Capability::ElicitationPage, elicitation.is_some_and(|it| it.url.is_some())),
+            (Capability::Tasks, declared.extensions.is_some_and(|it| it.tasks.is_some())),
+        ];
+        let bits = offered.into_iter().filter(|(_, is_offered)| *is_offered);
+        Ok(Self(bits.fold(0, |bits, (capability, _)| bits | capability.bit())))
     }
 }

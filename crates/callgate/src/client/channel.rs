@@ -105,7 +105,7 @@ impl PendingQuestion {
 }
 
 /// The channel between one call and its client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CallChannel {
     capabilities: Capabilities,
     wants_progress: bool,
@@ -135,14 +135,7 @@ impl CallChannel {
         wants_progress: bool,
         log_level: Option<LogLevel>,
     ) -> Self {
-        Self {
-            capabilities,
-            wants_progress,
-            log_level,
-            state: Mutex::default(),
-            sent: Notify::new(),
-            requested: Notify::new(),
-        }
+        Self { capabilities, wants_progress, log_level, ..Self::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -251,7 +244,7 @@ impl CallChannel {
         question: Q,
     ) -> Result<Box<RawValue>, Error> {
         let _open = OpenQuestion::count(self);
-        let (method, params, needs) = (question.method(), question.params(), question.needs());
+        let (method, params, needs) = (Q::METHOD, question.params(), question.needs());
         let check = Box::new(move |answer: &RawValue| question.check(answer));
         let key = key.to_owned();
         self.request(|reply| {

@@ -12,7 +12,9 @@ use crate::budget::DEFAULT_IN_FLIGHT_BYTES;
 use crate::catalog::{Catalog, CatalogBuilder};
 use crate::gateway::{DEFAULT_CALL_TIMEOUT, Gateway};
 use crate::local::{Function, Local, Undefined};
-use crate::mcp::{Complete, Mcp, Prompts, Replay, Resources, SessionKey, Sessions, TaskStore};
+use crate::mcp::{
+    Complete, Mcp, Prompts, Replay, Resources, Services, SessionKey, Sessions, TaskStore,
+};
 use crate::method::{LOCAL, Method};
 #[cfg(feature = "macros")]
 use crate::plugin::Plugin;
@@ -26,7 +28,7 @@ use crate::types::Types;
 use crate::upstream::Upstream;
 
 /// What is to be served, and how.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[must_use]
 pub struct Builder {
     local: Local,
@@ -34,18 +36,14 @@ pub struct Builder {
     upstream_methods: Vec<Method>,
     undefined: Vec<Undefined>,
     settings: Settings,
-    call_timeout: Duration,
-    max_in_flight_bytes: usize,
+    call_timeout: Option<Duration>,
+    max_in_flight_bytes: Option<usize>,
     sessions: Option<Sessions>,
     #[cfg(feature = "macros")]
     prompt_functions: Vec<PromptFunction>,
     #[cfg(feature = "macros")]
     local_resources: LocalResources,
-    prompts: Option<Arc<dyn Prompts>>,
-    resources: Option<Arc<dyn Resources>>,
-    completion: Option<Arc<dyn Complete>>,
-    tasks: Option<Arc<dyn TaskStore>>,
-    replay: Option<Arc<dyn Replay>>,
+    services: Services,
     #[cfg(feature = "http")]
     http: super::http::Http,
 }
@@ -66,38 +64,6 @@ pub enum BuildError {
 
 fn sentences(undefined: &[Undefined]) -> String {
     undefined.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-}
-
-impl Default for Builder {
-    fn default() -> Self {
-        Self {
-            local: Local::default(),
-            upstreams: Vec::new(),
-            upstream_methods: Vec::new(),
-            undefined: Vec::new(),
-            settings: Settings::default(),
-            call_timeout: DEFAULT_CALL_TIMEOUT,
-            max_in_flight_bytes: DEFAULT_IN_FLIGHT_BYTES,
-            sessions: None,
-            #[cfg(feature = "macros")]
-            prompt_functions: Vec::new(),
-            #[cfg(feature = "macros")]
-            local_resources: LocalResources::default(),
-            prompts: None,
-            resources: None,
-            completion: None,
-            tasks: None,
-            replay: None,
-            #[cfg(feature = "http")]
-            http: super::http::Http {
-                authenticate: Arc::new(crate::http::Anonymous),
-                options: crate::http::HttpOptions::default(),
-                allow_anonymous: false,
-                readiness: crate::http::Readiness::default(),
-                limits: crate::http::ServerLimits::default(),
-            },
-        }
-    }
 }
 
 impl Builder {
@@ -194,44 +160,44 @@ impl Builder {
 
     /// Offers the prompts of a type of one's own, in place of functions.
     pub fn prompts_of(mut self, prompts: impl Prompts + 'static) -> Self {
-        self.prompts = Some(Arc::new(prompts));
+        self.services.prompts = Some(Arc::new(prompts));
         self
     }
 
     /// Offers the resources of a type of one's own, in place of functions.
     pub fn resources_of(mut self, resources: impl Resources + 'static) -> Self {
-        self.resources = Some(Arc::new(resources));
+        self.services.resources = Some(Arc::new(resources));
         self
     }
 
     /// Offers completion of the arguments of prompts and resources.
     pub fn completion(mut self, completion: impl Complete + 'static) -> Self {
-        self.completion = Some(Arc::new(completion));
+        self.services.completion = Some(Arc::new(completion));
         self
     }
 
     /// Lets methods run on as tasks, which are kept here.
     pub fn tasks(mut self, tasks: impl TaskStore + 'static) -> Self {
-        self.tasks = Some(Arc::new(tasks));
+        self.services.tasks = Some(Arc::new(tasks));
         self
     }
 
     /// Keeps what is said on the streams of legacy clients.
     pub fn replay(mut self, replay: impl Replay + 'static) -> Self {
-        self.replay = Some(Arc::new(replay));
+        self.services.replay = Some(Arc::new(replay));
         self
     }
 
     /// How long a call may take; 30 seconds unless said.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
-        self.call_timeout = timeout;
+        self.call_timeout = Some(timeout);
         self
     }
 
     /// How many bytes the results of all calls may have together, from when they are read until the replies
     /// are sent; 256 MiB unless said. Results up to 64 KiB are not counted.
     pub fn max_in_flight_bytes(mut self, bytes: usize) -> Self {
-        self.max_in_flight_bytes = bytes;
+        self.max_in_flight_bytes = Some(bytes);
         self
     }
 
@@ -275,27 +241,22 @@ impl Builder {
             return Err(BuildError::Twice("upstreams", twice));
         }
         let gateway = Gateway::new(upstreams)
-            .call_timeout(self.call_timeout)
-            .max_in_flight_bytes(self.max_in_flight_bytes);
+            .call_timeout(self.call_timeout.unwrap_or(DEFAULT_CALL_TIMEOUT))
+            .max_in_flight_bytes(self.max_in_flight_bytes.unwrap_or(DEFAULT_IN_FLIGHT_BYTES));
         gateway.set_settings(Arc::new(self.settings));
         gateway.set_catalog(Arc::new(catalog));
         let sessions = match self.sessions {
             Some(sessions) => sessions,
             None => Sessions::new([SessionKey::generate()?]),
         };
-        let mut mcp = Mcp::new(Arc::new(gateway), sessions);
+        let services = self.services;
         #[cfg(feature = "macros")]
-        let (prompts, resources) = (
-            self.prompts.or(local_prompts(self.prompt_functions)?),
-            self.resources.or(local_resources(self.local_resources)?),
-        );
-        #[cfg(not(feature = "macros"))]
-        let (prompts, resources) = (self.prompts, self.resources);
-        mcp = prompts.into_iter().fold(mcp, Mcp::prompts);
-        mcp = resources.into_iter().fold(mcp, Mcp::resources);
-        mcp = self.completion.into_iter().fold(mcp, Mcp::completion);
-        mcp = self.tasks.into_iter().fold(mcp, Mcp::tasks);
-        mcp = self.replay.into_iter().fold(mcp, Mcp::replay);
+        let services = Services {
+            prompts: services.prompts.or(local_prompts(self.prompt_functions)?),
+            resources: services.resources.or(local_resources(self.local_resources)?),
+            ..services
+        };
+        let mcp = Mcp::with_services(Arc::new(gateway), sessions, services);
         #[cfg(feature = "http")]
         self.http.readiness.set_ready();
         Ok(Callgate {

@@ -44,6 +44,12 @@ impl Tool {
         self.snapshot.upstreams.get(entry.upstream()).map(AsRef::as_ref)
     }
 
+    /// Returns `true` if the method may notify or ask its client.
+    pub(crate) fn uses_client(&self) -> bool {
+        let upstream = self.entry().and_then(|entry| self.upstream(entry));
+        upstream.is_some_and(Upstream::uses_client)
+    }
+
     /// Returns `true` if results of the method are not checked against its output schema.
     pub(crate) fn trusts_results(&self) -> bool {
         let upstream = self.entry().and_then(|entry| self.upstream(entry));

@@ -280,18 +280,11 @@ impl Headers for HeaderMap {
     fn header(&self, name: &str) -> Header<'_> {
         // Those of each request need not be read as names each time.
         let known = KNOWN.iter().find(|known| known.as_str() == name);
-        let mut values = match known {
+        let values = match known {
             Some(known) => self.get_all(known).iter(),
             None => self.get_all(name).iter(),
         };
-        match (values.next(), values.next()) {
-            (None, _) => Header::Absent,
-            (Some(value), None) => match value.to_str() {
-                Ok(value) => Header::One(value.trim_matches([' ', '\t'])),
-                Err(_) => Header::Unusable,
-            },
-            (Some(_), Some(_)) => Header::Unusable,
-        }
+        Header::of(values.map(|value| value.to_str().ok()))
     }
 }
 

@@ -56,28 +56,15 @@ pub enum Verb {
 
 /// What a message is.
 #[derive(Debug)]
-pub enum Route<'a> {
+pub(crate) enum Route<'a> {
     /// A request that carries its own terms.
     Modern(McpRequest<'a>),
-    /// One message on the terms of a handshake.
-    Legacy {
-        /// The revision of the version header, where there is one.
-        claimed: Option<Revision>,
-        /// The message.
-        message: Message<'a>,
-    },
-    /// Several messages at once.
-    Batch {
-        /// The revision of the version header, where there is one.
-        claimed: Option<Revision>,
-        /// The messages; what is wrong about one is told in its place.
-        messages: Vec<Result<Message<'a>, Reject>>,
-    },
+    /// One message on the terms of a handshake. `claimed` is the revision of the version header.
+    Legacy { claimed: Option<Revision>, message: Message<'a> },
+    /// Several messages at once; what is wrong with one is told in its place.
+    Batch { claimed: Option<Revision>, messages: Vec<Result<Message<'a>, Reject>> },
     /// A legacy client listens.
-    Stream {
-        /// The revision of the version header, where there is one.
-        claimed: Option<Revision>,
-    },
+    Stream { claimed: Option<Revision> },
     /// A legacy client ends its session.
     End,
 }
@@ -100,31 +87,18 @@ impl Route<'_> {
 
 /// One message.
 #[derive(Debug)]
-pub enum Message<'a> {
-    /// It wants an answer.
+pub(crate) enum Message<'a> {
     Request(McpRequest<'a>),
-    /// It wants none.
-    Notification {
-        /// The method.
-        method: Cow<'a, str>,
-        /// Its parameters.
-        params: Members<'a>,
-    },
-    /// It is an answer.
-    Response {
-        /// To what.
-        id: &'a RawValue,
-        /// The result, or the error.
-        outcome: Outcome<'a>,
-    },
+    Notification { method: Cow<'a, str>, params: Members<'a> },
+    Response { id: &'a RawValue, outcome: Outcome<'a> },
 }
 
-/// What an answer says: its result, or its error.
-pub type Outcome<'a> = Result<&'a RawValue, &'a RawValue>;
+/// The result or the error of a response.
+pub(crate) type Outcome<'a> = Result<&'a RawValue, &'a RawValue>;
 
 /// A request, taken apart.
 #[derive(Debug)]
-pub struct McpRequest<'a> {
+pub(crate) struct McpRequest<'a> {
     pub(crate) id: &'a RawValue,
     pub(crate) method: Cow<'a, str>,
     pub(crate) params: Members<'a>,
@@ -132,7 +106,7 @@ pub struct McpRequest<'a> {
 }
 
 /// Tells what a message is. `newest` is the newest revision that is offered.
-pub fn classify<'a>(
+pub(crate) fn classify<'a>(
     verb: Verb,
     headers: Option<&dyn Headers>,
     body: &'a str,

@@ -101,7 +101,7 @@ pub(super) fn complete(context: &RequestContext<'_>) -> Result<Reply, Reject> {
         arguments: BTreeMap<String, String>,
     }
     let RequestContext { mcp, request, terms, .. } = context;
-    let Some(completion) = mcp.completion.clone() else {
+    let Some(completion) = mcp.services.completion.clone() else {
         return Err(Reject::no_such_method(&request.method, terms.revision.is_modern()));
     };
     let of: CompletionOf = required(request, "ref")?;

@@ -3,6 +3,7 @@
 //! method waits for the answers.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -120,10 +121,10 @@ pub(super) struct AskedQuestions {
 /// Runs a method and answers its requests. One that becomes a task can be run on.
 pub(super) async fn run(
     call: &CallContext,
+    channel: &CallChannel,
     mut asked: AskedQuestions,
     work: &mut (impl Future<Output = Answer> + Unpin),
 ) -> CallStep {
-    let channel = &*call.channel;
     let mut live = LiveQuestions::default();
     loop {
         let request = tokio::select! {
@@ -138,7 +139,7 @@ pub(super) async fn run(
                 continue;
             }
             Some(ClientRequest::Task(request)) if asked.unanswered.is_empty() => {
-                match offer_task(call, request) {
+                match offer_task(call, channel, request) {
                     TaskOffer::Accepted(request) => return CallStep::Task(request, asked),
                     TaskOffer::Failed => return lacks(call, Capability::Tasks),
                     TaskOffer::Declined => continue,
@@ -166,6 +167,20 @@ pub(super) async fn run(
     }
 }
 
+/// Runs a method that is not offered to become a task.
+pub(super) async fn run_without_tasks(
+    call: &CallContext,
+    channel: &CallChannel,
+    work: impl Future<Output = Answer>,
+) -> Answer {
+    match run(call, channel, AskedQuestions::default(), &mut pin!(work)).await {
+        CallStep::Answered(answer) => answer,
+        CallStep::Task(..) => {
+            Reject::with_status(200, INTERNAL_ERROR, "Failed").of(&call.id).into()
+        }
+    }
+}
+
 /// Waits for a request, unless a question has no answer yet.
 async fn next_request(channel: &CallChannel, asked: &AskedQuestions) -> Option<ClientRequest> {
     if asked.unanswered.is_empty() {
@@ -186,8 +201,8 @@ enum TaskOffer {
     Declined,
 }
 
-fn offer_task(call: &CallContext, request: TaskRequest) -> TaskOffer {
-    let can = call.channel.capabilities().has(Capability::Tasks);
+fn offer_task(call: &CallContext, channel: &CallChannel, request: TaskRequest) -> TaskOffer {
+    let can = channel.capabilities().has(Capability::Tasks);
     match &call.mode {
         AnswerMode::Rerun { tasks: true, .. } if can => return TaskOffer::Accepted(request),
         AnswerMode::Rerun { tasks: true, .. } if request.is_required => return TaskOffer::Failed,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::classify::{McpRequest, Message};
@@ -14,23 +15,43 @@ const MAX_MEMBERS: usize = 64;
 /// Maximum length of a number that is an id: readers of JSON disagree on longer ones.
 const MAX_DIGITS: usize = 20;
 
-/// Reads a message.
+/// Reads a message. Only one whose `params` are no object is read again, to say what is wrong.
 pub(crate) fn incoming(body: &str) -> Result<Message<'_>, Reject> {
-    let refused = |error: EnvelopeError| Reject::bad_request(error.code(), error.to_string());
-    let envelope = Envelope::<&RawValue>::parse(body).map_err(refused)?;
+    match Envelope::<Members<'_>>::read(body) {
+        Ok(envelope) => message(envelope, |params| params.map_or(Ok(Members::default()), Ok)),
+        Err(_) => message(
+            Envelope::<&RawValue>::parse(body).map_err(|error| refused(&error))?,
+            read_params,
+        ),
+    }
+}
+
+fn refused(error: &EnvelopeError) -> Reject {
+    Reject::bad_request(error.code(), error.to_string())
+}
+
+fn message<'a, P>(
+    envelope: Envelope<'a, P>,
+    read_params: impl FnOnce(Option<P>) -> Result<Members<'a>, Reject>,
+) -> Result<Message<'a>, Reject> {
     let id = envelope.id;
     if id.is_some_and(|id| !is_id(id.get())) {
-        return Err(refused(EnvelopeError::invalid("`id` must be a string or an integer")));
+        return Err(refused(&EnvelopeError::invalid("`id` must be a string or an integer")));
     }
     let request = match envelope.message() {
         Ok(jsonrpc::Message::Response { id, outcome }) => {
             return Ok(Message::Response { id, outcome });
         }
         Ok(jsonrpc::Message::Request(request)) => request,
-        Err(error) => return Err(refused(error).of_optional(id)),
+        Err(error) => return Err(refused(&error).of_optional(id)),
     };
-    let method = request.method;
-    match (id, params_and_meta(request.params)) {
+    let (method, params) = (request.method, read_params(request.params));
+    let read = params.and_then(|params| {
+        let params = params.checked("params")?;
+        let meta = Members::parse("params._meta", params.get("_meta"))?;
+        Ok((params, meta))
+    });
+    match (id, read) {
         (Some(id), Ok((params, meta))) => {
             Ok(Message::Request(McpRequest { id, method, params, meta }))
         }
@@ -40,18 +61,11 @@ pub(crate) fn incoming(body: &str) -> Result<Message<'_>, Reject> {
     }
 }
 
-fn params_and_meta(params: Option<&RawValue>) -> Result<(Members<'_>, Members<'_>), Reject> {
+fn read_params(params: Option<&RawValue>) -> Result<Members<'_>, Reject> {
     if params.is_some_and(|raw| !raw.get().starts_with(['{', '[', 'n'])) {
-        let error = EnvelopeError::invalid("`params` must be an object");
-        return Err(Reject::bad_request(error.code(), error.to_string()));
+        return Err(refused(&EnvelopeError::invalid("`params` must be an object")));
     }
-    let read = |name: &str, raw| {
-        let wrong = |problem| Reject::bad_request(INVALID_PARAMS, format!("`{name}` {problem}"));
-        Members::parse(raw).map_err(wrong)
-    };
-    let params = read("params", params)?;
-    let meta = read("params._meta", params.get("_meta"))?;
-    Ok((params, meta))
+    Members::parse("params", params)
 }
 
 /// Returns `true` if this can be the id of a request: a string or a whole number.
@@ -64,22 +78,37 @@ pub(super) fn is_id(raw: &str) -> bool {
 
 /// The members of an object, each name once.
 #[derive(Debug, Default)]
-pub struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        strict_json::read_members(deserializer).map(Self)
+    }
+}
 
 impl<'a> Members<'a> {
     /// Reads an object. Absent is an empty one, and so is null, which some clients write for it.
-    pub(crate) fn parse(raw: Option<&'a RawValue>) -> Result<Self, String> {
+    fn parse(name: &str, raw: Option<&'a RawValue>) -> Result<Self, Reject> {
+        let wrong =
+            |why| Reject::bad_request(INVALID_PARAMS, format!("`{name}` must be an object{why}"));
         let Some(raw) = raw.map(RawValue::get).filter(|raw| *raw != "null") else {
             return Ok(Self::default());
         };
         if !raw.starts_with('{') {
-            return Err("must be an object".to_owned());
+            return Err(wrong(String::new()));
         }
-        match strict_json::members(raw) {
-            Ok(members) if members.len() <= MAX_MEMBERS => Ok(Self(members)),
-            Ok(_) => Err(format!("has more than {MAX_MEMBERS} members")),
-            Err(error) => Err(format!("must be an object: {}", strict_json::problem(&error))),
+        let members = strict_json::members(raw);
+        let members =
+            members.map_err(|error| wrong(format!(": {}", strict_json::problem(&error))))?;
+        Self(members).checked(name)
+    }
+
+    fn checked(self, name: &str) -> Result<Self, Reject> {
+        if self.0.len() <= MAX_MEMBERS {
+            return Ok(self);
         }
+        let problem = format!("`{name}` has more than {MAX_MEMBERS} members");
+        Err(Reject::bad_request(INVALID_PARAMS, problem))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {

@@ -63,18 +63,19 @@ pub(super) fn initialize(request: &RequestContext<'_>) -> Result<Reply, Reject> 
 
 /// The same in both eras.
 fn capabilities(mcp: &Mcp) -> Map<String, Value> {
-    let resources = match (mcp.resources.is_some(), mcp.can_subscribe()) {
+    let resources = match (mcp.services.resources.is_some(), mcp.can_subscribe()) {
         (true, true) => json!({"subscribe": true, "listChanged": true}),
         (true, false) => json!({"listChanged": true}),
         (false, _) => json!({}),
     };
-    let prompts = if mcp.prompts.is_some() { json!({"listChanged": true}) } else { json!({}) };
+    let prompts =
+        if mcp.services.prompts.is_some() { json!({"listChanged": true}) } else { json!({}) };
     let mut all = Map::new();
     all.insert("tools".to_owned(), json!({"listChanged": true}));
     all.insert("resources".to_owned(), resources);
     all.insert("prompts".to_owned(), prompts);
     all.insert("logging".to_owned(), json!({}));
-    if mcp.completion.is_some() {
+    if mcp.services.completion.is_some() {
         all.insert("completions".to_owned(), json!({}));
     }
     all

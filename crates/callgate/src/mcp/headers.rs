@@ -28,6 +28,17 @@ pub enum Header<'a> {
     Unusable,
 }
 
+impl<'a> Header<'a> {
+    /// Reads the values of one header; `None` is one that is not in visible ASCII.
+    pub(crate) fn of(mut values: impl Iterator<Item = Option<&'a str>>) -> Self {
+        match (values.next(), values.next()) {
+            (None, _) => Self::Absent,
+            (Some(Some(value)), None) => Self::One(value.trim_matches([' ', '\t'])),
+            _ => Self::Unusable,
+        }
+    }
+}
+
 /// The headers of a request.
 pub trait Headers: Sync {
     /// A header by its name in lower case.
@@ -36,12 +47,8 @@ pub trait Headers: Sync {
 
 impl Headers for [(&str, &str)] {
     fn header(&self, name: &str) -> Header<'_> {
-        let mut values = self.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
-        match (values.next(), values.next()) {
-            (None, _) => Header::Absent,
-            (Some((_, value)), None) => Header::One(value.trim_matches([' ', '\t'])),
-            (Some(_), Some(_)) => Header::Unusable,
-        }
+        let values = self.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        Header::of(values.map(|(_, value)| Some(*value)))
     }
 }
 

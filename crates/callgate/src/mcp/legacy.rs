@@ -32,7 +32,7 @@ impl Mcp {
         let terms = self.terms(inbound, claimed)?;
         let number = self.cancellations.next_number();
         let register = |key| terms.scope.map(|scope| self.cancellations.register(scope, key));
-        if let (Some(session), Some(replay)) = (terms.session, &self.replay)
+        if let (Some(session), Some(replay)) = (terms.session, &self.services.replay)
             && let Some(Header::One(last)) = inbound.headers.map(|it| it.header(LAST_EVENT_ID))
             && let Some(reader) = KeptStream::resume(last, session.nonce, replay)
         {

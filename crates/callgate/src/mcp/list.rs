@@ -11,7 +11,6 @@ use crate::context::Context;
 use crate::cursor::AfterCursor;
 use crate::local::Error;
 use crate::settings::Settings;
-use crate::upstream::BoxFuture;
 
 /// Something in a list.
 pub(super) trait Item: Serialize + Send + 'static {
@@ -34,10 +33,10 @@ pub(super) fn after(context: &RequestContext<'_>) -> Result<Option<String>, Reje
 }
 
 /// Answers a request for a page of a list: of what `all` returns, where there is something, and of `own`.
-pub(super) fn list<T: Item>(
+pub(super) fn list<T: Item, F: Future<Output = Result<Vec<T>, Error>> + Send + 'static>(
     context: &RequestContext<'_>,
     (method, member): (&'static str, &'static str),
-    all: Option<impl FnOnce(Context) -> BoxFuture<'static, Result<Vec<T>, Error>> + Send + 'static>,
+    all: Option<impl FnOnce(Context) -> F + Send + 'static>,
     own: Vec<T>,
 ) -> Result<Reply, Reject> {
     let page = Page { member, after: after(context)? };

@@ -70,7 +70,7 @@ impl OutMessage {
         }
     }
 
-    /// An error; without an id where none could be read.
+    /// Writes an error; without an id if none could be read.
     pub(crate) fn error(id: Option<&RawValue>, error: &RpcError) -> Self {
         #[derive(Serialize)]
         struct Reply<'a> {
@@ -82,27 +82,14 @@ impl OutMessage {
         Self::of(&Reply { jsonrpc: "2.0", id, error })
     }
 
-    /// A notification.
+    /// Writes a notification.
     pub(crate) fn notification(method: &str, params: &impl Serialize) -> Self {
-        #[derive(Serialize)]
-        struct Notification<'a, P> {
-            jsonrpc: &'static str,
-            method: &'a str,
-            params: &'a P,
-        }
-        Self::of(&Notification { jsonrpc: "2.0", method, params })
+        Self::of(&Request { jsonrpc: "2.0", id: None, method, params })
     }
 
-    /// A request to a client.
+    /// Writes a request to a client.
     pub(crate) fn request(id: &str, method: &str, params: &impl Serialize) -> Self {
-        #[derive(Serialize)]
-        struct Request<'a, P> {
-            jsonrpc: &'static str,
-            id: &'a str,
-            method: &'a str,
-            params: &'a P,
-        }
-        Self::of(&Request { jsonrpc: "2.0", id, method, params })
+        Self::of(&Request { jsonrpc: "2.0", id: Some(id), method, params })
     }
 
     /// Several answers as a list.
@@ -122,6 +109,16 @@ impl OutMessage {
     fn of(message: &impl Serialize) -> Self {
         Self(Parts::One(serde_json::to_vec(message).unwrap_or_default().into()))
     }
+}
+
+/// A request or, without an id, a notification.
+#[derive(Serialize)]
+struct Request<'a, P> {
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    method: &'a str,
+    params: &'a P,
 }
 
 /// Writes the result of a request, member by member.

@@ -20,7 +20,8 @@ use crate::revision::Revision;
 /// Turns what a method sends into messages.
 #[derive(Debug)]
 pub(super) struct Notifier {
-    channel: Arc<CallChannel>,
+    /// `None` for methods that cannot send anything.
+    channel: Option<Arc<CallChannel>>,
     token: Option<Box<RawValue>>,
     revision: Revision,
     /// Whether the method reports progress by itself.
@@ -35,14 +36,28 @@ impl Notifier {
         if token.is_some_and(|token| !is_id(token.get())) {
             return Err(Reject::invalid_params("`progressToken` must be a string or an integer"));
         }
-        let channel = CallChannel::new(terms.capabilities, token.is_some(), terms.log_level);
         let token = token.map(ToOwned::to_owned);
-        let (channel, revision) = (Arc::new(channel), terms.revision);
-        Ok(Self { channel, token, revision, has_own_progress: false, progress: 0.0 })
+        let revision = terms.revision;
+        Ok(Self { channel: None, token, revision, has_own_progress: false, progress: 0.0 })
     }
 
-    pub(super) fn channel(&self) -> &Arc<CallChannel> {
-        &self.channel
+    /// Opens the channel, for a method that may notify or ask its client.
+    pub(super) fn open(&mut self, terms: &Terms) {
+        let has_progress = self.has_progress();
+        let channel = CallChannel::new(terms.capabilities, has_progress, terms.log_level);
+        self.channel = Some(Arc::new(channel));
+    }
+
+    pub(super) fn channel(&self) -> Option<&Arc<CallChannel>> {
+        self.channel.as_ref()
+    }
+
+    /// Returns what the method sends next.
+    pub(super) async fn next_outgoing(&self) -> Outgoing {
+        match &self.channel {
+            Some(channel) => channel.next_outgoing().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Returns `true` if the client wants to know about progress.
@@ -57,7 +72,8 @@ impl Notifier {
 
     /// Returns the messages that have not been sent.
     pub(super) fn take_messages(&mut self) -> Vec<OutMessage> {
-        let outgoing = self.channel.take_outgoing();
+        let Some(channel) = &self.channel else { return Vec::new() };
+        let outgoing = channel.take_outgoing();
         let events = outgoing.into_iter().filter_map(|outgoing| self.event(outgoing));
         events.flat_map(Event::into_messages).collect()
     }

@@ -153,11 +153,12 @@ impl<T: Into<Content>> From<T> for Filled {
 
 /// `prompts/list`
 pub(super) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
-    let all = context.mcp.prompts.clone().map(|prompts| {
-        move |context: Context| -> BoxFuture<'static, _> {
-            Box::pin(async move { prompts.list(&context.caller).await })
-        }
-    });
+    let all = context
+        .mcp
+        .services
+        .prompts
+        .clone()
+        .map(|prompts| |context: Context| async move { prompts.list(&context.caller).await });
     list::list(context, ("prompts/list", "prompts"), all, Vec::new())
 }
 
@@ -169,22 +170,20 @@ pub(super) fn get(context: &RequestContext<'_>) -> Result<Reply, Reject> {
     let given = arguments.map_or_else(|| Some(BTreeMap::new()), texts);
     let given =
         given.ok_or_else(|| Reject::invalid_params("`arguments` must be an object of strings"))?;
-    let Some(prompts) = context.mcp.prompts.clone() else { return Err(not_found(&name)) };
+    let Some(prompts) = context.mcp.services.prompts.clone() else { return Err(not_found(&name)) };
     let arguments = arguments.map(ToOwned::to_owned);
     let subject = Subject { method: "prompts/get", name: name.clone(), arguments };
-    let run = move |context: Context| -> BoxFuture<'static, _> {
-        Box::pin(async move {
-            let listed = prompts.list(&context.caller).await?;
-            let Some(prompt) = listed.iter().find(|prompt| prompt.name == name) else {
-                return Ok(Err(not_found(&name)));
-            };
-            if let Some(missing) = prompt.missing(&given) {
-                let problem = format!("the argument `{missing}` is missing");
-                return Ok(Err(Reject::invalid_params(problem)));
-            }
-            let filled = prompts.get(context, name.clone(), given).await?;
-            Ok(filled.ok_or_else(|| not_found(&name)))
-        })
+    let run = |context: Context| async move {
+        let listed = prompts.list(&context.caller).await?;
+        let Some(prompt) = listed.iter().find(|prompt| prompt.name == name) else {
+            return Ok(Err(not_found(&name)));
+        };
+        if let Some(missing) = prompt.missing(&given) {
+            let problem = format!("the argument `{missing}` is missing");
+            return Ok(Err(Reject::invalid_params(problem)));
+        }
+        let filled = prompts.get(context, name.clone(), given).await?;
+        Ok(filled.ok_or_else(|| not_found(&name)))
     };
     context.run_about(subject, run, |filled, call| Ok(write(filled?, call)))
 }

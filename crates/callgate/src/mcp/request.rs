@@ -1,12 +1,11 @@
 //! A request with its terms, and what answers it.
 
-use std::pin::pin;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
 use super::classify::McpRequest;
-use super::elicitation::{self, AnswerMode, CallStep, Subject};
+use super::elicitation::{self, AnswerMode, Subject};
 use super::message::{OutMessage, ResultWriter};
 use super::notifier::Notifier;
 use super::registry::Key;
@@ -23,7 +22,6 @@ use crate::gateway::{CallError, within};
 use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, RpcError};
 use crate::local::{Error, TOOL_ERROR, guarded};
 use crate::revision::Revision;
-use crate::upstream::BoxFuture;
 
 /// A request and its terms.
 #[derive(Debug, Clone, Copy)]
@@ -41,14 +39,15 @@ pub(crate) struct CallContext {
     pub(super) caller: Caller,
     pub(super) id: Box<RawValue>,
     pub(super) terms: Terms,
-    pub(super) channel: Arc<CallChannel>,
+    /// `None` for methods that neither notify nor ask their client.
+    pub(super) channel: Option<Arc<CallChannel>>,
     pub(super) subject: Subject,
     pub(super) mode: AnswerMode,
 }
 
 impl CallContext {
     pub(super) fn client(&self) -> Client {
-        Client::new(Arc::clone(&self.channel))
+        Client::new(self.channel.clone())
     }
 
     /// Begins a result.
@@ -147,7 +146,7 @@ impl RequestContext<'_> {
             caller: inbound.caller.clone(),
             id: request.id.to_owned(),
             terms,
-            channel: Arc::clone(notifier.channel()),
+            channel: notifier.channel().cloned(),
             subject,
             mode,
         };
@@ -157,7 +156,7 @@ impl RequestContext<'_> {
         if terms.revision.is_modern() {
             return Reply::Call(call);
         }
-        let kept = match (terms.session, &mcp.replay) {
+        let kept = match (terms.session, &mcp.services.replay) {
             // Older clients crash on events without data.
             (Some(session), Some(replay)) if terms.revision == Revision::V2025_11_25 => {
                 KeptStream::of(session.nonce, replay)
@@ -168,55 +167,56 @@ impl RequestContext<'_> {
     }
 
     /// Starts a list, or anything else that does not ask its client.
-    pub(super) fn run<T: Send + 'static>(
+    pub(super) fn run<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
         &self,
         method: &'static str,
-        run: impl FnOnce(Context) -> BoxFuture<'static, Result<T, Error>> + Send + 'static,
+        run: impl FnOnce(Context) -> F + Send + 'static,
         write: impl FnOnce(T, &CallContext) -> Result<OutMessage, Reject> + Send + 'static,
     ) -> Result<Reply, Reject> {
         let mode = AnswerMode::Never("clients are not asked here");
-        let notifier = self.notifier()?;
+        let mut notifier = self.notifier()?;
+        notifier.open(&self.terms);
         Ok(self.start(notifier, Subject::of(method), mode, |call| embedder(call, run, write)))
     }
 
     /// Starts something of the embedder's that may ask the client.
-    pub(super) fn run_about<T: Send + 'static>(
+    pub(super) fn run_about<T, F>(
         &self,
         subject: Subject,
-        run: impl FnOnce(Context) -> BoxFuture<'static, Result<T, Error>> + Send + 'static,
+        run: impl FnOnce(Context) -> F + Send + 'static,
         write: impl FnOnce(T, &CallContext) -> Result<OutMessage, Reject> + Send + 'static,
-    ) -> Result<Reply, Reject> {
-        let notifier = self.notifier()?;
+    ) -> Result<Reply, Reject>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let mut notifier = self.notifier()?;
+        notifier.open(&self.terms);
         let mode = AnswerMode::of(self, &subject, false)?;
         Ok(self.start(notifier, subject, mode, |call| embedder(call, run, write)))
     }
 }
 
 /// Runs something of the embedder's, and writes its result.
-async fn embedder<T: Send + 'static>(
+async fn embedder<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
     call: CallContext,
-    run: impl FnOnce(Context) -> BoxFuture<'static, Result<T, Error>> + Send + 'static,
+    run: impl FnOnce(Context) -> F + Send + 'static,
     write: impl FnOnce(T, &CallContext) -> Result<OutMessage, Reject> + Send + 'static,
 ) -> Answer {
     let gateway = &call.mcp.gateway;
     let (context, _guard) =
         Context::new(call.caller.clone(), gateway.next_call_id(), call.client());
     let (client, call_id) = (context.client.clone(), context.call_id.clone());
-    let mut work = pin!(async {
-        let run = guarded(move || run(context));
+    let channel = call.channel.clone().unwrap_or_default();
+    let work = async {
+        let run = guarded(move || Box::pin(run(context)));
         let written = match within(gateway.call_limit(), &client, run).await {
             Ok(value) => write(value, &call),
             Err(error) => Err(refused(error, &call, call_id)),
         };
         written.map_or_else(|reject| reject.of(&call.id).into(), Answer::from)
-    });
-    match elicitation::run(&call, elicitation::AskedQuestions::default(), &mut work).await {
-        CallStep::Answered(answer) => answer,
-        // Is not offered.
-        CallStep::Task(..) => {
-            Reject::with_status(200, INTERNAL_ERROR, "Failed").of(&call.id).into()
-        }
-    }
+    };
+    elicitation::run_without_tasks(&call, &channel, work).await
 }
 
 /// Only what is meant for the client is told.

@@ -130,22 +130,19 @@ pub(super) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
     let tools = Resource::new(TOOLS_URI, "tools")
         .description("The tools that you may use, as JSON.")
         .mime_type("application/json");
-    let all = context.mcp.resources.clone().map(|resources| {
-        move |context: Context| -> BoxFuture<'static, _> {
-            Box::pin(async move { resources.list(&context.caller).await })
-        }
-    });
+    let all =
+        context.mcp.services.resources.clone().map(|resources| {
+            |context: Context| async move { resources.list(&context.caller).await }
+        });
     list::list(context, ("resources/list", "resources"), all, vec![tools])
 }
 
 /// `resources/templates/list`
 pub(super) fn list_templates(context: &RequestContext<'_>) -> Result<Reply, Reject> {
-    let all = context.mcp.resources.clone().map(|resources| {
-        move |context: Context| -> BoxFuture<'static, _> {
-            Box::pin(async move {
-                let templates = resources.templates(&context.caller).await?;
-                Ok(templates.into_iter().map(Template::from).collect())
-            })
+    let all = context.mcp.services.resources.clone().map(|resources| {
+        |context: Context| async move {
+            let templates = resources.templates(&context.caller).await?;
+            Ok(templates.into_iter().map(Template::from).collect())
         }
     });
     list::list(context, ("resources/templates/list", "resourceTemplates"), all, Vec::new())
@@ -158,7 +155,7 @@ pub(super) fn read(context: &RequestContext<'_>) -> Result<Reply, Reject> {
     if uri == TOOLS_URI {
         return Ok(read_tools(context));
     }
-    let Some(resources) = context.mcp.resources.clone() else {
+    let Some(resources) = context.mcp.services.resources.clone() else {
         return Err(not_found(&uri, revision));
     };
     let subject = Subject { method: "resources/read", name: uri.clone(), arguments: None };

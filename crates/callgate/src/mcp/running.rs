@@ -65,8 +65,8 @@ struct Ticks {
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.notifier.channel().disconnect();
+        if let Some(channel) = self.notifier.channel().filter(|_| !self.is_over) {
+            channel.disconnect();
         }
     }
 }
@@ -192,7 +192,7 @@ impl RunningCall {
             let event = tokio::select! {
                 biased;
                 answer = self.answer.as_mut() => return self.finish(answer).map(Event::Reply),
-                outgoing = self.notifier.channel().next_outgoing() => self.notifier.event(outgoing),
+                outgoing = self.notifier.next_outgoing() => self.notifier.event(outgoing),
                 _ = ticks.progress.tick(), if self.notifier.reports_time() => {
                     self.notifier.elapsed(started.elapsed()).map(Event::Message)
                 }

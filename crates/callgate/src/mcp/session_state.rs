@@ -54,20 +54,15 @@ impl SessionEdit {
             Self::End => state.ended = true,
             Self::LogLevel(level) => state.log_level = Some(*level),
             Self::Subscribe(uri) => {
-                subscribe(&mut state.subscriptions, uri);
+                let bytes: usize = state.subscriptions.iter().map(String::len).sum();
+                if bytes + uri.len() <= MAX_SUBSCRIPTIONS {
+                    Arc::make_mut(&mut state.subscriptions).insert(uri.clone());
+                }
             }
             Self::Unsubscribe(uri) => {
                 Arc::make_mut(&mut state.subscriptions).remove(uri);
             }
         }
-    }
-}
-
-/// Adds an address, where there is room for it.
-pub(super) fn subscribe(subscriptions: &mut Arc<BTreeSet<String>>, uri: &str) {
-    let bytes: usize = subscriptions.iter().map(String::len).sum();
-    if bytes + uri.len() <= MAX_SUBSCRIPTIONS {
-        Arc::make_mut(subscriptions).insert(uri.to_owned());
     }
 }
 

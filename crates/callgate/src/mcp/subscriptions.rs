@@ -85,8 +85,8 @@ impl Filter {
         if !filter.task_ids.is_empty() && !context.terms.capabilities.has(Capability::Tasks) {
             return Err(Reject::lacks(Capability::Tasks));
         }
-        filter.prompts_list_changed &= mcp.prompts.is_some();
-        filter.resources_list_changed &= mcp.resources.is_some();
+        filter.prompts_list_changed &= mcp.services.prompts.is_some();
+        filter.resources_list_changed &= mcp.services.resources.is_some();
         if !mcp.can_subscribe() {
             filter.resource_subscriptions.clear();
         }
@@ -123,8 +123,8 @@ impl Listener {
     pub fn legacy(mcp: &Arc<Mcp>, caller: &Caller, identify: Arc<dyn Identify>) -> Self {
         let filter = Filter {
             tools_list_changed: true,
-            prompts_list_changed: mcp.prompts.is_some(),
-            resources_list_changed: mcp.resources.is_some(),
+            prompts_list_changed: mcp.services.prompts.is_some(),
+            resources_list_changed: mcp.services.resources.is_some(),
             ..Filter::default()
         };
         Self::new(mcp, caller, identify, filter)
@@ -292,7 +292,7 @@ impl Listener {
             Some(_) => return,
             None => self.subscriptions(),
         };
-        let resources = self.mcp.resources.clone();
+        let resources = self.mcp.services.resources.clone();
         let may_hear = |uri: &&String| resources.as_ref().is_none_or(|it| it.may_hear(caller, uri));
         for uri in updated.iter().filter(may_hear) {
             self.push("notifications/resources/updated", json!({"uri": uri}));

@@ -1,9 +1,8 @@
 //! `tools/list` and `tools/call`, in the shape of each revision.
 
-use std::pin::pin;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::compact::compact;
@@ -13,6 +12,7 @@ use super::reject::Reject;
 use super::request::{CallContext, RequestContext};
 use super::running::Answer;
 use super::{Reply, list, notifier, param_headers, tasks};
+use crate::client::CallChannel;
 use crate::content::ToolContent;
 use crate::cursor::AfterCursor;
 use crate::gateway::{CallError, CallFailure, Outcome, Tool, ToolRef};
@@ -57,7 +57,7 @@ struct ToolCall {
 /// `tools/call`
 pub(super) fn call(context: &RequestContext<'_>) -> Result<Reply, Reject> {
     let RequestContext { mcp, inbound, request, terms } = *context;
-    let notifier = context.notifier()?;
+    let mut notifier = context.notifier()?;
     let name = request.params.required_text("name")?;
     let arguments = request.params.get("arguments").filter(|arguments| arguments.get() != "null");
     if arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) {
@@ -75,6 +75,9 @@ pub(super) fn call(context: &RequestContext<'_>) -> Result<Reply, Reject> {
     {
         param_headers::check(&entry.headers, arguments, headers)?;
     }
+    if tool.uses_client() {
+        notifier.open(&terms);
+    }
     let arguments = arguments.map(ToOwned::to_owned);
     let subject = Subject { method: "tools/call", name: name.into_owned(), arguments };
     let mode = AnswerMode::of(context, &subject, mcp.tasks.is_some())?;
@@ -84,28 +87,23 @@ pub(super) fn call(context: &RequestContext<'_>) -> Result<Reply, Reject> {
 impl ToolCall {
     /// Runs the call. Dropping the future cancels it.
     async fn run(self) -> Answer {
+        let Some(channel) = self.context.channel.clone() else { return self.answer().await };
         if self.context.mcp.tasks.is_some() {
-            return Arc::new(self).run_or_become_task().await;
+            return Arc::new(self).run_or_become_task(channel).await;
         }
-        let mut work = pin!(self.answer());
-        let step = elicitation::run(&self.context, AskedQuestions::default(), &mut work).await;
-        match step {
-            CallStep::Answered(answer) => answer,
-            // Is not offered.
-            CallStep::Task(..) => self.error_result("Tool execution failed", None).into(),
-        }
+        elicitation::run_without_tasks(&self.context, &channel, self.answer()).await
     }
 
     /// Runs a call that may outlive its request.
-    async fn run_or_become_task(self: Arc<Self>) -> Answer {
+    async fn run_or_become_task(self: Arc<Self>, channel: Arc<CallChannel>) -> Answer {
         let (call, context) = (Arc::clone(&self), &self.context);
         let mut work: BoxFuture<'static, Answer> = Box::pin(async move { call.answer().await });
         let mut asked = AskedQuestions::default();
         loop {
-            match elicitation::run(context, asked, &mut work).await {
+            match elicitation::run(context, &channel, asked, &mut work).await {
                 CallStep::Answered(answer) => return answer,
                 CallStep::Task(request, before) => match tasks::begin(context).await {
-                    Ok(task) => return task.run(Arc::clone(&context.channel), work, request),
+                    Ok(task) => return task.run(channel, work, request),
                     Err(_) if !request.is_required => {
                         request.answer(Ok(false));
                         asked = before;
@@ -201,31 +199,28 @@ impl ToolCall {
     }
 
     fn failure(&self, error: CallError) -> Answer {
-        let mut notes = Vec::new();
-        let reply = match error {
-            // Were looked at when the tool was found.
-            CallError::NotFound(_) | CallError::NotReadOnly(_) => {
-                self.error_result(&error.to_string(), None)
-            }
-            CallError::Arguments(error) => self.error_result(&error.to_string(), None),
-            CallError::Rpc(error) => self.error_result(&described(&error), None),
-            CallError::Denied { reason, .. } => self.error_result(&described(&reason), None),
+        let CallFailure { message, error_id, .. } = match error {
             CallError::Protocol(error) => return Reject::rpc(error).of(&self.context.id).into(),
+            CallError::Rpc(error) => return self.error_result(&described(&error), None).into(),
+            CallError::Denied { reason, .. } => {
+                return self.error_result(&described(&reason), None).into();
+            }
+            CallError::NotFound(_) | CallError::NotReadOnly(_) | CallError::Arguments(_) => {
+                return self.error_result(&error.to_string(), None).into();
+            }
             CallError::Gone(_, failure)
             | CallError::Unauthorized(failure)
             | CallError::Forbidden(failure, _)
-            | CallError::Failed(failure) => self.failed(&failure, &mut notes),
+            | CallError::Failed(failure) => failure,
         };
-        Answer { notes, ..reply.into() }
-    }
-
-    /// What is wrong, and where the log has more of it.
-    fn failed(&self, failure: &CallFailure, notes: &mut Vec<OutMessage>) -> OutMessage {
-        let CallFailure { message, error_id, .. } = failure;
+        let mut notes = Vec::new();
         if self.context.terms.log_level.is_some_and(|level| level <= LogLevel::Error) {
-            notes.push(failure_note(error_id));
+            let message = "the method failed; the server's log has the reason";
+            let data = json!({"message": message, "error_id": error_id});
+            notes.push(notifier::log(LogLevel::Error, "callgate", &data));
         }
-        self.error_result(&format!("{message} (error id {error_id})"), None)
+        let reply = self.error_result(&format!("{message} (error id {error_id})"), None);
+        Answer { notes, ..reply.into() }
     }
 
     /// A result that says what went wrong, in words for the agent.
@@ -303,14 +298,4 @@ fn described(error: &RpcError) -> String {
         }
     }
     text
-}
-
-fn failure_note(error_id: &str) -> OutMessage {
-    #[derive(Serialize)]
-    struct Data<'a> {
-        message: &'static str,
-        error_id: &'a str,
-    }
-    let data = Data { message: "the method failed; the server's log has the reason", error_id };
-    notifier::log(LogLevel::Error, "callgate", &data)
 }

@@ -29,7 +29,7 @@ use callgate::http::{
     service,
 };
 use callgate::local::Error;
-use callgate::mcp::{Mcp, SessionKey, Sessions};
+use callgate::mcp::{Mcp, Services, SessionKey, Sessions};
 use callgate::{
     BoxFuture, Caller, Catalog, CatalogBuilder, Gateway, Grants, LOCAL, Local, Mask, Method, Param,
     Prefix, Safety, Types, Upstream, User, jsonrpc::RpcError,
@@ -105,19 +105,19 @@ impl App {
     }
 
     fn with(local: Local, options: HttpOptions) -> Self {
-        Self::offering(local, options, |mcp| mcp)
+        Self::offering(local, options, Services::default())
     }
 
     /// With more of the protocol than tools.
-    fn offering(local: Local, options: HttpOptions, offer: impl FnOnce(Mcp) -> Mcp) -> Self {
-        Self::with_sessions(local, options, Sessions::new([SessionKey::new(&[7; 32])]), offer)
+    fn offering(local: Local, options: HttpOptions, services: Services) -> Self {
+        Self::with_sessions(local, options, Sessions::new([SessionKey::new(&[7; 32])]), services)
     }
 
     fn with_sessions(
         local: Local,
         options: HttpOptions,
         sessions: Sessions,
-        offer: impl FnOnce(Mcp) -> Mcp,
+        services: Services,
     ) -> Self {
         let user = |id, name: &str, grants: &[(&str, Mask)]| {
             let user = User { id, name: name.to_owned(), role: None };
@@ -134,7 +134,7 @@ impl App {
         let readiness = Readiness::default();
         let guest = Arc::new(AtomicBool::new(true));
         let authenticate = Arc::new(ByName { callers, guest: Arc::clone(&guest) });
-        let mcp = Arc::new(offer(Mcp::new(Arc::clone(&gateway), sessions)));
+        let mcp = Arc::new(Mcp::with_services(Arc::clone(&gateway), sessions, services));
         let service = service(Arc::clone(&mcp), authenticate, readiness.clone(), options);
         Self { service, readiness, gateway, mcp, guest }
     }

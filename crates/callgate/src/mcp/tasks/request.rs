@@ -10,7 +10,6 @@ use crate::mcp::reject::Reject;
 use crate::mcp::request::RequestContext;
 use crate::mcp::session::user_of;
 use crate::mcp::{Mcp, Reply, elicitation};
-use crate::upstream::BoxFuture;
 
 /// `tasks/get`, `tasks/update`, `tasks/cancel`
 pub(in crate::mcp) fn request(context: &RequestContext<'_>) -> Result<Reply, Reject> {
@@ -29,9 +28,7 @@ pub(in crate::mcp) fn request(context: &RequestContext<'_>) -> Result<Reply, Rej
         _ => ("tasks/get", Step::Get),
     };
     let (mcp, user) = (Arc::clone(context.mcp), user_of(context.inbound.caller));
-    let run = move |_| -> BoxFuture<'static, _> {
-        Box::pin(async move { step.take(&mcp, &id, user).await })
-    };
+    let run = move |_| async move { step.take(&mcp, &id, user).await };
     context.run(method, run, |done, call| {
         let mut result = call.result(300);
         match done {

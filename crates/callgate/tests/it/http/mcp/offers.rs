@@ -96,9 +96,13 @@ impl Complete for Offers {
 
 fn offers() -> App {
     let offers = Arc::new(Offers);
-    App::offering(application(), HttpOptions::default(), |mcp| {
-        mcp.prompts(Arc::clone(&offers) as _).resources(Arc::clone(&offers) as _).completion(offers)
-    })
+    let services = Services {
+        prompts: Some(Arc::clone(&offers) as _),
+        resources: Some(Arc::clone(&offers) as _),
+        completion: Some(offers),
+        ..Services::default()
+    };
+    App::offering(application(), HttpOptions::default(), services)
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ fn two() -> (App, App, Arc<Office>, Slow) {
             }
         });
         let options = options(|options| options.max_body_bytes = 8 << 20);
-        let app = App::with_sessions(local, options, sessions, |mcp| mcp);
+        let app = App::with_sessions(local, options, sessions, Services::default());
         office.servers.lock().unwrap().push(Arc::clone(&app.mcp));
         app
     };

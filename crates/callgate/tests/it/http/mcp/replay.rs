@@ -49,8 +49,9 @@ fn forgetful() -> (App, Slow) {
             Ok(Content::text("you are back"))
         }
     });
-    let replay = Arc::new(Memory::default());
-    (App::offering(local, HttpOptions::default(), |mcp| mcp.replay(replay)), slow)
+    let replay = Some(Arc::new(Memory::default()) as _);
+    let services = Services { replay, ..Services::default() };
+    (App::offering(local, HttpOptions::default(), services), slow)
 }
 
 fn id_of(event: &str) -> String {

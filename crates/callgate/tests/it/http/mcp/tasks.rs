@@ -74,8 +74,8 @@ fn with_tasks() -> (App, Slow, Arc<Store>) {
         Ok(Content::text(format!("{failed:?}")))
     });
     let store = Arc::new(Store::default());
-    let offered = Arc::clone(&store);
-    let app = App::offering(local, HttpOptions::default(), |mcp| mcp.tasks(offered));
+    let services = Services { tasks: Some(Arc::clone(&store) as _), ..Services::default() };
+    let app = App::offering(local, HttpOptions::default(), services);
     (app, slow, store)
 }
 
