@@ -152,3 +152,9 @@ pub(crate) async fn within<T>(
         )),
     }
 }
+
+/// Returns between a half and all of a pause, so that many gateways do not come at once.
+pub(crate) fn jittered(pause: Duration) -> Duration {
+    let random = getrandom::u32().unwrap_or_default() % 1000;
+    pause / 2 + pause / 2 * random / 1000
+}

@@ -128,6 +128,19 @@ pub(crate) fn placeholder(value: &Value<'_>) -> &'static str {
 }
 
 impl Dialect {
+    /// Returns the text of this dialect, of those for SQLite, PostgreSQL, MySQL and SQL Server.
+    pub(crate) fn pick(
+        self,
+        [sqlite, postgres, mysql, sql_server]: [&'static str; 4],
+    ) -> &'static str {
+        match self {
+            Self::Sqlite => sqlite,
+            Self::Postgres => postgres,
+            Self::MySql => mysql,
+            Self::SqlServer => sql_server,
+        }
+    }
+
     /// A template as this dialect writes it; the names of tables are left.
     pub(crate) fn expand(self, template: &str) -> String {
         let mut sql = String::with_capacity(template.len() + 64);
@@ -149,8 +162,8 @@ impl Dialect {
         match mark.split_once(' ') {
             None if mark == "now" => Some(self.now().to_owned()),
             None if mark == "at" => Some(self.at().to_owned()),
-            Some(("text", column)) => Some(self.text(column)),
-            Some(("int", column)) => Some(self.int(column)),
+            Some(("text", column)) => Some(self.cast(column, "TEXT")),
+            Some(("int", column)) => Some(self.cast(column, "INTEGER")),
             Some(("seconds", "now")) => Some(self.seconds_now()),
             Some(("seconds", column)) => Some(self.seconds(column)),
             Some(("name", word)) => Some(self.name(word)),
@@ -162,23 +175,16 @@ impl Dialect {
 
     /// SQLite lets any column hold anything. Elsewhere columns are what they are, and the driver reads
     /// numbers, truth values and JSON alike.
-    fn text(self, column: &str) -> String {
+    fn cast(self, column: &str, to: &str) -> String {
         match self {
-            Self::Sqlite => format!("CAST({column} AS TEXT)"),
-            _ => column.to_owned(),
-        }
-    }
-
-    fn int(self, column: &str) -> String {
-        match self {
-            Self::Sqlite => format!("CAST({column} AS INTEGER)"),
+            Self::Sqlite => format!("CAST({column} AS {to})"),
             _ => column.to_owned(),
         }
     }
 
     fn seconds(self, column: &str) -> String {
         match self {
-            Self::Sqlite => format!("CAST({column} AS INTEGER)"),
+            Self::Sqlite => self.cast(column, "INTEGER"),
             // It has times without an end, which have no number.
             Self::Postgres => format!(
                 "CASE {column} WHEN 'infinity' THEN {LAST_SECOND} WHEN '-infinity' THEN 0 \
@@ -221,23 +227,18 @@ impl Dialect {
     }
 
     fn at(self) -> &'static str {
-        match self {
-            Self::Sqlite => "?",
-            Self::Postgres => "to_timestamp(?)",
-            Self::MySql => "TIMESTAMP'1970-01-01 00:00:00' + INTERVAL ? SECOND",
+        self.pick([
+            "?",
+            "to_timestamp(?)",
+            "TIMESTAMP'1970-01-01 00:00:00' + INTERVAL ? SECOND",
             // Its driver writes the time out.
-            Self::SqlServer => "CAST(? AS DATETIME2)",
-        }
+            "CAST(? AS DATETIME2)",
+        ])
     }
 
+    /// In PostgreSQL not when the transaction began: it may have waited for others.
     fn now(self) -> &'static str {
-        match self {
-            Self::Sqlite => "unixepoch()",
-            // Not when the transaction began: it may have waited for others.
-            Self::Postgres => "clock_timestamp()",
-            Self::MySql => "UTC_TIMESTAMP()",
-            Self::SqlServer => "SYSUTCDATETIME()",
-        }
+        self.pick(["unixepoch()", "clock_timestamp()", "UTC_TIMESTAMP()", "SYSUTCDATETIME()"])
     }
 
     pub(crate) fn name(self, word: &str) -> String {
@@ -276,7 +277,7 @@ impl Dialect {
     /// The columns of a row as it is read. SQLite's driver takes its time by the value, so there they
     /// are one: a JSON list. With 100,000 rows this takes a third of the time.
     pub(crate) fn columns(self, names: &[&str]) -> String {
-        let names = names.iter().map(|name| self.text(name)).collect::<Vec<_>>().join(", ");
+        let names = names.iter().map(|name| self.cast(name, "TEXT")).collect::<Vec<_>>().join(", ");
         if self.joins_columns() { format!("json_array({names})") } else { names }
     }
 
@@ -317,23 +318,17 @@ impl Dialect {
 
     /// A look whether there is a table; its value is the name.
     pub(crate) fn table_there(self) -> &'static str {
-        match self {
-            Self::Sqlite => "SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE",
+        self.pick([
+            "SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE",
             // Names without quotes are in lower case there. Also those that this user may not read.
-            Self::Postgres => {
-                "SELECT 1 FROM pg_catalog.pg_class c \
-                 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-                 WHERE n.nspname = current_schema() AND c.relname = lower(?)"
-            }
-            Self::MySql => {
-                "SELECT 1 FROM information_schema.tables \
-                 WHERE table_schema = DATABASE() AND LOWER(table_name) = LOWER(?)"
-            }
-            Self::SqlServer => {
-                "SELECT 1 FROM INFORMATION_SCHEMA.TABLES \
-                 WHERE TABLE_SCHEMA = SCHEMA_NAME() AND LOWER(TABLE_NAME) = LOWER(?)"
-            }
-        }
+            "SELECT 1 FROM pg_catalog.pg_class c \
+             JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+             WHERE n.nspname = current_schema() AND c.relname = lower(?)",
+            "SELECT 1 FROM information_schema.tables \
+             WHERE table_schema = DATABASE() AND LOWER(table_name) = LOWER(?)",
+            "SELECT 1 FROM INFORMATION_SCHEMA.TABLES \
+             WHERE TABLE_SCHEMA = SCHEMA_NAME() AND LOWER(TABLE_NAME) = LOWER(?)",
+        ])
     }
 
     /// What stands between parts of a script that must be sent one by one.

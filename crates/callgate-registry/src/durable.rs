@@ -1,5 +1,5 @@
-//! What sessions become, and what clients send to other gateways, is kept in the registry or refused:
-//! never kept here alone.
+//! Changes of sessions and messages to other gateways are stored in the registry or refused: never kept here
+//! alone.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -11,19 +11,20 @@ use thiserror::Error as ThisError;
 use tokio::sync::Semaphore;
 
 use crate::contact::Contact;
-use crate::relay::StoredRelay;
-use crate::sessions::StoredSessions;
+use crate::hex::to_hex;
+use crate::sessions;
+use crate::store::{Result, Store};
 
-/// How long the registry may take to keep something.
+/// Time limit for storing something.
 const LIMIT: Duration = Duration::from_secs(5);
-/// So many of one kind are kept at once. In the database they wait for one row anyway; who waits here instead
-/// takes no turn of other writers.
+/// Number of writes at once. In the database they wait for one row anyway; who waits here instead takes no turn of
+/// other writers.
 const AT_ONCE: usize = 2;
 
-/// Keeps something while the registry is in reach.
+/// Stores changes of sessions, or messages to other gateways, while the registry is in reach.
 #[derive(Debug)]
-pub(crate) struct Durable<T> {
-    stored: T,
+pub(crate) struct Durable {
+    store: Arc<dyn Store>,
     contact: Arc<Contact>,
     turns: Semaphore,
 }
@@ -36,42 +37,42 @@ enum NotDurable {
     NoAnswer,
 }
 
-type Kept<T> = Result<T, Box<dyn Error + Send + Sync>>;
+type Stored<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-impl<T> Durable<T> {
-    pub(crate) fn new(stored: T, contact: &Arc<Contact>) -> Self {
-        Self { stored, contact: Arc::clone(contact), turns: Semaphore::new(AT_ONCE) }
+impl Durable {
+    pub(crate) fn new(store: &Arc<dyn Store>, contact: &Arc<Contact>) -> Self {
+        let (store, contact) = (Arc::clone(store), Arc::clone(contact));
+        Self { store, contact, turns: Semaphore::new(AT_ONCE) }
     }
 
-    async fn kept<K>(&self, keep: BoxFuture<'_, Kept<K>>) -> Kept<K> {
+    async fn write<T>(&self, write: impl Future<Output = Result<T>>) -> Stored<T> {
         // Before the first look there was no failure either.
         if self.contact.age().is_some() && self.contact.is_away() {
             return Err(NotDurable::Away.into());
         }
         let in_turn = async {
             let _turn = self.turns.acquire().await?;
-            keep.await
+            Ok(write.await?)
         };
-        match tokio::time::timeout(LIMIT, in_turn).await {
-            Ok(kept) => kept,
-            Err(_) => Err(NotDurable::NoAnswer.into()),
-        }
+        let stored = tokio::time::timeout(LIMIT, in_turn).await;
+        stored.unwrap_or_else(|_| Err(NotDurable::NoAnswer.into()))
     }
 }
 
-impl KeepSessions for Durable<StoredSessions> {
+impl KeepSessions for Durable {
     fn keep(
         &self,
         session: Nonce,
         edit: SessionEdit,
         ends_at: u64,
-    ) -> BoxFuture<'_, Kept<SessionState>> {
-        Box::pin(self.kept(self.stored.keep(session, edit, ends_at)))
+    ) -> BoxFuture<'_, Stored<SessionState>> {
+        Box::pin(self.write(sessions::store(&*self.store, session, edit, ends_at)))
     }
 }
 
-impl Relay for Durable<StoredRelay> {
-    fn post(&self, session: Nonce, message: String) -> BoxFuture<'_, Kept<()>> {
-        Box::pin(self.kept(self.stored.post(session, message)))
+impl Relay for Durable {
+    fn post(&self, session: Nonce, message: String) -> BoxFuture<'_, Stored<()>> {
+        let session = to_hex(&session);
+        Box::pin(self.write(async move { self.store.post_message(&session, &message).await }))
     }
 }

@@ -26,9 +26,7 @@ use crate::contact::within;
 use crate::credentials::UserCredentials;
 use crate::durable::Durable;
 use crate::keys::session_keys;
-use crate::relay::StoredRelay;
 use crate::replicas::unix_time;
-use crate::sessions::StoredSessions;
 use crate::store::{Result, Store};
 use crate::tokens::LookUps;
 use crate::upstreams::MakeUpstream;
@@ -144,9 +142,8 @@ impl Registry {
     pub async fn sessions(&self) -> Result<Sessions> {
         let keys = session_keys(&*self.store, unix_time()).await?;
         let contact = self.authenticator.contact();
-        let keeper = Durable::new(StoredSessions(Arc::clone(&self.store)), contact);
-        let relay = Durable::new(StoredRelay(Arc::clone(&self.store)), contact);
-        Ok(Sessions::new(keys).kept_by(Arc::new(keeper)).relayed_by(Arc::new(relay)))
+        let durable = || Arc::new(Durable::new(&self.store, contact));
+        Ok(Sessions::new(keys).kept_by(durable()).relayed_by(durable()))
     }
 
     /// Reads everything, puts it in force, and keeps it in step from then on. Where code and rows name

@@ -20,7 +20,6 @@ mod follow;
 #[doc(hidden)]
 pub mod hex;
 mod keys;
-mod limit;
 mod migrate;
 #[cfg(feature = "mssql")]
 mod mssql;
@@ -56,13 +55,11 @@ pub use festi::{FestiRows, is_of_mcp, read_festi};
 pub use follow::{Following, Registry};
 pub use keys::{SESSION_KEYS, session_keys, signing_key};
 pub use migrate::{PendingMigration, install_script};
-pub use relay::StoredRelay;
 pub use rows::{
     AccessRows, ActionRow, CatalogRows, CredentialRow, DEFAULT_UPSTREAM, GrantRow, ImportRow,
     KeyRow, MessageRow, MethodColumn, MethodRow, Revisions, RoleRow, SectionRow, SessionRow,
     SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow, action_key,
 };
-pub use sessions::StoredSessions;
 pub use sql::Dialect;
 pub use sql_store::{Copied, CopiedTable, Copy, CopyError, SqlStore, copy};
 pub use store::{

@@ -1,32 +1,13 @@
 //! What clients send about calls that run on other gateways: left in the registry, and found there.
 
-use std::sync::Arc;
-
-use callgate::BoxFuture;
-use callgate::mcp::{Nonce, Relay};
-
 use crate::contact::Read;
-use crate::hex::{from_hex, to_hex};
+use crate::hex::from_hex;
 use crate::replicas::Shared;
 use crate::store::{Result, Store};
 
 /// How many seconds a message stays. Who has not read it by then was away, and its calls wait for
 /// another.
 const KEPT: i64 = 60;
-
-/// Leaves messages in the registry.
-#[derive(Debug)]
-pub struct StoredRelay(pub Arc<dyn Store>);
-
-impl Relay for StoredRelay {
-    fn post(
-        &self,
-        session: Nonce,
-        message: String,
-    ) -> BoxFuture<'_, std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>> {
-        Box::pin(async move { Ok(self.0.post_message(&to_hex(&session), &message).await?) })
-    }
-}
 
 /// Finds what was left, by this gateway too: what that left concerns none of its own calls. Nothing is
 /// read twice, also when the registry was away: a cancellation could meet another call.

@@ -14,17 +14,6 @@ use crate::sql::Dialect;
 /// A text for each of SQLite, PostgreSQL, MySQL and SQL Server.
 type Each = [&'static str; 4];
 
-impl Dialect {
-    fn pick(self, [sqlite, postgres, mysql, sql_server]: Each) -> &'static str {
-        match self {
-            Self::Sqlite => sqlite,
-            Self::Postgres => postgres,
-            Self::MySql => mysql,
-            Self::SqlServer => sql_server,
-        }
-    }
-}
-
 /// Type of a column, and the condition that its values must meet, in which `{}` is the column.
 #[derive(Clone, Copy)]
 struct Kind {

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use callgate::BoxFuture;
-use callgate::mcp::{KeepSessions, Nonce, SessionChange, SessionEdit, SessionState};
+use callgate::mcp::{Nonce, SessionChange, SessionEdit, SessionState};
 
 use crate::contact::Read;
 use crate::hex::{from_hex, to_hex};
@@ -17,29 +16,20 @@ const MOST: i64 = 100_000;
 /// So many of the last changes are read again when the registry was away.
 const READ_AGAIN: i64 = 10_000;
 
-/// Keeps what sessions become in the registry.
-#[derive(Debug)]
-pub struct StoredSessions(pub Arc<dyn Store>);
-
-impl KeepSessions for StoredSessions {
-    fn keep(
-        &self,
-        session: Nonce,
-        edit: SessionEdit,
-        ends_at: u64,
-    ) -> BoxFuture<'_, std::result::Result<SessionState, Box<dyn std::error::Error + Send + Sync>>>
-    {
-        Box::pin(async move {
-            let nonce = to_hex(&session);
-            let ends_at = i64::try_from(ends_at).unwrap_or(i64::MAX);
-            let change = move |row: &mut SessionRow| {
-                let mut state = state(row);
-                edit.apply(&mut state);
-                write(&state, row);
-            };
-            Ok(state(&self.0.change_session(&nonce, ends_at, &change).await?))
-        })
-    }
+/// Stores a change of a session. Returns its state then.
+pub(crate) async fn store(
+    store: &dyn Store,
+    session: Nonce,
+    edit: SessionEdit,
+    ends_at: u64,
+) -> Result<SessionState> {
+    let ends_at = i64::try_from(ends_at).unwrap_or(i64::MAX);
+    let change = move |row: &mut SessionRow| {
+        let mut state = state(row);
+        edit.apply(&mut state);
+        write(&state, row);
+    };
+    Ok(state(&store.change_session(&to_hex(&session), ends_at, &change).await?))
 }
 
 /// Learns what became of sessions elsewhere.
@@ -104,13 +94,7 @@ fn state(row: &SessionRow) -> SessionState {
 fn write(state: &SessionState, row: &mut SessionRow) {
     row.ended = state.ended;
     row.log_level = state.log_level.map(|level| level.to_string());
-    row.subscriptions = written(&state.subscriptions);
-}
-
-/// Most clients want to hear of none.
-fn written(subscriptions: &BTreeSet<String>) -> Option<String> {
-    if subscriptions.is_empty() {
-        return None;
-    }
-    serde_json::to_string(subscriptions).ok()
+    // Most clients want to hear of none.
+    let subscriptions = Some(&*state.subscriptions).filter(|some| !some.is_empty());
+    row.subscriptions = subscriptions.and_then(|some| serde_json::to_string(some).ok());
 }

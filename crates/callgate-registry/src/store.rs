@@ -406,8 +406,9 @@ pub trait Store: std::fmt::Debug + Send + Sync {
 
     /// Adds the sections that are not there yet.
     async fn ensure_sections(&self, idents: &[String]) -> Result<()>;
-    /// Notes the tool names that were given, by row number.
-    async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<()>;
+    /// Stores the tool names that were given, by row number. Returns the catalog's revision before and after,
+    /// if nobody else changed it in between.
+    async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<Option<(i64, i64)>>;
     /// Notes when tokens were last used: number, seconds since 1970. Raises no revision.
     async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()>;
     /// Replaces what a user is known by at a service if it is still `old`. Returns whether it is `new`

@@ -7,9 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::debian;
-use crate::server::{
-    Brand, Identity, PASSWORD, Server, USER, identity_files, run, setting, template, version,
-};
+use crate::server::{Brand, Identity, PASSWORD, Server, USER, identity_files, run, setting};
 
 const PACKAGE: &str = "mariadb-server-core mariadb-client-core";
 
@@ -24,7 +22,7 @@ impl MariaDb {
     /// The environment variable with the address of a server for all test processes.
     pub const VARIABLE: &str = "XTASK_MARIADB";
 
-    /// The server that [`Self::VARIABLE`] names, or one of this process, started on first use. `tmp` is
+    /// Returns the server that [`Self::VARIABLE`] names, or one of this process, started on first use. `tmp` is
     /// cargo's directory for tests' files.
     pub fn shared(tmp: &Path) -> &'static Server {
         static SERVER: OnceLock<Server> = OnceLock::new();
@@ -33,29 +31,15 @@ impl MariaDb {
         })
     }
 
-    /// A server for one test that ends it.
+    /// Starts a server for one test that ends it.
     pub fn start(tmp: &Path) -> Server {
-        Self::start_as(tmp, None)
+        Server::start(&Self, tmp, None)
     }
 
-    /// A server that encrypts, for one test.
+    /// Starts a server that encrypts, for one test.
     pub fn encrypting(tmp: &Path, identity: Identity<'_>) -> Server {
-        Self::start_as(tmp, Some(identity))
+        Server::start(&Self, tmp, Some(identity))
     }
-
-    fn start_as(tmp: &Path, identity: Option<Identity<'_>>) -> Server {
-        let name = version(debian(tmp, PACKAGE, "mariadbd"));
-        let template = template(tmp, &name, |data| initialise(tmp, data));
-        Server::start(&Self, tmp, &template, identity)
-    }
-}
-
-fn initialise(tmp: &Path, data: &Path) {
-    let mut initialise = debian(tmp, PACKAGE, "mariadb-install-db");
-    initialise.arg("--no-defaults").args(base(tmp)).arg(setting("--datadir=", data));
-    initialise.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
-    initialise.args(["--innodb-log-file-size=16M", AS_ROOT]);
-    run(&mut initialise);
 }
 
 /// Where an unpacked one finds what belongs to it.
@@ -66,6 +50,18 @@ fn base(tmp: &Path) -> Option<std::ffi::OsString> {
 }
 
 impl Brand for MariaDb {
+    fn program(&self, tmp: &Path) -> Command {
+        debian(tmp, PACKAGE, "mariadbd")
+    }
+
+    fn initialise(&self, tmp: &Path, data: &Path) {
+        let mut initialise = debian(tmp, PACKAGE, "mariadb-install-db");
+        initialise.arg("--no-defaults").args(base(tmp)).arg(setting("--datadir=", data));
+        initialise.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
+        initialise.args(["--innodb-log-file-size=16M", AS_ROOT]);
+        run(&mut initialise);
+    }
+
     /// Nothing is shared with anybody, nor kept.
     fn signal(&self) -> &'static str {
         "KILL"
@@ -82,7 +78,7 @@ impl Brand for MariaDb {
              GRANT ALL ON *.* TO '{USER}'@'127.0.0.1' WITH GRANT OPTION;\n"
         );
         fs::write(&users, sql).expect("can be written");
-        let mut command = debian(tmp, PACKAGE, "mariadbd");
+        let mut command = self.program(tmp);
         command.arg("--no-defaults").args(base(tmp));
         command.arg(setting("--datadir=", directory.join("data")));
         command.arg(setting("--socket=", directory.join("socket")));

@@ -8,8 +8,7 @@ use std::sync::OnceLock;
 
 use crate::debian;
 use crate::server::{
-    Brand, Identity, PASSWORD, Server, USER, identity_files, not_as_root, run, setting, template,
-    version,
+    Brand, Identity, PASSWORD, Server, USER, identity_files, not_as_root, run, setting,
 };
 
 const PACKAGE: &str = "postgresql";
@@ -22,7 +21,7 @@ impl Postgres {
     /// The environment variable with the address of a server for all test processes.
     pub const VARIABLE: &str = "XTASK_POSTGRES";
 
-    /// The server that [`Self::VARIABLE`] names, or one of this process, started on first use. `tmp` is
+    /// Returns the server that [`Self::VARIABLE`] names, or one of this process, started on first use. `tmp` is
     /// cargo's directory for tests' files.
     pub fn shared(tmp: &Path) -> &'static Server {
         static SERVER: OnceLock<Server> = OnceLock::new();
@@ -31,30 +30,15 @@ impl Postgres {
         })
     }
 
-    /// A server for one test that ends it.
+    /// Starts a server for one test that ends it.
     pub fn start(tmp: &Path) -> Server {
-        Self::start_as(tmp, None)
+        Server::start(&Self, tmp, None)
     }
 
-    /// A server that encrypts, for one test.
+    /// Starts a server that encrypts, for one test.
     pub fn encrypting(tmp: &Path, identity: Identity<'_>) -> Server {
-        Self::start_as(tmp, Some(identity))
+        Server::start(&Self, tmp, Some(identity))
     }
-
-    fn start_as(tmp: &Path, identity: Option<Identity<'_>>) -> Server {
-        let name = version(debian(tmp, PACKAGE, "postgres"));
-        let template = template(tmp, &name, |data| initialise(tmp, data));
-        Server::start(&Self, tmp, &template, identity)
-    }
-}
-
-fn initialise(tmp: &Path, data: &Path) {
-    let secret = data.with_file_name("password");
-    fs::write(&secret, PASSWORD).expect("can be written");
-    let mut initialise = debian(tmp, PACKAGE, "initdb");
-    initialise.arg("-D").arg(data).args(["-U", USER, "-A", "scram-sha-256", "-E", "UTF8"]);
-    initialise.args(["--locale=C.UTF-8", "--no-sync"]).arg(setting("--pwfile=", &secret));
-    run(&mut not_as_root(initialise));
 }
 
 /// The client that came with the server; the one on the path may be a script that looks for it.
@@ -72,6 +56,19 @@ fn beside_the_server(tmp: &Path) -> Command {
 }
 
 impl Brand for Postgres {
+    fn program(&self, tmp: &Path) -> Command {
+        debian(tmp, PACKAGE, "postgres")
+    }
+
+    fn initialise(&self, tmp: &Path, data: &Path) {
+        let secret = data.with_file_name("password");
+        fs::write(&secret, PASSWORD).expect("can be written");
+        let mut initialise = debian(tmp, PACKAGE, "initdb");
+        initialise.arg("-D").arg(data).args(["-U", USER, "-A", "scram-sha-256", "-E", "UTF8"]);
+        initialise.args(["--locale=C.UTF-8", "--no-sync"]).arg(setting("--pwfile=", &secret));
+        run(&mut not_as_root(initialise));
+    }
+
     /// At once; what it shares with its processes is still given back.
     fn signal(&self) -> &'static str {
         "QUIT"
@@ -82,7 +79,7 @@ impl Brand for Postgres {
     }
 
     fn command(&self, tmp: &Path, directory: &Path, port: u16) -> Command {
-        let mut command = debian(tmp, PACKAGE, "postgres");
+        let mut command = self.program(tmp);
         command.arg("-D").arg(directory.join("data")).arg("-p").arg(port.to_string());
         for option in [
             "listen_addresses=127.0.0.1",

@@ -68,6 +68,10 @@ pub(crate) trait Brand: Sync {
     /// The signal that ends it.
     fn signal(&self) -> &'static str;
     fn scheme(&self) -> &'static str;
+    /// Its program, without arguments.
+    fn program(&self, tmp: &Path) -> Command;
+    /// Fills a new directory of data.
+    fn initialise(&self, tmp: &Path, data: &Path);
     /// What runs it, on what its directory holds.
     fn command(&self, tmp: &Path, directory: &Path, port: u16) -> Command;
     fn is_ready(&self, directory: &Path, address: SocketAddr) -> bool;
@@ -107,17 +111,17 @@ impl Server {
         })
     }
 
-    /// Starts it on a free port, on a copy of `template`, and waits until it answers.
+    /// Starts it on a free port, on data of its own, and waits until it answers.
     pub(crate) fn start(
         brand: &'static dyn Brand,
         tmp: &Path,
-        template: &Path,
         identity: Option<Identity<'_>>,
     ) -> Self {
+        let template = template(brand, tmp);
         let mut said = String::new();
         for _ in 0..PORTS {
             let directory = fresh_directory().keep();
-            run(Command::new("cp").arg("-a").arg(template).arg(directory.join("data")));
+            run(Command::new("cp").arg("-a").arg(&template).arg(directory.join("data")));
             if let Some(identity) = identity {
                 identity.lay_down(&directory);
             }
@@ -226,15 +230,15 @@ impl Server {
     }
 }
 
-/// A directory that a server was made in once, to be copied; `make` fills the one that it gets.
-pub(crate) fn template(tmp: &Path, name: &str, make: impl Fn(&Path)) -> PathBuf {
-    let template = tmp.join("databases").join(name);
+/// Returns a directory of data that was made once, to be copied.
+fn template(brand: &dyn Brand, tmp: &Path) -> PathBuf {
+    let template = tmp.join("databases").join(version(brand.program(tmp)));
     if template.is_dir() {
         return template;
     }
     let scratch = fresh_directory();
     let filled = scratch.path().join("data");
-    make(&filled);
+    brand.initialise(tmp, &filled);
     fs::create_dir_all(tmp.join("databases")).expect("can be made");
     let copy = TempDir::with_prefix_in("fresh", tmp.join("databases")).expect("can be made").keep();
     run(Command::new("cp").arg("-a").arg(filled).arg(copy.join("data")));
@@ -273,7 +277,7 @@ pub(crate) fn not_as_root(command: Command) -> Command {
 }
 
 /// The version that a program says it has, as a part of a name.
-pub(crate) fn version(mut command: Command) -> String {
+fn version(mut command: Command) -> String {
     let output = run(command.arg("--version"));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     said.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect()

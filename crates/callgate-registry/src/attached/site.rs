@@ -11,14 +11,15 @@ use tokio::time::{Instant, sleep_until};
 
 use super::attached;
 use super::watch::Watch;
+use crate::contact::{jittered, within};
 use crate::festi::{Festi, FestiRows, Read, Table};
-use crate::limit::Limit;
 use crate::rows::Revisions;
 use crate::store::Result;
 
-/// The shortest pause after a look that failed, and how much longer it may be.
-const MIN_RETRY: Duration = Duration::from_millis(250);
-const RETRY_MORE: Duration = Duration::from_millis(500);
+/// The longest pause after a look that failed.
+const RETRY: Duration = Duration::from_millis(750);
+/// Time limit for a look.
+const LOOK_LIMIT: Duration = Duration::from_mins(1);
 /// Looks are no closer together than this.
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 
@@ -37,15 +38,14 @@ impl Site {
 
     /// Looks when it is time, until the task is dropped.
     pub(super) async fn run(self: Arc<Self>) {
-        let mut limit = Limit::longest();
         loop {
             let began = Instant::now();
-            let looked = limit.hold(self.look(&self.watch.due(began))).await;
+            let looked = within(LOOK_LIMIT, self.look(&self.watch.due(began))).await;
             let took = began.elapsed();
             let next = match &looked {
                 // The database has at least as much time for others.
                 Ok(()) => self.watch.next_due().max(Instant::now() + took.max(MIN_PAUSE)),
-                Err(_) => Instant::now() + retry_pause(),
+                Err(_) => Instant::now() + jittered(RETRY),
             };
             self.watch.set_failure(looked.err());
             sleep_until(next).await;
@@ -102,17 +102,12 @@ impl Site {
     }
 }
 
-/// Not the same for each gateway.
-fn retry_pause() -> Duration {
-    callgate::backoff::random_between(MIN_RETRY, MIN_RETRY + RETRY_MORE)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
     use async_trait::async_trait;
-    use tokio::time::{advance, sleep, timeout};
+    use tokio::time::{sleep, timeout};
 
     use super::super::watch::LookEvery;
     use super::*;
@@ -261,20 +256,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_look_that_is_cut_off_may_take_longer_the_next_time() {
+    async fn a_look_may_take_long_and_is_cut_off_after_a_minute() {
         let (database, site) = site();
         let task = tokio::spawn(Arc::clone(&site).run());
         until("the first look", || site.watch.knows_tokens()).await;
-        // The limit follows the looks, which take no time.
-        sleep(Duration::from_mins(1)).await;
         let before = database.0.begun.load(Ordering::SeqCst);
         database.0.takes.store(20_000, Ordering::SeqCst);
-        until("one is cut off", || site.watch.numbers().is_err()).await;
-        until("one is not", || site.watch.numbers().is_ok()).await;
-        advance(Duration::from_mins(2)).await;
-        until("nor are later ones", || site.watch.numbers().is_ok()).await;
+        for _ in 0..120 {
+            sleep(Duration::from_secs(1)).await;
+            assert!(site.watch.numbers().is_ok(), "it is slow, not away");
+        }
         let begun = database.0.begun.load(Ordering::SeqCst) - before;
         assert!(begun < 40, "it is not looked at all the time: {begun}");
+        database.0.takes.store(100_000, Ordering::SeqCst);
+        until("one is cut off", || site.watch.numbers().is_err()).await;
+        database.0.takes.store(0, Ordering::SeqCst);
+        until("one is not", || site.watch.numbers().is_ok()).await;
         task.abort();
     }
 }

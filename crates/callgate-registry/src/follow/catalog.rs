@@ -2,17 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use callgate::{Catalog, Gateway, Method};
+use tokio::task::JoinSet;
 
 use super::tell::{described, tell_new};
 use crate::assemble::{Assembled, Assembly, Exposure, assemble, settings};
-use crate::contact::{Contact, Read};
+use crate::contact::{Contact, Read, within};
 use crate::rows::CatalogRows;
 use crate::store::{Result, Store};
 use crate::upstreams::RowUpstreams;
+
+/// Time limit for storing the names of tools.
+const NAMES_LIMIT: Duration = Duration::from_mins(1);
 
 /// What a catalog is made from, besides rows.
 #[derive(Debug, Clone)]
@@ -35,28 +38,26 @@ pub(super) struct Made {
 
 impl CatalogSource {
     /// Reads the rows, makes a catalog of them and puts it in force.
-    pub(super) async fn make(&self, is_read: &AtomicBool) -> Result<Made> {
+    pub(super) async fn make(&self) -> Result<Made> {
         let started = Instant::now();
         self.contact.count(Read::Catalog);
         let rows = self.store.catalog_rows().await?;
-        is_read.store(true, Ordering::SeqCst);
         let read = started.elapsed();
         let revision = rows.revision;
         let source = self.clone();
-        // Away from the threads that serve: a large catalog takes a second.
-        let assembled = tokio::task::spawn_blocking(move || {
+        // Away from the threads that serve: a large catalog takes a second. A set, so that it is not begun if
+        // this is dropped.
+        let mut assembling = JoinSet::new();
+        assembling.spawn_blocking(move || {
             let (before, now) = source.upstreams.update(&rows.upstreams, &source.gateway);
             tell_new(&before, &now);
             source.assemble(&rows)
         });
-        let assembled = assembled.await;
-        let Assembled { catalog, new_names } = match assembled {
-            Ok(assembled) => assembled,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The program is ending.
-                Err(_) => std::future::pending().await,
-            },
+        let Assembled { catalog, new_names } = match assembling.join_next().await {
+            Some(Ok(assembled)) => assembled,
+            Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The program is ending.
+            Some(Err(_)) | None => std::future::pending().await,
         };
         tell_new(&problems(&self.gateway.catalog()), &problems(&catalog));
         tracing::info!(
@@ -70,11 +71,14 @@ impl CatalogSource {
         Ok(Made { revision, new_names })
     }
 
-    /// Writes down the names that tools were given, so that they keep them.
-    pub(super) async fn remember(&self, names: &[(i64, String)]) {
-        if let Err(error) = self.store.remember_tool_names(names).await {
+    /// Stores the names that tools were given, so that they keep them. Returns the catalog's revision before and
+    /// after, if nobody else changed it in between.
+    pub(super) async fn remember(&self, names: &[(i64, String)]) -> Option<(i64, i64)> {
+        let remembered = within(NAMES_LIMIT, self.store.remember_tool_names(names)).await;
+        remembered.unwrap_or_else(|error| {
             tracing::warn!(error = described(error), "cannot remember the names of tools");
-        }
+            None
+        })
     }
 
     fn assemble(&self, rows: &CatalogRows) -> Assembled {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use callgate::Callgate;
@@ -17,9 +16,8 @@ use super::tell::{Told, described, tell_new};
 use crate::access::access;
 use crate::assemble::settings;
 use crate::authenticate::TokenAuthenticator;
-use crate::contact::{Contact, Read, Watched, within};
+use crate::contact::{Contact, Read, Watched, jittered, within};
 use crate::credentials::UserCredentials;
-use crate::limit::Limit;
 use crate::replicas::{Replicas, Shared};
 use crate::rows::Revisions;
 use crate::store::{Result, StoreError};
@@ -34,7 +32,11 @@ const MIN_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_millis(750);
 /// How long the counters may take.
 const POLL_LIMIT: Duration = Duration::from_secs(1);
-/// How long it may take to connect anew, whatever the database's own limits are.
+/// Time limit for reading who may do what, whatever the database's own limits are.
+const RIGHTS_LIMIT: Duration = Duration::from_mins(1);
+/// Time limit for what gateways share: keys, sessions, messages.
+const SHARED_LIMIT: Duration = Duration::from_secs(10);
+/// Time limit for connecting anew.
 const CONNECT_LIMIT: Duration = Duration::from_mins(1);
 /// Other counters than any registry has.
 const UNSEEN: Revisions =
@@ -54,13 +56,8 @@ pub(super) struct Follower {
     making: Option<Making>,
     /// Why the last one could not be made; it is tried again.
     catalog_failure: Option<String>,
-    /// What writes down the names of tools.
-    remembering: Option<JoinHandle<()>>,
-    load_limit: Limit,
-    /// For what gateways share: keys, sessions, messages.
-    shared_limit: Limit,
-    /// The last look could not tell who may do what.
-    is_cut: bool,
+    /// Stores the names of tools. Returns the catalog's revision before and after.
+    remembering: Option<JoinHandle<Option<(i64, i64)>>>,
     /// What connects anew where a look was too short for that.
     connecting: Option<JoinHandle<()>>,
     /// How many looks in a row have failed.
@@ -75,10 +72,6 @@ pub(super) struct Follower {
 #[derive(Debug)]
 struct Making {
     revision: i64,
-    /// The rows are there.
-    is_read: Arc<AtomicBool>,
-    /// The registry was away meanwhile.
-    is_doubted: bool,
     task: JoinHandle<Result<Made>>,
 }
 
@@ -105,9 +98,6 @@ impl Follower {
             making: None,
             catalog_failure: None,
             remembering: None,
-            load_limit: Limit::default(),
-            shared_limit: Limit::default(),
-            is_cut: false,
             connecting: None,
             failures: 0,
             looked: (now, now),
@@ -122,7 +112,7 @@ impl Follower {
 
     /// Reads everything; called once, before anything is served.
     pub(super) async fn load(&mut self) -> Result<()> {
-        let made = self.source.make(&AtomicBool::new(false)).await?;
+        let made = self.source.make().await?;
         self.seen.catalog = made.revision;
         let began = Instant::now();
         let now = self.source.store.revisions().await?;
@@ -188,16 +178,9 @@ impl Follower {
         self.looked = (began, Instant::now());
     }
 
-    /// What comes back may be another state, under the same numbers: all of it is read again.
     fn failed(&mut self, began: Instant, error: StoreError) {
         self.contact().lost();
         self.failures = self.failures.saturating_add(1);
-        if self.is_cut {
-            self.seen = UNSEEN;
-            if let Some(making) = &mut self.making {
-                making.is_doubted = true;
-            }
-        }
         self.replicas.doubt();
         self.told.failure(error, self.authenticator.contact());
         self.see_grace();
@@ -226,24 +209,36 @@ impl Follower {
     }
 
     async fn poll(&mut self, began: Instant) -> Result<()> {
-        let was_cut = std::mem::replace(&mut self.is_cut, true);
+        self.note_remembered().await;
+        let now = match self.poll_rights(began).await {
+            Ok(now) => now,
+            Err(error) => {
+                self.start_over();
+                return Err(error);
+            }
+        };
+        // Who may do what is known. The rest may be late, and tokens are honoured meanwhile.
+        let shared = within(SHARED_LIMIT, self.follow_replicas(&now)).await;
+        self.look_after_catalog(now.catalog).await;
+        shared
+    }
+
+    async fn poll_rights(&mut self, began: Instant) -> Result<Revisions> {
         self.contact().count(Read::Revisions);
         let now = within(POLL_LIMIT, self.source.store.revisions()).await?;
         if (now.tokens, now.access) != (self.seen.tokens, self.seen.access) {
-            let mut limit = self.load_limit;
-            let loaded = limit.hold(self.load_rights(now)).await;
-            self.load_limit = limit;
-            loaded?;
+            within(RIGHTS_LIMIT, self.load_rights(now)).await?;
         }
-        // Who may do what is known. The rest may be late, and tokens are honoured meanwhile.
-        self.is_cut = false;
         let known_since = began.checked_sub(self.source.store.age()).unwrap_or(began);
         self.contact().made(known_since);
-        let mut limit = self.shared_limit;
-        let shared = limit.hold(self.follow_replicas(&now)).await;
-        self.shared_limit = limit;
-        self.look_after_catalog(now.catalog, was_cut).await;
-        shared
+        Ok(now)
+    }
+
+    /// Forgets what was seen: when the registry is back it may have another state, under the same numbers. A
+    /// catalog that is being made reads from a connection that may never answer.
+    fn start_over(&mut self) {
+        self.seen = UNSEEN;
+        self.stop_tasks();
     }
 
     /// Reads who may do what, where that changed.
@@ -283,55 +278,65 @@ impl Follower {
     }
 
     /// A catalog is made beside the loop, so that a large one holds up no grant.
-    async fn look_after_catalog(&mut self, revision: i64, was_cut: bool) {
-        if was_cut
-            && let Some(making) = self.making.take_if(|it| !it.is_read.load(Ordering::SeqCst))
-        {
-            // It reads from a database that was away meanwhile, and may wait for ever.
-            making.task.abort();
-        }
+    async fn look_after_catalog(&mut self, revision: i64) {
         if let Some(making) = self.making.take_if(|making| making.task.is_finished()) {
-            let is_doubted = making.is_doubted;
-            let seen = |revision| if is_doubted { UNSEEN.catalog } else { revision };
             match making.task.await {
                 Ok(Ok(made)) => {
-                    self.seen.catalog = seen(made.revision);
+                    self.seen.catalog = made.revision;
                     self.catalog_failure = None;
                     self.remember(made.new_names);
                 }
                 Ok(Err(error)) => self.catalog_failure = Some(described(error)),
                 // It panicked. The last good catalog stays until something else changes.
                 Err(error) => {
-                    self.seen.catalog = seen(making.revision);
+                    self.seen.catalog = making.revision;
                     self.catalog_failure = Some(format!("making the catalog failed: {error}"));
                 }
             }
         }
-        if self.making.is_none() && revision != self.seen.catalog {
-            let (source, is_read) = (self.source.clone(), Arc::new(AtomicBool::new(false)));
-            let noted = Arc::clone(&is_read);
-            let task = tokio::spawn(async move { source.make(&noted).await });
-            self.making = Some(Making { revision, is_read, is_doubted: false, task });
+        let is_free = self.making.is_none() && self.remembering.is_none();
+        if is_free && revision != self.seen.catalog {
+            let source = self.source.clone();
+            let task = tokio::spawn(async move { source.make().await });
+            self.making = Some(Making { revision, task });
         }
     }
 
-    /// Beside all else, and one at a time: names that are not written down are new again with the next
-    /// catalog.
+    /// Stores names beside all else. Until that is done no other catalog is made: names raise the catalog's
+    /// counter, which is no reason to make one.
     fn remember(&mut self, names: Vec<(i64, String)>) {
-        if !names.is_empty() && self.remembering.as_ref().is_none_or(JoinHandle::is_finished) {
+        if !names.is_empty() {
             let source = self.source.clone();
             self.remembering = Some(tokio::spawn(async move { source.remember(&names).await }));
+        }
+    }
+
+    /// To be called before the counters are read. The catalog in force has the names that were stored, so it is
+    /// as new as the counter says, unless somebody else raised that too.
+    async fn note_remembered(&mut self) {
+        if let Some(task) = self.remembering.take_if(|task| task.is_finished())
+            && let Ok(Some((before, after))) = task.await
+            && self.seen.catalog == before
+        {
+            self.seen.catalog = after;
+        }
+    }
+
+    fn stop_tasks(&mut self) {
+        if let Some(making) = self.making.take() {
+            making.task.abort();
+        }
+        if let Some(remembering) = self.remembering.take() {
+            remembering.abort();
         }
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        if let Some(making) = &self.making {
-            making.task.abort();
-        }
-        for task in [&self.remembering, &self.connecting].into_iter().flatten() {
-            task.abort();
+        self.stop_tasks();
+        if let Some(connecting) = &self.connecting {
+            connecting.abort();
         }
     }
 }
@@ -339,7 +344,7 @@ impl Drop for Follower {
 /// The pause after so many failures: longer each time, and not the same for each gateway.
 fn back_off(failures: u32) -> Duration {
     let longest = POLL.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(MAX_PAUSE);
-    callgate::backoff::random_between(longest / 2, longest)
+    jittered(longest)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod back;
 mod beside;
 mod double;
 
+use callgate::http::WatchRegistry as _;
 use callgate::{CallError, Caller, Mask, method, methods, prompt, prompts};
 use serde_json::json;
 use tempfile::TempDir;
@@ -124,4 +125,28 @@ async fn d17_a_row_changes_texts_masks_and_exposure_but_not_what_code_takes() {
     let tool = String::from_utf8(catalog.tool(entry).to_vec()).unwrap();
     assert!(tool.contains("\"title\":\"Find a user\""), "{tool}");
     assert!(tool.contains("\"id_user\":{\"type\":\"integer\"}"), "{tool}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_start_builds_the_catalog_once_and_so_does_a_change() {
+    let place = place().await;
+    let store = &place.store;
+    let gateway = place.gateway().await;
+    let read = || {
+        let health = place.registry.authenticator().contact().health().unwrap();
+        health.reads.iter().find(|(name, _)| *name == "catalog").unwrap().1
+    };
+    store.add_method(&back::method("shop.list"), &[]).await.unwrap();
+    let _following = place.registry.follow(&gateway).await.unwrap();
+    for (builds, id) in [(1, "shop.list"), (2, "shop.find")] {
+        if builds == 2 {
+            store.add_method(&back::method(id), &[]).await.unwrap();
+        }
+        // Its name is stored, which raises the catalog's counter.
+        while store.methods_with_id(id).await.unwrap()[0].tool_name.is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tokio::time::sleep(away::POLL * 4).await;
+        assert_eq!(read(), builds);
+    }
 }

@@ -10,6 +10,8 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::contact::jittered;
+
 /// What the triggers tell it on.
 const CHANNEL: &str = "callgate";
 /// How long nothing may be heard before the connection is tried: one that was cut off says nothing.
@@ -71,8 +73,7 @@ async fn listen(ear: Ear, told: Arc<Notify>) {
                 tracing::debug!(error, "cannot listen for changes of the database");
             }
         }
-        // Not all gateways at once.
-        tokio::time::sleep(callgate::backoff::random_between(pause / 2, pause)).await;
+        tokio::time::sleep(jittered(pause)).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }

@@ -113,19 +113,29 @@ impl Store for SqlStore {
         work.commit().await
     }
 
-    async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<()> {
+    async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<Option<(i64, i64)>> {
         // Methods of an attached database have negative numbers; their names are in rows of our own.
         let (festis, own): (Vec<_>, Vec<_>) = names.iter().cloned().partition(|(id, _)| *id < 0);
+        let mut raised = None;
+        let mut is_alone = true;
         for part in own.chunks(MAX_CHANGED) {
             // Another program that changes methods has their rows before the counters.
-            again(|| self.name_some_tools(part)).await?;
+            let (before, after) = again(|| self.name_some_tools(part)).await?;
+            let (first, last) = raised.unwrap_or((before, before));
+            is_alone &= last == before;
+            raised = Some((first, after));
         }
-        match &self.festi {
-            Some(festi) if !festis.is_empty() => {
-                self.add_absent_methods(&festi.named_tools(festis).await?).await
-            }
-            _ => Ok(()),
+        let raised = raised.filter(|_| is_alone);
+        let Some(festi) = &self.festi else { return Ok(raised) };
+        if !festis.is_empty() {
+            self.add_absent_methods(&festi.named_tools(festis).await?).await?;
+            return Ok(None);
         }
+        let combined = |catalog| {
+            let own = Revisions { catalog, ..Revisions::default() };
+            festi.revisions(own).ok().map(|both| both.catalog)
+        };
+        Ok(raised.and_then(|(before, after)| combined(before).zip(combined(after))))
     }
 
     async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
@@ -228,10 +238,13 @@ impl SqlStore {
     }
 
     /// Tried again as a whole where it had to give way.
-    async fn name_some_tools(&self, names: &[(i64, String)]) -> Result<()> {
+    async fn name_some_tools(&self, names: &[(i64, String)]) -> Result<(i64, i64)> {
         let mut work = self.begin(Purpose::Write).await?;
+        let before = work.revision("catalog").await?;
         work.name_tools(names).await?;
-        work.commit().await
+        let after = work.revision("catalog").await?;
+        work.commit().await?;
+        Ok((before, after))
     }
 
     /// Tried again as a whole where it had to give way.

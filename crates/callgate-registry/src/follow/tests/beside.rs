@@ -109,7 +109,8 @@ async fn tokens_are_known_also_where_messages_cannot_be_read() {
 async fn however_many_messages_there_are_few_are_written_at_once() {
     let followed = followed(Duration::from_mins(1)).await;
     let contact = Arc::clone(followed.registry.authenticator().contact());
-    let relay = Arc::new(Durable::new(StoredRelay(Arc::clone(&followed.store) as _), &contact));
+    let store: Arc<dyn Store> = Arc::clone(&followed.store) as _;
+    let relay = Arc::new(Durable::new(&store, &contact));
     let mut posting = JoinSet::new();
     for number in 0..1_000 {
         let relay = Arc::clone(&relay);
