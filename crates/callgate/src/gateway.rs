@@ -1,4 +1,5 @@
-//! List, describe, call: the one place where access is decided.
+//! The gateway: finds a tool that a caller may use, and runs it. Lists and the decision about access are in
+//! `gateway/lists.rs`.
 
 mod as_caller;
 mod call_error;

@@ -1,4 +1,4 @@
-//! MCP over Streamable HTTP, REST, plain JSON-RPC, health, and discovery: [`respond`] answers every request.
+//! MCP over Streamable HTTP, REST, plain JSON-RPC, health, and discovery: `respond` answers every request.
 //!
 //! ```no_run
 //! # use std::sync::Arc;

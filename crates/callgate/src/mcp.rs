@@ -1,7 +1,7 @@
 //! The Model Context Protocol, every revision of it, with no I/O: a message comes in as text, what is
 //! to be sent comes out.
 //!
-//! A transport gives each message to [`Mcp::handle`]. [`classify`] tells which era it belongs to and
+//! A transport gives each message to [`Mcp::handle`]. `classify` tells which era it belongs to and
 //! what is wrong with it; then it is answered at once, or becomes a [`RunningCall`] that the
 //! transport polls, or a [`Listener`] that the transport streams from. HTTP is in [`crate::http`],
 //! stdio in [`crate::stdio`].

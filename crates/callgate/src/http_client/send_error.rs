@@ -30,10 +30,6 @@ pub(crate) enum SendErrorKind {
     /// The connection ended after the request was written; the server may have read it.
     Broken {
         /// Bytes of a response may have arrived.
-        #[cfg_attr(
-            not(feature = "forward"),
-            expect(dead_code, reason = "the bridge does not ask")
-        )]
         was_heard: bool,
     },
 }
