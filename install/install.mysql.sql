@@ -4,7 +4,7 @@
 -- With other names of tables: callgate migrate --dry-run --preset festi --database URL
 
 -- 1: registry
-CREATE TABLE IF NOT EXISTS callgate_migrations (
+CREATE TABLE callgate_migrations (
     version    BIGINT NOT NULL,
     name       VARCHAR(255) NOT NULL,
     applied_at DATETIME NOT NULL,

@@ -79,7 +79,8 @@ fn store_hint(error: &StoreError) -> Option<Cow<'static, str>> {
         StoreError::Newer { .. } => "use the newer program that changed it",
         StoreError::Older { .. } => "bring it up to date with `callgate migrate`",
         StoreError::Unreleased => {
-            "export it with the build that made it, make another with `callgate migrate`, and import that"
+            "with the build that made it, copy it into a database of another kind (`callgate registry copy`), \
+             and with this one from there into a new file; an export has methods only"
         }
         StoreError::Moved => "try again when the others are done",
         StoreError::OtherTables => {

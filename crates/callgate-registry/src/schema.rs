@@ -500,7 +500,9 @@ impl Table {
         }
         let (unless_there, options) = match dialect {
             Dialect::MySql => (
-                "IF NOT EXISTS ",
+                // Its statements commit one by one, so a step that broke off is begun again. The first table
+                // must be new: so the script stops at once where there is a registry.
+                if self.name == MIGRATIONS.name { "" } else { "IF NOT EXISTS " },
                 // The collation that compares byte by byte, with the spaces at the end, in MariaDB and in
                 // MySQL.
                 " ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4\n  \

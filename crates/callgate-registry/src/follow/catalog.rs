@@ -48,17 +48,27 @@ impl CatalogSource {
         // Away from the threads that serve: a large catalog takes a second. A set, so that it is not begun if
         // this is dropped.
         let mut assembling = JoinSet::new();
-        assembling.spawn_blocking(move || {
-            let (before, now) = source.upstreams.update(&rows.upstreams, &source.gateway);
-            tell_new(&before, &now);
-            source.assemble(&rows)
-        });
-        let Assembled { catalog, new_names } = match assembling.join_next().await {
-            Some(Ok(assembled)) => assembled,
+        assembling.spawn_blocking(move || source.put_in_force(&rows, started, read));
+        let new_names = match assembling.join_next().await {
+            Some(Ok(new_names)) => new_names,
             Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             // The program is ending.
             Some(Err(_)) | None => std::future::pending().await,
         };
+        Ok(Made { revision, new_names })
+    }
+
+    /// Makes the upstreams and the catalog of rows and puts both in force, also if nobody waits for it any more:
+    /// the one names the other. Returns the names that are to be remembered.
+    fn put_in_force(
+        &self,
+        rows: &CatalogRows,
+        started: Instant,
+        read: Duration,
+    ) -> Vec<(i64, String)> {
+        let (before, now) = self.upstreams.update(&rows.upstreams, &self.gateway);
+        tell_new(&before, &now);
+        let Assembled { catalog, new_names } = self.assemble(rows);
         tell_new(&problems(&self.gateway.catalog()), &problems(&catalog));
         tracing::info!(
             tools = catalog.len(),
@@ -68,7 +78,7 @@ impl CatalogSource {
             "catalog loaded"
         );
         self.gateway.set_catalog(Arc::new(catalog));
-        Ok(Made { revision, new_names })
+        new_names
     }
 
     /// Stores the names that tools were given, so that they keep them. Returns the catalog's revision before and

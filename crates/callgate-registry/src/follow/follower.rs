@@ -32,8 +32,9 @@ const MIN_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_millis(750);
 /// How long the counters may take.
 const POLL_LIMIT: Duration = Duration::from_secs(1);
-/// Time limit for reading who may do what, whatever the database's own limits are.
-const RIGHTS_LIMIT: Duration = Duration::from_mins(1);
+/// Time limit for reading who may do what: less than tokens are honoured for by default, so that a connection
+/// that never answers is noticed before callers are refused.
+const RIGHTS_LIMIT: Duration = Duration::from_secs(20);
 /// Time limit for what gateways share: keys, sessions, messages.
 const SHARED_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for connecting anew.

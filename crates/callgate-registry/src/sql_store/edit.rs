@@ -227,14 +227,15 @@ impl SqlStore {
 
     /// Writes what is said here of a method of an attached database.
     async fn write_overlay(&self, mut overlay: MethodRow) -> Result<()> {
-        let own = self.own().methods_with_id(&overlay.rpc_method).await?;
         let mut work = self.begin(Purpose::Write).await?;
-        match own.first() {
-            Some(own) => {
-                overlay.id = own.id;
+        // In the transaction: a gateway that stores the names of tools adds such rows, too.
+        let template = "SELECT id FROM {rpc_methods} WHERE rpc_method = ? ORDER BY id";
+        match work.number(template, &[overlay.rpc_method.as_str().into()]).await? {
+            0 => work.insert_method(&overlay, &[]).await?,
+            id => {
+                overlay.id = id;
                 work.rewrite_method(&overlay, None).await?;
             }
-            None => work.insert_method(&overlay, &[]).await?,
         }
         work.commit().await
     }

@@ -117,15 +117,16 @@ impl Store for SqlStore {
         // Methods of an attached database have negative numbers; their names are in rows of our own.
         let (festis, own): (Vec<_>, Vec<_>) = names.iter().cloned().partition(|(id, _)| *id < 0);
         let mut raised = None;
-        let mut is_alone = true;
         for part in own.chunks(MAX_CHANGED) {
             // Another program that changes methods has their rows before the counters.
             let (before, after) = again(|| self.name_some_tools(part)).await?;
             let (first, last) = raised.unwrap_or((before, before));
-            is_alone &= last == before;
+            if last != before {
+                // The next catalog, which is due now, has the other names.
+                return Ok(None);
+            }
             raised = Some((first, after));
         }
-        let raised = raised.filter(|_| is_alone);
         let Some(festi) = &self.festi else { return Ok(raised) };
         if !festis.is_empty() {
             self.add_absent_methods(&festi.named_tools(festis).await?).await?;
