@@ -82,6 +82,8 @@ impl Brand for MariaDb {
         command.arg("--no-defaults").args(base(tmp));
         command.arg(setting("--datadir=", directory.join("data")));
         command.arg(setting("--socket=", directory.join("socket")));
+        // Of its own: another server that runs as the same user would remove its temporary tables.
+        command.arg(setting("--tmpdir=", directory.join("data")));
         command.arg(setting("--pid-file=", directory.join("mariadbd.pid")));
         command.arg(setting("--init-file=", users)).arg(format!("--port={port}"));
         command.args([

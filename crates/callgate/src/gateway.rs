@@ -18,6 +18,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -298,6 +299,13 @@ impl Gateway {
             Returned::Content(content) => to_raw_value(&content).unwrap_or_default(),
         };
         Ok(Outcome { value, hold: outcome.hold })
+    }
+
+    /// Counts the bytes of a reply against the budget until they are sent.
+    pub(crate) fn reserved(&self, reply: Bytes) -> Result<Bytes, OverBudget> {
+        let hold = self.budget.hold();
+        hold.at_least(reply.len())?;
+        Ok(hold.keep(reply))
     }
 
     /// The id of a call, new each time.

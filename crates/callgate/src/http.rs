@@ -38,6 +38,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::Method;
 use axum::response::Response;
 use axum::routing::any;
 use bytes::Bytes;
@@ -191,6 +192,10 @@ async fn respond(shared: Shared, request: Request) -> Response {
         guard::allow(&mut response, origin);
     }
     reply::add_headers(&mut response);
+    if parts.method == Method::HEAD {
+        // hyper does so over HTTP/1 only.
+        *response.body_mut() = Body::empty();
+    }
     response
 }
 

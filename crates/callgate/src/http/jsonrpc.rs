@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::body::{self, Slices};
 use super::{App, refusal, reply};
 use crate::access::Caller;
-use crate::gateway::{CallError, CallRequest, Outcome};
+use crate::gateway::{CallError, CallRequest, Gateway, Outcome};
 use crate::jsonrpc::{self, EnvelopeError, INVALID_PARAMS, INVALID_REQUEST, Request, RpcError};
 
 /// The one method of the protocol itself.
@@ -64,7 +64,7 @@ impl Face<'_> {
             Err(error @ (CallError::Unauthorized(_) | CallError::Forbidden(..))) => {
                 refusal::rpc_failed(refusal::rpc_error(&error).0, Some(id), &error)
             }
-            outcome => replied(rpc_reply(id, outcome)),
+            outcome => replied(rpc_reply(&self.shared.gateway, id, outcome)),
         })
     }
 
@@ -93,7 +93,7 @@ impl Face<'_> {
             }
             Ok(request) => {
                 let outcome = self.call(&request).await;
-                request.id.map(|id| rpc_reply(id, outcome))
+                request.id.map(|id| rpc_reply(&self.shared.gateway, id, outcome))
             }
             Err(error) => Some(jsonrpc::reply(None, Err(&error.into())).into()),
         }
@@ -145,10 +145,19 @@ impl Face<'_> {
     }
 }
 
-fn rpc_reply(id: &RawValue, outcome: Result<Outcome<Box<RawValue>>, CallError>) -> Bytes {
+/// Writes a reply, whose bytes count against the budget until it is sent.
+fn rpc_reply(
+    gateway: &Gateway,
+    id: &RawValue,
+    outcome: Result<Outcome<Box<RawValue>>, CallError>,
+) -> Bytes {
+    let write = |error: &CallError| jsonrpc::reply(Some(id), Err(&refusal::rpc_error(error).1));
     match outcome {
         Ok(Outcome { value, hold }) => hold.keep(jsonrpc::reply(Some(id), Ok(&value)).into()),
-        Err(error) => jsonrpc::reply(Some(id), Err(&refusal::rpc_error(&error).1)).into(),
+        Err(error) => {
+            let reply = write(&error).into();
+            gateway.reserved(reply).unwrap_or_else(|over| write(&over.into()).into())
+        }
     }
 }
 

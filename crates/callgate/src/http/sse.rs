@@ -65,7 +65,9 @@ fn frame(id: Option<&str>, event: Event) -> Bytes {
                 frame.extend_from_slice(b"event: message\n");
                 frame.extend_from_slice(id.as_deref().unwrap_or_default().as_bytes());
                 frame.extend_from_slice(b"data: ");
-                frame.extend(message.into_slices().into_iter().flatten());
+                for slice in message.into_slices() {
+                    frame.extend_from_slice(&slice);
+                }
                 frame.extend_from_slice(b"\n\n");
             }
             return frame.into();

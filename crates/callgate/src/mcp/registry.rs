@@ -136,9 +136,10 @@ pub(crate) struct Cancellation {
 }
 
 impl Cancellation {
+    /// Waits until the client cancels; may be called again after it was dropped. Never ends if another
+    /// request has taken the id.
     pub(crate) async fn cancelled(&mut self) {
-        if (&mut self.cancelled).await.is_err() {
-            // Another request has the id now.
+        if self.cancelled.is_terminated() || (&mut self.cancelled).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -154,5 +155,24 @@ impl Cancellation {
     /// Returns `true` if the stream is the newest one of its session.
     pub(crate) fn is_newest(&self) -> bool {
         self.registered.registry.is_newest(&self.registered.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_whose_id_another_has_taken_is_never_cancelled() {
+        let calls = Arc::<Cancellations>::default();
+        let key = || Key::Request("1".to_owned());
+        let mut first = calls.register(Scope::Connection(1), key());
+        let _second = calls.register(Scope::Connection(1), key());
+        for _ in 0..2 {
+            let waiting = tokio::time::timeout(Duration::from_secs(1), first.cancelled());
+            assert!(waiting.await.is_err());
+        }
     }
 }

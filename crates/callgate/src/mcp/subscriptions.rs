@@ -151,6 +151,12 @@ impl Listener {
         listener.subscription = Some(request.id.to_owned());
         let accepted = json!({"notifications": listener.filter});
         listener.push("notifications/subscriptions/acknowledged", accepted);
+        // A client may repeat a name, or write an empty one, any number of times.
+        let Filter { resource_subscriptions, task_ids, .. } = &mut listener.filter;
+        *resource_subscriptions = Vec::new();
+        task_ids.sort();
+        task_ids.dedup();
+        task_ids.shrink_to_fit();
         let key = Key::Request(request.id.get().to_owned());
         listener.cancellation = terms.scope.map(|it| mcp.cancellations.register(it, key));
         Ok(listener)
@@ -255,7 +261,7 @@ impl Listener {
             Wakeup::Change(Some(Change::Prompts)) => self.filter.prompts_list_changed,
             Wakeup::Change(Some(Change::Resources)) => self.filter.resources_list_changed,
             Wakeup::Change(Some(Change::Resource(uri))) => self.subscriptions().contains(&**uri),
-            Wakeup::Task(Some(task)) => self.filter.task_ids.contains(&task.id),
+            Wakeup::Task(Some(task)) => self.filter.task_ids.binary_search(&task.id).is_ok(),
             _ => true,
         }
     }

@@ -18,6 +18,7 @@ pub(crate) fn holds(keyword: &str) -> Holds {
             Holds::ByName
         }
         "const" | "enum" | "default" | "example" | "examples" => Holds::Data,
+        _ if keyword.starts_with("x-") => Holds::Data,
         _ => Holds::Schemas,
     }
 }
