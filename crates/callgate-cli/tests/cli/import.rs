@@ -262,6 +262,6 @@ fn d18_an_id_that_another_upstream_has_is_refused_and_one_of_the_same_is_adopted
 fn a_registry_of_an_older_program_is_told_so() {
     let place = registry();
     place.sql("callgate.db", "INSERT INTO callgate_migrations VALUES (2, 'sessions', 0)");
-    insta::assert_debug_snapshot!(place.run(&["export"]).failure().1, @r#""callgate: cannot open the registry `sqlite:callgate.db`: the registry was made by a build from before the first release\nhint: export it with the build that made it, make another with `callgate migrate`, and import that\n""#);
-    insta::assert_debug_snapshot!(place.run(&["migrate"]).failure().1, @r#""callgate: cannot prepare the registry `sqlite:callgate.db`: the registry was made by a build from before the first release\nhint: export it with the build that made it, make another with `callgate migrate`, and import that\n""#);
+    insta::assert_debug_snapshot!(place.run(&["export"]).failure().1, @r#""callgate: cannot open the registry `sqlite:callgate.db`: the registry was made by a build from before the first release\nhint: with the build that made it, copy it into a database of another kind (`callgate registry copy`), and with this one from there into a new file; an export has methods only\n""#);
+    insta::assert_debug_snapshot!(place.run(&["migrate"]).failure().1, @r#""callgate: cannot prepare the registry `sqlite:callgate.db`: the registry was made by a build from before the first release\nhint: with the build that made it, copy it into a database of another kind (`callgate registry copy`), and with this one from there into a new file; an export has methods only\n""#);
 }
