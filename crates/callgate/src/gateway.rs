@@ -18,7 +18,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -302,7 +301,8 @@ impl Gateway {
     }
 
     /// Counts the bytes of a reply against the budget until they are sent.
-    pub(crate) fn reserved(&self, reply: Bytes) -> Result<Bytes, OverBudget> {
+    #[cfg(feature = "http")]
+    pub(crate) fn reserved(&self, reply: bytes::Bytes) -> Result<bytes::Bytes, OverBudget> {
         let hold = self.budget.hold();
         hold.at_least(reply.len())?;
         Ok(hold.keep(reply))
