@@ -330,8 +330,9 @@ impl Gateway {
         let Some(entry) = tool.entry() else { return Err(NotFound(String::new()).into()) };
         let (id, method) = (self.call_ids.next(), entry.id().as_str());
         let outcome = async {
-            let params = self.params(tool, entry, arguments)?;
-            let upstream = tool.upstream(entry).ok_or_else(|| not_configured(entry.upstream()))?;
+            let upstream = tool.upstream(entry);
+            let params = self.params(tool, entry, upstream, arguments)?;
+            let upstream = upstream.ok_or_else(|| not_configured(entry.upstream()))?;
             let limit = upstream.time_limit().map_or(self.call_timeout, |own| own + GRACE);
             let (safety, hold) = (entry.safety(), self.budget.hold());
             let call =
@@ -354,9 +355,9 @@ impl Gateway {
         &self,
         tool: &Tool,
         entry: &Entry,
+        upstream: Option<&dyn Upstream>,
         arguments: Option<&'a RawValue>,
     ) -> Result<Cow<'a, RawValue>, CallError> {
-        let upstream = tool.upstream(entry);
         let usual = upstream.map_or(ParamStyle::Named, Upstream::param_style);
         let style = entry.param_style.unwrap_or(usual);
         let null_is_absent = upstream.is_some_and(Upstream::null_is_absent);

@@ -20,7 +20,6 @@ use crate::budget::Hold;
 use crate::method::Safety;
 
 /// A request in the outbox.
-#[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) id: RequestId<'static>,
     pub(super) headers: HeaderMap,
