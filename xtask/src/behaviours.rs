@@ -1,4 +1,4 @@
-//! Whether docs/behaviours.md tells the truth: each behaviour in scope has a row, and each test that
+//! Whether docs/internals/behaviours.md tells the truth: each behaviour in scope has a row, and each test that
 //! a row names is in the code.
 
 use std::collections::HashSet;
@@ -8,8 +8,9 @@ use anyhow::Context as _;
 
 /// What is wrong, a line each.
 pub(crate) fn problems(root: &Path) -> anyhow::Result<Vec<String>> {
-    let page = root.join("docs/behaviours.md");
-    let page = std::fs::read_to_string(&page).context("cannot read docs/behaviours.md")?;
+    let page = root.join("docs/internals/behaviours.md");
+    let page =
+        std::fs::read_to_string(&page).context("cannot read docs/internals/behaviours.md")?;
     let mut tests = HashSet::new();
     collect_functions(&root.join("crates"), &mut tests)?;
     let mut problems = Vec::new();

@@ -38,12 +38,17 @@ fn measurements() -> Vec<(Step, bool)> {
     let bench = |name| ["bench", "--profile", "dist", "--package", "callgate", "--bench", name];
     let faults = ["test", "--workspace", "--all-features", "--test", "cli", "--", "--ignored"];
     let faults = Step::cargo(
-        "faults under load, start-up and what calls cost the database, to docs/reliability.md",
+        "faults under load, start-up and what calls cost the database, to docs/internals/benchmarks/faults.md",
         &faults,
     );
     vec![
         (faults.arguments(&["--nocapture", "the_figures_of_the_page_on_reliability"]), false),
-        report("the bridge beside mcp-remote", "docs/benchmarks-bridge.md", "bench-bridge", &[]),
+        report(
+            "the bridge beside mcp-remote",
+            "docs/internals/benchmarks/bridge.md",
+            "bench-bridge",
+            &[],
+        ),
         (
             Step::cargo("a call through #[method], beside the function itself", &bench("method")),
             false,
@@ -51,17 +56,22 @@ fn measurements() -> Vec<(Step, bool)> {
         (Step::cargo("the catalog as it grows", &bench("catalog")), false),
         report(
             "a forwarded call beside nginx and hyper",
-            "docs/benchmarks-forward.md",
+            "docs/internals/benchmarks/forward.md",
             "bench",
             &["--suite", "forward"],
         ),
         report(
             "calls to anvil one by one and in batches",
-            "docs/benchmarks-batch.md",
+            "docs/internals/benchmarks/batch.md",
             "bench",
             &["--suite", "batch"],
         ),
-        report("the server beside bare axum and rmcp", "docs/benchmarks.md", "bench", &[]),
+        report(
+            "the server beside bare axum and rmcp",
+            "docs/internals/benchmarks/server.md",
+            "bench",
+            &[],
+        ),
     ]
 }
 

@@ -1,4 +1,5 @@
-//! The documents: links that lead somewhere, and command lines that can be run.
+//! Checks the documents: every link resolves, every page of the book is in its table of contents, and every
+//! command of cargo names something that exists.
 //!
 //! The command lines of the program itself are tested where they are defined, in `callgate-cli`.
 
@@ -12,21 +13,33 @@ use serde_json::Value;
 use crate::dependencies::{self, is_own, packages};
 use crate::root;
 
-/// Returns what is wrong, a line each.
+/// Directory of the book.
+const BOOK: &str = "docs";
+
+/// Table of contents of the book, which mdBook reads.
+const SUMMARY: &str = "SUMMARY.md";
+
+/// Returns the problems, one per line.
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     let root = root().canonicalize()?;
+    let book = root.join(BOOK);
     let mut pages = Vec::new();
-    for directory in ["", "docs", "examples"] {
+    for directory in ["", BOOK, "examples"] {
         collect(&root.join(directory), !directory.is_empty(), &mut pages)?;
     }
     let metadata = dependencies::metadata()?;
-    let mut problems = Vec::new();
+    let summary = fs::read_to_string(book.join(SUMMARY))?;
+    let in_book = pages.iter().filter_map(|page| page.strip_prefix(&book).ok());
+    let in_book: Vec<String> = in_book.map(|page| page.display().to_string()).collect();
+    let mut problems = unlisted(&summary, &in_book);
     for page in &pages {
         let text = fs::read_to_string(page)?;
         let shown = page.strip_prefix(&root).unwrap_or(page).display();
         let mut note = |problem: String| problems.push(format!("{shown}: {problem}"));
         for link in links(&text) {
-            if let Err(problem) = check_link(page, &text, link) {
+            let is_checked =
+                check_link(page, &text, link).and_then(|()| check_scope(&book, page, link));
+            if let Err(problem) = is_checked {
                 note(format!("link `{link}`: {problem}"));
             }
         }
@@ -39,7 +52,31 @@ pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// The Markdown files of a directory, and of those below it if asked for.
+/// Returns the pages that the table of contents does not list exactly once.
+fn unlisted(summary: &str, pages: &[String]) -> Vec<String> {
+    let listed = links(summary);
+    let count = |page: &str| listed.iter().filter(|link| **link == page).count();
+    let others = pages.iter().filter(|page| *page != SUMMARY);
+    let wrong = others.map(|page| (page, count(page))).filter(|(_, count)| *count != 1);
+    wrong.map(|(page, count)| format!("{BOOK}/{SUMMARY}: lists `{page}` {count} times")).collect()
+}
+
+/// Checks that a link of a page of the book stays in the book: the built book has no other files.
+fn check_scope(book: &Path, page: &Path, link: &str) -> Result<(), String> {
+    let is_relative = !link.contains("://") && !link.starts_with('#');
+    if !is_relative || !page.starts_with(book) {
+        return Ok(());
+    }
+    let file = link.split('#').next().unwrap_or_default();
+    let target = page.parent().unwrap_or(page).join(file).canonicalize();
+    if target.is_ok_and(|target| target.starts_with(book)) {
+        Ok(())
+    } else {
+        Err(format!("it leads out of {BOOK}/; name the file as code instead"))
+    }
+}
+
+/// Collects the Markdown files of a directory, and of its subdirectories if `is_deep` is set.
 fn collect(directory: &Path, is_deep: bool, pages: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     let entries = fs::read_dir(directory);
     for entry in entries.with_context(|| format!("cannot read {}", directory.display()))? {
@@ -53,7 +90,7 @@ fn collect(directory: &Path, is_deep: bool, pages: &mut Vec<PathBuf>) -> anyhow:
     Ok(())
 }
 
-/// The lines of a page outside of blocks of code.
+/// Returns the lines of a page outside of code blocks.
 pub(crate) fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     text.lines().filter(move |line| {
@@ -63,7 +100,7 @@ pub(crate) fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The targets of `[text](target)`.
+/// Returns the targets of `[text](target)`.
 fn links(text: &str) -> Vec<&str> {
     let targets = prose(text).flat_map(|line| line.split("](").skip(1));
     targets.filter_map(|rest| rest.split(')').next()).collect()
@@ -89,14 +126,14 @@ fn check_link(page: &Path, text: &str, link: &str) -> Result<(), String> {
     }
 }
 
-/// The anchor that forges give a heading.
+/// Returns the anchor that forges and mdBook generate for a heading.
 fn slug(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The commands of cargo in blocks of code, and in code within a line.
+/// Returns the commands of cargo in code blocks and in inline code.
 fn command_lines(text: &str) -> Vec<String> {
     let mut is_code = false;
     let mut lines = Vec::new();
@@ -115,12 +152,12 @@ fn command_lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// Whether what a command of cargo names is in the workspace.
+/// Checks that the packages, targets and features of a command of cargo are in the workspace.
 fn check_cargo(line: &str, metadata: &Value) -> Result<(), String> {
     let line = line.replace('=', " ");
     let words: Vec<&str> = line.split_whitespace().take_while(|word| *word != "--").collect();
     match words.get(1).copied() {
-        // In a package of the reader's own, or another program's.
+        // Runs in the reader's package, or is another program's subcommand.
         Some("add" | "new" | "fuzz") => return Ok(()),
         Some("xtask") => {
             let commands = crate::USAGE.lines().filter_map(|line| line.split_whitespace().nth(2));
@@ -155,7 +192,7 @@ fn check_cargo(line: &str, metadata: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The names of a package's features, or of its targets of a kind.
+/// Returns the names of a package's features, or of its targets of one kind.
 fn names<'p>(package: &'p Value, kind: &str) -> Vec<&'p str> {
     if kind == "features" {
         let features = package["features"].as_object().into_iter().flatten();
@@ -185,7 +222,26 @@ mod tests {
     }
 
     #[test]
-    fn commands_name_what_is_there() {
+    fn a_page_that_the_summary_lacks_or_repeats_is_found() {
+        let summary = "- [A](a.md)\n- [B](b/c.md)\n- [B](b/c.md)\n";
+        let pages = ["SUMMARY.md", "a.md", "b/c.md", "d.md"].map(ToOwned::to_owned);
+        assert_eq!(
+            unlisted(summary, &pages),
+            ["docs/SUMMARY.md: lists `b/c.md` 2 times", "docs/SUMMARY.md: lists `d.md` 0 times"]
+        );
+    }
+
+    #[test]
+    fn a_link_out_of_the_book_is_found() {
+        let root = root().canonicalize().unwrap();
+        let (book, page) = (root.join("docs"), root.join("docs/start/demo.md"));
+        assert_eq!(check_scope(&book, &page, "clients.md#windows"), Ok(()));
+        assert!(check_scope(&book, &page, "../../README.md").is_err());
+        assert_eq!(check_scope(&book, &root.join("README.md"), "Cargo.toml"), Ok(()));
+    }
+
+    #[test]
+    fn commands_name_packages_targets_and_features_that_exist() {
         let metadata = dependencies::metadata().unwrap();
         assert_eq!(command_lines(PAGE), ["cargo run -p callgate-cli -- serve"]);
         for (line, is_right) in [

@@ -18,6 +18,7 @@ use run::{Run, Step};
 const USAGE: &str = "\
 usage: cargo xtask check         format, clippy and the quick tests of what changed
        cargo xtask test          everything, as CI runs it
+       cargo xtask docs          the checks of the documents alone
        cargo xtask bench [WORD]  the measurements, or those with a word in their names
        cargo xtask dist          the program as packages have it, in target/dist";
 
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     match *arguments {
         ["check"] => test::check(&mut run),
         ["test"] => test::test(&mut run),
+        ["docs"] => test::check_documents(&mut run),
         ["bench"] => bench::bench("", &mut run),
         ["bench", word] => bench::bench(word, &mut run),
         ["dist"] => {

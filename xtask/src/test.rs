@@ -113,10 +113,15 @@ pub(crate) fn check(run: &mut Run) {
 /// Runs what takes a second each, then builds everything. Returns whether it builds.
 fn check_and_build(run: &mut Run) -> bool {
     run.step(&Step::cargo("the code is formatted", &["fmt", "--all", "--check"]));
-    run.check("the documents are right", documents::problems);
-    run.check("docs/behaviours.md names tests that exist", || behaviours::problems(&root()));
+    check_documents(run);
     run.check("the dependencies are right", dependencies::problems);
     run.step(&build())
+}
+
+/// Checks the links, the commands and the table of behaviours in the documents.
+pub(crate) fn check_documents(run: &mut Run) {
+    run.check("the documents are right", documents::problems);
+    run.check("the table of behaviours names tests that exist", || behaviours::problems(&root()));
 }
 
 /// Builds every target once, for the tests, with clippy as the compiler of the workspace's own crates.

@@ -61,7 +61,7 @@ fn store_hint(error: &StoreError) -> Option<Cow<'static, str>> {
         }
         StoreError::Lacking { prefix: None, .. } => {
             "name the database that Festi's Rpc plugin writes to, let this user read all of its \
-             tables that docs/festi.md names, and set `tables.*` where they are called otherwise"
+             tables that docs/guide/festi.md names, and set `tables.*` where they are called otherwise"
         }
         StoreError::NotNumbered { .. } => {
             "a site whose users, roles or sections have other keys than numbers cannot be attached"

@@ -100,7 +100,7 @@ impl SqlServer {
                 database = self.shown,
                 "whoever reads from this database waits for whoever writes: during a long import, \
                  every gateway is without its registry. Run `ALTER DATABASE … SET \
-                 READ_COMMITTED_SNAPSHOT ON` in it; see docs/databases.md"
+                 READ_COMMITTED_SNAPSHOT ON` in it; see docs/operate/databases.md"
             );
         }
     }

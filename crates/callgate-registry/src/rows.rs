@@ -28,7 +28,7 @@ macro_rules! method_columns {
     ($($name:ident: $kind:expr,)*) => {
         /// A row of `rpc_methods`, each column as text.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
-        #[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+        #[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
         pub struct MethodRow {
             pub id: i64,
             pub rpc_method: String,
@@ -186,7 +186,7 @@ pub struct SectionRow {
 
 /// A row of `section_actions`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
 pub struct ActionRow {
     pub id_section: i64,
     pub plugin: String,
@@ -196,7 +196,7 @@ pub struct ActionRow {
 
 /// A row of `callgate_types`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
 pub struct TypeRow {
     pub name: String,
     pub fields: Option<String>,
@@ -205,7 +205,7 @@ pub struct TypeRow {
 
 /// A row of `settings`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
 pub struct SettingRow {
     pub name: String,
     pub value: String,
@@ -213,7 +213,7 @@ pub struct SettingRow {
 
 /// A row of `users`, with the role's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
 pub struct UserRow {
     pub id: i64,
     pub login: String,
@@ -223,7 +223,7 @@ pub struct UserRow {
 
 /// A row of `users_types`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
 pub struct RoleRow {
     pub id: i64,
     pub caption: String,
@@ -231,7 +231,7 @@ pub struct RoleRow {
 
 /// A row of one of the two permission tables: what a user or a role (`id_holder`) has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
 pub struct GrantRow {
     pub id_section: i64,
     pub id_holder: i64,
@@ -240,7 +240,7 @@ pub struct GrantRow {
 
 /// A row of `callgate_tokens`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
 pub struct TokenRow {
     pub id: i64,
     pub id_user: i64,
@@ -254,7 +254,7 @@ pub struct TokenRow {
 
 /// A row of `callgate_credentials`: what a user is known by at a service.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the columns are explained in docs/registry.md")]
+#[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
 pub struct CredentialRow {
     pub id_user: i64,
     pub login: Option<String>,

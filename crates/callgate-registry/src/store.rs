@@ -245,10 +245,12 @@ impl DatabaseErrorKind {
                 "the file is something else; name another with `--database sqlite:PATH`"
             }
             Self::Away => "look whether it runs and can be reached from here",
-            Self::Absent => "make the database first, or name another; docs/databases.md says how",
+            Self::Absent => {
+                "make the database first, or name another; docs/operate/databases.md says how"
+            }
             Self::Refused => "look at the user, the password and what that user may do there",
             Self::Untrusted => {
-                "say in the URL how the connection is encrypted and whom to trust; see docs/databases.md"
+                "say in the URL how the connection is encrypted and whom to trust; see docs/operate/databases.md"
             }
             Self::Taken | Self::Other => return None,
         })

@@ -1,7 +1,7 @@
 //! A server that speaks as SQL Server does.
 //!
 //! No server of Microsoft's can be had everywhere; `iridium_server` from the registry of crates is what the
-//! driver is tried with. What it cannot do is in `docs/databases.md`.
+//! driver is tried with. What it cannot do is in `docs/operate/databases.md`.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};

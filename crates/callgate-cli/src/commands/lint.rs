@@ -105,7 +105,7 @@ mod tests {
     fn the_reference_of_clients_is_up_to_date() {
         let mut text = String::from(
             "# Clients\n\nMade from the program; do not edit. What `callgate lint --client NAME` looks for, \
-             and where it was seen: issues of repositories on GitHub. [lint.md](../lint.md) has the rest.\n",
+             and where it was seen: issues of repositories on GitHub. [lint.md](../guide/lint.md) has the rest.\n",
         );
         for profile in Profile::ALL {
             writeln!(text, "\n## `{}`\n\n{}.", profile.name, profile.title).unwrap();

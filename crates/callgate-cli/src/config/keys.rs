@@ -89,7 +89,7 @@ tables.prefix | | before the names of sections, their actions and permissions, a
 tables.rpc_methods | rpc_methods | the table of methods
 tables.users | users | the table of users
 tables.users_types | users_types | the table of roles
-attach.database | | the database of a Festi application, to be served as it is and only read; [festi.md](../festi.md) explains it
+attach.database | | the database of a Festi application, to be served as it is and only read; [festi.md](../guide/festi.md) explains it
 attach.password_file | | a file with the password of its user; or give it in `CALLGATE_ATTACH_PASSWORD`
 attach.overlay | | a manifest that says more of its methods
 attach.upstream | default | what runs its methods

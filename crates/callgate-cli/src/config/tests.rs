@@ -33,7 +33,7 @@ fn the_reference_of_the_configuration_is_up_to_date() {
     }
     text.push_str(
         "\n## `[upstreams.NAME]`\n\nA table of the file for each service that runs methods, or a row of \
-         the registry with the same keys; [upstreams.md](../upstreams.md) explains them. `url`, `basic_user`, `basic_password`, and \
+         the registry with the same keys; [upstreams.md](../guide/upstreams.md) explains them. `url`, `basic_user`, `basic_password`, and \
          what is in `headers`, `members` and `first_params` may be `{ env = \"NAME\" }` or \
          `{ file = \"PATH\" }`, with `prefix = \"…\"` for what stands before it.\n\n\
          | key | default | meaning |\n| --- | --- | --- |\n",
@@ -41,7 +41,7 @@ fn the_reference_of_the_configuration_is_up_to_date() {
     describe(&UPSTREAM_KEYS, &mut text);
     text.push_str(
         "\n## `[imports.NAME]`\n\nIn the file only, a table for each import that `callgate serve` \
-         repeats; [import.md](../import.md#sources-that-change) explains them.\n\n\
+         repeats; [import.md](../guide/import.md#sources-that-change) explains them.\n\n\
          | key | default | meaning |\n| --- | --- | --- |\n",
     );
     describe(&IMPORT_KEYS, &mut text);

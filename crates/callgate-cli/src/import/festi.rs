@@ -67,7 +67,7 @@ fn hint(error: &StoreError) -> String {
             format!("it has `{prefix}section_actions`, so say `--prefix '{prefix}'`")
         }
         StoreError::Lacking { prefix: None, .. } => {
-            "let this user read it, with `GRANT SELECT` as docs/festi.md shows: without it, what it \
+            "let this user read it, with `GRANT SELECT` as docs/guide/festi.md shows: without it, what it \
              protects would be open here"
                 .to_owned()
         }

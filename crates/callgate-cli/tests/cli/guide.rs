@@ -1,4 +1,4 @@
-//! The configurations in `docs/guide/clients.md`, each as a client would run it.
+//! The configurations in `docs/start/clients.md`, each as a client would run it.
 
 use std::path::Path;
 
@@ -84,7 +84,7 @@ impl World {
 
 #[test]
 fn b68_every_configuration_of_the_guide_works() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/clients.md");
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/start/clients.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let blocks: Vec<&str> =
         guide.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();

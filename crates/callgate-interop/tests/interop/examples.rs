@@ -107,7 +107,7 @@ fn text(result: &CallToolResult) -> &str {
 async fn hello_is_a_server_with_two_tools() {
     let source = include_str!("../../../../examples/hello.rs");
     assert!(source.lines().count() <= 25, "the example is to be small");
-    let guide = include_str!("../../../../docs/guide/first-function.md");
+    let guide = include_str!("../../../../docs/start/first-function.md");
     let (_, code) = source.split_once('\n').unwrap();
     assert!(guide.contains(code), "the guide has the example in it");
     let hello = Example::start("hello", &["127.0.0.1:0"]);

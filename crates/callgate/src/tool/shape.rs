@@ -2,7 +2,7 @@
 //!
 //! A tool is written once in full, as the REST face shows it, with marks at its parts; the shapes of
 //! MCP are put together from the same bytes when the catalog is laid out. Putting them together for each
-//! page instead would take 285 instructions for each tool, see `docs/decisions/0001-bytes-not-trees.md`.
+//! page instead would take 285 instructions for each tool, see `docs/internals/decisions/0001-raw-json-bytes.md`.
 
 use std::ops::Range;
 

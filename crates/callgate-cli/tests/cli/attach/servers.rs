@@ -25,7 +25,7 @@ const TABLES: [&str; 8] = [
 ];
 const ACTIONS: &str = "festi_section_actions";
 
-/// A Festi application in a database of a server, and a user who may read what docs/festi.md names.
+/// A Festi application in a database of a server, and a user who may read what docs/guide/festi.md names.
 struct Site {
     server: &'static Database,
     name: String,
@@ -64,7 +64,7 @@ impl Site {
         site
     }
 
-    /// Lets that user read a table, or what docs/festi.md names of it.
+    /// Lets that user read a table, or what docs/guide/festi.md names of it.
     fn grant(&self, table: &str) {
         let columns = match table {
             "users" => " (id, id_type, login, access_token)",

@@ -1,4 +1,4 @@
-//! The figures of `docs/reliability.md`, from the program as it is released. What the page promises in seconds
+//! The figures of `docs/internals/benchmarks/faults.md`, from the program as it is released. What the page promises in seconds
 //! is judged here.
 
 use std::collections::HashSet;
@@ -41,7 +41,8 @@ fn the_figures_of_the_page_on_reliability() {
     warm(&mut text);
     eprintln!("{text}");
     assert!(late.is_empty(), "too slow, so the page stays as it is:\n{}", late.join("\n"));
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reliability.md");
+    let page =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/internals/benchmarks/faults.md");
     let old = std::fs::read_to_string(&page).unwrap();
     std::fs::write(&page, with_figures(&old, &text)).unwrap();
 }
@@ -56,7 +57,8 @@ fn with_figures(page: &str, text: &str) -> String {
 
 #[test]
 fn the_page_on_reliability_has_a_place_for_figures() {
-    let page = with_figures(include_str!("../../../../../docs/reliability.md"), "new");
+    let page =
+        with_figures(include_str!("../../../../../docs/internals/benchmarks/faults.md"), "new");
     let [begin, end] = MARKS;
     assert!(page.contains(&format!("{begin}new\n{end}")), "{page}");
 }
@@ -76,7 +78,7 @@ fn faults(text: &mut String) -> Vec<String> {
     let grace = GRACE.as_secs();
     let _ = writeln!(
         text,
-        "\n### Faults\n\n{CLIENTS} clients, `token_grace_seconds = {grace}`. Wrong answers, calls that ran twice, errors \
+        "\n## Faults\n\n{CLIENTS} clients, `token_grace_seconds = {grace}`. Wrong answers, calls that ran twice, errors \
          without a cause: none, or there would be no table.\n\n\
          | what breaks | calls | 503 | connections lost | it lasts | well again after | the last use of what was \
          withdrawn elsewhere | and at the server that is cut off |\n\
@@ -142,7 +144,7 @@ fn starts(text: &mut String) -> Vec<String> {
     let mut late = Vec::new();
     let _ = writeln!(
         text,
-        "\n### Start-up\n\nWith {} methods, from the start of the process until `/readyz` is 200. The first start gives \
+        "\n## Start-up\n\nWith {} methods, from the start of the process until `/readyz` is 200. The first start gives \
          names to the tools, which it writes down while it serves already; then the best and the median of {STARTS} \
          more, and what of each was reading the rows.\n\n\
          | database | first | best | of that, reading | median | of that, reading |\n\
@@ -171,7 +173,7 @@ fn starts(text: &mut String) -> Vec<String> {
 fn warm(text: &mut String) {
     let _ = writeln!(
         text,
-        "\n### What calls cost the database\n\n\
+        "\n## What calls cost the database\n\n\
          | database | calls | looks for changes | statements sent | counted by the database |\n\
          | --- | ---: | ---: | ---: | ---: |"
     );
