@@ -22,7 +22,8 @@ mod user;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use callgate::{Caller, LOCAL, Prefix};
+use callgate::Caller;
+use callgate::model::{LOCAL, Prefix};
 use callgate_registry::{AccessRows, Assembly, StoreError, access};
 
 use crate::cli::{Command, RegistryCommand};

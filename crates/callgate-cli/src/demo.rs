@@ -3,7 +3,10 @@
 mod application;
 
 use anyhow::Context as _;
-use callgate::{LOCAL, Local, Mask, Need};
+use callgate::Mask;
+use callgate::access::Need;
+use callgate::local::Local;
+use callgate::model::LOCAL;
 use callgate_registry::{Holder, MethodRow, NewToken, SqlStore, Store as _, StoreError, Token};
 
 use crate::errors::hinted;

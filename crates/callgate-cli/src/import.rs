@@ -29,7 +29,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate::{Mask, Safety};
+use callgate::Mask;
+use callgate::model::Safety;
 use callgate_registry::{ImportRow, MethodRow, SqlStore, StoreError, TypeRow, check};
 
 use crate::cli::ImportOptions;

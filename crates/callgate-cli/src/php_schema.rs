@@ -1,6 +1,6 @@
 //! JSON Schemas as PHP writes them: its `json_encode` has `[]` for every empty map.
 
-use callgate::for_each_schema_mut;
+use callgate::internal::for_each_schema_mut;
 use serde_json::{Map, Value};
 
 /// Keywords whose value is a map of schemas.

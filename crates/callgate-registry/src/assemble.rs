@@ -8,10 +8,11 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use callgate::{
-    Catalog, CatalogBuilder, DefinitionError, Finding, LOCAL, Mask, Method, Need, Prefix,
-    Requirement, Section, Settings, Types,
-};
+use callgate::Mask;
+use callgate::access::{Need, Requirement, Section};
+use callgate::catalog::{Catalog, CatalogBuilder};
+use callgate::gateway::Settings;
+use callgate::model::{DefinitionError, Finding, LOCAL, Method, Prefix, Types};
 
 use crate::definition;
 use crate::rows::{ActionRow, CatalogRows, MethodRow, SettingRow, action_key, present};
@@ -375,11 +376,11 @@ pub fn check(row: &MethodRow) -> Result<(), DefinitionError> {
 pub fn settings(
     rows: &[SettingRow],
     in_force: &Settings,
-) -> (Settings, Vec<callgate::SettingError>) {
+) -> (Settings, Vec<callgate::gateway::SettingError>) {
     let mut settings = Settings::default();
     let mut refused = Vec::new();
     for row in rows {
-        if !callgate::SETTING_KEYS.contains(&row.name.as_str()) {
+        if !callgate::gateway::SETTING_KEYS.contains(&row.name.as_str()) {
             continue;
         }
         if let Err(error) = settings.set(&row.name, &row.value) {

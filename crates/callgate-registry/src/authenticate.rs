@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use callgate::BoxFuture;
 use callgate::access::{Access, Caller, TokenDigest};
 use callgate::http::{Authenticate, AuthenticateError, bearer_token};
+use callgate::upstream::BoxFuture;
 use tokio::sync::{Notify, watch};
 
 use crate::contact::Contact;

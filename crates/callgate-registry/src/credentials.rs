@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use callgate::{BoxFuture, Caller, CredentialError, Credentials, Replaced, Secret};
+use callgate::upstream::{BoxFuture, CredentialError, Credentials, Replaced};
+use callgate::{Caller, Secret};
 
 use crate::rows::CredentialRow;
 use crate::store::Store;

@@ -6,8 +6,9 @@
 #[cfg(test)]
 mod tests;
 
-use callgate::{
-    ClassName, DefinitionError, Method, Param, Requirement, TypeDefinition, TypeExpr, TypeField,
+use callgate::access::Requirement;
+use callgate::model::{
+    ClassName, DefinitionError, Method, Param, TypeDefinition, TypeExpr, TypeField,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -278,8 +279,10 @@ fn php_literal(text: &str) -> Option<Value> {
         _ => {}
     }
     match text.parse::<TypeExpr>() {
-        Ok(TypeExpr::Literal(callgate::Literal::String(text))) => Some(Value::String(text)),
-        Ok(TypeExpr::Literal(callgate::Literal::Number(number))) => Some(Value::Number(number)),
+        Ok(TypeExpr::Literal(callgate::model::Literal::String(text))) => Some(Value::String(text)),
+        Ok(TypeExpr::Literal(callgate::model::Literal::Number(number))) => {
+            Some(Value::Number(number))
+        }
         _ => None,
     }
 }

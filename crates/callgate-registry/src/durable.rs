@@ -5,8 +5,8 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use callgate::BoxFuture;
 use callgate::mcp::{KeepSessions, Nonce, Relay, SessionEdit, SessionState};
+use callgate::upstream::BoxFuture;
 use thiserror::Error as ThisError;
 use tokio::sync::Semaphore;
 

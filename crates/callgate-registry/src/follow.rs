@@ -16,8 +16,9 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use callgate::Callgate;
+use callgate::access::Section;
 use callgate::mcp::Sessions;
-use callgate::{Callgate, Section};
 use tokio::task::JoinHandle;
 
 use crate::assemble::Exposure;

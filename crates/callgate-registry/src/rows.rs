@@ -1,6 +1,7 @@
 //! The registry's rows as they are, before anything is made of them.
 
-use callgate::{DefinitionError, Secret};
+use callgate::Secret;
+use callgate::model::DefinitionError;
 
 use crate::definition;
 use crate::sql::Cell;

@@ -5,9 +5,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use callgate::{
-    BoxFuture, Call, CallError, CallFailure, Caller, CallerMethods, Gateway, Identity, ListError,
-    ListsMethods, Returned, Upstream,
+use callgate::Caller;
+use callgate::gateway::Gateway;
+use callgate::upstream::{
+    BoxFuture, Call, CallError, CallFailure, CallerMethods, Identity, ListError, ListsMethods,
+    Returned, Upstream,
 };
 
 use crate::rows::UpstreamRow;

@@ -8,10 +8,10 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-use callgate::{
-    Caller, Catalog, CatalogBuilder, Gateway, Grants, Mask, Method, Param, Prefix, Safety, Types,
-    User,
-};
+use callgate::catalog::{Catalog, CatalogBuilder};
+use callgate::gateway::Gateway;
+use callgate::model::{Method, Param, Prefix, Safety, Types};
+use callgate::{Caller, Grants, Mask, User};
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use peak_alloc::PeakAlloc;
 use serde_json::json;

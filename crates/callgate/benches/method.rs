@@ -8,9 +8,8 @@
 
 use std::hint::black_box;
 
-use callgate::{
-    CallRequest, Caller, Callgate, Context, Error, Grants, Mask, User, method, methods,
-};
+use callgate::gateway::CallRequest;
+use callgate::{Caller, Callgate, Context, Error, Grants, Mask, User, method, methods};
 use criterion::{Criterion, criterion_group, criterion_main};
 use schemars::JsonSchema;
 use serde::Serialize;

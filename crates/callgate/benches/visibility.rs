@@ -11,13 +11,16 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
+use callgate::catalog::CatalogBuilder;
+use callgate::gateway::Gateway;
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
 use callgate::mcp::{Inbound, Mcp, Reply, SessionKey, Sessions, Verb};
-use callgate::{
-    BoxFuture, Call, CallError, Caller, CallerMethods, Callgate, CatalogBuilder, Gateway, Grants,
-    Identity, ListError, ListsMethods, Mask, Method, Param, Prefix, Returned, Safety, Types,
-    Upstream, User,
+use callgate::model::{Method, Param, Prefix, Safety, Types};
+use callgate::upstream::{
+    BoxFuture, Call, CallError, CallerMethods, Identity, ListError, ListsMethods, Returned,
+    Upstream,
 };
+use callgate::{Caller, Callgate, Grants, Mask, User};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use http_body_util::BodyExt as _;
 use tokio::runtime::Runtime;

@@ -5,6 +5,9 @@
 //! change; the catalog does not depend on it.
 
 mod grants;
+mod limits;
+mod memo;
+mod method_set;
 mod requirement;
 #[cfg(test)]
 mod tests;
@@ -17,9 +20,10 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::secret::Secret;
-use crate::visibility::Limits;
 
 pub use grants::{Grant, GrantSource, Grants, Mask, Section};
+pub(crate) use limits::Limits;
+pub(crate) use method_set::{MethodSet, MethodSets};
 pub use requirement::{Check, Decision, Need, Requirement};
 
 /// Who is asking.
@@ -61,7 +65,7 @@ impl Caller {
     }
 
     /// With the token that they came with. Upstreams that ask for it are sent it; see
-    /// [`Upstream::wants_token`](crate::Upstream::wants_token).
+    /// [`Upstream::wants_token`](crate::upstream::Upstream::wants_token).
     #[must_use]
     pub fn with_token(mut self, token: Secret) -> Self {
         self.token = Some(token);

@@ -35,8 +35,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::http_client::send_error::{SendError, SendErrorKind};
-use crate::jsonrpc::{INVALID_REQUEST, RpcError};
-use crate::lines::{Line, read_line};
+use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
+use crate::wire::lines::{Line, read_line};
 use answer::LINGER;
 use client::Http;
 use failure::{Failure, error_message};

@@ -7,6 +7,7 @@
 
 mod arena;
 mod builder;
+pub(crate) mod listing;
 #[cfg(test)]
 mod tests;
 
@@ -16,17 +17,19 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 
+use crate::access::Limits;
 use crate::access::{Grants, Mask, Requirement, Section};
-use crate::arguments::{ParamStyle, SeenPlan};
-use crate::finding::Finding;
-use crate::listing::{Listing, Listings, VisibleListings};
-use crate::method::{DefinitionError, MethodId, Safety};
-use crate::tool::{HeaderParam, Output, Parts, Shape};
-use crate::tool_name::{Prefix, ToolName};
-use crate::visibility::Limits;
+use crate::model::arguments::{ParamStyle, SeenPlan};
+use crate::model::finding::Finding;
+use crate::model::method::{DefinitionError, MethodId, Safety};
+use crate::model::tool::{HeaderParam, Output, Parts, Shape};
+use crate::model::tool_name::{Prefix, ToolName};
+use listing::{Listings, VisibleListings};
 
+pub use crate::wire::{CursorError, OffsetCursor};
 pub(crate) use arena::{Arena, without_comma};
 pub use builder::CatalogBuilder;
+pub use listing::{Listing, Page};
 
 /// Every tool, sorted by method id, found by id and by tool name.
 #[derive(Debug)]
@@ -205,12 +208,12 @@ impl Catalog {
 
     /// The tools that `grants` may use; made when first asked for and kept.
     pub fn listing(&self, grants: &Grants) -> Arc<Listing> {
-        if let Some(listing) = grants.seen_listing(self.number) {
+        if let Some(listing) = grants.listing.get(self.number) {
             return listing;
         }
         let key: Arc<[Mask]> = self.sections.iter().map(|section| grants.mask(section)).collect();
         let listing = self.listings.get_with(key, || Arc::new(self.make_listing(grants)));
-        grants.remember_listing(self.number, &listing);
+        grants.listing.set(self.number, &listing);
         listing
     }
 
@@ -226,26 +229,20 @@ impl Catalog {
 
     /// The tools of a listing that the services behind them list too; made when first asked for and
     /// kept.
-    pub(crate) fn visible_listing(
-        &self,
-        granted: &Arc<Listing>,
-        limits: &Arc<Limits>,
-    ) -> Arc<Listing> {
-        if let Some(listing) = limits.last(self.number, granted) {
+    pub(crate) fn visible_listing(&self, granted: &Listing, limits: &Arc<Limits>) -> Arc<Listing> {
+        if let Some(listing) = limits.listing.get(granted.number) {
             return listing;
         }
-        let key = (Arc::as_ptr(granted).addr(), Arc::clone(limits));
-        let (listing, _) = self.visible_listings.get(&key).unwrap_or_else(|| {
+        let key = (granted.number, Arc::clone(limits));
+        let listing = self.visible_listings.get_with(key, || {
             let is_visible = |ordinal: &u32| {
                 let entry = self.entries.get(*ordinal as usize);
                 entry.is_some_and(|entry| limits.allow(&entry.upstream, entry.id.as_str()))
             };
             let visible = granted.ordinals.iter().copied().filter(is_visible).collect();
-            let both = (Arc::new(Listing::new(visible)), Arc::clone(granted));
-            self.visible_listings.insert(key, both.clone());
-            both
+            Arc::new(Listing::new(visible))
         });
-        limits.remember(self.number, granted, &listing);
+        limits.listing.set(granted.number, &listing);
         listing
     }
 

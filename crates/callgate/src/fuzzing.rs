@@ -5,10 +5,10 @@
 use std::time::SystemTime;
 
 use crate::access::Caller;
-use crate::cursor::{AfterCursor, OffsetCursor};
 use crate::mcp::{Header, Headers, Reject, Route, SessionKey, Sessions, Verb, classify};
-use crate::revision::Revision;
-use crate::type_expr::TypeExpr;
+use crate::model::type_expr::TypeExpr;
+use crate::wire::cursor::{AfterCursor, OffsetCursor};
+use crate::wire::revision::Revision;
 
 /// Headers as they stand in the input, one a line.
 struct Lines<'a>(&'a str);
@@ -71,10 +71,10 @@ pub fn envelope(body: &str) {
 #[cfg(feature = "forward")]
 pub fn replies(body: &str) {
     let plain = body.trim_start_matches('\u{feff}');
-    let in_batch = crate::forward::reply_in_batch(body, "mcp_1");
+    let in_batch = crate::upstream::forward::reply_in_batch(body, "mcp_1");
     // Numbers and depths that a tree cannot have pass as they are.
     let Ok(plain) = serde_json::from_str::<serde_json::Value>(plain) else {
-        let _ = crate::forward::result_of(body, "mcp_1");
+        let _ = crate::upstream::forward::result_of(body, "mcp_1");
         return;
     };
     if let Some(reply) = in_batch {
@@ -85,7 +85,7 @@ pub fn replies(body: &str) {
             "{body}"
         );
     }
-    if let Some(result) = crate::forward::result_of(body, "mcp_1") {
+    if let Some(result) = crate::upstream::forward::result_of(body, "mcp_1") {
         assert_eq!(plain.get("id").and_then(|id| id.as_str()), Some("mcp_1"), "{body}");
         let result: Result<serde_json::Value, _> = serde_json::from_str(&result);
         assert_eq!(plain.get("result"), result.ok().as_ref(), "{body}");

@@ -2,11 +2,13 @@
 //! `gateway/lists.rs`.
 
 mod as_caller;
-mod call_error;
 mod lists;
+pub(crate) mod openrpc;
+pub(crate) mod settings;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+pub(crate) mod visibility;
 mod visible;
 
 use std::borrow::Cow;
@@ -23,26 +25,26 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::access::{Caller, Section};
-use crate::arguments::{CallPlans, ParamStyle, Taking};
-use crate::budget::{Budget, Hold, OverBudget};
 use crate::catalog::{Catalog, Entry};
-use crate::client::Client;
-use crate::jsonrpc::RpcError;
-use crate::local::TOOL_ERROR;
-use crate::method::Safety;
-use crate::openrpc::Documents;
+use crate::model::arguments::{CallPlans, ParamStyle, Taking};
+use crate::model::method::Safety;
 use crate::secret::Secret;
-use crate::settings::Settings;
-use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream};
-use crate::visibility::Visibility;
+use crate::upstream::budget::{Budget, Hold, OverBudget};
+use crate::upstream::client::Client;
+use crate::upstream::local::TOOL_ERROR;
+use crate::upstream::{
+    BoxFuture, Call, CallError, CallFailure, Counters, DEFAULT_CALL_TIMEOUT, NotFound, Returned,
+    Upstream,
+};
+use crate::wire::jsonrpc::RpcError;
+use openrpc::Documents;
 use snapshot::{Snapshot, UpstreamMap};
+use visibility::Visibility;
 
 pub use as_caller::AsCaller;
-pub use call_error::{CallError, CallFailure, NotFound};
+pub use openrpc::OpenRpcError;
+pub use settings::{KEYS as SETTING_KEYS, SettingError, Settings};
 pub(crate) use snapshot::Tool;
-
-/// How long a call may take unless told otherwise.
-pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum time that counts as waiting for the client's answers.
 const MAX_WAIT: Duration = Duration::from_mins(10);

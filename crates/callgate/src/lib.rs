@@ -1,77 +1,40 @@
 #![doc = include_str!("docs/tour.md")]
 
+mod backoff;
+mod secret;
+mod wire;
 pub mod access;
-mod arguments;
-pub mod ask;
+pub mod model;
+pub mod catalog;
+#[cfg(any(feature = "bridge", feature = "forward"))]
+mod http_client;
+pub mod upstream;
+pub mod gateway;
+pub mod mcp;
+mod transport;
+mod server;
 #[cfg(feature = "bridge")]
 pub mod bridge;
+pub mod lint;
 
 #[cfg(feature = "macros")]
 #[path = "private.rs"]
 #[doc(hidden)]
 pub mod __private;
-#[doc(hidden)]
-pub mod backoff;
-mod budget;
-mod catalog;
-mod client;
-mod content;
-mod context;
-mod credentials;
-mod cursor;
-#[cfg(feature = "macros")]
-mod definition;
-mod embedded;
-mod finding;
-#[cfg(feature = "forward")]
-pub mod forward;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod gateway;
-#[cfg(feature = "http")]
-pub mod http;
-#[cfg(any(feature = "bridge", feature = "forward"))]
-mod http_client;
-pub mod jsonrpc;
-#[cfg(any(feature = "bridge", feature = "stdio"))]
-mod lines;
-pub mod lint;
-mod listing;
-pub mod local;
-mod log_level;
-pub mod mcp;
-mod method;
-mod oauth_scope;
-mod openrpc;
-mod percent;
-#[cfg(feature = "macros")]
-pub mod plugin;
-#[cfg(feature = "macros")]
-mod prompt_function;
-#[cfg(feature = "macros")]
-mod reply;
-#[cfg(feature = "macros")]
-mod resource_function;
-mod revision;
-mod schema;
-mod secret;
-mod settings;
-#[cfg(feature = "stdio")]
-pub mod stdio;
-mod strict_json;
-#[cfg(feature = "macros")]
-mod texts;
-mod tool;
-mod tool_name;
-mod type_expr;
-mod types;
-mod upstream;
-mod visibility;
 
-pub use access::{Access, Caller, Decision, Grants, Mask, Need, Requirement, Section, User};
-pub use arguments::{ArgumentsError, ParamStyle};
-pub use budget::{DEFAULT_IN_FLIGHT_BYTES, Hold, OverBudget};
+/// Shared with the other crates of this workspace. Changes without notice.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::backoff::random_between;
+    pub use crate::gateway::openrpc::{Components, ContentDescriptor, SourceSchema};
+    pub use crate::model::schema::inline::inline as inline_definitions;
+    pub use crate::model::schema::walk::{for_each_reference_mut, for_each_schema_mut};
+}
+
+pub use access::{Caller, Grants, Mask, User};
 /// Makes a function a method, and so a tool.
 ///
 /// ```
@@ -143,48 +106,23 @@ pub use callgate_macros::prompt;
 /// [`IntoContents`], or a `Result` of that.
 #[cfg(feature = "macros")]
 pub use callgate_macros::resource;
-pub use catalog::{Catalog, CatalogBuilder, Entry, Quarantined};
-pub use client::{Capability, Client};
-pub use content::{Content, ResourceContents, Role, ToolContent};
-pub use context::Context;
-pub use credentials::{CredentialError, Credentials, Replaced};
-pub use cursor::{CursorError, OffsetCursor};
-#[cfg(feature = "http")]
-pub use embedded::ServeError;
-pub use embedded::{BuildError, Builder, Callgate};
-pub use finding::Finding;
-pub use gateway::{
-    AsCaller, CallError, CallFailure, CallRequest, DEFAULT_CALL_TIMEOUT, Gateway, NotFound,
-    Outcome, ToolRef, UpstreamState,
-};
-pub use listing::{Listing, Page};
-pub use local::{Error, Function, Local, Response, Undefined};
-pub use log_level::{LogLevel, LogLevelError};
-pub use method::{DefinitionError, LOCAL, Method, MethodId, Param, Safety};
-pub use oauth_scope::OAuthScope;
-pub use openrpc::OpenRpcError;
-#[doc(hidden)]
-pub use openrpc::{Components, ContentDescriptor, SourceSchema};
-#[cfg(feature = "macros")]
-pub use plugin::{Offer, Plugin};
-#[cfg(feature = "macros")]
-pub use prompt_function::PromptFunction;
-#[cfg(feature = "macros")]
-pub use reply::Reply;
-#[cfg(feature = "macros")]
-pub use resource_function::{IntoContents, ResourceFunction};
-pub use revision::{Era, Revision, RevisionError};
-pub use schema::REST_PARAM;
-pub use schema::inline::inline as inline_definitions;
-#[doc(hidden)]
-pub use schema::walk::{for_each_reference_mut, for_each_schema_mut};
 pub use secret::Secret;
-pub use settings::{KEYS as SETTING_KEYS, SettingError, Settings};
-pub use tool_name::{Prefix, ToolName, Unnamed, tool_names};
-pub use type_expr::{ClassName, Field, Literal, TypeError, TypeExpr};
-pub use types::{TypeDefinition, TypeField, Types};
-pub use upstream::{BoxFuture, Call, Counters, Returned, Upstream};
-pub use visibility::{CallerMethods, Identity, ListError, ListsMethods};
+#[cfg(feature = "http")]
+pub use server::ServeError;
+#[cfg(feature = "macros")]
+pub use server::plugin;
+pub use server::{BuildError, Builder, Callgate};
+#[cfg(feature = "http")]
+pub use transport::http;
+#[cfg(feature = "stdio")]
+pub use transport::stdio;
+pub use upstream::Content;
+#[cfg(feature = "forward")]
+pub use upstream::forward;
+#[cfg(feature = "macros")]
+pub use upstream::local::Reply;
+pub use upstream::local::{self, Context, Error, Response, ask};
+pub use wire::jsonrpc;
 
 /// Functions with `#[method]`, for [`Builder::methods`]: `methods![get_user, users::delete_user]`.
 #[cfg(feature = "macros")]

@@ -37,7 +37,7 @@ use serde_json::Value;
 
 use crate::access::Grants;
 use crate::catalog::{Catalog, Entry};
-use crate::tool::Shape;
+use crate::model::tool::Shape;
 use check::Tool;
 
 pub use check::Check;

@@ -3,8 +3,8 @@
 //!
 //! A transport gives each message to [`Mcp::handle`]. `classify` tells which era it belongs to and
 //! what is wrong with it; then it is answered at once, or becomes a [`RunningCall`] that the
-//! transport polls, or a [`Listener`] that the transport streams from. HTTP is in [`crate::http`],
-//! stdio in [`crate::stdio`].
+//! transport polls, or a [`Listener`] that the transport streams from. HTTP is in [`crate::transport::http`],
+//! stdio in [`crate::transport::stdio`].
 
 mod classify;
 pub(crate) mod compact;
@@ -21,12 +21,16 @@ mod message;
 mod notifier;
 mod output;
 mod param_headers;
+#[cfg(feature = "macros")]
+pub(crate) mod prompt_function;
 mod prompts;
 mod registry;
 mod reject;
 mod relay;
 mod replay;
 mod request;
+#[cfg(feature = "macros")]
+pub(crate) mod resource_function;
 mod resources;
 mod running;
 mod session;
@@ -49,6 +53,7 @@ use output::OutputChecks;
 use registry::{Cancellations, Scope};
 use tasks::Tasks;
 
+pub use crate::wire::{Era, LogLevel, LogLevelError, Revision, RevisionError};
 pub use classify::{HEADER_MISMATCH, UNSUPPORTED_VERSION, Verb};
 pub(crate) use classify::{Route, classify};
 pub use completion::{Complete, CompletionOf, Completions, ToComplete};
@@ -58,10 +63,14 @@ pub(crate) use envelope::incoming;
 pub use events::{Event, Identify, Unidentified};
 pub use headers::{Header, Headers, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
 pub use message::OutMessage;
+#[cfg(feature = "macros")]
+pub use prompt_function::PromptFunction;
 pub use prompts::{Filled, Prompt, Prompts};
 pub use reject::{MISSING_CAPABILITY, Reject};
 pub use relay::Relay;
 pub use replay::{Kept, KeptReader, KeptStream, Replay};
+#[cfg(feature = "macros")]
+pub use resource_function::{IntoContents, ResourceFunction};
 pub use resources::{Resource, Resources};
 pub use running::{Answer, RunningCall};
 pub use session::{Nonce, SessionKey, Sessions};
@@ -93,10 +102,10 @@ pub struct Services {
     /// Completion of arguments.
     pub completion: Option<Arc<dyn Complete>>,
     /// Stores tasks, so that methods can run on as tasks
-    /// ([`Client::become_task`](crate::Client::become_task)).
+    /// ([`Client::become_task`](crate::upstream::Client::become_task)).
     pub tasks: Option<Arc<dyn TaskStore>>,
     /// Stores the events of legacy clients' streams, so that they can lose them and come back
-    /// ([`Client::let_go`](crate::Client::let_go)).
+    /// ([`Client::let_go`](crate::upstream::Client::let_go)).
     pub replay: Option<Arc<dyn Replay>>,
 }
 

@@ -4,14 +4,14 @@ pub use schemars;
 pub use serde;
 
 pub use crate::access::Mask;
-pub use crate::context::Context;
-pub use crate::definition::Definition;
-pub use crate::local::{Error, Function, Response};
-pub use crate::method::Safety;
-pub use crate::plugin::{Offer, Plugin};
-pub use crate::prompt_function::{PromptDefinition, PromptFunction};
-pub use crate::resource_function::{ResourceDefinition, ResourceFunction};
-pub use crate::texts::Texts;
+pub use crate::mcp::prompt_function::{PromptDefinition, PromptFunction};
+pub use crate::mcp::resource_function::{ResourceDefinition, ResourceFunction};
+pub use crate::model::method::Safety;
+pub use crate::server::plugin::{Offer, Plugin};
+pub use crate::upstream::local::context::Context;
+pub use crate::upstream::local::definition::Definition;
+pub use crate::upstream::local::texts::Texts;
+pub use crate::upstream::local::{Error, Function, Response};
 
 /// What stands beside a function with `#[method]`.
 #[diagnostic::on_unimplemented(

@@ -1,18 +1,33 @@
 //! What runs a method: the [`Upstream`] trait.
 
+pub(crate) mod budget;
+mod call_error;
+pub(crate) mod client;
+pub(crate) mod content;
+pub(crate) mod credentials;
+#[cfg(feature = "forward")]
+pub mod forward;
+mod lists_methods;
+pub mod local;
+
 use std::pin::Pin;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
 
 use crate::access::Caller;
-use crate::arguments::ParamStyle;
-use crate::budget::Hold;
-use crate::client::Client;
-use crate::content::ToolContent;
-use crate::gateway::CallError;
-use crate::method::Safety;
-use crate::visibility::ListsMethods;
+use crate::model::arguments::ParamStyle;
+use crate::model::method::Safety;
+
+pub use budget::{DEFAULT_IN_FLIGHT_BYTES, Hold, OverBudget};
+pub use call_error::{CallError, CallFailure, NotFound};
+pub use client::{Capability, Client};
+pub use content::{Content, ResourceContents, Role, ToolContent};
+pub use credentials::{CredentialError, Credentials, Replaced};
+pub use lists_methods::{CallerMethods, Identity, ListError, ListsMethods};
+
+/// Time limit of a call unless configured otherwise.
+pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A boxed future, for traits whose objects are shared.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -21,7 +36,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// A call arrives decided and checked; the future is dropped when the caller no longer waits.
 pub trait Upstream: Send + Sync + std::fmt::Debug {
-    /// How it takes parameters; a method may say otherwise, see [`crate::Method::param_style`].
+    /// How it takes parameters; a method may say otherwise, see [`crate::model::Method::param_style`].
     fn param_style(&self) -> ParamStyle {
         ParamStyle::Named
     }

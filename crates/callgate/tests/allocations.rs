@@ -4,9 +4,8 @@
 use std::alloc::System;
 use std::sync::Mutex;
 
-use callgate::{
-    CallRequest, Caller, Callgate, Context, Error, Grants, Mask, User, method, methods,
-};
+use callgate::gateway::CallRequest;
+use callgate::{Caller, Callgate, Context, Error, Grants, Mask, User, method, methods};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use callgate::{
-    Content, Context, Error, Function, Local, LogLevel, Method, ResourceContents, Safety,
-    ToolContent, method, methods,
-};
+use callgate::local::{Function, Local};
+use callgate::mcp::LogLevel;
+use callgate::model::{Method, Safety};
+use callgate::upstream::{ResourceContents, ToolContent};
+use callgate::{Content, Context, Error, method, methods};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

@@ -4,7 +4,9 @@
 //! question and runs again, from its beginning, with the answer; in the legacy era it waits for it.
 
 use callgate::ask::{Elicit, Elicited, ListRoots, Sample};
-use callgate::{Capability, Content, Context, Error, Function, method, methods};
+use callgate::local::Function;
+use callgate::upstream::Capability;
+use callgate::{Content, Context, Error, method, methods};
 use serde_json::{Value, json};
 
 pub(crate) fn methods() -> impl IntoIterator<Item = Function> {

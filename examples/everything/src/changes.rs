@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use callgate::catalog::Catalog;
 use callgate::mcp::Mcp;
-use callgate::{Callgate, Catalog, Content, Error, method, plugin};
+use callgate::{Callgate, Content, Error, method, plugin};
 
 use crate::resources::WATCHED;
 

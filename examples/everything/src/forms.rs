@@ -1,7 +1,8 @@
 //! Tools that show the person a form: what fields can be.
 
 use callgate::ask::{Elicit, Elicited};
-use callgate::{Content, Context, Error, Function, method, methods};
+use callgate::local::Function;
+use callgate::{Content, Context, Error, method, methods};
 use serde_json::{Value, json};
 
 pub(crate) fn methods() -> impl IntoIterator<Item = Function> {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use callgate::ask::Elicit;
+use callgate::mcp::PromptFunction;
 use callgate::mcp::{Complete, Completions, Filled, ToComplete};
-use callgate::{
-    BoxFuture, Content, Context, Error, PromptFunction, ResourceContents, prompt, prompts,
-};
+use callgate::upstream::{BoxFuture, ResourceContents};
+use callgate::{Content, Context, Error, prompt, prompts};
 use serde_json::{Value, json};
 
 use crate::answers::PIXEL;

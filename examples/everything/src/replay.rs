@@ -3,9 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use callgate::BoxFuture;
 use callgate::local::Error;
 use callgate::mcp::{Kept, Replay};
+use callgate::upstream::BoxFuture;
 use tokio::sync::Notify;
 
 /// So many streams are kept; the oldest that are over give way.

@@ -1,6 +1,7 @@
 //! Resources: two that are listed, one that can be watched, and a family of them.
 
-use callgate::{ResourceFunction, resource, resources};
+use callgate::mcp::ResourceFunction;
+use callgate::{resource, resources};
 use serde_json::json;
 
 use crate::answers::PIXEL;

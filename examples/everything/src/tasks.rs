@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use callgate::ask::Elicit;
 use callgate::jsonrpc::{INTERNAL_ERROR, RpcError};
+use callgate::local::Function;
 use callgate::mcp::{Task, TaskStore};
-use callgate::{BoxFuture, Content, Context, Error, Function, method, methods};
+use callgate::upstream::BoxFuture;
+use callgate::{Content, Context, Error, method, methods};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;

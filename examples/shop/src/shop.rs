@@ -3,7 +3,8 @@
 use std::str::FromStr as _;
 
 use callgate::ask::Elicit;
-use callgate::{Capability, Context, Error, plugin};
+use callgate::upstream::Capability;
+use callgate::{Context, Error, plugin};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -2,7 +2,8 @@
 
 use callgate::access::TokenDigest;
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
-use callgate::{BoxFuture, Caller, Grants, Mask, User};
+use callgate::upstream::BoxFuture;
+use callgate::{Caller, Grants, Mask, User};
 use sqlx::SqlitePool;
 
 /// Users by their tokens.

@@ -5,16 +5,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use callgate::access::TokenDigest;
+use callgate::catalog::CatalogBuilder;
 use callgate::forward::{Forward, ForwardOptions};
+use callgate::gateway::Gateway;
 use callgate::http::{
     self, Authenticate, AuthenticateError, HttpOptions, HttpService, Parts, Readiness, bearer_token,
 };
 use callgate::local::Error;
+use callgate::local::Local;
 use callgate::mcp::{Mcp, SessionKey, Sessions};
-use callgate::{
-    BoxFuture, Caller, CatalogBuilder, Gateway, Grants, LOCAL, Local, Mask, Method, Param,
-    ParamStyle, Prefix, Safety, Types, Upstream, User,
-};
+use callgate::model::{LOCAL, Method, Param, ParamStyle, Prefix, Safety, Types};
+use callgate::upstream::{BoxFuture, Upstream};
+use callgate::{Caller, Grants, Mask, User};
 use callgate_bench::model::{self, Tool};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

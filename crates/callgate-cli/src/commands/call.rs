@@ -9,9 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use callgate::bridge::{self, Limits, Options};
+use callgate::catalog::{Catalog, Entry};
+use callgate::gateway::Gateway;
 use callgate::http::AuthenticateError;
+use callgate::local::Local;
+use callgate::model::LOCAL;
 use callgate::stdio::{self, StdioOptions};
-use callgate::{Caller, Catalog, Entry, Gateway, LOCAL, Local, Secret};
+use callgate::{Caller, Secret};
 use callgate_registry::Registry;
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -1,7 +1,7 @@
 //! `callgate export`
 
 use anyhow::Result;
-use callgate::LOCAL;
+use callgate::model::LOCAL;
 use callgate_registry::{MethodRow, Store as _};
 
 use crate::cli::{Export, ExportFormat};

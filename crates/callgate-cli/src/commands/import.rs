@@ -6,8 +6,8 @@ pub(crate) mod repeat;
 use std::path::Path;
 
 use anyhow::Context as _;
-use callgate::LOCAL;
 use callgate::forward::Target;
+use callgate::model::LOCAL;
 use callgate_registry::DEFAULT_UPSTREAM;
 
 #[cfg(not(feature = "php"))]

@@ -4,8 +4,9 @@ mod orphans;
 mod report;
 
 use anyhow::Result;
+use callgate::gateway::{SettingError, Settings};
 use callgate::lint::{Level, Problem, Profile, Scope};
-use callgate::{LOCAL, SettingError, Settings};
+use callgate::model::LOCAL;
 use callgate_registry::{Assembly, CatalogRows, Store as _, assemble, settings};
 
 use super::{assembly, caller_named};

@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use callgate::{Catalog, LOCAL};
+use callgate::catalog::Catalog;
+use callgate::model::LOCAL;
 use callgate_registry::{
     CatalogRows, Inspection, MethodRow, SqlStore, Store as _, StoreError, action_key, assemble,
     check, inspect,

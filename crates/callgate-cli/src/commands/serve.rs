@@ -6,10 +6,13 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use callgate::gateway::Gateway;
 use callgate::http::{self, AuthenticateError};
+use callgate::local::Local;
 use callgate::mcp::{Identify, Unidentified};
 use callgate::stdio::{self, StdioError, StdioOptions};
-use callgate::{BoxFuture, Builder, Caller, Callgate, Gateway, Local, Secret};
+use callgate::upstream::BoxFuture;
+use callgate::{Builder, Caller, Callgate, Secret};
 use callgate_registry::{FestiAuthenticator, Registry, SqlStore, Token, TokenAuthenticator};
 use serde_json::json;
 use tokio::io::BufReader;

@@ -1,7 +1,7 @@
 //! `callgate settings get|set`
 
 use anyhow::Result;
-use callgate::{SETTING_KEYS, Settings as Known};
+use callgate::gateway::{SETTING_KEYS, Settings as Known};
 use callgate_registry::settings;
 
 use crate::cli::Settings;

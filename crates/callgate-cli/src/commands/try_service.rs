@@ -1,8 +1,10 @@
 //! `callgate try`: a service as tools, with no configuration and nothing written.
 
 use anyhow::Context as _;
+use callgate::catalog::Catalog;
 use callgate::forward::{Forward, Target};
-use callgate::{Callgate, Catalog, Prefix, http};
+use callgate::model::Prefix;
+use callgate::{Callgate, http};
 use callgate_registry::{Assembly, CatalogRows, DEFAULT_UPSTREAM, Exposure, MethodRow, assemble};
 use serde_json::json;
 use tokio::net::TcpListener;

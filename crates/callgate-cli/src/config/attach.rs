@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use callgate::LOCAL;
+use callgate::model::LOCAL;
 use callgate_registry::{AttachOptions, DatabaseUrl, LookEvery, Overlay, TableNames};
 
 use super::database::with_password;

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use callgate::DEFAULT_CALL_TIMEOUT;
 use callgate::forward::{Forward, ForwardOptions, Target};
+use callgate::upstream::DEFAULT_CALL_TIMEOUT;
 use callgate_registry::{UpstreamRow, UserCredentials};
 
 use described::Described;

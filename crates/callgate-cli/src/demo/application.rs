@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use callgate::{Context, Error, Local, Plugin as _, Response, Undefined, method, methods, plugin};
+use callgate::local::{Local, Undefined};
+use callgate::plugin::Plugin as _;
+use callgate::{Context, Error, Response, method, methods, plugin};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;

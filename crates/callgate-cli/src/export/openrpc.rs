@@ -7,7 +7,10 @@
 use std::collections::HashSet;
 
 use anyhow::Context as _;
-use callgate::{Catalog, Components, ContentDescriptor, Finding, Prefix, Settings, SourceSchema};
+use callgate::catalog::Catalog;
+use callgate::gateway::Settings;
+use callgate::internal::{Components, ContentDescriptor, SourceSchema};
+use callgate::model::{Finding, Prefix};
 use callgate_registry::{Assembly, CatalogRows, Exposure, MethodRow, assemble, settings};
 use serde_json::{Map, Value, json};
 

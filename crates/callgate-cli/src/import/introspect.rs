@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::bail;
-use callgate::ParamStyle;
 use callgate::forward::AskError;
 use callgate::jsonrpc::{INVALID_PARAMS, RpcError};
+use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
 use serde_json::{Value, json};
 use tokio::time::timeout;

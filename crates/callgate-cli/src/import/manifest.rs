@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use callgate::{Mask, ParamStyle, Safety};
+use callgate::Mask;
+use callgate::model::{ParamStyle, Safety};
 use callgate_registry::{DEFAULT_UPSTREAM, MethodRow, Overlay, TypeRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
 //! What callers of a method need: what a source says, beside what is there and who said that.
 
-use callgate::{Mask, Safety};
+use callgate::Mask;
+use callgate::model::Safety;
 use callgate_registry::MethodRow;
 
 use super::written::{Needs, Written};

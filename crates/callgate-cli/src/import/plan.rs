@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use callgate::{LOCAL, Mask};
+use callgate::Mask;
+use callgate::model::LOCAL;
 use callgate_registry::{
     AccessRows, ActionRow, CatalogRows, DEFAULT_UPSTREAM, Import, ImportChange, ImportRow,
     MethodRow, SectionRow, SqlStore, Store as _, TokenRow, TypeRow, action_key, check,

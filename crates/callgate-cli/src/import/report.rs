@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use callgate::{Mask, Section};
+use callgate::Mask;
+use callgate::access::Section;
 use callgate_registry::{Holder, ImportAccess, ImportGrant};
 use serde_json::Value;
 

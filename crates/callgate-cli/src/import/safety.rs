@@ -4,7 +4,7 @@
 //! too often. So one word that speaks of change is enough for the latter, while the former needs a
 //! verb that is nothing else, where verbs stand. Where neither is found, nothing is said.
 
-use callgate::Safety;
+use callgate::model::Safety;
 use serde_json::{Map, Value};
 
 /// Words that speak of change. Those that are as often nouns (`block`, `order`, `post`) are not here.

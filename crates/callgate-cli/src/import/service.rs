@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use callgate::ParamStyle;
 use callgate::forward::{AskError, Forward, ForwardLimits, ForwardOptions, Target};
+use callgate::model::ParamStyle;
 use callgate_registry::UpstreamRow;
 use clap::Args;
 use serde_json::value::{RawValue, to_raw_value};

@@ -1,4 +1,5 @@
-use callgate::{Grants, SettingError};
+use callgate::Grants;
+use callgate::gateway::SettingError;
 
 use super::*;
 use crate::rows::{SectionRow, SettingRow};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use callgate::BoxFuture;
 use callgate::access::Caller;
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
+use callgate::upstream::BoxFuture;
 
 use crate::authenticate::TokenAuthenticator;
 

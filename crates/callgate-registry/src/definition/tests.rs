@@ -1,4 +1,5 @@
-use callgate::{Catalog, CatalogBuilder, Prefix, Types};
+use callgate::catalog::{Catalog, CatalogBuilder};
+use callgate::model::{Prefix, Types};
 use serde_json::json;
 
 use super::*;

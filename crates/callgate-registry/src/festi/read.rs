@@ -80,7 +80,7 @@ fn select(table: Table, place: &Place, dialect: Dialect) -> Option<String> {
 pub(super) fn condition(table: Table, place: &Place) -> String {
     match (table, place.columns.first()) {
         (Table::Settings, Some(Some(name))) => {
-            format!(" WHERE {name} IN ('{}')", callgate::SETTING_KEYS.join("', '"))
+            format!(" WHERE {name} IN ('{}')", callgate::gateway::SETTING_KEYS.join("', '"))
         }
         _ => String::new(),
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use callgate::{Catalog, Gateway, Method};
+use callgate::catalog::Catalog;
+use callgate::gateway::Gateway;
+use callgate::model::Method;
 use tokio::task::JoinSet;
 
 use super::tell::{described, tell_new};

@@ -6,7 +6,8 @@ mod beside;
 mod double;
 
 use callgate::http::WatchRegistry as _;
-use callgate::{CallError, Caller, Mask, method, methods, prompt, prompts};
+use callgate::upstream::CallError;
+use callgate::{Caller, Mask, method, methods, prompt, prompts};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -63,7 +64,7 @@ impl Place {
     fn row(id: &str) -> MethodRow {
         MethodRow {
             rpc_method: id.to_owned(),
-            upstream: Some(callgate::LOCAL.to_owned()),
+            upstream: Some(callgate::model::LOCAL.to_owned()),
             ..MethodRow::default()
         }
     }

@@ -8,7 +8,10 @@ use axum::body::Body;
 use axum::http::Request;
 use callgate::ask::Elicit;
 use callgate::local::Error;
-use callgate::{Callgate, Content, Context, Local, LogLevel, Mask, Method, Safety};
+use callgate::local::Local;
+use callgate::mcp::LogLevel;
+use callgate::model::{Method, Safety};
+use callgate::{Callgate, Content, Context, Mask};
 use callgate_registry::{
     Following, Holder, NewKey, NewToken, Registry, SESSION_KEYS, Store as _, Token, signing_key,
 };

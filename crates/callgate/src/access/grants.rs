@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, LazyLock, Weak};
+use std::sync::{Arc, LazyLock};
 
-use arc_swap::ArcSwapOption;
 use thiserror::Error;
 
-use crate::listing::Listing;
+use super::memo::Memo;
 
 /// The ident of a section of the application, such as `content`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -156,19 +155,8 @@ impl fmt::Display for GrantSource {
 #[derive(Debug, Clone, Default)]
 pub struct Grants {
     pub(super) by_section: BTreeMap<Section, Grant>,
-    seen: SeenListing,
-}
-
-/// The listing that these grants last had, and the number of its catalog: most requests need no other,
-/// and need not look for it by all the grants.
-#[derive(Debug, Default)]
-struct SeenListing(ArcSwapOption<(u64, Weak<Listing>)>);
-
-/// A memory is no part of what is granted.
-impl Clone for SeenListing {
-    fn clone(&self) -> Self {
-        Self::default()
-    }
+    /// The last listing of the tools that these grants allow, by the number of its catalog.
+    pub(crate) listing: Memo,
 }
 
 impl Grants {
@@ -193,19 +181,8 @@ impl Grants {
         self.by_section.remove(&Section::authenticated());
     }
 
-    /// The listing of the catalog with this number, if it was the last.
-    pub(crate) fn seen_listing(&self, catalog: u64) -> Option<Arc<Listing>> {
-        let seen = self.seen.0.load();
-        let (number, listing) = &**seen.as_ref()?;
-        if *number == catalog { listing.upgrade() } else { None }
-    }
-
-    pub(crate) fn remember_listing(&self, catalog: u64, listing: &Arc<Listing>) {
-        self.seen.0.store(Some(Arc::new((catalog, Arc::downgrade(listing)))));
-    }
-
     fn add(&mut self, section: Section, new: Grant) {
-        self.seen = SeenListing::default();
+        self.listing = Memo::default();
         self.by_section
             .entry(section)
             .and_modify(|old| match (old.source, new.source) {

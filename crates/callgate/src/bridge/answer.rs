@@ -14,9 +14,9 @@ use super::forward::Refusal;
 use super::message::{FromServer, Id, Request, Revision, from_server, rpc_error};
 use super::session::Live;
 use super::stream::{EventStream, MIN_PAUSE, PAUSE, is_stream, resuming};
-use crate::jsonrpc::RpcError;
 use crate::mcp::compact::compact;
 use crate::mcp::headers::SESSION_ID;
+use crate::wire::jsonrpc::RpcError;
 
 /// How long a stream may stay open when everything is answered.
 pub(super) const LINGER: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use super::message::Id;
 use crate::http_client::BodyError;
 use crate::http_client::endpoint::Endpoint;
 use crate::http_client::send_error::{SendError, SendErrorKind};
-use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
+use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 
 /// For answers that no MCP server would give.
 pub(super) const IS_THAT_IT: &str = "Is that an MCP server? Check --path, or --url";

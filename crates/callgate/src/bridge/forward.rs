@@ -14,9 +14,9 @@ use super::failure::Failure;
 use super::message::{CallParams, Id, Modern, Request, from_server, rpc_error};
 use super::session::Live;
 use crate::http_client::send_error::{SendError, SendErrorKind};
-use crate::jsonrpc::{METHOD_NOT_FOUND, RpcError};
 use crate::mcp::headers::{METHOD, NAME, PROTOCOL_VERSION, encode};
 use crate::mcp::{HEADER_MISMATCH, UNSUPPORTED_VERSION};
+use crate::wire::jsonrpc::{METHOD_NOT_FOUND, RpcError};
 
 /// Between attempts, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

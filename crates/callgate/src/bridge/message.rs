@@ -7,8 +7,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{self, Envelope, EnvelopeError, Message, RpcError};
-use crate::strict_json::text;
+use crate::wire::jsonrpc;
+use crate::wire::jsonrpc::{Envelope, EnvelopeError, Message, RpcError};
+use crate::wire::strict_json::text;
 
 /// Opens a connection of the legacy era.
 pub(super) const INITIALIZE: &str = "initialize";

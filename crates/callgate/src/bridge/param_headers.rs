@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::mcp::headers::encode;
-use crate::strict_json::text;
-use crate::tool::{HEADER_KEYWORD, HeaderParam, header_params};
+use crate::model::tool::{HEADER_KEYWORD, HeaderParam, header_params};
+use crate::wire::strict_json::text;
 
 /// So many tools with such arguments are remembered.
 const MAX_TOOLS: usize = 4096;

@@ -8,7 +8,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::message::Id;
-use crate::lines::Ends;
+use crate::wire::lines::Ends;
 
 /// The id, if that is a request.
 pub(super) fn truncated_id(ends: &Ends) -> Option<Id> {

@@ -9,13 +9,14 @@ use bytes::Bytes;
 use super::arena::ArenaBuilder;
 use super::{Arena, Catalog, Entry, Quarantined};
 use crate::access::Requirement;
-use crate::arguments::SeenPlan;
-use crate::finding::Finding;
-use crate::listing::{listings, visible_listings};
-use crate::method::{DefinitionError, Method};
-use crate::tool::{self, Shape};
-use crate::tool_name::{Prefix, ToolName, Unnamed, tool_names};
-use crate::types::Types;
+use crate::catalog::listing::{listings, visible_listings};
+use crate::model::arguments::SeenPlan;
+use crate::model::finding::Finding;
+use crate::model::method::{DefinitionError, Method};
+use crate::model::tool;
+use crate::model::tool::Shape;
+use crate::model::tool_name::{Prefix, ToolName, Unnamed, tool_names};
+use crate::model::types::Types;
 
 /// The next catalog's number; 0 is none.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);

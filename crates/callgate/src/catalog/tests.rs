@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::listing::PageLimit;
-use crate::method::{Method, Param};
-use crate::types::Types;
+use crate::catalog::listing::PageLimit;
+use crate::model::method::{Method, Param};
+use crate::model::types::Types;
 
 fn method(id: &str) -> Method {
     Method::new(id.parse().unwrap()).description("Does it.").safety(Safety::ReadOnly)
@@ -148,7 +148,7 @@ fn d3_properties_of_a_whole_schema_are_renamed_too() {
     );
     assert_eq!(findings(&catalog, "a").len(), 1);
     let check = catalog.check_schema(catalog.by_id("a").unwrap());
-    let plan = crate::arguments::CallPlan::compile(&check).unwrap();
+    let plan = crate::model::arguments::CallPlan::compile(&check).unwrap();
     let arguments = r#"{"Transaction_hash_2":"0x1"}"#;
     let arguments: &serde_json::value::RawValue = serde_json::from_str(arguments).unwrap();
     let params = plan.params(Some(arguments), ParamStyle::Named).unwrap();

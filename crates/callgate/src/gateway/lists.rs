@@ -7,10 +7,10 @@ use bytes::Bytes;
 use super::{Gateway, MAX_LOGGED_ID, NotFound, Snapshot, ToolRef};
 use crate::access::Caller;
 use crate::catalog::Entry;
-use crate::listing::{Listing, Page, PageLimit};
-use crate::method::MethodId;
-use crate::openrpc::OpenRpcError;
-use crate::tool::Shape;
+use crate::catalog::listing::{Listing, Page, PageLimit};
+use crate::gateway::openrpc::OpenRpcError;
+use crate::model::method::MethodId;
+use crate::model::tool::Shape;
 
 impl Gateway {
     /// The caller's tools: those that their grants allow and that the services behind them list.

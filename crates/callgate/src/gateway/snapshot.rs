@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Entry};
-use crate::settings::Settings;
+use crate::gateway::settings::Settings;
+use crate::gateway::visibility::Visibility;
 use crate::upstream::Upstream;
-use crate::visibility::Visibility;
 
 /// What runs methods, by name.
 pub(super) type UpstreamMap = BTreeMap<Arc<str>, Arc<dyn Upstream>>;

@@ -5,10 +5,10 @@ use serde_json::json;
 use super::*;
 use crate::access::{Grants, Mask, User};
 use crate::catalog::CatalogBuilder;
-use crate::local::{Error, Local};
-use crate::method::{LOCAL, Method, Param};
-use crate::tool_name::Prefix;
-use crate::types::Types;
+use crate::model::method::{LOCAL, Method, Param};
+use crate::model::tool_name::Prefix;
+use crate::model::types::Types;
+use crate::upstream::local::{Error, Local};
 
 fn gateway_over(local: Local, timeout: Duration) -> Gateway {
     let mut builder = CatalogBuilder::new(Prefix::default(), None);

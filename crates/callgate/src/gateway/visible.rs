@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Gateway;
 use crate::access::Caller;
-use crate::visibility::{FIRST_ANSWER, Visibility};
+use crate::gateway::visibility::{FIRST_ANSWER, Visibility};
 
 impl Gateway {
     /// The caller with what services list for them just now, for one request. A service of which nothing

@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::Totals;
-use crate::schema::walk::{accepts, for_each_schema};
-use crate::tool::is_portable;
-use crate::tool_name::ToolName;
+use crate::model::schema::walk::{accepts, for_each_schema};
+use crate::model::tool::is_portable;
+use crate::model::tool_name::ToolName;
 
 /// So many names are told.
 const MAX_NAMED: usize = 5;

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::check::{Tool, in_places, named};
 use super::{Level, Problem, tokens};
-use crate::finding::Finding;
-use crate::percent;
-use crate::schema::walk::{depth, for_each_schema};
-use crate::tool::is_portable;
+use crate::model::finding::Finding;
+use crate::model::schema::walk::{depth, for_each_schema};
+use crate::model::tool::is_portable;
+use crate::wire::percent;
 
 /// A tool with more tokens takes the place of many.
 const LARGE_TOOL: usize = 5_000;

@@ -27,9 +27,10 @@ use serde_json::value::RawValue;
 use super::envelope::{Members, incoming};
 use super::headers::{self, Header, Headers, decode};
 use super::reject::Reject;
-use crate::jsonrpc::{self, INVALID_PARAMS, INVALID_REQUEST};
-use crate::revision::{Era, Revision};
-use crate::strict_json::text;
+use crate::wire::jsonrpc;
+use crate::wire::jsonrpc::{INVALID_PARAMS, INVALID_REQUEST};
+use crate::wire::revision::{Era, Revision};
+use crate::wire::strict_json::text;
 
 /// The `_meta` key of the revision that a modern request is written in.
 pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";

@@ -11,9 +11,9 @@ use super::Reply;
 use super::classify::McpRequest;
 use super::reject::Reject;
 use super::request::RequestContext;
-use crate::context::Context;
-use crate::local::Error;
 use crate::upstream::BoxFuture;
+use crate::upstream::local::Error;
+use crate::upstream::local::context::Context;
 
 /// More proposals than this are not sent.
 const MAX_VALUES: usize = 100;
@@ -127,6 +127,6 @@ fn required<T: serde::de::DeserializeOwned>(
         return Err(Reject::invalid_params(format!("`{name}` is missing")));
     };
     serde_json::from_str(raw.get()).map_err(|error| {
-        Reject::invalid_params(format!("`{name}`: {}", crate::strict_json::problem(&error)))
+        Reject::invalid_params(format!("`{name}`: {}", crate::wire::strict_json::problem(&error)))
     })
 }

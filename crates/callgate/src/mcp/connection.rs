@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::registry::Scope;
 use super::session_state::SessionState;
-use crate::client::Capabilities;
-use crate::revision::Revision;
+use crate::upstream::client::Capabilities;
+use crate::wire::revision::Revision;
 
 /// A connection that a client keeps, with what legacy messages agreed on.
 #[derive(Debug)]

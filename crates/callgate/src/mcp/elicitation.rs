@@ -23,13 +23,13 @@ use super::request::{CallContext, RequestContext};
 use super::running::Answer;
 use super::session::{random_id, seconds, user_of};
 use crate::access::Caller;
-use crate::ask::Answers;
-use crate::client::{
+use crate::upstream::client::{
     CallChannel, Capability, ClientRequest, Outgoing, PendingQuestion, TaskRequest,
 };
-use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
-use crate::revision::Revision;
-use crate::strict_json;
+use crate::upstream::local::ask::Answers;
+use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
+use crate::wire::revision::Revision;
+use crate::wire::strict_json;
 
 /// First byte of a sealed state; session ids begin otherwise.
 const FORM: u8 = 2;

@@ -7,8 +7,10 @@ use serde_json::value::RawValue;
 
 use super::classify::{McpRequest, Message};
 use super::reject::Reject;
-use crate::jsonrpc::{self, Envelope, EnvelopeError, INVALID_PARAMS};
-use crate::strict_json::{self, text};
+use crate::wire::jsonrpc;
+use crate::wire::jsonrpc::{Envelope, EnvelopeError, INVALID_PARAMS};
+use crate::wire::strict_json;
+use crate::wire::strict_json::text;
 
 /// Maximum number of members of `params` and of `_meta`.
 const MAX_MEMBERS: usize = 64;

@@ -11,8 +11,8 @@ use super::message::{ResultWriter, ServerInfo};
 use super::reject::Reject;
 use super::request::RequestContext;
 use super::{Mcp, Reply};
-use crate::client::{Capabilities, TASKS_EXTENSION};
-use crate::revision::Revision;
+use crate::upstream::client::{Capabilities, TASKS_EXTENSION};
+use crate::wire::revision::Revision;
 
 /// How long a client may keep what `server/discover` says, which is the same for everybody.
 const DISCOVER_TTL_MS: u32 = 60_000;
@@ -41,7 +41,7 @@ pub(super) fn initialize(request: &RequestContext<'_>) -> Result<Reply, Reject> 
     let revision = Revision::from_str(&wanted).unwrap_or(newest).min(newest);
     let declared = request.params.get("capabilities").map(Capabilities::declared).transpose();
     let declared = declared.map_err(|error| {
-        let problem = crate::strict_json::problem(&error);
+        let problem = crate::wire::strict_json::problem(&error);
         Reject::invalid_params(format!("`capabilities` must be an object: {problem}"))
     })?;
     let declared = declared.unwrap_or_default();

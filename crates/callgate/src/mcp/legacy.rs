@@ -17,10 +17,10 @@ use super::session_state::{MAX_SUBSCRIPTIONS, SessionEdit, SessionState};
 use super::subscriptions::Listener;
 use super::terms::Terms;
 use super::{BatchPart, Inbound, Mcp, Reply, relay};
-use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
-use crate::log_level::LogLevel;
-use crate::revision::Revision;
-use crate::strict_json;
+use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
+use crate::wire::log_level::LogLevel;
+use crate::wire::revision::Revision;
+use crate::wire::strict_json;
 
 impl Mcp {
     /// Opens a stream for notifications, or resumes one.

@@ -7,10 +7,10 @@ use super::Reply;
 use super::message::{OutMessage, ResultWriter};
 use super::reject::Reject;
 use super::request::RequestContext;
-use crate::context::Context;
-use crate::cursor::AfterCursor;
-use crate::local::Error;
-use crate::settings::Settings;
+use crate::gateway::settings::Settings;
+use crate::upstream::local::Error;
+use crate::upstream::local::context::Context;
+use crate::wire::cursor::AfterCursor;
 
 /// Something in a list.
 pub(super) trait Item: Serialize + Send + 'static {

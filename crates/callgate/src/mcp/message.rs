@@ -4,10 +4,10 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::budget::Hold;
-use crate::jsonrpc::RpcError;
-use crate::revision::Revision;
-use crate::settings::Settings;
+use crate::gateway::settings::Settings;
+use crate::upstream::budget::Hold;
+use crate::wire::jsonrpc::RpcError;
+use crate::wire::revision::Revision;
 
 /// A message to a client.
 #[derive(Debug, Clone)]
@@ -66,7 +66,9 @@ impl OutMessage {
         match serde_json::from_slice(&bytes) {
             Ok(Reply { error: Some(error), .. }) => Err(error),
             Ok(Reply { result, .. }) => Ok(result.unwrap_or_default()),
-            Err(error) => Err(RpcError::new(crate::jsonrpc::INTERNAL_ERROR, error.to_string())),
+            Err(error) => {
+                Err(RpcError::new(crate::wire::jsonrpc::INTERNAL_ERROR, error.to_string()))
+            }
         }
     }
 

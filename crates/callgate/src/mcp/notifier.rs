@@ -13,9 +13,9 @@ use super::events::Event;
 use super::message::OutMessage;
 use super::reject::Reject;
 use super::terms::Terms;
-use crate::client::{CallChannel, Outgoing};
-use crate::log_level::LogLevel;
-use crate::revision::Revision;
+use crate::upstream::client::{CallChannel, Outgoing};
+use crate::wire::log_level::LogLevel;
+use crate::wire::revision::Revision;
 
 /// Turns what a method sends into messages.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use moka::sync::Cache;
 use serde_json::Value;
 
-use crate::method::compile;
+use crate::model::method::compile;
 
 /// So many validators are kept.
 const MAX_VALIDATORS: u64 = 10_000;

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use super::classify::mismatch;
 use super::headers::{Header, Headers, decode};
 use super::reject::Reject;
-use crate::strict_json::{members, text};
-use crate::tool::HeaderParam;
+use crate::model::tool::HeaderParam;
+use crate::wire::strict_json::{members, text};
 
 /// Compares each annotated argument with its header.
 pub(super) fn check(

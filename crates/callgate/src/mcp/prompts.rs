@@ -16,11 +16,11 @@ use super::message::OutMessage;
 use super::reject::Reject;
 use super::request::{CallContext, RequestContext};
 use crate::access::Caller;
-use crate::content::{Content, Role};
-use crate::context::Context;
-use crate::local::Error;
-use crate::strict_json;
 use crate::upstream::BoxFuture;
+use crate::upstream::content::{Content, Role};
+use crate::upstream::local::Error;
+use crate::upstream::local::context::Context;
+use crate::wire::strict_json;
 
 /// The prompts of a server.
 pub trait Prompts: Send + Sync + fmt::Debug {

@@ -4,8 +4,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::message::OutMessage;
-use crate::client::Capability;
-use crate::jsonrpc::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError};
+use crate::upstream::client::Capability;
+use crate::wire::jsonrpc::{
+    INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError,
+};
 
 /// The client did not declare what is needed.
 pub const MISSING_CAPABILITY: i64 = -32021;

@@ -15,8 +15,8 @@ use super::envelope::{Members, incoming};
 use super::registry::Scope;
 use super::reject::Reject;
 use super::session::{Nonce, Session};
-use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 use crate::upstream::BoxFuture;
+use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 
 /// The notification that cancels a request.
 pub(super) const CANCELLED: &str = "notifications/cancelled";

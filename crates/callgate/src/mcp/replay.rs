@@ -15,8 +15,8 @@ use super::message::OutMessage;
 use super::registry::Cancellation;
 use super::running::RunningCall;
 use super::session::Nonce;
-use crate::local::Error;
 use crate::upstream::BoxFuture;
+use crate::upstream::local::Error;
 
 /// The session, and what tells its streams apart.
 const NAME: usize = size_of::<Nonce>() + size_of::<u64>();

@@ -16,12 +16,13 @@ use super::subscriptions::Listener;
 use super::terms::Terms;
 use super::{Inbound, Mcp, Reply, completion, handshake, prompts, resources, tasks, terms, tools};
 use crate::access::Caller;
-use crate::client::{CallChannel, Client};
-use crate::context::Context;
-use crate::gateway::{CallError, within};
-use crate::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, RpcError};
-use crate::local::{Error, TOOL_ERROR, guarded};
-use crate::revision::Revision;
+use crate::gateway::within;
+use crate::upstream::CallError;
+use crate::upstream::client::{CallChannel, Client};
+use crate::upstream::local::context::Context;
+use crate::upstream::local::{Error, TOOL_ERROR, guarded};
+use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, RpcError};
+use crate::wire::revision::Revision;
 
 /// A request and its terms.
 #[derive(Debug, Clone, Copy)]

@@ -13,12 +13,13 @@ use super::message::write_json;
 use super::reject::Reject;
 use super::request::RequestContext;
 use crate::access::Caller;
-use crate::content::ResourceContents;
-use crate::context::Context;
-use crate::listing::PageLimit;
-use crate::local::Error;
-use crate::revision::Revision;
+use crate::catalog::listing::PageLimit;
+use crate::model::tool::Shape;
 use crate::upstream::BoxFuture;
+use crate::upstream::content::ResourceContents;
+use crate::upstream::local::Error;
+use crate::upstream::local::context::Context;
+use crate::wire::revision::Revision;
 
 /// The caller's tools.
 const TOOLS_URI: &str = "callgate://tools";
@@ -183,7 +184,8 @@ fn not_found(uri: &str, revision: Revision) -> Reject {
 fn read_tools(context: &RequestContext<'_>) -> Reply {
     let RequestContext { mcp, inbound, terms, .. } = *context;
     let limit = PageLimit { tools: usize::MAX, bytes: MAX_BYTES };
-    let (tools, more) = mcp.gateway.list_after(inbound.caller, terms.revision.shape(), None, limit);
+    let (tools, more) =
+        mcp.gateway.list_after(inbound.caller, Shape::of(terms.revision), None, limit);
     let mut text = b"{\"tools\":[".to_vec();
     text.extend(tools.iter().flatten());
     text.extend_from_slice(if more.is_some() { b"],\"more\":true}" } else { b"]}" });

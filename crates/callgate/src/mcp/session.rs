@@ -15,8 +15,8 @@ use sha2::Sha256;
 use super::relay::{Relay, Relaying};
 use super::session_state::{KeepSessions, SessionChange, SessionEdit, SessionState};
 use crate::access::Caller;
-use crate::client::Capabilities;
-use crate::revision::Revision;
+use crate::upstream::client::Capabilities;
+use crate::wire::revision::Revision;
 
 /// What sessions became may take so many bytes together; beyond, some lose it.
 const MAX_STATES: u64 = 32 * 1024 * 1024;
@@ -278,8 +278,8 @@ impl Session {
 mod tests {
     use super::*;
     use crate::access::{Grants, User};
-    use crate::log_level::LogLevel;
     use crate::upstream::BoxFuture;
+    use crate::wire::log_level::LogLevel;
     use proptest::prelude::*;
 
     fn caller(id: i64) -> Caller {

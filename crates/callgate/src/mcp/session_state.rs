@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::session::Nonce;
-use crate::log_level::LogLevel;
 use crate::upstream::BoxFuture;
+use crate::wire::log_level::LogLevel;
 
 /// The addresses of resources that a client wants to hear of are no longer than this together.
 pub(super) const MAX_SUBSCRIPTIONS: usize = 16 * 1024;

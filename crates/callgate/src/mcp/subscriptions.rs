@@ -23,8 +23,8 @@ use super::session::{Session, user_of};
 use super::session_state::MAX_SUBSCRIPTIONS;
 use super::tasks::Task;
 use crate::access::Caller;
-use crate::client::Capability;
-use crate::revision::Revision;
+use crate::upstream::client::Capability;
+use crate::wire::revision::Revision;
 
 /// A client that listens.
 pub struct Listener {
@@ -76,7 +76,7 @@ impl Filter {
             return Err(Reject::invalid_params("`notifications` is missing"));
         };
         let mut filter: Self = serde_json::from_str(wanted.get()).map_err(|error| {
-            let problem = crate::strict_json::problem(&error);
+            let problem = crate::wire::strict_json::problem(&error);
             Reject::invalid_params(format!("`notifications` must be an object: {problem}"))
         })?;
         if mcp.tasks.is_none() {

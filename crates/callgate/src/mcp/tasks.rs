@@ -1,7 +1,7 @@
 //! Tasks: calls that run on while their client goes away and comes back (the extension
 //! `io.modelcontextprotocol/tasks`).
 //!
-//! A method begins one with [`Client::become_task`](crate::Client::become_task). What a task is, is
+//! A method begins one with [`Client::become_task`](crate::upstream::Client::become_task). What a task is, is
 //! kept in a [`TaskStore`] before anybody hears of it; what runs it, and the questions that it waits
 //! for, are in this process.
 
@@ -19,10 +19,10 @@ use tokio::sync::Notify;
 
 use super::elicitation::client_requests;
 use super::events::EventBus;
-use crate::client::{Capabilities, PendingQuestion};
-use crate::jsonrpc::RpcError;
-use crate::local::Error;
 use crate::upstream::BoxFuture;
+use crate::upstream::client::{Capabilities, PendingQuestion};
+use crate::upstream::local::Error;
+use crate::wire::jsonrpc::RpcError;
 
 pub(super) use request::request;
 pub(super) use running::begin;

@@ -10,9 +10,9 @@ use super::registry::Scope;
 use super::reject::Reject;
 use super::session::Session;
 use super::{Inbound, Mcp};
-use crate::client::Capabilities;
-use crate::log_level::LogLevel;
-use crate::revision::Revision;
+use crate::upstream::client::Capabilities;
+use crate::wire::log_level::LogLevel;
+use crate::wire::revision::Revision;
 
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
@@ -50,7 +50,7 @@ impl Terms {
     pub(super) fn modern(inbound: &Inbound<'_>, request: &McpRequest<'_>) -> Result<Self, Reject> {
         let declared = request.meta.get(META_CAPABILITIES).map(Capabilities::declared).transpose();
         let capabilities = declared.map_err(|error| {
-            let problem = crate::strict_json::problem(&error);
+            let problem = crate::wire::strict_json::problem(&error);
             Reject::invalid_params(format!("`{META_CAPABILITIES}`: {problem}"))
         })?;
         let capabilities = capabilities.unwrap_or_default();

@@ -12,16 +12,17 @@ use super::reject::Reject;
 use super::request::{CallContext, RequestContext};
 use super::running::Answer;
 use super::{Reply, list, notifier, param_headers, tasks};
-use crate::client::CallChannel;
-use crate::content::ToolContent;
-use crate::cursor::AfterCursor;
-use crate::gateway::{CallError, CallFailure, Outcome, Tool, ToolRef};
-use crate::jsonrpc::{INVALID_REQUEST, RpcError};
-use crate::listing::PageLimit;
-use crate::local::TOOL_ERROR;
-use crate::log_level::LogLevel;
-use crate::tool::{Output, Shape};
+use crate::catalog::listing::PageLimit;
+use crate::gateway::{Outcome, Tool, ToolRef};
+use crate::model::tool::{Output, Shape};
+use crate::upstream::client::CallChannel;
+use crate::upstream::content::ToolContent;
+use crate::upstream::local::TOOL_ERROR;
 use crate::upstream::{BoxFuture, Returned};
+use crate::upstream::{CallError, CallFailure};
+use crate::wire::cursor::AfterCursor;
+use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
+use crate::wire::log_level::LogLevel;
 
 /// A page holds no more than this, since many clients read only the first and then choke on it.
 const MAX_PAGE_BYTES: usize = 1024 * 1024;
@@ -34,7 +35,7 @@ pub(super) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
     let settings = mcp.gateway.settings();
     let after = list::after(context)?;
     let limit = PageLimit { tools: settings.page_size as usize, bytes: MAX_PAGE_BYTES };
-    let shape = terms.revision.shape();
+    let shape = Shape::of(terms.revision);
     let (tools, last) = mcp.gateway.list_after(inbound.caller, shape, after.as_deref(), limit);
     let mut result = context.result(0);
     result.member("tools").push(b'[');
@@ -190,7 +191,7 @@ impl ToolCall {
     /// What the tool declares to clients of this revision.
     fn promised(&self) -> Structured {
         let Some(entry) = self.tool.entry() else { return Structured::No };
-        match (self.context.terms.revision.shape(), entry.output) {
+        match (Shape::of(self.context.terms.revision), entry.output) {
             (Shape::AnyOutput, Output::Object | Output::Wrapped | Output::Unwrappable)
             | (Shape::ObjectOutput, Output::Object) => Structured::AsItIs,
             (Shape::ObjectOutput, Output::Wrapped) => Structured::Wrapped,

@@ -24,16 +24,19 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
+use callgate::catalog::{Catalog, CatalogBuilder};
+use callgate::gateway::Gateway;
 use callgate::http::{
     Authenticate, AuthenticateError, HttpOptions, HttpService, Parts, Readiness, bearer_token,
     service,
 };
+use callgate::jsonrpc::RpcError;
 use callgate::local::Error;
+use callgate::local::Local;
 use callgate::mcp::{Mcp, Services, SessionKey, Sessions};
-use callgate::{
-    BoxFuture, Caller, Catalog, CatalogBuilder, Gateway, Grants, LOCAL, Local, Mask, Method, Param,
-    Prefix, Safety, Types, Upstream, User, jsonrpc::RpcError,
-};
+use callgate::model::{LOCAL, Method, Param, Prefix, Safety, Types};
+use callgate::upstream::{BoxFuture, Upstream};
+use callgate::{Caller, Grants, Mask, User};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;

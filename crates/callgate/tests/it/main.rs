@@ -8,5 +8,6 @@ mod errors;
 mod forward;
 #[cfg(feature = "http")]
 mod http;
+mod layers;
 #[cfg(all(feature = "http", feature = "macros", feature = "stdio"))]
 mod macros;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate::{Caller, CallerMethods, Decision, Upstream as _};
+use callgate::Caller;
+use callgate::access::Decision;
+use callgate::upstream::{CallerMethods, Upstream as _};
 use callgate_registry::{MethodRow, SqlStore, UserCredentials};
 
 use crate::config::{Config, Maker};

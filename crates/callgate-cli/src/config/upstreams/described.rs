@@ -9,7 +9,7 @@ use callgate::forward::{
     CredentialPlace, DescribedBy, ForwardLimits, ForwardOptions, Ids, MissingCredential,
     PassCaller, Target, ToolPath, UpstreamVisibility, UserCredential, UserGrant, header_name,
 };
-use callgate::{LOCAL, ParamStyle};
+use callgate::model::{LOCAL, ParamStyle};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate::Upstream;
+use callgate::upstream::Upstream;
 use callgate_registry::{MakeUpstream, UpstreamRow};
 use serde_json::{Map, Value};
 

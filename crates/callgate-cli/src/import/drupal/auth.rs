@@ -5,7 +5,8 @@
 //! do not see it. Each scope becomes a section: `content:read` is read on `content`, and likewise for
 //! `write` and `execute`; any other scope is a section of that name, with read.
 
-use callgate::{Mask, Section};
+use callgate::Mask;
+use callgate::access::Section;
 use serde_json::Value;
 
 use crate::import::Needed;

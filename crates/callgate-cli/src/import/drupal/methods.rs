@@ -1,7 +1,7 @@
 //! The methods of `jsonrpc_discovery`, read with patience: versions of the module differ in what they
 //! say, and all leave out what is false or empty.
 
-use callgate::ParamStyle;
+use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
 //! Input schemas of a site, with its numbered parameters.
 
-use callgate::ParamStyle;
+use callgate::model::ParamStyle;
 use serde_json::{Map, Value, json};
 
 use crate::php_schema;

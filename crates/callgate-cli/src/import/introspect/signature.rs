@@ -1,6 +1,6 @@
 //! What `system.methodSignature` says, as a schema.
 
-use callgate::REST_PARAM;
+use callgate::model::REST_PARAM;
 use serde_json::{Map, Value, json};
 
 /// A method with more signatures, or with more parameters in one, is one without any.

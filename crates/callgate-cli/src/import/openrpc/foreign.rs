@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use callgate::for_each_reference_mut;
+use callgate::internal::for_each_reference_mut;
 use serde_json::{Map, Value};
 
 use super::references::pointer;

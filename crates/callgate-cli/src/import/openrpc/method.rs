@@ -1,7 +1,7 @@
 //! A method object to a proposal.
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use callgate::ParamStyle;
+use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
 

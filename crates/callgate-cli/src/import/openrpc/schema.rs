@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use anyhow::ensure;
-use callgate::{for_each_schema_mut, inline_definitions};
+use callgate::internal::{for_each_schema_mut, inline_definitions};
 use serde_json::{Map, Value, json};
 
 use super::references::{References, pointer};

@@ -1,7 +1,7 @@
 //! Methods that attributes describe, as Drupal's are: `#[JsonRpcMethod]`,
 //! `#[JsonRpcParameterDefinition]` and `#[McpTool]`.
 
-use callgate::ParamStyle;
+use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
 

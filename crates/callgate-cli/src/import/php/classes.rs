@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use callgate::TypeExpr;
+use callgate::model::TypeExpr;
 use callgate_registry::TypeRow;
 use serde_json::{Value, json};
 

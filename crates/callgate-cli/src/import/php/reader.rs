@@ -1,6 +1,6 @@
 //! What the readers of methods share: the declarations, what is asked for, and what is to be told.
 
-use callgate::{Safety, TypeExpr};
+use callgate::model::{Safety, TypeExpr};
 use serde_json::{Map, Value, json};
 
 use super::docblock::{Docblock, Typed};

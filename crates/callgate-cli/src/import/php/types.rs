@@ -1,6 +1,6 @@
 //! Types as PHP and its doc comments write them, with whole names of classes.
 
-use callgate::{Literal, TypeError, TypeExpr};
+use callgate::model::{Literal, TypeError, TypeExpr};
 use serde_json::Value;
 
 use super::evaluate::{Context, evaluate};

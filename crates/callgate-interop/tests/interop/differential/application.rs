@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use axum::Router;
+use callgate::catalog::CatalogBuilder;
+use callgate::gateway::Gateway;
 use callgate::http::{Anonymous, HttpOptions, router};
 use callgate::local::Error;
+use callgate::local::Local;
 use callgate::mcp::{Mcp, SessionKey, Sessions};
-use callgate::{
-    CatalogBuilder, Gateway, LOCAL, Local, Method, Param, Prefix, Safety, Types, Upstream,
-};
+use callgate::model::{LOCAL, Method, Param, Prefix, Safety, Types};
+use callgate::upstream::Upstream;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
     ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter,

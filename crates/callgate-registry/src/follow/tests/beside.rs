@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use callgate::BoxFuture;
 use callgate::http::AuthenticateError;
 use callgate::mcp::{Identify, Listener, Nonce, Relay as _, Unidentified};
+use callgate::upstream::BoxFuture;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -1,6 +1,7 @@
 //! What other programs write with plain SQL.
 
-use callgate::{Grants, LOCAL, Mask, Prefix};
+use callgate::model::{LOCAL, Prefix};
+use callgate::{Grants, Mask};
 use callgate_registry::{
     Assembly, CatalogRows, Exposure, Import, ImportAccess, RoleRow, Store as _, TableNames,
     UserRow, access, assemble,
@@ -50,7 +51,7 @@ async fn festi(kind: Kind) -> Registry {
     kind.registry_with(Some(TableNames::with_prefix("festi_").unwrap())).await
 }
 
-pub(crate) fn catalog(rows: &CatalogRows) -> callgate::Catalog {
+pub(crate) fn catalog(rows: &CatalogRows) -> callgate::catalog::Catalog {
     let assembly = Assembly {
         code: &[],
         exposure: Exposure::All,
@@ -97,7 +98,8 @@ pub(crate) async fn b40_settings_are_changed_in_the_database(kind: Kind) {
         .sql("INSERT INTO festi_settings (caption, name, value) VALUES ('Prefix', 'mcp_tools_prefix', 'X')")
         .await;
     let rows = registry.store.catalog_rows().await.unwrap();
-    let (settings, _) = callgate_registry::settings(&rows.settings, &callgate::Settings::default());
+    let (settings, _) =
+        callgate_registry::settings(&rows.settings, &callgate::gateway::Settings::default());
     assert_eq!(settings.tools_prefix.as_str(), "X");
 }
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{RunningTask, Task, TaskStatus, Tasks};
-use crate::ask::Answers;
-use crate::client::Capability;
-use crate::local::Error;
 use crate::mcp::reject::Reject;
 use crate::mcp::request::RequestContext;
 use crate::mcp::session::user_of;
 use crate::mcp::{Mcp, Reply, elicitation};
+use crate::upstream::client::Capability;
+use crate::upstream::local::Error;
+use crate::upstream::local::ask::Answers;
 
 /// `tasks/get`, `tasks/update`, `tasks/cancel`
 pub(in crate::mcp) fn request(context: &RequestContext<'_>) -> Result<Reply, Reject> {

@@ -7,16 +7,16 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::{RunningTask, State, Task, TaskStatus, Tasks, now};
-use crate::client::{CallChannel, ClientRequest, Outgoing, TaskRequest};
-use crate::jsonrpc::{INTERNAL_ERROR, RpcError};
 use crate::mcp::Mcp;
 use crate::mcp::message::ResultWriter;
 use crate::mcp::reject::Reject;
 use crate::mcp::request::CallContext;
 use crate::mcp::running::Answer;
 use crate::mcp::session::{random_id, user_of};
-use crate::revision::Revision;
 use crate::upstream::BoxFuture;
+use crate::upstream::client::{CallChannel, ClientRequest, Outgoing, TaskRequest};
+use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
+use crate::wire::revision::Revision;
 
 /// How long a task may run.
 const RUN: Duration = Duration::from_hours(1);

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::Request;
+use callgate::Callgate;
 use callgate::forward::{Forward, ForwardLimits, ForwardOptions, Outcome};
-use callgate::{BoxFuture, Call, CallError, Callgate, Method, Returned, Upstream};
+use callgate::model::Method;
+use callgate::upstream::{BoxFuture, Call, CallError, Returned, Upstream};
 use http_body_util::BodyExt as _;
 use serde_json::json;
 use tower::ServiceExt as _;

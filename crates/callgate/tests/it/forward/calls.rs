@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use callgate::ParamStyle;
 use callgate::forward::{Ids, Outcome, PassCaller, header_name};
+use callgate::model::ParamStyle;
 use serde_json::json;
 
 use crate::forward::{App, ada, options};
@@ -27,7 +27,7 @@ async fn arguments_and_results_pass_as_they_are() {
     let raw = serde_json::value::RawValue::from_string(r#"{ "id": 7 , "note": "\u0061"}"#.into());
     let raw = raw.unwrap();
     let request =
-        callgate::CallRequest { id: "order.get", arguments: Some(&raw), read_only: false };
+        callgate::gateway::CallRequest { id: "order.get", arguments: Some(&raw), read_only: false };
     let result = app.gateway.gateway().call(&ada(), request).await.unwrap();
     assert_eq!(result.value.get(), r#"{ "n": 1.000000000000000000001 }"#);
     let seen = &fake.record.seen()[0];

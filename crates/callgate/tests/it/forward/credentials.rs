@@ -6,7 +6,9 @@ use std::sync::Arc;
 use callgate::forward::{
     CredentialPlace, ForwardOptions, MissingCredential, Outcome, UserCredential, header_name,
 };
-use callgate::{BoxFuture, Caller, CredentialError, Credentials, Grants, ParamStyle, Secret, User};
+use callgate::model::ParamStyle;
+use callgate::upstream::{BoxFuture, CredentialError, Credentials};
+use callgate::{Caller, Grants, Secret, User};
 use serde_json::json;
 
 use crate::forward::{App, ada, options, without_error_id};

@@ -12,9 +12,9 @@ use callgate::forward::{
     header_name,
 };
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
-use callgate::{
-    BoxFuture, Caller, Callgate, CredentialError, Credentials, Method, Param, Safety, Secret,
-};
+use callgate::model::{Method, Param, Safety};
+use callgate::upstream::{BoxFuture, CredentialError, Credentials};
+use callgate::{Caller, Callgate, Secret};
 use futures_util::future::join_all;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};

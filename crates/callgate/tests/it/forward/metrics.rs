@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::Request;
+use callgate::Callgate;
 use callgate::forward::Forward;
+use callgate::gateway::Gateway;
 use callgate::http::HttpOptions;
-use callgate::{Callgate, Gateway};
 use http_body_util::BodyExt as _;
 use serde_json::json;
 use tower::ServiceExt as _;

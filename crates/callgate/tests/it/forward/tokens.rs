@@ -6,7 +6,9 @@ use axum::body::Body;
 use axum::http::Request;
 use callgate::forward::{Forward, PassCaller, header_name};
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
-use callgate::{BoxFuture, Call, CallError, Caller, Callgate, Method, Returned, Secret, Upstream};
+use callgate::model::Method;
+use callgate::upstream::{BoxFuture, Call, CallError, Returned, Upstream};
+use callgate::{Caller, Callgate, Secret};
 use serde_json::json;
 use tower::ServiceExt as _;
 

@@ -12,10 +12,9 @@ use callgate::forward::{
     UserCredential, header_name,
 };
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
-use callgate::{
-    BoxFuture, Caller, CallerMethods, Callgate, CredentialError, Credentials, Method, ParamStyle,
-    Secret, Upstream,
-};
+use callgate::model::{Method, ParamStyle};
+use callgate::upstream::{BoxFuture, CallerMethods, CredentialError, Credentials, Upstream};
+use callgate::{Caller, Callgate, Secret};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;

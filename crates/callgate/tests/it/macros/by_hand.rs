@@ -1,6 +1,8 @@
 //! What the attribute makes, beside the same written by hand.
 
-use callgate::{Callgate, Context, Error, Local, Mask, Method, Param, Safety, method, methods};
+use callgate::local::Local;
+use callgate::model::{Method, Param, Safety};
+use callgate::{Callgate, Context, Error, Mask, method, methods};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

@@ -3,10 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use callgate::{
-    CallError, Callgate, Content, Context, Error, Mask, Response, ToolContent, method, methods,
-    plugin,
-};
+use callgate::upstream::{CallError, ToolContent};
+use callgate::{Callgate, Content, Context, Error, Mask, Response, method, methods, plugin};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -1,9 +1,10 @@
 //! `#[prompt]` and `#[resource]`, over the protocol.
 
 use callgate::mcp::Filled;
+use callgate::upstream::ResourceContents;
 use callgate::{
-    BuildError, Callgate, Content, Context, Error, Mask, ResourceContents, plugin, prompt, prompts,
-    resource, resources,
+    BuildError, Callgate, Content, Context, Error, Mask, plugin, prompt, prompts, resource,
+    resources,
 };
 use serde_json::{Value, json};
 
@@ -28,7 +29,7 @@ async fn review(
 ) -> Result<Filled, Error> {
     let focus = focus.unwrap_or_else(|| "everything".to_owned());
     let text = format!("{} wants {remarks} remarks on {focus}: {code}", ctx.caller.name());
-    Ok(Filled::default().user(text).message(callgate::Role::Assistant, "Gladly."))
+    Ok(Filled::default().user(text).message(callgate::upstream::Role::Assistant, "Gladly."))
 }
 
 /// Says hello.

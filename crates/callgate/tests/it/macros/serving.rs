@@ -9,9 +9,8 @@ use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::routing::get;
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
-use callgate::{
-    BoxFuture, BuildError, Caller, Callgate, Context, Mask, ServeError, method, methods,
-};
+use callgate::upstream::BoxFuture;
+use callgate::{BuildError, Caller, Callgate, Context, Mask, ServeError, method, methods};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use callgate::ParamStyle;
 use callgate::forward::{
     CredentialPlace, Forward, ForwardOptions, MissingCredential, OAuthClient, PassCaller,
     UserCredential, UserGrant, header_name,
 };
+use callgate::model::ParamStyle;
 
 use super::secret;
 use crate::forward::credentials::Known;
@@ -33,7 +33,7 @@ async fn what_does_not_go_together_is_told() {
     let tls = "https://auth.example/token";
     let passed =
         PassCaller { token: Some(header_name("Authorization").unwrap()), ..PassCaller::default() };
-    let known = || Known::new() as Arc<dyn callgate::Credentials>;
+    let known = || Known::new() as Arc<dyn callgate::upstream::Credentials>;
     let service = || at("https://shop.example/rpc");
     let refused = [
         service().oauth(client("http://auth.example/token")),

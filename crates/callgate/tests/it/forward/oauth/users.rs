@@ -8,7 +8,8 @@ use callgate::forward::{
     CredentialPlace, ForwardOptions, MissingCredential, Outcome, UserCredential, UserGrant,
     header_name,
 };
-use callgate::{BoxFuture, Caller, CredentialError, Credentials, Replaced, Secret};
+use callgate::upstream::{BoxFuture, CredentialError, Credentials, Replaced};
+use callgate::{Caller, Secret};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;

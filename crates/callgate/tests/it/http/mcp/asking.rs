@@ -3,7 +3,9 @@
 use std::sync::atomic::AtomicU32;
 
 use callgate::ask::{Elicit, ListRoots, Sample};
-use callgate::{Capability, Content, Context, LogLevel, ToolContent};
+use callgate::mcp::LogLevel;
+use callgate::upstream::{Capability, ToolContent};
+use callgate::{Content, Context};
 
 use super::*;
 

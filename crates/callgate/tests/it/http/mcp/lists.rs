@@ -1,6 +1,6 @@
 //! Handshakes, lists and resources in each revision.
 
-use callgate::Settings;
+use callgate::gateway::Settings;
 
 use super::*;
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use callgate::mcp::{
     Complete, CompletionOf, Completions, Filled, Prompt, Prompts, Resource, Resources, ToComplete,
 };
-use callgate::{Content, Context, ResourceContents};
+use callgate::upstream::ResourceContents;
+use callgate::{Content, Context};
 
 use super::*;
 
@@ -175,7 +176,8 @@ async fn a_prompt_that_is_not_there_or_lacks_something_is_refused() {
 #[tokio::test]
 async fn resources_are_listed_in_pages_read_and_refused() {
     let app = offers();
-    let settings = callgate::Settings { page_size: 2, ..callgate::Settings::default() };
+    let settings =
+        callgate::gateway::Settings { page_size: 2, ..callgate::gateway::Settings::default() };
     app.gateway.set_settings(Arc::new(settings));
     for revision in ["2025-11-25", MODERN] {
         let client = app.client("reader", revision);

@@ -1,0 +1,34 @@
+//! A value that was computed for one key, remembered beside its input.
+
+use std::any::Any;
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwapOption;
+
+/// Remembers the last value that was computed from the data beside it, without keeping it alive.
+///
+/// Most requests ask for the same value again; they find it here without hashing that data. The type
+/// of the value belongs to a higher layer, so it is erased.
+#[derive(Debug, Default)]
+pub(crate) struct Memo(ArcSwapOption<(u64, Weak<dyn Any + Send + Sync>)>);
+
+impl Memo {
+    /// Returns the value if it was set last for this key and is still alive.
+    pub(crate) fn get<T: Any + Send + Sync>(&self, key: u64) -> Option<Arc<T>> {
+        let last = self.0.load();
+        let (last_key, value) = &**last.as_ref()?;
+        (*last_key == key).then(|| value.upgrade()?.downcast().ok())?
+    }
+
+    pub(crate) fn set<T: Any + Send + Sync>(&self, key: u64, value: &Arc<T>) {
+        let value: Weak<dyn Any + Send + Sync> = Arc::<T>::downgrade(value);
+        self.0.store(Some(Arc::new((key, value))));
+    }
+}
+
+/// A copy starts empty, since its data may change.
+impl Clone for Memo {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}

@@ -1,0 +1,132 @@
+//! The catalog as one set of grants may see it: a list of ordinals, and pages as slices of bytes.
+
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use moka::sync::Cache;
+
+use crate::access::Limits;
+use crate::access::Mask;
+use crate::catalog::{Arena, Catalog, without_comma};
+use crate::model::tool::Shape;
+
+/// Maximum size of a cache of listings, or of documents made from them.
+const MAX_CACHE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The tools that one set of grants may use, in the catalog's order.
+#[derive(Debug)]
+pub struct Listing {
+    /// Unique in this process.
+    pub(crate) number: u64,
+    pub(crate) ordinals: Box<[u32]>,
+    /// What it shows, as a number, once somebody watches it.
+    pub(crate) content: OnceLock<u64>,
+}
+
+/// A part of a listing.
+#[derive(Debug)]
+pub struct Page {
+    /// The tools as JSON, commas between them, to be sent one after the other.
+    pub tools: Vec<Bytes>,
+    /// The ordinal of the last tool.
+    pub(crate) last: Option<u32>,
+    /// Where the next page starts, unless this is the last.
+    pub next: Option<usize>,
+}
+
+/// How much a page holds at most.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageLimit {
+    pub(crate) tools: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Listing {
+    pub(crate) fn new(ordinals: Box<[u32]>) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        Self { number, ordinals, content: OnceLock::new() }
+    }
+
+    /// How many tools there are.
+    pub fn len(&self) -> usize {
+        self.ordinals.len()
+    }
+
+    /// Whether there are no tools.
+    pub fn is_empty(&self) -> bool {
+        self.ordinals.is_empty()
+    }
+
+    /// Where the tools begin that come after this method, whether it is still there or not.
+    pub(crate) fn position_after(&self, catalog: &Catalog, id: &str) -> usize {
+        let is_before = |ordinal: &u32| {
+            catalog.entries().get(*ordinal as usize).is_some_and(|entry| entry.id.as_str() <= id)
+        };
+        self.ordinals.partition_point(is_before)
+    }
+
+    /// The tools from `offset` on, as many as `limit` allows and at least one; past the end there
+    /// are none. The catalog must be the one that the listing was made from.
+    pub(crate) fn page(
+        &self,
+        catalog: &Catalog,
+        shape: Shape,
+        offset: usize,
+        limit: PageLimit,
+    ) -> Page {
+        let arena = catalog.arena(shape);
+        let rest = self.ordinals.get(offset..).unwrap_or_default();
+        let rest = rest.get(..limit.tools).unwrap_or(rest);
+        let ordinals = if arena.len() <= limit.bytes { rest } else { fitting(rest, arena, limit) };
+        let runs = ordinals.chunk_by(|a, b| a + 1 == *b);
+        let runs = runs.filter_map(|run| Some(arena.run(*run.first()?, *run.last()?)));
+        let mut tools: Vec<Bytes> = runs.collect();
+        if let Some(last) = tools.pop() {
+            tools.push(without_comma(last));
+        }
+        let end = offset.saturating_add(ordinals.len());
+        let next = (end < self.ordinals.len()).then_some(end);
+        Page { tools, last: ordinals.last().copied(), next }
+    }
+}
+
+/// As many of the first tools as fit, and one at least.
+fn fitting<'a>(ordinals: &'a [u32], arena: &Arena, limit: PageLimit) -> &'a [u32] {
+    let mut bytes = 0;
+    let fits = |ordinal: &&u32| {
+        bytes += arena.size(**ordinal);
+        bytes <= limit.bytes
+    };
+    let count = ordinals.iter().take_while(fits).count();
+    ordinals.get(..count.max(1)).unwrap_or_default()
+}
+
+/// Listings by the grants on all sections in use.
+pub(crate) type Listings = Cache<Arc<[Mask]>, Arc<Listing>>;
+
+/// Listings that services limit further, by the number of the listing of the grants and what services
+/// list.
+pub(crate) type VisibleListings = Cache<(u64, Arc<Limits>), Arc<Listing>>;
+
+pub(crate) fn listings() -> Listings {
+    bounded_cache(|key: &Arc<[Mask]>, listing: &Arc<Listing>| key.len() + listing.len() * 4 + 128)
+}
+
+pub(crate) fn visible_listings() -> VisibleListings {
+    bounded_cache(|_, listing: &Arc<Listing>| listing.len() * 4 + 256)
+}
+
+/// Returns a cache whose entries take at most [`MAX_CACHE_BYTES`] together; the least used go first.
+pub(crate) fn bounded_cache<K, V>(
+    size: impl Fn(&K, &V) -> usize + Send + Sync + 'static,
+) -> Cache<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    let weigh = move |key: &K, value: &V| u32::try_from(size(key, value)).unwrap_or(u32::MAX);
+    Cache::builder().max_capacity(MAX_CACHE_BYTES).weigher(weigh).build()
+}

@@ -1,0 +1,276 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::access::Grants;
+use crate::catalog::CatalogBuilder;
+use crate::model::ClassName;
+use crate::model::method::{Method, Param, Safety};
+use crate::model::tool_name::Prefix;
+use crate::model::types::{TypeDefinition, TypeField, Types};
+
+fn method(id: &str) -> Method {
+    Method::new(id.parse().unwrap()).safety(Safety::ReadOnly)
+}
+
+/// The document of methods that are open to everybody.
+fn document_of(methods: impl IntoIterator<Item = Method>, types: &Types) -> Value {
+    let mut builder = CatalogBuilder::new(Prefix::default(), None);
+    for method in methods {
+        builder.add(method, 0, types, []);
+    }
+    let catalog = builder.finish();
+    let listing = catalog.listing(&Grants::default());
+    let bytes = document(&Settings::default(), &catalog, &listing).unwrap();
+    let document: Value = serde_json::from_slice(&bytes).unwrap();
+    every_reference_resolves(&document);
+    document
+}
+
+/// Compiles each schema where it stands, with the whole document to look references up in.
+fn every_reference_resolves(document: &Value) {
+    let parts = ["/methods", "/components/schemas"].map(|at| document.pointer(at));
+    let mut references = Vec::new();
+    parts.into_iter().flatten().for_each(|part| note_references(part, &mut references));
+    for reference in references {
+        let place = reference.strip_prefix("#").unwrap();
+        assert!(document.pointer(place).is_some_and(|it| !it.is_null()), "{reference}: {document}");
+        let mut root = document.clone();
+        root["$ref"] = json!(reference);
+        jsonschema::draft202012::new(&root).unwrap();
+    }
+}
+
+fn note_references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+    match value {
+        Value::Object(map) => {
+            found.extend(map.get("$ref").and_then(Value::as_str));
+            let schemas = map.iter().filter(|(keyword, _)| *keyword != "const");
+            schemas.for_each(|(_, value)| note_references(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| note_references(item, found)),
+        _ => {}
+    }
+}
+
+fn node(fields: &[(&str, &str)]) -> Types {
+    let field = |(name, ty): &(&str, &str)| TypeField {
+        name: (*name).to_owned(),
+        ty: ty.parse().unwrap(),
+        description: String::new(),
+        required: true,
+    };
+    let fields = fields.iter().map(field).collect();
+    let (types, rejected) =
+        Types::new([(ClassName::parse("Node").unwrap(), TypeDefinition::Fields(fields))]);
+    assert!(rejected.is_empty());
+    types
+}
+
+#[test]
+fn d39_the_first_paragraph_is_the_summary() {
+    let of = |text: &str| {
+        let document = document_of([method("a").description(text)], &Types::default());
+        let method = &document["methods"][0];
+        (method.get("summary").cloned(), method.get("description").cloned())
+    };
+    assert_eq!(of(""), (None, None));
+    assert_eq!(of("Does it.\n"), (Some(json!("Does it.")), None));
+    assert_eq!(of("Does\nit."), (Some(json!("Does it.")), None));
+    let long = "Does it.\n \nSlowly.";
+    assert_eq!(of(long), (Some(json!("Does it.")), Some(json!(long))));
+    let windows = "Does it.\r\n\r\nSlowly.";
+    assert_eq!(of(windows), (Some(json!("Does it.")), Some(json!(windows))));
+}
+
+#[test]
+fn a_recursive_class_is_defined_once_for_all_methods() {
+    let types = node(&[("children", "Node[]")]);
+    let takes = Param::new("node", "Node".parse().unwrap()).description("The first.");
+    let methods = [
+        method("a").param(takes.clone()).returns("Node[]".parse().unwrap()),
+        method("b").param(takes),
+    ];
+    insta::assert_json_snapshot!(document_of(methods, &types));
+}
+
+#[test]
+fn different_definitions_of_one_name_are_numbered_also_where_only_what_they_need_differs() {
+    let with = |leaf: &str| {
+        json!({
+            "properties": {"tree": {"$ref": "#/$defs/Tree"}},
+            "$defs": {
+                "Tree": {"properties": {"leaf": {"$ref": "#/$defs/Leaf"}}},
+                "Leaf": {"type": leaf},
+                "Unused": {},
+            },
+        })
+    };
+    let methods = [("a", "string"), ("b", "integer"), ("c", "string")]
+        .map(|(id, leaf)| method(id).input_schema(with(leaf)).unwrap());
+    let document = document_of(methods, &Types::default());
+    let tree = |number: usize| &document["methods"][number]["params"][0]["schema"]["$ref"];
+    assert_eq!(tree(0), "#/components/schemas/Tree");
+    assert_eq!(tree(1), "#/components/schemas/Tree_2");
+    assert_eq!(tree(2), tree(0));
+    assert_eq!(
+        document["components"]["schemas"],
+        json!({
+            "Leaf": {"type": "string"},
+            "Leaf_2": {"type": "integer"},
+            "Tree": {"properties": {"leaf": {"$ref": "#/components/schemas/Leaf"}}},
+            "Tree_2": {"properties": {"leaf": {"$ref": "#/components/schemas/Leaf_2"}}},
+        })
+    );
+}
+
+#[test]
+fn references_of_every_form_are_moved() {
+    let schema = json!({
+        "properties": {
+            "odd": {"$ref": "#/$defs/a~1b%20c"},
+            "old": {"$ref": "#/definitions/Old/properties/x"},
+            "other": {"$ref": "#/properties/odd"},
+            "all": {"type": "array", "items": {"$ref": "#"}},
+        },
+        "$defs": {"a/b c": {"type": "string"}},
+        "definitions": {"Old": {"properties": {"x": {"type": "integer"}}}},
+    });
+    let document = document_of([method("a").input_schema(schema).unwrap()], &Types::default());
+    let schemas: Vec<&Value> = document["methods"][0]["params"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|param| &param["schema"])
+        .collect();
+    assert_eq!(
+        schemas,
+        [
+            &json!({"$ref": "#/components/schemas/a_b_c"}),
+            &json!({"$ref": "#/components/schemas/Old/properties/x"}),
+            &json!({"$ref": "#/components/schemas/a.params/properties/odd"}),
+            &json!({"type": "array", "items": {"$ref": "#/components/schemas/a.params"}}),
+        ]
+    );
+}
+
+#[test]
+fn a_schema_with_a_name_of_its_own_loses_it() {
+    let schema = json!({
+        "$id": "urn:example:node",
+        "type": "object",
+        "properties": {"next": {"$ref": "#"}, "value": {"$ref": "#/$defs/Value"}},
+        "$defs": {"Value": {"type": "string"}},
+    });
+    let method = method("a").output_schema(schema).unwrap();
+    let document = document_of([method], &Types::default());
+    let moved = json!({
+        "type": "object",
+        "properties": {
+            "next": {"$ref": "#/components/schemas/a.result"},
+            "value": {"$ref": "#/components/schemas/Value"},
+        },
+    });
+    assert_eq!(document["methods"][0]["result"]["schema"], moved);
+    assert_eq!(
+        document["components"]["schemas"],
+        json!({"Value": {"type": "string"}, "a.result": moved})
+    );
+}
+
+#[test]
+fn what_cannot_be_moved_says_nothing_and_data_is_no_reference() {
+    let schema = json!({
+        "properties": {
+            "anchored": {"oneOf": [{"$ref": "#here"}, {"$ref": "#/$defs/Fine"}], "description": "It."},
+            "based": {"$id": "urn:x", "$ref": "#/$defs/Own", "$defs": {"Own": {}}},
+            "data": {"const": {"$ref": "#/$defs/Nothing"}},
+            "default": {"$ref": "#/$defs/Fine"},
+        },
+        "$defs": {"Here": {"$anchor": "here"}, "Fine": {"type": "integer"}},
+    });
+    let mut document = document_of([method("a").input_schema(schema).unwrap()], &Types::default());
+    let params = document["methods"][0]["params"].take();
+    assert_eq!(
+        params,
+        json!([
+            {"name": "anchored", "description": "It.", "required": false, "schema": {}},
+            {"name": "based", "required": false, "schema": {}},
+            {"name": "data", "required": false, "schema": {"const": {"$ref": "#/$defs/Nothing"}}},
+            {"name": "default", "required": false, "schema": {"$ref": "#/components/schemas/Fine"}},
+        ])
+    );
+}
+
+#[test]
+fn a_schema_of_all_arguments_is_a_list_of_its_properties() {
+    let schema = json!({
+        "properties": {"b": {"type": "string"}, "a": {}},
+        "required": ["b"],
+        "anyOf": [{"required": ["a"]}, {"required": ["c"]}],
+        "additionalProperties": {"type": "string"},
+    });
+    let document = document_of([method("m").input_schema(schema).unwrap()], &Types::default());
+    assert_eq!(
+        document["methods"][0]["params"],
+        json!([
+            {"name": "b", "required": true, "schema": {"type": "string"}},
+            {"name": "a", "required": false, "schema": {}},
+        ])
+    );
+    assert!(document.get("components").is_none());
+}
+
+#[test]
+fn where_something_optional_comes_first_parameters_go_by_name() {
+    let int = || "int".parse().unwrap();
+    let methods = [
+        method("a").param(Param::new("x", int()).optional()).param(Param::new("y", int())),
+        method("b").param(Param::new("x", int())).param(Param::new("y", int()).optional()),
+    ];
+    let document = document_of(methods, &Types::default());
+    let names = |number: usize| {
+        let method = &document["methods"][number];
+        let params = method["params"].as_array().unwrap().iter();
+        let names: Vec<&str> = params.map(|param| param["name"].as_str().unwrap()).collect();
+        (names.join(" "), method["paramStructure"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(names(0), ("y x".to_owned(), "by-name".to_owned()));
+    assert_eq!(names(1), ("x y".to_owned(), "either".to_owned()));
+}
+
+#[test]
+fn a_chain_of_definitions_is_moved_whole() {
+    let definitions: serde_json::Map<String, Value> = (0..300)
+        .map(|n| (format!("D{n}"), json!({"$ref": format!("#/$defs/D{}", n + 1)})))
+        .chain([("D300".to_owned(), json!({"type": "string"}))])
+        .collect();
+    let schema = json!({"$ref": "#/$defs/D0", "$defs": definitions});
+    let mut components = Components::default();
+    let adopted = components.result(&SourceSchema::new("a.result".to_owned(), schema));
+    assert_eq!(adopted, json!({"$ref": "#/components/schemas/D0"}));
+    let schemas = components.finish().unwrap();
+    assert_eq!(schemas.len(), 301);
+    assert_eq!(schemas["D299"], json!({"$ref": "#/components/schemas/D300"}));
+}
+
+#[test]
+fn d40_rpc_methods_are_not_in_it() {
+    let document = document_of([method("rpc.discover"), method("rpcs")], &Types::default());
+    assert_eq!(document["methods"].as_array().unwrap().len(), 1);
+    assert_eq!(document["methods"][0]["name"], "rpcs");
+}
+
+#[test]
+fn too_much_for_one_document_is_refused_and_says_where_to_look() {
+    assert_eq!(within_limits(MAX_METHODS, MAX_BYTES), Ok(()));
+    let words = [
+        within_limits(MAX_METHODS + 1, 0).unwrap_err().to_string(),
+        within_limits(1, MAX_BYTES + 1).unwrap_err().to_string(),
+    ];
+    insta::assert_debug_snapshot!(words, @r#"
+    [
+        "there are 10001 methods for you, and one document has at most 10000; GET /mcp/tools/list has them in pages",
+        "your methods take 16777217 bytes, and one document is made from at most 16777216; GET /mcp/tools/list has them in pages",
+    ]
+    "#);
+}

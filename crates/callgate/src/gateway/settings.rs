@@ -1,0 +1,155 @@
+//! The settings that live in the database, under the keys of the seed.
+
+use thiserror::Error;
+
+use crate::model::tool_name::Prefix;
+use crate::wire::revision::Revision;
+
+/// The settings in force.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Settings {
+    /// `mcp_protocol_version`: the newest revision of MCP that is offered.
+    pub protocol_version: Revision,
+    /// `mcp_server_name`
+    pub server_name: String,
+    /// `mcp_server_version`
+    pub server_version: String,
+    /// `mcp_tools_prefix`
+    pub tools_prefix: Prefix,
+    /// `mcp_page_size`: how many tools an MCP page holds at most.
+    pub page_size: u32,
+    /// `mcp_list_ttl_ms`: how long an MCP client may keep a list.
+    pub list_ttl_ms: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            protocol_version: Revision::NEWEST,
+            server_name: "callgate".to_owned(),
+            server_version: env!("CARGO_PKG_VERSION").to_owned(),
+            tools_prefix: Prefix::default(),
+            page_size: 1_000,
+            list_ttl_ms: 0,
+        }
+    }
+}
+
+/// A setting that is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SettingError {
+    /// No such key.
+    #[error("there is no setting `{0}`; known are {keys}", keys = KEYS.join(", "))]
+    Unknown(String),
+    /// Not a value for this key.
+    #[error("`{value}` is not a value for `{key}`; expected {expected}")]
+    Value {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+        /// What it should be.
+        expected: String,
+    },
+}
+
+/// Every key.
+pub const KEYS: [&str; 6] = [
+    "mcp_protocol_version",
+    "mcp_server_name",
+    "mcp_server_version",
+    "mcp_tools_prefix",
+    "mcp_page_size",
+    "mcp_list_ttl_ms",
+];
+
+impl Settings {
+    /// Sets one by its key.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
+        let refused = |expected: &str| SettingError::Value {
+            key: key.to_owned(),
+            value: value.chars().take(80).collect(),
+            expected: expected.to_owned(),
+        };
+        let text = || {
+            let fits =
+                (1..=128).contains(&value.chars().count()) && !value.chars().any(char::is_control);
+            if fits { Ok(value.to_owned()) } else { Err(refused("1 to 128 printable characters")) }
+        };
+        match key {
+            "mcp_protocol_version" => {
+                let known = || format!("one of {}", Revision::ALL.map(Revision::as_str).join(", "));
+                self.protocol_version = value.parse().map_err(|_| refused(&known()))?;
+            }
+            "mcp_server_name" => self.server_name = text()?,
+            "mcp_server_version" => self.server_version = text()?,
+            "mcp_tools_prefix" => {
+                self.tools_prefix =
+                    value.parse().map_err(|_| refused("up to 40 letters, digits, `_` and `-`"))?;
+            }
+            "mcp_page_size" => {
+                let size = value.parse().ok().filter(|size| (1..=10_000).contains(size));
+                self.page_size = size.ok_or_else(|| refused("a number from 1 to 10000"))?;
+            }
+            "mcp_list_ttl_ms" => {
+                self.list_ttl_ms =
+                    value.parse().map_err(|_| refused("a number of milliseconds, 0 or more"))?;
+            }
+            _ => return Err(SettingError::Unknown(key.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// One by its key.
+    pub fn get(&self, key: &str) -> Result<String, SettingError> {
+        Ok(match key {
+            "mcp_protocol_version" => self.protocol_version.to_string(),
+            "mcp_server_name" => self.server_name.clone(),
+            "mcp_server_version" => self.server_version.clone(),
+            "mcp_tools_prefix" => self.tools_prefix.as_str().to_owned(),
+            "mcp_page_size" => self.page_size.to_string(),
+            "mcp_list_ttl_ms" => self.list_ttl_ms.to_string(),
+            _ => return Err(SettingError::Unknown(key.to_owned())),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b40_every_key_is_read_and_written() {
+        let mut settings = Settings::default();
+        for (key, value) in [
+            ("mcp_protocol_version", "2025-06-18"),
+            ("mcp_server_name", "festi-mcp"),
+            ("mcp_server_version", "1.0.0"),
+            ("mcp_tools_prefix", "FESTI_MCP"),
+            ("mcp_page_size", "10"),
+            ("mcp_list_ttl_ms", "500"),
+        ] {
+            settings.set(key, value).unwrap();
+            assert_eq!(settings.get(key).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn b43_d14_bad_values_are_refused_and_change_nothing() {
+        let mut settings = Settings::default();
+        let errors: Vec<String> = [
+            ("mcp_protocol_version", "2025-01-01"),
+            ("mcp_server_name", ""),
+            ("mcp_tools_prefix", "a::b"),
+            ("mcp_tools_prefix", "a b"),
+            ("mcp_tools_prefix", "a.b"),
+            ("mcp_page_size", "0"),
+            ("mcp_list_ttl_ms", "-1"),
+            ("mcp_tool_prefix", "x"),
+        ]
+        .map(|(key, value)| settings.set(key, value).unwrap_err().to_string())
+        .into();
+        insta::assert_debug_snapshot!(errors);
+        assert_eq!(settings, Settings::default());
+    }
+}

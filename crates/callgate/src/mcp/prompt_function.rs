@@ -1,0 +1,126 @@
+//! Functions as prompts, as `#[prompt]` makes them.
+
+#![expect(missing_docs, reason = "only what the attributes write uses its definition")]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::access::{Caller, Mask, Requirement, Section};
+use crate::mcp::{Filled, Prompt, Prompts};
+use crate::upstream::BoxFuture;
+use crate::upstream::local::Error;
+use crate::upstream::local::context::Context;
+use crate::upstream::local::texts::Texts;
+
+type Run = dyn Fn(Context, Texts) -> BoxFuture<'static, Result<Filled, Error>> + Send + Sync;
+
+/// A function with the prompt that it is.
+#[derive(Clone)]
+pub struct PromptFunction {
+    prompt: Prompt,
+    requirement: Requirement,
+    run: Arc<Run>,
+}
+
+impl PromptFunction {
+    pub(crate) fn name(&self) -> &str {
+        self.prompt.name()
+    }
+
+    pub(crate) fn requirement(&self) -> &Requirement {
+        &self.requirement
+    }
+}
+
+impl fmt::Debug for PromptFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PromptFunction").field(&self.prompt).finish()
+    }
+}
+
+/// A prompt that is being defined.
+#[derive(Debug)]
+pub struct PromptDefinition {
+    prompt: Prompt,
+    requirement: Requirement,
+}
+
+impl PromptDefinition {
+    pub fn new(name: &str) -> Self {
+        Self { prompt: Prompt::named(name), requirement: Requirement::default() }
+    }
+
+    fn with(self, change: impl FnOnce(Prompt) -> Prompt) -> Self {
+        Self { prompt: change(self.prompt), ..self }
+    }
+
+    #[must_use]
+    pub fn title(self, title: &str) -> Self {
+        self.with(|prompt| prompt.title(title))
+    }
+
+    #[must_use]
+    pub fn description(self, description: &str) -> Self {
+        self.with(|prompt| prompt.description(description))
+    }
+
+    #[must_use]
+    pub fn required(self, name: &str, description: &str) -> Self {
+        self.with(|prompt| prompt.required(name, description))
+    }
+
+    #[must_use]
+    pub fn optional(self, name: &str, description: &str) -> Self {
+        self.with(|prompt| prompt.optional(name, description))
+    }
+
+    #[must_use]
+    pub fn requires(mut self, section: &str, mask: Mask) -> Self {
+        self.requirement.add(Section::from(section), mask);
+        self
+    }
+
+    /// The function itself.
+    pub fn run<R, F, Fut>(self, function: F) -> PromptFunction
+    where
+        R: Into<Filled>,
+        F: Fn(Context, Texts) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Error>> + Send + 'static,
+    {
+        let Self { prompt, requirement } = self;
+        let run = move |context, arguments| -> BoxFuture<'static, _> {
+            let filled = function(context, arguments);
+            Box::pin(async move { Ok(filled.await?.into()) })
+        };
+        PromptFunction { prompt, requirement, run: Arc::new(run) }
+    }
+}
+
+/// Functions, each a prompt. Each caller sees those that they may use.
+#[derive(Debug, Default)]
+pub(crate) struct LocalPrompts(pub(crate) Vec<PromptFunction>);
+
+impl Prompts for LocalPrompts {
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Prompt>, Error>> {
+        let allowed = self.0.iter().filter(|one| one.requirement.allows(&caller.grants));
+        let prompts: Vec<Prompt> = allowed.map(|one| one.prompt.clone()).collect();
+        Box::pin(async { Ok(prompts) })
+    }
+
+    fn get(
+        self: Arc<Self>,
+        context: Context,
+        name: String,
+        arguments: BTreeMap<String, String>,
+    ) -> BoxFuture<'static, Result<Option<Filled>, Error>> {
+        Box::pin(async move {
+            // Only what is listed for the caller is asked for; still, this is where it runs.
+            let is_wanted = |one: &&PromptFunction| {
+                one.prompt.name() == name && one.requirement.allows(&context.caller.grants)
+            };
+            let Some(function) = self.0.iter().find(is_wanted) else { return Ok(None) };
+            (function.run)(context, Texts(arguments)).await.map(Some)
+        })
+    }
+}

@@ -1,0 +1,20 @@
+//! Methods and the tools made of them: types, schemas, names and arguments.
+
+pub(crate) mod arguments;
+pub(crate) mod finding;
+pub(crate) mod method;
+pub(crate) mod oauth_scope;
+pub(crate) mod schema;
+pub(crate) mod tool;
+pub(crate) mod tool_name;
+pub(crate) mod type_expr;
+pub(crate) mod types;
+
+pub use arguments::{ArgumentsError, ParamStyle};
+pub use finding::Finding;
+pub use method::{DefinitionError, LOCAL, Method, MethodId, Param, Safety};
+pub use oauth_scope::OAuthScope;
+pub use schema::REST_PARAM;
+pub use tool_name::{Prefix, ToolName, Unnamed, tool_names};
+pub use type_expr::{ClassName, Field, Literal, TypeError, TypeExpr};
+pub use types::{TypeDefinition, TypeField, Types};

@@ -1,0 +1,429 @@
+//! A call's arguments: parsed once, checked before anything runs, and put into the form that the
+//! upstream takes.
+//!
+//! What a method expects is read back from its check schema on the first call and kept as a
+//! [`CallPlan`], shared by methods with equal schemas.
+
+mod problem;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwapWeak;
+use bytes::Bytes;
+use moka::sync::Cache;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::model::method::{DefinitionError, compile, compile_property};
+use crate::model::schema::walk::references;
+use crate::model::schema::{REST_PARAM, WIRE_NAME};
+use crate::wire::strict_json;
+
+pub use problem::ArgumentsError;
+
+/// So many plans are kept; one takes some 4 KiB.
+const MAX_PLANS: u64 = 10_000;
+/// Up to this size, and where the schema is not recursive, every problem is told in detail. The
+/// validator gathers all of them at once, for every branch of a union: with more, a small call could
+/// cost minutes and gigabytes. That arguments are wrong is found quickly in any case.
+const MAX_EXPLAINED: usize = 16 * 1024;
+
+/// How an upstream takes its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ParamStyle {
+    /// As an object.
+    #[default]
+    Named,
+    /// As a list, in the order of the signature.
+    Positional,
+}
+
+impl ParamStyle {
+    /// The word for it in the registry.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Named => "name",
+            Self::Positional => "position",
+        }
+    }
+}
+
+impl std::str::FromStr for ParamStyle {
+    type Err = DefinitionError;
+
+    fn from_str(text: &str) -> Result<Self, DefinitionError> {
+        match text {
+            "name" => Ok(Self::Named),
+            "position" => Ok(Self::Positional),
+            other => Err(DefinitionError::value(
+                "params_by",
+                format_args!("expected `name` or `position`, found `{other}`"),
+            )),
+        }
+    }
+}
+
+/// How an upstream takes a call's arguments.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taking {
+    pub(crate) style: ParamStyle,
+    /// Whether null for an optional parameter that does not take null counts as absent.
+    pub(crate) null_is_absent: bool,
+}
+
+/// Arguments by name, not yet checked.
+type Named<'a> = [(Cow<'a, str>, &'a RawValue)];
+
+/// What a method takes, ready for use.
+#[derive(Debug)]
+pub(crate) struct CallPlan {
+    params: Vec<PlannedParam>,
+    validator: jsonschema::Validator,
+    schema: Value,
+    is_recursive: bool,
+    /// A validator for each parameter, made when first needed.
+    parts: OnceLock<Vec<(String, jsonschema::Validator)>>,
+}
+
+#[derive(Debug)]
+struct PlannedParam {
+    /// The advertised name.
+    name: String,
+    /// The method's own name.
+    wire: String,
+    default: Option<Box<str>>,
+    /// `"name":default`, under the method's own name.
+    default_member: Option<Box<str>>,
+    accepts_null: bool,
+    /// Whether the items of its list are parameters by themselves, by position.
+    is_rest: bool,
+}
+
+impl PlannedParam {
+    fn new(name: &str, property: &Value) -> Self {
+        let wire = property.get(WIRE_NAME).and_then(Value::as_str).unwrap_or(name);
+        let default = property.get("default").map(|default| default.to_string().into_boxed_str());
+        Self {
+            name: name.to_owned(),
+            wire: wire.to_owned(),
+            default_member: default.as_ref().map(|default| member(wire, default).into()),
+            default,
+            accepts_null: accepts_null(property),
+            is_rest: property.get(REST_PARAM) == Some(&Value::Bool(true)),
+        }
+    }
+}
+
+/// A member of an object, as JSON.
+fn member(name: &str, value: &str) -> String {
+    format!("{}:{value}", Value::from(name))
+}
+
+/// The plan that a method last had, so that it need not be looked for by its whole schema.
+#[derive(Debug, Default)]
+pub(crate) struct SeenPlan(ArcSwapWeak<CallPlan>);
+
+impl Clone for SeenPlan {
+    fn clone(&self) -> Self {
+        Self(ArcSwapWeak::new(self.0.load_full()))
+    }
+}
+
+/// Plans by check schema.
+#[derive(Debug)]
+pub(crate) struct CallPlans {
+    cache: Cache<Bytes, Arc<CallPlan>>,
+}
+
+impl Default for CallPlans {
+    fn default() -> Self {
+        Self { cache: Cache::new(MAX_PLANS) }
+    }
+}
+
+impl CallPlans {
+    /// The plan of a check schema; `seen` is where the method keeps the last one.
+    pub(crate) fn get(
+        &self,
+        seen: &SeenPlan,
+        check_schema: impl FnOnce() -> Bytes,
+    ) -> Result<Arc<CallPlan>, DefinitionError> {
+        if let Some(plan) = seen.0.load().upgrade() {
+            return Ok(plan);
+        }
+        let check_schema = check_schema();
+        let plan = match self.cache.get(&check_schema) {
+            Some(plan) => plan,
+            None => {
+                let plan = Arc::new(CallPlan::compile(&check_schema)?);
+                // A copy, so that the cache does not keep a whole catalog alive.
+                self.cache.insert(Bytes::copy_from_slice(&check_schema), Arc::clone(&plan));
+                plan
+            }
+        };
+        seen.0.store(Arc::downgrade(&plan));
+        Ok(plan)
+    }
+}
+
+impl CallPlan {
+    pub(crate) fn compile(check_schema: &[u8]) -> Result<Self, DefinitionError> {
+        let schema: Value = serde_json::from_slice(check_schema)
+            .map_err(|error| DefinitionError::InvalidSchema(error.to_string()))?;
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let params = properties
+            .into_iter()
+            .flatten()
+            .map(|(name, property)| PlannedParam::new(name, property));
+        Ok(Self {
+            params: params.collect(),
+            validator: compile(&schema)?,
+            is_recursive: !references(&schema).is_empty(),
+            schema,
+            parts: OnceLock::new(),
+        })
+    }
+
+    /// Checks `arguments` and writes the upstream's `params`. Where nothing has to be added, moved
+    /// or renamed, the bytes are those that came.
+    pub(crate) fn params<'a>(
+        &self,
+        raw: Option<&'a RawValue>,
+        taking: impl Into<Taking>,
+    ) -> Result<Cow<'a, RawValue>, ArgumentsError> {
+        let taking = taking.into();
+        let style = taking.style;
+        if let Some(raw) = raw.filter(|_| style == ParamStyle::Named)
+            && let Some(params) = self.pass(raw)
+        {
+            return Ok(params);
+        }
+        if let Some(gathered) = raw.and_then(|raw| self.gather_rest(raw)) {
+            return Ok(Cow::Owned(self.params(Some(&gathered), taking)?.into_owned()));
+        }
+        let mut named = match raw.map(RawValue::get) {
+            None => Vec::new(),
+            Some(list) if list.starts_with('[') => {
+                self.name_all(serde_json::from_str(list).map_err(ArgumentsError::json)?)?
+            }
+            Some(object) => strict_json::members(object).map_err(ArgumentsError::json)?,
+        };
+        if taking.null_is_absent {
+            named.retain(|(name, value)| value.get() != "null" || !self.is_meaningless_null(name));
+        }
+        self.check(&named, raw.map_or(0, |raw| raw.get().len()))?;
+        let text = match style {
+            ParamStyle::Positional => self.positional(&named)?,
+            ParamStyle::Named => self.named(&named),
+        };
+        RawValue::from_string(text).map(Cow::Owned).map_err(ArgumentsError::json)
+    }
+
+    /// Arguments that are right and need no more than defaults behind them: most are, and are read only
+    /// once.
+    fn pass<'a>(&self, raw: &'a RawValue) -> Option<Cow<'a, RawValue>> {
+        let Ok(Value::Object(given)) = strict_json::value(raw.get()) else { return None };
+        let is_renamed = |param: &PlannedParam| {
+            param.name != param.wire
+                && (given.contains_key(&param.name) || given.contains_key(&param.wire))
+        };
+        if self.params.iter().any(is_renamed) {
+            return None;
+        }
+        let is_empty = given.is_empty();
+        let absent = self.params.iter().filter(|param| !given.contains_key(&param.name));
+        let defaults: Vec<&str> =
+            absent.filter_map(|param| param.default_member.as_deref()).collect();
+        if !self.validator.is_valid(&Value::Object(given)) {
+            return None;
+        }
+        if defaults.is_empty() {
+            return Some(Cow::Borrowed(raw));
+        }
+        let open = raw.get().trim_end().strip_suffix('}')?;
+        let comma = if is_empty { "" } else { "," };
+        let text = [open, comma, &defaults.join(","), "}"].concat();
+        RawValue::from_string(text).ok().map(Cow::Owned)
+    }
+
+    /// Whether null can only mean that the parameter is absent: it is optional, and does not take null.
+    fn is_meaningless_null(&self, name: &str) -> bool {
+        let mut parts = self.parts().iter();
+        !self.is_required(name)
+            && parts.any(|(known, part)| known == name && !part.is_valid(&Value::Null))
+    }
+
+    fn is_required(&self, name: &str) -> bool {
+        let required = self.schema.get("required").and_then(Value::as_array);
+        required.is_some_and(|required| required.iter().any(|known| known == name))
+    }
+
+    fn parts(&self) -> &[(String, jsonschema::Validator)] {
+        self.parts.get_or_init(|| self.compile_parts())
+    }
+
+    /// A list whose last items are those of one parameter, as an object.
+    fn gather_rest(&self, raw: &RawValue) -> Option<Box<RawValue>> {
+        let (rest, others) = self.params.split_last().filter(|(rest, _)| rest.is_rest)?;
+        let items: Vec<&RawValue> = serde_json::from_str(raw.get()).ok()?;
+        let (first, last) = items.split_at(others.len().min(items.len()));
+        let named = others.iter().zip(first).map(|(param, item)| member(&param.name, item.get()));
+        let mut members: Vec<String> = named.collect();
+        if !last.is_empty() {
+            let last: Vec<&str> = last.iter().map(|item| item.get()).collect();
+            members.push(member(&rest.name, &format!("[{}]", last.join(","))));
+        }
+        RawValue::from_string(format!("{{{}}}", members.join(","))).ok()
+    }
+
+    fn name_all<'a>(
+        &self,
+        items: Vec<&'a RawValue>,
+    ) -> Result<Vec<(Cow<'a, str>, &'a RawValue)>, ArgumentsError> {
+        if items.len() > self.params.len() {
+            let (most, found) = (self.params.len(), items.len());
+            let problem = format!("expected at most {most} arguments, found {found}");
+            return Err(ArgumentsError::one(problem));
+        }
+        let names = self.params.iter().map(|param| Cow::Owned(param.name.clone()));
+        Ok(names.zip(items).collect())
+    }
+
+    fn check(&self, named: &Named<'_>, size: usize) -> Result<(), ArgumentsError> {
+        self.refuse_wire_names(named)?;
+        let mut object = Map::with_capacity(named.len());
+        for (name, raw) in named {
+            let value = strict_json::value(raw.get()).map_err(|error| {
+                let problem = strict_json::problem(&error);
+                ArgumentsError::one(format!("argument `{name}`: {problem}"))
+            })?;
+            object.insert(name.to_string(), value);
+        }
+        let object = Value::Object(object);
+        if self.validator.is_valid(&object) {
+            return Ok(());
+        }
+        if !self.is_recursive && size <= MAX_EXPLAINED {
+            let errors = self.validator.iter_errors(&object);
+            return Err(ArgumentsError::from_validation(errors, |name| !self.is_required(name)));
+        }
+        Err(self.explain_briefly(&object))
+    }
+
+    /// A renamed parameter is known by its advertised name only: under its own it would pass the
+    /// check as something unknown, and reach the method all the same.
+    fn refuse_wire_names(&self, named: &Named<'_>) -> Result<(), ArgumentsError> {
+        let is_foreign = |name: &str| {
+            self.params.iter().any(|param| param.wire == name && param.name != name)
+                && !self.params.iter().any(|param| param.name == name)
+        };
+        match named.iter().find(|(name, _)| is_foreign(name)) {
+            Some((name, _)) => Err(ArgumentsError::unknown(name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Names the arguments that are wrong, one check for each and no more.
+    fn explain_briefly(&self, object: &Value) -> ArgumentsError {
+        let required = self.schema.get("required").and_then(Value::as_array);
+        let missing = required.into_iter().flatten().filter_map(Value::as_str);
+        let missing = missing.filter(|name| object.get(name).is_none());
+        let missing: Vec<_> = missing.map(|name| format!("argument `{name}` is missing")).collect();
+        if !missing.is_empty() {
+            return ArgumentsError(missing);
+        }
+        let given =
+            self.parts().iter().filter_map(|(name, part)| Some((name, part, object.get(name)?)));
+        let wrong = given.filter(|(_, part, value)| !part.is_valid(value));
+        ArgumentsError::wrong(wrong.map(|(name, _, value)| (name.as_str(), value)), |name| {
+            !self.is_required(name)
+        })
+    }
+
+    fn compile_parts(&self) -> Vec<(String, jsonschema::Validator)> {
+        let properties = self.schema.get("properties").and_then(Value::as_object);
+        let definitions = self.schema.get("$defs");
+        let parts = properties.into_iter().flatten();
+        parts
+            .filter_map(|(name, part)| {
+                Some((name.clone(), compile_property(part, definitions).ok()?))
+            })
+            .collect()
+    }
+
+    fn named(&self, named: &Named<'_>) -> String {
+        let given: HashSet<&str> = named.iter().map(|(name, _)| name.as_ref()).collect();
+        let wire: HashMap<&str, &str> =
+            self.params.iter().map(|param| (param.name.as_str(), param.wire.as_str())).collect();
+        let kept = named.iter().map(|(name, value)| {
+            member(wire.get(name.as_ref()).copied().unwrap_or(name.as_ref()), value.get())
+        });
+        let absent = self.params.iter().filter(|param| !given.contains(param.name.as_str()));
+        let defaulted = absent.filter_map(|param| param.default_member.as_deref());
+        let members: Vec<String> = kept.chain(defaulted.map(ToOwned::to_owned)).collect();
+        format!("{{{}}}", members.join(","))
+    }
+
+    /// In the order of the signature. Trailing absent ones are left out; a gap takes its default,
+    /// else null where that is allowed.
+    fn positional(&self, named: &Named<'_>) -> Result<String, ArgumentsError> {
+        let is_known = |name: &str| self.params.iter().any(|param| param.name == name);
+        if let Some((unknown, _)) = named.iter().find(|(name, _)| !is_known(name)) {
+            return Err(ArgumentsError::unknown(unknown));
+        }
+        // All are known, so there are no more of them than parameters.
+        let given = |param: &PlannedParam| {
+            named.iter().find(|(name, _)| *name == param.name).map(|(_, value)| value.get())
+        };
+        let last = self.params.iter().rposition(|param| given(param).is_some());
+        let mut text = String::from("[");
+        for param in self.params.iter().take(last.map_or(0, |last| last + 1)) {
+            let value = match (given(param), &param.default) {
+                (Some(value), _) => value,
+                (None, Some(default)) => default,
+                (None, None) if param.accepts_null => "null",
+                (None, None) => {
+                    return Err(ArgumentsError::one(format!(
+                        "argument `{}` has no default and must be given when a later one is",
+                        param.name
+                    )));
+                }
+            };
+            let value = if param.is_rest { items(value) } else { value };
+            if text.len() > 1 && !value.is_empty() {
+                text.push(',');
+            }
+            text.push_str(value);
+        }
+        text.push(']');
+        Ok(text)
+    }
+}
+
+/// What is between the brackets of a list.
+fn items(list: &str) -> &str {
+    let items = list.trim().strip_prefix('[').and_then(|list| list.strip_suffix(']'));
+    items.map_or(list, str::trim)
+}
+
+fn accepts_null(property: &Value) -> bool {
+    let alternatives = |key| property.get(key).and_then(Value::as_array).into_iter().flatten();
+    match property.get("type") {
+        Some(Value::String(name)) => name == "null",
+        Some(Value::Array(names)) => names.iter().any(|name| name == "null"),
+        Some(_) => false,
+        None => {
+            property.get("enum").is_none_or(|_| alternatives("enum").any(Value::is_null))
+                && property.get("$ref").is_none()
+                && ["oneOf", "anyOf"]
+                    .iter()
+                    .all(|key| property.get(*key).is_none() || alternatives(key).any(accepts_null))
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What is wrong with a call's arguments: each problem names the argument, what was expected and
+//! what came.
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{JsonType, ValidationError};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::wire::strict_json;
+
+/// Maximum number of problems in one error.
+const MAX_PROBLEMS: usize = 8;
+/// Maximum number of characters of a value that are shown.
+const MAX_SHOWN: usize = 60;
+
+/// Why arguments were refused; nothing has run.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{}", .0.join("; "))]
+pub struct ArgumentsError(pub(super) Vec<String>);
+
+impl ArgumentsError {
+    /// The problems, one sentence each.
+    pub fn problems(&self) -> &[String] {
+        &self.0
+    }
+
+    pub(crate) fn one(problem: String) -> Self {
+        Self(vec![problem])
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
+    pub(super) fn json(error: serde_json::Error) -> Self {
+        Self::one(format!("arguments: {}", strict_json::problem(&error)))
+    }
+
+    pub(super) fn unknown(argument: &str) -> Self {
+        Self::one(format!("argument `{argument}` is not known"))
+    }
+
+    /// Without saying what inside of each is wrong.
+    pub(super) fn wrong<'a>(
+        arguments: impl Iterator<Item = (&'a str, &'a Value)>,
+        is_optional: impl Fn(&str) -> bool,
+    ) -> Self {
+        let told = arguments.map(|(name, value)| {
+            let hint = null_hint(name, value, &is_optional);
+            let found = shown(value);
+            format!("argument `{name}` is not what its schema asks for, found {found}{hint}")
+        });
+        let mut problems: Vec<String> = told.take(MAX_PROBLEMS).collect();
+        if problems.is_empty() {
+            problems.push("the arguments are not what the input schema asks for".to_owned());
+        }
+        Self(problems)
+    }
+
+    /// `is_optional` knows parameters by name.
+    pub(super) fn from_validation<'a>(
+        errors: impl Iterator<Item = ValidationError<'a>>,
+        is_optional: impl Fn(&str) -> bool,
+    ) -> Self {
+        let mut problems: Vec<String> = Vec::new();
+        for error in errors.take(MAX_PROBLEMS) {
+            let path = error.instance_path().as_str();
+            let parameter = path.strip_prefix('/').filter(|name| !name.contains('/'));
+            let name = parameter.map(|name| name.replace("~1", "/").replace("~0", "~"));
+            let hint = name.map_or("", |name| null_hint(&name, error.instance(), &is_optional));
+            let problem = describe(&error) + hint;
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+        Self(problems)
+    }
+}
+
+/// For those who send null where they mean nothing.
+fn null_hint(parameter: &str, value: &Value, is_optional: impl Fn(&str) -> bool) -> &'static str {
+    let is_meant = value.is_null() && is_optional(parameter);
+    if is_meant { "; leave it out instead: null is not the same as absent here" } else { "" }
+}
+
+fn describe(error: &ValidationError<'_>) -> String {
+    let at = place(error.instance_path().as_str());
+    let found = shown(error.instance());
+    let expected = |what: &str| format!("argument `{at}`: expected {what}, found {found}");
+    match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            let missing = property.as_str().unwrap_or_default();
+            match at.as_str() {
+                "" => format!("argument `{missing}` is missing"),
+                _ => format!("argument `{at}`: the property `{}` is missing", cut(missing)),
+            }
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let names = unexpected.iter().take(MAX_PROBLEMS).map(|name| format!("`{}`", cut(name)));
+            let names = names.collect::<Vec<_>>().join(", ");
+            match at.as_str() {
+                "" => format!("unknown argument {names}"),
+                _ => format!("argument `{at}`: unknown property {names}"),
+            }
+        }
+        ValidationErrorKind::Type { kind: TypeKind::Single(one) } => expected(&one.to_string()),
+        ValidationErrorKind::Type { kind: TypeKind::Multiple(several) } => {
+            let names: Vec<_> = several.iter().map(|one| one.to_string()).collect();
+            expected(&names.join(" or "))
+        }
+        ValidationErrorKind::Enum { options } => {
+            let options: Vec<String> =
+                options.as_array().into_iter().flatten().map(ToString::to_string).collect();
+            expected(&format!("one of {}", cut(&options.join(", "))))
+        }
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            let types = expected_here(error, context);
+            if types.is_empty() || at.is_empty() {
+                format!("{}: none of the alternatives takes {found}", subject(&at))
+            } else {
+                expected(&types.join(" or "))
+            }
+        }
+        _ => format!("{}: {}", subject(&at), cut_to(&error.to_string(), 200)),
+    }
+}
+
+/// What the alternatives of a union expect at its very place, and not inside of it.
+fn expected_here(
+    union: &ValidationError<'_>,
+    alternatives: &[Vec<ValidationError<'static>>],
+) -> Vec<String> {
+    let mut expected: Vec<String> = Vec::new();
+    for inner in alternatives.iter().flatten() {
+        if inner.instance_path() == union.instance_path()
+            && let ValidationErrorKind::Type { kind: TypeKind::Single(one) } = inner.kind()
+            && !expected.contains(&one.to_string())
+        {
+            expected.push(one.to_string());
+        }
+    }
+    expected
+}
+
+fn subject(at: &str) -> String {
+    if at.is_empty() { "arguments".to_owned() } else { format!("argument `{at}`") }
+}
+
+/// `/filter/0/name` as people write it: `filter.0.name`.
+fn place(pointer: &str) -> String {
+    cut(&pointer.trim_start_matches('/').replace('/', ".").replace("~1", "/").replace("~0", "~"))
+}
+
+fn shown(value: &Value) -> String {
+    let kind = JsonType::from(value);
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Object(_) | Value::Array(_) => kind.to_string(),
+        scalar => format!("{kind} {}", cut(&scalar.to_string())),
+    }
+}
+
+fn cut(text: &str) -> String {
+    cut_to(text, MAX_SHOWN)
+}
+
+fn cut_to(text: &str, length: usize) -> String {
+    if text.chars().count() <= length {
+        return text.to_owned();
+    }
+    text.chars().take(length).chain(['…']).collect()
+}

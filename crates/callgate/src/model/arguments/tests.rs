@@ -1,0 +1,305 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::model::method::Param;
+use crate::model::schema::Purpose;
+use crate::model::types::Types;
+
+impl From<ParamStyle> for Taking {
+    fn from(style: ParamStyle) -> Self {
+        Self { style, null_is_absent: false }
+    }
+}
+
+fn plan(params: &[Param]) -> CallPlan {
+    let named: Vec<(Cow<'_, str>, &Param)> =
+        params.iter().map(|param| (param.name().replace(' ', "_").into(), param)).collect();
+    let types = Types::default();
+    let schema = types.input_schema(&named, Purpose::Check).to_string();
+    CallPlan::compile(schema.as_bytes()).unwrap()
+}
+
+fn param(name: &str, ty: &str) -> Param {
+    Param::new(name, ty.parse().unwrap())
+}
+
+fn sent(plan: &CallPlan, arguments: &str, style: ParamStyle) -> Result<String, String> {
+    let raw: &RawValue = serde_json::from_str(arguments).unwrap();
+    let params = plan.params(Some(raw), style);
+    params.map(|params| params.get().to_owned()).map_err(|error| error.to_string())
+}
+
+fn user_get() -> CallPlan {
+    plan(&[param("id_user", "int"), param("include_details", "bool").default(json!(false))])
+}
+
+#[test]
+fn b59_named_arguments_become_positional_in_the_order_of_the_signature() {
+    let plan = user_get();
+    let positional = |text| sent(&plan, text, ParamStyle::Positional).unwrap();
+    assert_eq!(positional(r#"{"include_details":true,"id_user":7}"#), "[7,true]");
+    assert_eq!(positional(r#"{"id_user":7}"#), "[7]", "trailing absent ones are left out");
+}
+
+#[test]
+fn b59_positional_arguments_become_named_and_back() {
+    let plan = user_get();
+    assert_eq!(
+        sent(&plan, "[7, true]", ParamStyle::Named).unwrap(),
+        r#"{"id_user":7,"include_details":true}"#
+    );
+    assert_eq!(sent(&plan, "[7, true]", ParamStyle::Positional).unwrap(), "[7,true]");
+    assert_eq!(
+        sent(&plan, "[7, true, 1]", ParamStyle::Named).unwrap_err(),
+        "expected at most 2 arguments, found 3"
+    );
+}
+
+#[test]
+fn null_for_an_optional_parameter_that_does_not_take_it_is_absent_or_refused() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "id": {"type": "integer"},
+            "size": {"type": "integer", "default": 3},
+            "note": {"$ref": "#/$defs/note"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "any": {},
+        },
+        "required": ["id"],
+        "$defs": {"note": {"type": ["string", "null"]}},
+    });
+    let plan = CallPlan::compile(schema.to_string().as_bytes()).unwrap();
+    let lenient = |arguments: &str, style| {
+        let raw: &RawValue = serde_json::from_str(arguments).unwrap();
+        let taking = Taking { style, null_is_absent: true };
+        let params = plan.params(Some(raw), taking);
+        params.map(|params| params.get().to_owned()).map_err(|error| error.to_string())
+    };
+    let all = r#"{"id":1,"size":null,"note":null,"tags":null,"any":null,"other":null}"#;
+    assert_eq!(
+        lenient(all, ParamStyle::Named).unwrap(),
+        r#"{"id":1,"note":null,"any":null,"other":null,"size":3}"#
+    );
+    let by_position = lenient(r#"{"id":1,"size":null,"tags":null}"#, ParamStyle::Positional);
+    assert_eq!(by_position.unwrap(), "[1]");
+    for wrong in [r#"{"id":null}"#, r#"{"id":1,"tags":[null]}"#] {
+        let problem = lenient(wrong, ParamStyle::Named).unwrap_err();
+        assert!(!problem.contains("leave it out"), "{problem}");
+    }
+    let hint = "leave it out instead: null is not the same as absent here";
+    let long = format!(r#"{{"id":1,"tags":null,"any":"{}"}}"#, "x".repeat(MAX_EXPLAINED));
+    for refused in [all, &long] {
+        let problem = sent(&plan, refused, ParamStyle::Named).unwrap_err();
+        assert!(problem.contains(hint), "{problem}");
+    }
+}
+
+#[test]
+fn d25_a_gap_takes_its_default_else_null_else_is_an_error() {
+    let gaps = plan(&[
+        param("a", "int").default(json!({"x": [1]})),
+        param("b", "?int").optional(),
+        param("c", "int").optional(),
+        param("d", "int").optional(),
+    ]);
+    let positional = |text| sent(&gaps, text, ParamStyle::Positional);
+    assert_eq!(positional(r#"{"c":3}"#).unwrap(), r#"[{"x":[1]},null,3]"#);
+    assert_eq!(
+        positional(r#"{"d":4}"#).unwrap_err(),
+        "argument `c` has no default and must be given when a later one is"
+    );
+    assert_eq!(positional("{}").unwrap(), "[]");
+    assert_eq!(positional(r#"{"e":4}"#).unwrap_err(), "argument `e` is not known");
+}
+
+#[test]
+fn d25_the_original_bytes_go_on_unless_something_is_defaulted() {
+    let plan = user_get();
+    let odd = "{ \"include_details\" : true,\n \"id_user\":1e0 }";
+    assert_eq!(sent(&plan, odd, ParamStyle::Named).unwrap(), odd);
+    assert_eq!(
+        sent(&plan, r#"{"id_user":  1}"#, ParamStyle::Named).unwrap(),
+        r#"{"id_user":  1,"include_details":false}"#
+    );
+    // Numbers that no machine type holds survive.
+    let big = plan_of_one("n", "float");
+    let text = r#"{"n":123456789012345678901234567890.10}"#;
+    assert_eq!(sent(&big, text, ParamStyle::Named).unwrap(), text);
+    assert_eq!(
+        sent(&big, text, ParamStyle::Positional).unwrap(),
+        "[123456789012345678901234567890.10]"
+    );
+}
+
+fn with_rest(first: &[&str]) -> CallPlan {
+    let mut properties: Map<String, Value> =
+        first.iter().map(|name| ((*name).to_owned(), json!({"type": "integer"}))).collect();
+    properties.insert("rest".to_owned(), json!({"type": "array", "items": {}, REST_PARAM: true}));
+    let schema = json!({"properties": properties, "additionalProperties": false});
+    CallPlan::compile(schema.to_string().as_bytes()).unwrap()
+}
+
+#[test]
+fn b59_a_list_of_any_parameters_goes_out_as_them() {
+    let (alone, behind) = (with_rest(&[]), with_rest(&["a"]));
+    for (plan, arguments, expected) in [
+        (&alone, r#"{"rest":[1,"x",[2, {}]]}"#, r#"[1,"x",[2, {}]]"#),
+        (&alone, r#"{"rest":[ ]}"#, "[]"),
+        (&alone, "{}", "[]"),
+        (&alone, "[1, [2]]", "[1,[2]]"),
+        (&alone, "[]", "[]"),
+        (&behind, r#"{"a":1,"rest":[2,3]}"#, "[1,2,3]"),
+        (&behind, r#"{"a":1,"rest":[]}"#, "[1]"),
+        (&behind, "[1]", "[1]"),
+        (&behind, "[1,2,3]", "[1,2,3]"),
+    ] {
+        assert_eq!(sent(plan, arguments, ParamStyle::Positional).unwrap(), expected, "{arguments}");
+    }
+    assert!(sent(&behind, r#"{"rest":[2]}"#, ParamStyle::Positional).is_err(), "a gap");
+    assert!(sent(&alone, r#"{"rest":1}"#, ParamStyle::Positional).is_err());
+    assert!(sent(&alone, r#"[{"a":1,"a":2}]"#, ParamStyle::Positional).is_err(), "a key twice");
+    assert_eq!(sent(&behind, "[1,2]", ParamStyle::Named).unwrap(), r#"{"a":1,"rest":[2]}"#);
+}
+
+fn plan_of_one(name: &str, ty: &str) -> CallPlan {
+    plan(&[param(name, ty)])
+}
+
+#[test]
+fn absent_arguments_are_an_empty_object() {
+    let params = user_get().params(None, ParamStyle::Named).unwrap_err().to_string();
+    assert_eq!(params, "argument `id_user` is missing");
+    assert_eq!(plan(&[]).params(None, ParamStyle::Named).unwrap().get(), "{}");
+}
+
+#[test]
+fn d3_a_renamed_parameter_goes_out_under_its_own_name() {
+    let plan = plan_of_one("Transaction hash", "string");
+    assert_eq!(
+        sent(&plan, r#"{"Transaction_hash":"0x1"}"#, ParamStyle::Named).unwrap(),
+        r#"{"Transaction hash":"0x1"}"#
+    );
+}
+
+#[test]
+fn d6_a_list_is_taken_for_array_and_passed_on_as_it_is() {
+    let plan = plan_of_one("filter", "array");
+    for text in [r#"{"filter":[]}"#, r#"{"filter":{}}"#, r#"{"filter":[1, 2]}"#] {
+        assert_eq!(sent(&plan, text, ParamStyle::Named).unwrap(), text);
+    }
+    assert_eq!(
+        sent(&plan, r#"{"filter":"x"}"#, ParamStyle::Named).unwrap_err(),
+        "argument `filter`: expected array or object, found string \"x\""
+    );
+}
+
+#[test]
+fn d26_each_problem_names_the_argument_what_was_expected_and_what_came() {
+    let plan = plan(&[
+        param("id", "int"),
+        param("sort", "'asc'|'desc'").optional(),
+        param("filter", "array{name: string, age?: int<0, 150>}").optional(),
+        param("either", "int|string").optional(),
+        param("when", "?string").optional(),
+    ]);
+    let problems: Vec<String> = [
+        "{}",
+        r#"{"id":"7"}"#,
+        r#"{"id":null}"#,
+        r#"{"id":1.5}"#,
+        r#"{"id":1,"sort":"up"}"#,
+        r#"{"id":1,"filter":{}}"#,
+        r#"{"id":1,"filter":{"name":1,"age":200}}"#,
+        r#"{"id":1,"either":[]}"#,
+        r#"{"id":1,"when":{}}"#,
+        r#"{"id":{"id":1,"id":2}}"#,
+        r#"{"id":1,"id":2}"#,
+        "3",
+        "[\"x\"]",
+    ]
+    .into_iter()
+    .map(|text| sent(&plan, text, ParamStyle::Named).unwrap_err())
+    .collect();
+    insta::assert_debug_snapshot!(problems);
+}
+
+#[test]
+fn a_long_value_is_cut_in_the_message() {
+    let text = format!(r#"{{"id_user":"{}"}}"#, "x".repeat(10_000));
+    let message = sent(&user_get(), &text, ParamStyle::Named).unwrap_err();
+    assert!(message.len() < 200, "{message}");
+}
+
+#[test]
+fn d25_a_renamed_parameter_is_not_taken_under_its_own_name() {
+    let plan = plan(&[param("Transaction hash", "string").optional()]);
+    for text in
+        [r#"{"Transaction hash":5}"#, r#"{"Transaction_hash":"ok","Transaction hash":{"evil":1}}"#]
+    {
+        assert_eq!(
+            sent(&plan, text, ParamStyle::Named).unwrap_err(),
+            "argument `Transaction hash` is not known"
+        );
+    }
+}
+
+/// Each level of a wrong argument doubles what a validator that gathers every problem has to do;
+/// at this depth it would take hours and terabytes.
+#[test]
+fn a_small_call_for_a_recursive_type_is_refused_without_gathering_every_branch() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"tree": {"$ref": "#/$defs/Node"}},
+        "required": ["tree"],
+        "$defs": {
+            "Node": {"anyOf": [{"$ref": "#/$defs/Both"}, {"$ref": "#/$defs/Either"}, {"$ref": "#/$defs/Leaf"}]},
+            "Both": {"type": "object", "properties": {"left": {"$ref": "#/$defs/Node"}, "right": {"$ref": "#/$defs/Node"}}, "required": ["left"]},
+            "Either": {"type": "object", "properties": {"left": {"$ref": "#/$defs/Node"}}, "required": ["left"]},
+            "Leaf": {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]},
+        },
+    });
+    let plan = CallPlan::compile(schema.to_string().as_bytes()).unwrap();
+    let mut tree = json!({"value": "wrong"});
+    for _ in 0..50 {
+        tree = json!({"left": tree});
+    }
+    let text = json!({"tree": tree}).to_string();
+    assert_eq!(
+        sent(&plan, &text, ParamStyle::Named).unwrap_err(),
+        "argument `tree` is not what its schema asks for, found object"
+    );
+    assert_eq!(sent(&plan, "{}", ParamStyle::Named).unwrap_err(), "argument `tree` is missing");
+}
+
+#[test]
+fn large_arguments_are_explained_briefly() {
+    let plan = plan_of_one("tags", "string[]|int");
+    let text = format!(r#"{{"tags":[{}1]}}"#, "1,".repeat(100_000));
+    let message = sent(&plan, &text, ParamStyle::Named).unwrap_err();
+    assert_eq!(message, "argument `tags` is not what its schema asks for, found array");
+}
+
+#[test]
+fn b13_a_method_without_parameters_refuses_any() {
+    assert_eq!(
+        sent(&plan(&[]), r#"{"x":1,"y":2}"#, ParamStyle::Named).unwrap_err(),
+        "unknown argument `x`, `y`"
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_arguments_are_sent_or_refused(text in r#"[\{\}\[\]",:a-z_0-9 ]{0,40}"#) {
+        let plan = user_get();
+        let text = text.replace('a', "\"id_user\"");
+        if let Ok(raw) = serde_json::from_str::<&RawValue>(&text) {
+            for style in [ParamStyle::Named, ParamStyle::Positional] {
+                if let Ok(params) = plan.params(Some(raw), style) {
+                    serde_json::from_str::<Value>(params.get()).unwrap();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! JSON Schema 2020-12 of a [`TypeExpr`] and of a method's arguments.
+//!
+//! The same type has two schemas that differ in one point, see [`Purpose`]. Schemas that come from
+//! outside are brought to the same form by [`normalise`].
+
+pub(crate) mod inline;
+pub(crate) mod normalise;
+#[cfg(feature = "macros")]
+pub(crate) mod of_rust;
+#[cfg(test)]
+mod tests;
+pub(crate) mod walk;
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use crate::model::method::{Param, ParamType};
+use crate::model::type_expr::{Literal, TypeExpr};
+use crate::model::types::{Resolved, TypeDefinition, Types};
+
+/// What a schema is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Shown to clients.
+    Advertise,
+    /// Arguments are checked against it. PHP's `array` is advertised as an object, but a list is
+    /// as good; and a renamed parameter carries its own name under [`WIRE_NAME`].
+    Check,
+}
+
+/// The keyword under which a check schema keeps the name that the method itself knows.
+pub(crate) const WIRE_NAME: &str = "x-callgate-name";
+
+/// The keyword of a last parameter, a list, whose items are parameters by themselves where they go by
+/// position: for methods that take any number of them. It is not advertised.
+pub const REST_PARAM: &str = "x-callgate-rest";
+
+/// A parameter and the name that it is advertised under.
+pub(crate) type NamedParam<'a> = (Cow<'a, str>, &'a Param);
+
+impl Types {
+    /// Returns the JSON Schema of `ty`, with the classes that it names taken from these.
+    ///
+    /// ```
+    /// use callgate::model::{TypeExpr, Types};
+    ///
+    /// let ty: TypeExpr = "?int[]".parse()?;
+    /// let schema = Types::default().schema_of(&ty).to_string();
+    /// assert_eq!(schema, r#"{"type":["array","null"],"items":{"type":"integer"}}"#);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schema_of(&self, ty: &TypeExpr) -> Value {
+        let writer = Writer { types: self, purpose: Purpose::Advertise };
+        writer.with_definitions(writer.schema(ty), [ty])
+    }
+
+    /// Returns the schema of a method's arguments.
+    pub(crate) fn input_schema(&self, params: &[NamedParam<'_>], purpose: Purpose) -> Value {
+        let writer = Writer { types: self, purpose };
+        let properties = params
+            .iter()
+            .map(|(name, param)| (&**name, writer.property(name, param), param.is_required()));
+        let mut schema = object_of(properties);
+        if params.is_empty() {
+            put(&mut schema, "additionalProperties", false.into());
+        }
+        let types = params.iter().filter_map(|(_, param)| match &param.ty {
+            ParamType::Type(ty) => Some(ty),
+            ParamType::Schema(_) => None,
+        });
+        writer.with_definitions(schema, types)
+    }
+}
+
+/// Writes types as schemas.
+#[derive(Clone, Copy)]
+struct Writer<'a> {
+    types: &'a Types,
+    purpose: Purpose,
+}
+
+impl Writer<'_> {
+    fn schema(self, ty: &TypeExpr) -> Value {
+        match ty {
+            TypeExpr::Int { min, max } => {
+                let mut schema = of_type("integer");
+                for (keyword, bound) in [("minimum", min), ("maximum", max)] {
+                    if let Some(bound) = *bound {
+                        put(&mut schema, keyword, bound.into());
+                    }
+                }
+                schema
+            }
+            TypeExpr::Float => of_type("number"),
+            TypeExpr::String => of_type("string"),
+            TypeExpr::Bool => of_type("boolean"),
+            TypeExpr::Null => of_type("null"),
+            TypeExpr::Mixed => json!({
+                "type": ["string", "number", "boolean", "object", "array", "null"],
+                "items": {},
+            }),
+            TypeExpr::Array if self.purpose == Purpose::Check => {
+                json!({"type": ["object", "array"]})
+            }
+            TypeExpr::Object | TypeExpr::Array => of_type("object"),
+            TypeExpr::Literal(literal) => choices(&[literal]),
+            TypeExpr::List(item) => with(of_type("array"), "items", self.schema(item)),
+            TypeExpr::Map(value) => {
+                with(of_type("object"), "additionalProperties", self.schema(value))
+            }
+            TypeExpr::Tuple(members) => {
+                let mut schema = of_type("array");
+                let schemas = members.iter().map(|member| self.schema(member)).collect();
+                put(&mut schema, "prefixItems", schemas);
+                put(&mut schema, "items", json!({}));
+                put(&mut schema, "minItems", members.len().into());
+                with(schema, "maxItems", members.len().into())
+            }
+            TypeExpr::Shape(fields) => object_of(
+                fields.iter().map(|field| (&*field.name, self.schema(&field.ty), !field.optional)),
+            ),
+            TypeExpr::Class(name) => match self.types.resolve(name) {
+                Resolved::Inline(definition) => self.definition(definition),
+                Resolved::Reference(key) => json!({"$ref": format!("#/$defs/{key}")}),
+                Resolved::Undefined => of_type("object"),
+            },
+            TypeExpr::Nullable(inner) => self.nullable(inner),
+            TypeExpr::Union(members) => self.union(members),
+        }
+    }
+
+    fn nullable(self, ty: &TypeExpr) -> Value {
+        let mut schema = self.schema(ty);
+        let has_own_form = match ty {
+            TypeExpr::Class(name) => matches!(
+                self.types.resolve(name),
+                Resolved::Reference(_) | Resolved::Inline(TypeDefinition::Schema(_))
+            ),
+            _ => false,
+        };
+        if has_own_form {
+            return json!({"anyOf": [schema, of_type("null")]});
+        }
+        for keyword in ["oneOf", "anyOf"] {
+            if let Some(Value::Array(members)) = schema.get_mut(keyword) {
+                members.push(of_type("null"));
+                return schema;
+            }
+        }
+        if let Some(Value::Array(values)) = schema.get_mut("enum") {
+            values.push(Value::Null);
+        }
+        match schema.get_mut("type") {
+            Some(Value::Array(types)) => types.push("null".into()),
+            Some(one) => *one = json!([one, "null"]),
+            None => {}
+        }
+        schema
+    }
+
+    /// All members are advertised: `oneOf`, or `anyOf` where a value can be of two of them.
+    fn union(self, members: &[TypeExpr]) -> Value {
+        let (mut literals, mut others) = (Vec::new(), Vec::new());
+        for member in members {
+            match member {
+                TypeExpr::Literal(literal) => literals.push(literal),
+                other => others.push(other),
+            }
+        }
+        if others.is_empty() {
+            return choices(&literals);
+        }
+        let mut seen = literals.iter().fold(0, |seen, literal| seen | kind(json_type_of(literal)));
+        let mut overlap = false;
+        for other in &others {
+            let kinds = self.kinds(other);
+            overlap |= seen & kinds != 0;
+            seen |= kinds;
+        }
+        let literals = (!literals.is_empty()).then(|| choices(&literals));
+        let others = others.into_iter().map(|other| self.schema(other));
+        let alternatives: Value = literals.into_iter().chain(others).collect();
+        with(json!({}), if overlap { "anyOf" } else { "oneOf" }, alternatives)
+    }
+
+    /// Returns the JSON types of a type's values as a set of bits.
+    fn kinds(self, ty: &TypeExpr) -> u8 {
+        match ty {
+            TypeExpr::Int { .. } | TypeExpr::Float => kind("number"),
+            TypeExpr::String => kind("string"),
+            TypeExpr::Bool => kind("boolean"),
+            TypeExpr::Null => kind("null"),
+            TypeExpr::Literal(literal) => kind(json_type_of(literal)),
+            TypeExpr::List(_) | TypeExpr::Tuple(_) => kind("array"),
+            TypeExpr::Object | TypeExpr::Map(_) | TypeExpr::Shape(_) => kind("object"),
+            // The check takes a list for it, and the advertised form must not differ in kind.
+            TypeExpr::Array => kind("object") | kind("array"),
+            TypeExpr::Class(name) => match self.types.resolve(name) {
+                Resolved::Inline(TypeDefinition::Schema(_)) | Resolved::Reference(_) => u8::MAX,
+                _ => kind("object"),
+            },
+            TypeExpr::Mixed | TypeExpr::Nullable(_) | TypeExpr::Union(_) => u8::MAX,
+        }
+    }
+
+    fn definition(self, definition: &TypeDefinition) -> Value {
+        match definition {
+            TypeDefinition::Schema(schema) => schema.clone(),
+            TypeDefinition::Fields(fields) => object_of(fields.iter().map(|field| {
+                (
+                    &*field.name,
+                    described(self.schema(&field.ty), &field.description),
+                    field.required,
+                )
+            })),
+        }
+    }
+
+    fn property(self, name: &str, param: &Param) -> Value {
+        let schema = match &param.ty {
+            ParamType::Type(ty) => self.schema(ty),
+            ParamType::Schema(schema) => schema.clone(),
+        };
+        let mut schema = described(schema, &param.description);
+        let is_check = self.purpose == Purpose::Check;
+        if let Some(default) = &param.default
+            && (is_check || !is_empty_map(param, default))
+        {
+            put(&mut schema, "default", default.clone());
+        }
+        if is_check && name != param.name {
+            put(&mut schema, WIRE_NAME, param.name.as_str().into());
+        }
+        schema
+    }
+
+    /// Adds `$defs`, for the classes that are not written inline.
+    fn with_definitions<'t>(
+        self,
+        mut schema: Value,
+        types: impl IntoIterator<Item = &'t TypeExpr>,
+    ) -> Value {
+        let definitions = self.types.definitions_for(types);
+        if !definitions.is_empty() {
+            let definitions = definitions.into_iter();
+            let definitions =
+                definitions.map(|(key, definition)| (key, self.definition(definition)));
+            put(&mut schema, "$defs", definitions.collect());
+        }
+        schema
+    }
+}
+
+/// Returns `true` for PHP's `[]` as the default of an `array`, which is advertised as an object: it
+/// would contradict its own type.
+fn is_empty_map(param: &Param, default: &Value) -> bool {
+    matches!(param.ty, ParamType::Type(TypeExpr::Array))
+        && default.as_array().is_some_and(Vec::is_empty)
+}
+
+fn of_type(name: &str) -> Value {
+    with(Value::Object(Map::new()), "type", name.into())
+}
+
+fn with(mut schema: Value, keyword: &str, value: Value) -> Value {
+    put(&mut schema, keyword, value);
+    schema
+}
+
+fn put(schema: &mut Value, keyword: &str, value: Value) {
+    if let Value::Object(members) = schema {
+        members.insert(keyword.to_owned(), value);
+    }
+}
+
+/// Sets the description, if there is one, behind all other keywords.
+fn described(mut schema: Value, description: &str) -> Value {
+    if let (Value::Object(members), false) = (&mut schema, description.is_empty()) {
+        members.shift_remove("description");
+        members.insert("description".to_owned(), description.into());
+    }
+    schema
+}
+
+/// Returns the schema of an object with these properties, each with whether it is required.
+fn object_of<'n>(properties: impl Iterator<Item = (&'n str, Value, bool)>) -> Value {
+    let mut required = Vec::new();
+    let properties: Map<String, Value> = properties
+        .map(|(name, schema, is_required)| {
+            if is_required {
+                required.push(Value::from(name));
+            }
+            (name.to_owned(), schema)
+        })
+        .collect();
+    let schema = with(of_type("object"), "properties", Value::Object(properties));
+    if required.is_empty() { schema } else { with(schema, "required", Value::Array(required)) }
+}
+
+/// Returns the schema of a choice between exact values.
+fn choices(literals: &[&Literal]) -> Value {
+    let mut types: Vec<Value> = Vec::new();
+    for name in literals.iter().map(|literal| Value::from(json_type_of(literal))) {
+        if !types.contains(&name) {
+            types.push(name);
+        }
+    }
+    let values = literals.iter().map(|literal| match literal {
+        Literal::String(text) => Value::String(text.clone()),
+        Literal::Number(number) => Value::Number(number.clone()),
+        Literal::Bool(value) => Value::Bool(*value),
+    });
+    let values = values.collect();
+    let types = if types.len() == 1 { types.remove(0) } else { Value::Array(types) };
+    with(with(json!({}), "type", types), "enum", values)
+}
+
+fn json_type_of(literal: &Literal) -> &'static str {
+    match literal {
+        Literal::String(_) => "string",
+        Literal::Number(number) if number.is_f64() => "number",
+        Literal::Number(_) => "integer",
+        Literal::Bool(_) => "boolean",
+    }
+}
+
+/// Returns the bit of a JSON type. An integer is a number.
+fn kind(name: &str) -> u8 {
+    match name {
+        "string" => 1,
+        "integer" | "number" => 2,
+        "boolean" => 4,
+        "object" => 8,
+        "array" => 16,
+        _ => 32,
+    }
+}

@@ -1,0 +1,309 @@
+//! A schema with its `$defs` written where they are referred to.
+//!
+//! Clients tend to drop `$ref`, so a definition is written inline wherever that ends and stays small;
+//! a recursive one, and one whose inlined form is large, stays in `$defs`. The same rule as for
+//! classes of the registry, see [`crate::model::types`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::walk::{for_each_schema, for_each_schema_mut, nodes};
+use crate::model::types::MAX_INLINE_NODES;
+use crate::wire::percent;
+
+/// A schema with what its `$defs` define written where it is referred to.
+///
+/// Recursive definitions, and those that would become large, stay in `$defs`. References that lead
+/// nowhere stay as they are.
+pub fn inline(mut schema: Value) -> Value {
+    let definitions = schema.as_object_mut().and_then(|root| root.shift_remove("$defs"));
+    let Some(Value::Object(definitions)) = definitions else { return schema };
+    let inliner = Inliner::new(&definitions);
+    // A root that is a reference says nothing of its kind to those who only look there.
+    for _ in 0..definitions.len() {
+        let Value::Object(root) = &mut schema else { break };
+        let Some((_, definition)) = inliner.target(root) else { break };
+        *root = merged(definition, std::mem::take(root));
+    }
+    let mut needed = BTreeSet::new();
+    let mut schema = inliner.expanded(&schema, &mut needed);
+    let mut kept = BTreeMap::new();
+    while let Some(name) = needed.iter().copied().find(|name| !kept.contains_key(name)) {
+        let definition = definitions.get(name).unwrap_or(&Value::Null);
+        kept.insert(name, inliner.expanded(definition, &mut needed));
+    }
+    if let (Value::Object(root), false) = (&mut schema, kept.is_empty()) {
+        root.insert("$defs".to_owned(), kept.into_iter().collect());
+    }
+    schema
+}
+
+struct Inliner<'a> {
+    definitions: &'a Map<String, Value>,
+    by_reference: BTreeSet<&'a str>,
+}
+
+impl<'a> Inliner<'a> {
+    fn new(definitions: &'a Map<String, Value>) -> Self {
+        let mut inliner = Self { definitions, by_reference: BTreeSet::new() };
+        for name in definitions.keys() {
+            if inliner.reaches(name, name, &mut BTreeSet::new()) {
+                inliner.by_reference.insert(name);
+            }
+        }
+        let mut measured = BTreeSet::new();
+        for name in definitions.keys() {
+            inliner.measure(name, &mut measured);
+        }
+        inliner
+    }
+
+    /// Returns the definition that a schema refers to, and its name.
+    fn target(&self, schema: &Map<String, Value>) -> Option<(&'a str, &'a Value)> {
+        let reference = schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")?;
+        let (name, definition) = self.definitions.get_key_value(&decoded(reference))?;
+        Some((name, definition))
+    }
+
+    /// Whether `goal` is referred to from `from`, by any way.
+    fn reaches(&self, from: &str, goal: &str, seen: &mut BTreeSet<&'a str>) -> bool {
+        self.targets_of(from).into_iter().any(|target| {
+            target == goal || (seen.insert(target) && self.reaches(target, goal, seen))
+        })
+    }
+
+    fn targets_of(&self, name: &str) -> Vec<&'a str> {
+        let mut targets = Vec::new();
+        if let Some(definition) = self.definitions.get(name) {
+            for_each_schema(definition, &mut |map| {
+                targets.extend(self.target(map).map(|(name, _)| name));
+            });
+        }
+        targets
+    }
+
+    /// Looks how many nodes a definition has when it is written out; too many, and it is not. Those
+    /// that it refers to come first, so that what is counted is what will be written: a schema that
+    /// was inlined once stays as it is.
+    fn measure(&mut self, name: &'a str, measured: &mut BTreeSet<&'a str>) {
+        if self.by_reference.contains(name) || !measured.insert(name) {
+            return;
+        }
+        for target in self.targets_of(name) {
+            self.measure(target, measured);
+        }
+        let definition = self.definitions.get(name).unwrap_or(&Value::Null);
+        if nodes(&self.expanded(definition, &mut BTreeSet::new())) > MAX_INLINE_NODES {
+            self.by_reference.insert(name);
+        }
+    }
+
+    /// Returns a schema with its references written out, and notes which are not.
+    fn expanded(&self, schema: &Value, needed: &mut BTreeSet<&'a str>) -> Value {
+        let mut schema = schema.clone();
+        for_each_schema_mut(&mut schema, &mut |map| {
+            while let Some((name, definition)) = self.target(map) {
+                if self.by_reference.contains(name) {
+                    needed.insert(name);
+                    break;
+                }
+                *map = merged(definition, std::mem::take(map));
+            }
+        });
+        for_each_schema_mut(&mut schema, &mut join_null);
+        schema
+    }
+}
+
+/// Keywords that only say something about a value, so that the nearer ones win.
+const WORDS: [&str; 6] = ["title", "description", "default", "examples", "deprecated", "$comment"];
+
+/// What a reference leads to, with what stands beside it: both hold.
+fn merged(definition: &Value, mut beside: Map<String, Value>) -> Map<String, Value> {
+    let mut merged = definition.as_object().cloned().unwrap_or_default();
+    beside.shift_remove("$ref");
+    let clashes = |(keyword, value): (&String, &Value)| {
+        let is_joined = matches!(keyword.as_str(), "properties" | "required");
+        !is_joined
+            && !WORDS.contains(&keyword.as_str())
+            && merged.get(keyword).is_some_and(|known| known != value)
+    };
+    if beside.iter().any(clashes) {
+        let (words, rules): (Map<_, _>, Map<_, _>) =
+            beside.into_iter().partition(|(keyword, _)| WORDS.contains(&keyword.as_str()));
+        let mut both = Map::from_iter([("allOf".to_owned(), json!([merged, rules]))]);
+        both.extend(words);
+        return both;
+    }
+    for (keyword, value) in beside {
+        match (merged.get_mut(&keyword), value) {
+            (Some(Value::Object(known)), Value::Object(mut named)) if keyword == "properties" => {
+                // A tag stands before what it tags.
+                named.extend(std::mem::take(known));
+                *known = named;
+            }
+            (Some(Value::Array(known)), Value::Array(mut names)) if keyword == "required" => {
+                names.extend(
+                    known.drain(..).filter(|name| !names.contains(name)).collect::<Vec<_>>(),
+                );
+                *known = names;
+            }
+            (_, value) => {
+                merged.insert(keyword, value);
+            }
+        }
+    }
+    merged
+}
+
+/// Keywords beside which a second type would say nothing.
+const LIMITING: [&str; 8] =
+    ["const", "oneOf", "anyOf", "allOf", "not", "if", "$ref", "$dynamicRef"];
+
+/// A union with null alone is a nullable type.
+fn join_null(members: &mut Map<String, Value>) {
+    let Some(Value::Array(either)) = members.get("anyOf") else { return };
+    let [Value::Object(one), null] = either.as_slice() else { return };
+    let Some(Value::String(kind)) = one.get("type") else { return };
+    if *null != json!({"type": "null"}) || LIMITING.iter().any(|keyword| one.contains_key(*keyword))
+    {
+        return;
+    }
+    let mut joined = one.clone();
+    joined.insert("type".to_owned(), json!([kind, "null"]));
+    if let Some(Value::Array(values)) = joined.get_mut("enum") {
+        values.push(Value::Null);
+    }
+    joined.extend(
+        members.iter().filter(|(key, _)| *key != "anyOf").map(|(k, v)| (k.clone(), v.clone())),
+    );
+    *members = joined;
+}
+
+/// A name as it stands in `$defs`: in a reference, parts of it are escaped.
+fn decoded(reference: &str) -> String {
+    let text = percent::decoded(reference).unwrap_or_default();
+    text.replace("~1", "/").replace("~0", "~")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_definitions_are_inlined_and_recursive_ones_are_not() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "owner": {"$ref": "#/$defs/User", "description": "Whose it is."},
+                "tree": {"$ref": "#/$defs/Tree"},
+                "page": {"anyOf": [{"$ref": "#/$defs/Page%3CUser%3E"}, {"type": "null"}]},
+            },
+            "$defs": {
+                "User": {"type": "object", "description": "A user.", "properties": {"name": {}}},
+                "Tree": {"type": "object", "properties": {
+                    "owner": {"$ref": "#/$defs/User"},
+                    "branches": {"type": "array", "items": {"$ref": "#/$defs/Tree"}},
+                }},
+                "Page<User>": {"type": "array", "items": {"$ref": "#/$defs/User"}},
+                "Unused": {},
+            },
+        });
+        insta::assert_json_snapshot!(inline(schema));
+    }
+
+    #[test]
+    fn a_root_that_is_a_reference_is_written_out() {
+        let schema = json!({
+            "$ref": "#/$defs/Tree",
+            "$defs": {"Tree": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}},
+        });
+        let expected = json!({
+            "type": "array", "items": {"$ref": "#/$defs/Tree"},
+            "$defs": {"Tree": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}},
+        });
+        assert_eq!(inline(schema), expected);
+    }
+
+    #[test]
+    fn what_stands_beside_a_reference_holds_too() {
+        let tagged = json!({
+            "$ref": "#/$defs/Card",
+            "type": "object", "properties": {"kind": {"const": "card"}}, "required": ["kind"],
+            "$defs": {"Card": {
+                "type": "object", "description": "A card.",
+                "properties": {"number": {}}, "required": ["number"],
+            }},
+        });
+        let expected = json!({
+            "type": "object", "description": "A card.",
+            "properties": {"kind": {"const": "card"}, "number": {}},
+            "required": ["kind", "number"],
+        });
+        assert_eq!(inline(tagged), expected);
+        let clashing = json!({
+            "$ref": "#/$defs/A", "maximum": 5, "description": "Near.",
+            "$defs": {"A": {"maximum": 9, "description": "Far."}},
+        });
+        let both = json!({
+            "allOf": [{"maximum": 9, "description": "Far."}, {"maximum": 5}], "description": "Near.",
+        });
+        assert_eq!(inline(clashing), both);
+    }
+
+    #[test]
+    fn null_is_joined_only_where_it_is_then_allowed() {
+        let of = |one: Value| {
+            inline(json!({"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}], "$defs": {"A": one}}))
+        };
+        let joined = json!({"type": ["string", "null"], "enum": ["a", null]});
+        assert_eq!(of(json!({"type": "string", "enum": ["a"]})), joined);
+        for keyword in ["oneOf", "anyOf", "allOf"] {
+            let one = json!({"type": "object", keyword: [{"required": ["a"]}]});
+            assert_eq!(of(one.clone()), json!({"anyOf": [one, {"type": "null"}]}));
+        }
+    }
+
+    #[test]
+    fn data_are_left_alone() {
+        let looks_like_one = json!({
+            "anyOf": [{"type": "string"}, {"type": "null"}], "$ref": "#/$defs/A",
+        });
+        let schema = json!({
+            "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"default": looks_like_one}},
+            "$defs": {"A": {"type": "string"}},
+        });
+        let expected = json!({
+            "properties": {"a": {"type": "string"}, "b": {"default": looks_like_one}},
+        });
+        assert_eq!(inline(schema), expected);
+    }
+
+    #[test]
+    fn references_in_a_circle_end() {
+        let schema = json!({
+            "$ref": "#/$defs/A",
+            "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}},
+        });
+        assert!(inline(schema)["$defs"].is_object());
+    }
+
+    /// Each level doubles: written out, 40 levels would not fit into memory.
+    #[test]
+    fn what_would_grow_without_bound_is_not_inlined() {
+        let level = |n: u32| {
+            let next = json!({"$ref": format!("#/$defs/L{}", n + 1)});
+            json!({"type": "object", "properties": {"a": next, "b": next}})
+        };
+        let definitions: Map<String, Value> = (0..40)
+            .map(|n| (format!("L{n}"), level(n)))
+            .chain([("L40".to_owned(), json!({}))])
+            .collect();
+        let schema = inline(json!({"$ref": "#/$defs/L0", "$defs": definitions}));
+        let length = schema.to_string().len();
+        assert!(length < 100_000, "{length} bytes");
+        assert!(schema["$defs"].as_object().unwrap().len() < 20);
+        assert_eq!(inline(schema.clone()), schema);
+    }
+}

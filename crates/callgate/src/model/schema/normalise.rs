@@ -1,0 +1,199 @@
+//! Schemas from outside (a row's `input_schema`, a class's own schema) in the form that clients
+//! take: what PHP writes for empty objects is mended, and noise that some model APIs refuse is
+//! dropped. The order of keys stays.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value, json};
+
+use super::walk::{Holds, accepts, depth, for_each_schema_mut, holds};
+use super::{REST_PARAM, WIRE_NAME};
+use crate::model::method::DefinitionError;
+use crate::model::tool::{is_portable, portable_name};
+
+/// Maximum number of levels of schemas below the root.
+const MAX_DEPTH: usize = 64;
+
+/// Integer and float widths of other type systems; they say nothing to a client and some refuse
+/// them.
+const WIDTHS: [&str; 14] = [
+    "int", "int8", "int16", "int32", "int64", "int128", "uint", "uint8", "uint16", "uint32",
+    "uint64", "uint128", "float", "double",
+];
+
+/// Unions and the like at the root, which make some clients drop every tool.
+pub(crate) const HIDDEN_AT_ROOT: [&str; 5] = ["oneOf", "anyOf", "allOf", "not", "enum"];
+
+/// What a root may hold for its properties to be renamed.
+const PLAIN_AT_ROOT: [&str; 8] = [
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "description",
+    "$defs",
+    "examples",
+    "default",
+];
+
+/// Keywords whose value is one schema.
+const SCHEMAS: [&str; 8] =
+    ["items", "contains", "not", "if", "then", "else", "propertyNames", "additionalProperties"];
+
+/// A schema that will stand inside of another.
+pub(crate) fn subschema(mut schema: Value) -> Result<Value, DefinitionError> {
+    mend(&mut schema);
+    if !schema.is_object() {
+        return Err(DefinitionError::NotASchema(short(&schema)));
+    }
+    if depth(&schema) > MAX_DEPTH + 1 {
+        return Err(DefinitionError::SchemaTooDeep);
+    }
+    for_each_schema_mut(&mut schema, &mut tidy);
+    if let Value::Object(map) = &mut schema {
+        map.shift_remove("$schema");
+    }
+    Ok(schema)
+}
+
+/// A schema for the root of a method's input. The first is for the check, the second, where it
+/// differs, is to be advertised: unions at the root make some clients drop every tool.
+pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionError> {
+    let mut schema = subschema(schema)?;
+    let Value::Object(root) = &mut schema else {
+        return Err(DefinitionError::NotASchema(short(&schema)));
+    };
+    match root.get("type") {
+        None => {
+            root.shift_insert(0, "type".to_owned(), json!("object"));
+        }
+        Some(Value::String(name)) if name == "object" => {}
+        Some(other) => return Err(DefinitionError::InputNotAnObject(short(other))),
+    }
+    if !root.contains_key("properties") {
+        let at = root.len().min(1);
+        root.shift_insert(at, "properties".to_owned(), json!({}));
+    }
+    root.shift_remove("title");
+    rename_properties(root);
+    let mut advertised = root.clone();
+    for keyword in HIDDEN_AT_ROOT {
+        let hidden = advertised.shift_remove(keyword);
+        if let (Some(Value::Array(branches)), "oneOf" | "anyOf" | "allOf") = (hidden, keyword) {
+            show_properties(&mut advertised, branches);
+        }
+    }
+    if let Some(Value::Object(properties)) = advertised.get_mut("properties") {
+        for property in properties.values_mut().filter_map(Value::as_object_mut) {
+            property.shift_remove(WIRE_NAME);
+            property.shift_remove(REST_PARAM);
+        }
+    }
+    let advertised = (advertised != *root).then_some(Value::Object(advertised));
+    Ok((schema, advertised))
+}
+
+/// What a union at the root says is hidden, but not the names that it has; one that means different
+/// things in different branches may be each of them.
+fn show_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
+    let Some(Value::Object(shown)) = root.get_mut("properties") else { return };
+    let mut found: Map<String, Value> = Map::new();
+    for branch in branches {
+        let Value::Object(mut branch) = branch else { continue };
+        let Some(Value::Object(properties)) = branch.shift_remove("properties") else { continue };
+        for (name, property) in properties {
+            match found.entry(name).or_insert_with(|| json!([])) {
+                Value::Array(forms) if !forms.contains(&property) => forms.push(property),
+                _ => {}
+            }
+        }
+    }
+    for (name, mut forms) in found {
+        let form = match forms.as_array_mut() {
+            Some(one) if one.len() == 1 => one.swap_remove(0),
+            _ => json!({"anyOf": forms}),
+        };
+        shown.entry(name).or_insert(form);
+    }
+}
+
+/// Gives properties whose names clients refuse another one, and keeps their own beside it. Left alone
+/// where the root says more of names than `required`: that would have to be rewritten too.
+fn rename_properties(root: &mut Map<String, Value>) {
+    let is_plain = root.keys().all(|key| PLAIN_AT_ROOT.contains(&key.as_str()));
+    let Some(Value::Object(properties)) = root.get_mut("properties") else { return };
+    if !is_plain || properties.keys().all(|name| is_portable(name)) {
+        return;
+    }
+    let mut taken: HashSet<String> =
+        properties.keys().filter(|name| is_portable(name)).cloned().collect();
+    let mut renamed: HashMap<String, String> = HashMap::new();
+    let old = std::mem::take(properties);
+    for (name, mut property) in old {
+        match &mut property {
+            Value::Object(map) if !name.is_empty() && !is_portable(&name) => {
+                map.insert(WIRE_NAME.to_owned(), Value::String(name.clone()));
+                let new = portable_name(&name, &mut taken);
+                renamed.insert(name, new.clone());
+                properties.insert(new, property);
+            }
+            _ => {
+                properties.insert(name, property);
+            }
+        }
+    }
+    if let Some(Value::Array(required)) = root.get_mut("required") {
+        for name in required {
+            if let Some(new) = name.as_str().and_then(|name| renamed.get(name)) {
+                *name = Value::String(new.clone());
+            }
+        }
+    }
+}
+
+/// A schema for the root of a method's result.
+pub(crate) fn output(schema: Value) -> Result<Value, DefinitionError> {
+    let mut schema = subschema(schema)?;
+    if let Value::Object(root) = &mut schema {
+        root.shift_remove("title");
+    }
+    Ok(schema)
+}
+
+/// Removes noise from a schema and mends the schemas directly in it.
+fn tidy(map: &mut Map<String, Value>) {
+    if map.get("format").and_then(Value::as_str).is_some_and(|format| WIDTHS.contains(&format)) {
+        map.shift_remove("format");
+    }
+    if matches!(map.get("required"), Some(Value::Object(none)) if none.is_empty()) {
+        map.shift_remove("required");
+    }
+    for (keyword, value) in map.iter_mut() {
+        match (keyword.as_str(), &mut *value) {
+            ("additionalProperties", Value::Bool(_)) => {}
+            (keyword, _) if SCHEMAS.contains(&keyword) => mend(value),
+            ("oneOf" | "anyOf" | "allOf" | "prefixItems", Value::Array(members)) => {
+                members.iter_mut().for_each(mend);
+            }
+            (keyword, _) if matches!(holds(keyword), Holds::ByName) => {
+                mend(value);
+                value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(mend);
+            }
+            _ => {}
+        }
+    }
+    if accepts(map, "array") && !map.contains_key("items") {
+        map.insert("items".to_owned(), json!({}));
+    }
+}
+
+/// Writes the schema of everything as an object. PHP's encoder writes an empty object as an empty list.
+fn mend(schema: &mut Value) {
+    if *schema == true || schema.as_array().is_some_and(Vec::is_empty) {
+        *schema = json!({});
+    }
+}
+
+fn short(value: &Value) -> String {
+    value.to_string().chars().take(60).collect()
+}

@@ -1,0 +1,189 @@
+//! The schemas of Rust types: schemars' own, in the form that clients take.
+//!
+//! One generator for each, so that a method's schema has only what the method needs. What is read and
+//! what is written have different schemas: a field may be optional in the one only.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use super::inline::inline;
+use super::walk::for_each_schema_mut;
+use crate::model::method::{DefinitionError, compile_property};
+
+/// The schema of all arguments of a function, whose fields they are: as it is checked, and as it is
+/// advertised.
+///
+/// The check has the bounds of integers, which would be noise elsewhere, and no defaults: serde fills them
+/// in by itself, with what the code says at that moment.
+pub(crate) fn input<A: JsonSchema>() -> (Value, Value) {
+    let mut schema = schema::<A>(SchemaSettings::draft2020_12().for_deserialize());
+    if let Value::Object(root) = &mut schema {
+        root.shift_remove("title");
+        root.shift_remove("description");
+        let properties = root.entry("properties").or_insert_with(|| json!({}));
+        let properties = properties.as_object_mut();
+        let is_empty = properties.as_ref().is_none_or(|properties| properties.is_empty());
+        properties.into_iter().flat_map(Map::values_mut).for_each(put_words_last);
+        if is_empty && root.len() <= 2 {
+            root.insert("additionalProperties".to_owned(), json!(false));
+        }
+    }
+    let mut check = schema.clone();
+    for_each_schema_mut(&mut check, &mut bound_integers);
+    let properties = check.get_mut("properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(Map::values_mut) {
+        property.as_object_mut().and_then(|property| property.shift_remove("default"));
+    }
+    drop_wrong_defaults(&mut schema);
+    (check, schema)
+}
+
+/// The schema of what a function gives; `None` where it says nothing.
+pub(crate) fn output<R: JsonSchema>() -> Result<Option<Value>, DefinitionError> {
+    let schema = schema::<R>(SchemaSettings::draft2020_12().for_serialize());
+    let Some(root) = schema.as_object() else { return Ok(None) };
+    if is_result(root) {
+        let problem = "this is a `Result` under another name, whose errors would be shown to callers; \
+                       write `Result<…>` in the signature";
+        return Err(DefinitionError::value("result", problem));
+    }
+    let says_something = root.keys().any(|key| key != "title" && key != "description")
+        && root.get("type") != Some(&json!("null"));
+    Ok(says_something.then_some(schema))
+}
+
+/// Whether it is what schemars makes of a `Result`.
+fn is_result(root: &Map<String, Value>) -> bool {
+    let Some(Value::Array(either)) = root.get("oneOf") else { return false };
+    let required =
+        |name: &str| either.iter().any(|one| one.get("required") == Some(&json!([name])));
+    either.len() == 2 && required("Ok") && required("Err")
+}
+
+/// JSON Schema knows no widths: what does not fit would pass the check, and fail where it is read.
+fn bound_integers(schema: &mut Map<String, Value>) {
+    let (low, high) = match schema.get("format").and_then(Value::as_str) {
+        Some("int32") => (json!(i32::MIN), json!(i32::MAX)),
+        Some("uint32") => (json!(0), json!(u32::MAX)),
+        Some("int64" | "int") => (json!(i64::MIN), json!(i64::MAX)),
+        Some("uint64" | "uint") => (json!(0), json!(u64::MAX)),
+        _ => return,
+    };
+    schema.entry("minimum").or_insert(low);
+    schema.entry("maximum").or_insert(high);
+}
+
+/// A default that its own schema refuses is not shown: infinity, which is null in JSON, or what is
+/// written in another form than it is read in.
+fn drop_wrong_defaults(schema: &mut Value) {
+    let definitions = schema.get("$defs").cloned();
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(Map::values_mut) {
+        let Some(default) = property.get("default").cloned() else { continue };
+        let fits = compile_property(property, definitions.as_ref())
+            .is_ok_and(|validator| validator.is_valid(&default));
+        if let (Value::Object(property), false) = (property, fits) {
+            property.shift_remove("default");
+        }
+    }
+}
+
+fn schema<T: JsonSchema>(settings: SchemaSettings) -> Value {
+    let mut generator = settings.into_generator();
+    let mut schema = generator.subschema_for::<T>().to_value();
+    let definitions = generator.take_definitions(true);
+    if let (Value::Object(root), false) = (&mut schema, definitions.is_empty()) {
+        root.insert("$defs".to_owned(), Value::Object(definitions));
+    }
+    let mut schema = inline(schema);
+    for_each_schema_mut(&mut schema, &mut list_choices);
+    schema
+}
+
+/// What schemars writes for an enum whose variants have doc comments is a union of constants, which many
+/// clients do not understand: it becomes a list of choices, and what is said of them moves to the
+/// description.
+fn list_choices(schema: &mut Map<String, Value>) {
+    if let Some(choices) = Choices::of(schema) {
+        choices.write(schema);
+    }
+}
+
+/// The constants of a union that has nothing else, but for null.
+#[derive(Default)]
+struct Choices {
+    types: Vec<Value>,
+    values: Vec<Value>,
+    description: Option<Value>,
+    /// A line for each that something is said of.
+    notes: Vec<String>,
+}
+
+impl Choices {
+    fn of(map: &Map<String, Value>) -> Option<Self> {
+        let mut choices = Self { description: map.get("description").cloned(), ..Self::default() };
+        if let Some(union) = map.get("oneOf") {
+            choices.add(union)?;
+            return Some(choices);
+        }
+        let [one, null] = map.get("anyOf")?.as_array()?.as_slice() else { return None };
+        choices.add(one.get("oneOf")?)?;
+        if *null != json!({"type": "null"}) {
+            return None;
+        }
+        choices.types.push(json!("null"));
+        choices.values.push(Value::Null);
+        choices.description = choices.description.or_else(|| one.get("description").cloned());
+        Some(choices)
+    }
+
+    fn add(&mut self, union: &Value) -> Option<()> {
+        for branch in union.as_array()? {
+            let branch = branch.as_object()?;
+            let known = ["type", "const", "enum", "description"];
+            if !branch.keys().all(|key| known.contains(&key.as_str())) {
+                return None;
+            }
+            let kind = branch.get("type")?;
+            if !self.types.contains(kind) {
+                self.types.push(kind.clone());
+            }
+            let own = match (branch.get("const"), branch.get("enum")) {
+                (Some(one), None) => std::slice::from_ref(one),
+                (None, Some(Value::Array(several))) => several,
+                _ => return None,
+            };
+            self.values.extend_from_slice(own);
+            if let (Some(Value::String(note)), [one]) = (branch.get("description"), own) {
+                let one = one.as_str().map_or_else(|| one.to_string(), ToOwned::to_owned);
+                self.notes.push(format!("- `{one}`: {note}"));
+            }
+        }
+        (!self.values.is_empty()).then_some(())
+    }
+
+    fn write(mut self, map: &mut Map<String, Value>) {
+        for keyword in ["oneOf", "anyOf", "description"] {
+            map.shift_remove(keyword);
+        }
+        let one = (self.types.len() == 1).then(|| self.types.pop()).flatten();
+        map.shift_insert(0, "type".to_owned(), one.unwrap_or(Value::Array(self.types)));
+        map.shift_insert(1, "enum".to_owned(), Value::Array(self.values));
+        let said = self.description.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let description = format!("{said}\n\n{}", self.notes.join("\n"));
+        if !description.trim().is_empty() {
+            map.insert("description".to_owned(), description.trim().into());
+        }
+    }
+}
+
+/// In the order in which hand-made parameters have them.
+fn put_words_last(property: &mut Value) {
+    let Value::Object(property) = property else { return };
+    for key in ["description", "default"] {
+        if let Some(value) = property.shift_remove(key) {
+            property.insert(key.to_owned(), value);
+        }
+    }
+}

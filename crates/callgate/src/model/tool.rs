@@ -1,0 +1,264 @@
+//! What an MCP client sees of a method: [`Method`] to the bytes of a tool.
+
+mod header;
+mod shape;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::model::finding::Finding;
+use crate::model::method::{DefinitionError, Input, Method, Param, ParamType, Safety};
+use crate::model::schema::{NamedParam, Purpose, WIRE_NAME, normalise};
+use crate::model::type_expr::TypeExpr;
+use crate::model::types::Types;
+
+pub(crate) use header::HeaderParam;
+#[cfg(feature = "bridge")]
+pub(crate) use header::{KEYWORD as HEADER_KEYWORD, params as header_params};
+pub(crate) use shape::{Output, Parts, Shape, write as write_shape};
+
+/// Names that the REST face's own paths have; a method called so has no URL of its own.
+pub(crate) const RESERVED_IDS: [&str; 3] = ["list", "describe", "invoke"];
+
+/// A tool as the REST face shows it, where its parts are, and what else its calls need.
+#[derive(Debug)]
+pub(crate) struct WrittenTool {
+    pub(crate) bytes: Bytes,
+    pub(crate) parts: Parts,
+    pub(crate) output: Output,
+    /// The arguments that modern clients repeat in headers.
+    pub(crate) headers: Box<[HeaderParam]>,
+    /// The schema that arguments are checked against, where it is not the advertised one.
+    pub(crate) check: Option<Box<[u8]>>,
+    pub(crate) safety: Safety,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Writes `method` as a tool of the REST face (the newest shape, with the id as the name).
+pub(crate) fn write(method: &Method, types: &Types) -> Result<WrittenTool, DefinitionError> {
+    if method.id.as_str().starts_with("rpc.") {
+        return Err(DefinitionError::Reserved(method.id.to_string()));
+    }
+    let mut findings = Vec::new();
+    let (input, check) = input_schemas(method, types, &mut findings)?;
+    let headers = header::params(&input)?;
+    let output = output_schema(method, types);
+    let mut bytes = Vec::new();
+    let out = &mut bytes;
+    let mark = |out: &Vec<u8>| u32::try_from(out.len()).map_err(|_| DefinitionError::TooLarge);
+    out.extend_from_slice(b"{\"name\":");
+    json(out, method.id.as_str());
+    let name_end = mark(out)?;
+    if let Some(title) = &method.title {
+        out.extend_from_slice(b",\"title\":");
+        json(out, title);
+    }
+    let title_end = mark(out)?;
+    out.extend_from_slice(b",\"description\":");
+    json(out, &method.description);
+    out.extend_from_slice(b",\"inputSchema\":");
+    let input_start = mark(out)?;
+    json(out, &input);
+    let input_end = mark(out)?;
+    if let Some(output) = &output {
+        out.extend_from_slice(shape::OUTPUT_KEY);
+        json(out, output);
+    }
+    let output_end = mark(out)?;
+    out.extend_from_slice(b",\"annotations\":");
+    let safety = write_annotations(method, out, &mut findings);
+    out.push(b'}');
+    if RESERVED_IDS.contains(&method.id.as_str()) {
+        findings.push(Finding::NoUrl);
+    }
+    Ok(WrittenTool {
+        bytes: bytes.into(),
+        parts: Parts { name_end, title_end, input_start, input_end, output_end },
+        output: output.as_deref().map_or(Output::Unknown, shape::classify_output),
+        headers,
+        check: check.map(|check| check.to_string().into_bytes().into()),
+        safety,
+        findings,
+    })
+}
+
+/// Appends a value as JSON: texts and JSON values can be written, and a `Vec` takes them.
+pub(crate) fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    let _ = serde_json::to_writer(out, value);
+}
+
+/// A schema that the method has itself, or that is made from its types.
+type MethodSchema<'a> = Cow<'a, Value>;
+
+/// Returns the advertised input schema, and the one of the check where that differs.
+fn input_schemas<'m>(
+    method: &'m Method,
+    types: &Types,
+    findings: &mut Vec<Finding>,
+) -> Result<(MethodSchema<'m>, Option<MethodSchema<'m>>), DefinitionError> {
+    let params = match &method.input {
+        Input::Params(params) => advertised_names(params)?,
+        Input::Schema { check, advertised: None } => {
+            note_odd_properties(check, findings);
+            return Ok((Cow::Borrowed(check), None));
+        }
+        Input::Schema { check, advertised: Some(advertised) } => {
+            note_odd_properties(advertised, findings);
+            note_what_differs(check, findings);
+            return Ok((Cow::Borrowed(advertised), Some(Cow::Borrowed(check))));
+        }
+    };
+    for (name, param) in &params {
+        if *name != param.name {
+            let (from, to) = (param.name.clone(), name.clone().into_owned());
+            findings.push(Finding::RenamedParam { from, to });
+        }
+        match &param.ty {
+            ParamType::Type(ty) => {
+                findings.extend(types.undefined_in(ty).into_iter().map(Finding::UndefinedClass));
+                findings.extend(types.odd_fields_in(ty).into_iter().map(Finding::OddProperty));
+                if param.default.as_ref().is_some_and(|default| !ty.may_hold(default)) {
+                    findings.push(Finding::WrongDefault(param.name.clone()));
+                }
+            }
+            ParamType::Schema(schema) => note_odd_properties(schema, findings),
+        }
+    }
+    let advertised = types.input_schema(&params, Purpose::Advertise);
+    let may_differ = params.iter().any(|(name, param)| may_be_checked_otherwise(name, param));
+    let check = may_differ.then(|| types.input_schema(&params, Purpose::Check));
+    let check = check.filter(|check| *check != advertised);
+    Ok((Cow::Owned(advertised), check.map(Cow::Owned)))
+}
+
+/// Whether the check's schema can be another than the advertised one: most are not, and need not
+/// be written to find that out.
+fn may_be_checked_otherwise(name: &str, param: &Param) -> bool {
+    let ParamType::Type(ty) = &param.ty else { return name != param.name };
+    name != param.name || ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Class(_)))
+}
+
+/// Some model APIs refuse a whole request over one property name outside of
+/// `^[a-zA-Z0-9_.-]{1,64}$`, so such a name is advertised in another form.
+fn advertised_names(params: &[Param]) -> Result<Vec<NamedParam<'_>>, DefinitionError> {
+    let mut own: Vec<&str> = params.iter().map(|param| param.name.as_str()).collect();
+    own.sort_unstable();
+    if let Some([twice, _]) = own.array_windows().find(|[a, b]| a == b) {
+        return Err(DefinitionError::DuplicateParam((*twice).to_owned()));
+    }
+    if own.iter().all(|name| is_portable(name)) {
+        return Ok(params.iter().map(|param| (Cow::Borrowed(param.name()), param)).collect());
+    }
+    let is_no_name = |name: &&&str| name.is_empty() || name.chars().any(char::is_control);
+    if let Some(name) = own.iter().find(is_no_name) {
+        return Err(DefinitionError::ParamName(name.escape_debug().to_string()));
+    }
+    own.retain(|name| is_portable(name));
+    let mut taken: HashSet<String> = own.into_iter().map(ToOwned::to_owned).collect();
+    let names = params.iter().map(|param| {
+        if is_portable(&param.name) {
+            return (Cow::Borrowed(param.name()), param);
+        }
+        (Cow::Owned(portable_name(&param.name, &mut taken)), param)
+    });
+    Ok(names.collect())
+}
+
+/// A form of `name` that clients take and that is not yet taken.
+pub(crate) fn portable_name(name: &str, taken: &mut HashSet<String>) -> String {
+    let plain: String = name.chars().map(portable).take(60).collect();
+    let mut name = plain.clone();
+    for number in 2.. {
+        if taken.insert(name.clone()) {
+            break;
+        }
+        name = format!("{plain}_{number}");
+    }
+    name
+}
+
+/// Why the advertised schema is not the one that is checked against.
+fn note_what_differs(check: &Value, findings: &mut Vec<Finding>) {
+    let properties = check.get("properties").and_then(Value::as_object).into_iter().flatten();
+    findings.extend(properties.filter_map(|(name, property)| {
+        let from = property.get(WIRE_NAME)?.as_str()?.to_owned();
+        Some(Finding::RenamedParam { from, to: name.clone() })
+    }));
+    if normalise::HIDDEN_AT_ROOT.iter().any(|keyword| check.get(*keyword).is_some()) {
+        findings.push(Finding::HiddenRootUnion);
+    }
+}
+
+fn note_odd_properties(schema: &Value, findings: &mut Vec<Finding>) {
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    for (name, property) in properties {
+        if !is_portable(name) {
+            findings.push(Finding::OddProperty(name.clone()));
+        }
+        note_odd_properties(property, findings);
+    }
+}
+
+pub(crate) fn portable(c: char) -> char {
+    if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-') { c } else { '_' }
+}
+
+pub(crate) fn is_portable(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.chars().all(|c| portable(c) == c)
+}
+
+fn output_schema<'m>(method: &'m Method, types: &Types) -> Option<MethodSchema<'m>> {
+    match method.output.as_ref()? {
+        ParamType::Schema(schema) => Some(Cow::Borrowed(schema)),
+        ParamType::Type(ty) => is_telling(ty, types).then(|| Cow::Owned(types.schema_of(ty))),
+    }
+}
+
+/// Whether a result's type can be promised to a client: PHP's `array` may come as `{}` or `[]`,
+/// and of `mixed` and unknown classes nothing is known.
+fn is_telling(ty: &TypeExpr, types: &Types) -> bool {
+    let says_nothing = |ty: &TypeExpr| {
+        ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Mixed | TypeExpr::Null))
+    };
+    !says_nothing(ty)
+        && types.undefined_in(ty).is_empty()
+        && !types.fields_in(ty).any(|field| says_nothing(&field.ty))
+}
+
+/// Both hints are always there, and the method's safety beats what its annotations say.
+fn write_annotations(method: &Method, out: &mut Vec<u8>, findings: &mut Vec<Finding>) -> Safety {
+    let hinted = hinted_safety(&method.annotations, findings);
+    let safety = method.safety.or(hinted).unwrap_or_else(|| {
+        findings.push(Finding::MissingSafety);
+        Safety::Destructive
+    });
+    if hinted.is_some_and(|hinted| hinted != safety) {
+        findings.push(Finding::SafetyConflict);
+    }
+    let read_only = safety == Safety::ReadOnly;
+    let hints = [("readOnlyHint", read_only), ("destructiveHint", !read_only)];
+    let mut annotations: Map<String, Value> =
+        hints.map(|(hint, holds)| (hint.to_owned(), holds.into())).into_iter().collect();
+    for (key, value) in &method.annotations {
+        annotations.entry(key).or_insert_with(|| value.clone());
+    }
+    json(out, &annotations);
+    safety
+}
+
+fn hinted_safety(annotations: &Map<String, Value>, findings: &mut Vec<Finding>) -> Option<Safety> {
+    let hint = |name: &str| annotations.get(name).and_then(Value::as_bool);
+    match (hint("readOnlyHint"), hint("destructiveHint")) {
+        (Some(true), Some(true)) => {
+            findings.push(Finding::SafetyConflict);
+            Some(Safety::Destructive)
+        }
+        (Some(true), _) => Some(Safety::ReadOnly),
+        (Some(false), _) | (None, Some(true)) => Some(Safety::Destructive),
+        (None, _) => None,
+    }
+}

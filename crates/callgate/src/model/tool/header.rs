@@ -1,0 +1,145 @@
+//! `x-mcp-header`: arguments that modern clients repeat in HTTP headers, so that what stands between
+//! can route by them. One wrong annotation makes clients drop the tool, so it is found here.
+
+use serde_json::Value;
+
+use crate::model::method::DefinitionError;
+use crate::model::schema::walk::for_each_schema_in;
+
+/// The annotation.
+pub(crate) const KEYWORD: &str = "x-mcp-header";
+/// The types that a header can carry.
+const TYPES: [&str; 3] = ["string", "integer", "boolean"];
+
+/// An argument that is repeated in a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HeaderParam {
+    /// The whole name of the header, in lower case: `mcp-param-…`.
+    pub(crate) header: Box<str>,
+    /// Where the argument is: the names of properties, from the root down.
+    pub(crate) path: Box<[Box<str>]>,
+}
+
+/// Returns all annotations of an input schema, or what is wrong with one.
+pub(crate) fn params(schema: &Value) -> Result<Box<[HeaderParam]>, DefinitionError> {
+    let mut found = Vec::new();
+    collect(schema, &mut Vec::new(), &mut found)?;
+    Ok(found.into())
+}
+
+/// Only properties of properties can be reached by every client.
+fn collect<'a>(
+    schema: &'a Value,
+    path: &mut Vec<&'a str>,
+    found: &mut Vec<HeaderParam>,
+) -> Result<(), DefinitionError> {
+    for (keyword, member) in schema.as_object().into_iter().flatten() {
+        if let ("properties", Value::Object(properties)) = (keyword.as_str(), member) {
+            for (name, property) in properties {
+                path.push(name);
+                if let Some(header) = property.get(KEYWORD) {
+                    let param = annotated(header, property, path, found)?;
+                    found.push(param);
+                }
+                collect(property, path, found)?;
+                path.pop();
+            }
+            continue;
+        }
+        let mut out_of_reach = false;
+        for_each_schema_in(keyword, member, &mut |map| out_of_reach |= map.contains_key(KEYWORD));
+        if out_of_reach {
+            let problem =
+                "stands where clients do not look; only properties of properties may have it";
+            return Err(DefinitionError::Header(problem.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+fn annotated(
+    name: &Value,
+    property: &Value,
+    path: &[&str],
+    known: &[HeaderParam],
+) -> Result<HeaderParam, DefinitionError> {
+    let place = path.join(".");
+    let wrong = |problem: &str| DefinitionError::Header(format!("of `{place}` {problem}"));
+    let name = name
+        .as_str()
+        .filter(|name| is_token(name))
+        .ok_or_else(|| wrong("must be a header name: letters, digits and -_.~!#$%&'*+^`|"))?;
+    let is_primitive =
+        property.get("type").and_then(Value::as_str).is_some_and(|ty| TYPES.contains(&ty));
+    if !is_primitive {
+        return Err(wrong("needs exactly one type: string, integer or boolean"));
+    }
+    let header = format!("mcp-param-{}", name.to_ascii_lowercase()).into_boxed_str();
+    if known.iter().any(|param| param.header == header) {
+        return Err(wrong(&format!("is `{name}`, which another parameter has")));
+    }
+    Ok(HeaderParam { header, path: path.iter().map(|name| Box::from(*name)).collect() })
+}
+
+fn is_token(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of(schema: &Value) -> Result<Vec<(String, String)>, String> {
+        let params = params(schema);
+        let described = |param: &HeaderParam| (param.header.to_string(), param.path.join("."));
+        params
+            .map(|params| params.iter().map(described).collect())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn annotations_are_found_through_properties() {
+        let found = of(&json!({"type": "object", "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "where": {"type": "object", "properties": {
+                "shard": {"type": "integer", "x-mcp-header": "Shard-No"},
+            }},
+            "x-mcp-header": {"type": "string", "default": {"x-mcp-header": 1}},
+        }}));
+        assert_eq!(
+            found.unwrap(),
+            [
+                ("mcp-param-region".to_owned(), "region".to_owned()),
+                ("mcp-param-shard-no".to_owned(), "where.shard".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn wrong_annotations_are_refused_with_their_place() {
+        let property = |schema: Value| json!({"type": "object", "properties": {"a": schema}});
+        let errors: Vec<String> = [
+            property(json!({"type": "string", "x-mcp-header": "two words"})),
+            property(json!({"type": "string", "x-mcp-header": ""})),
+            property(json!({"type": "string", "x-mcp-header": 1})),
+            property(json!({"type": ["string", "null"], "x-mcp-header": "A"})),
+            property(json!({"type": "number", "x-mcp-header": "A"})),
+            property(json!({"x-mcp-header": "A"})),
+            property(json!({"type": "array", "items": {"type": "string", "x-mcp-header": "A"}})),
+            json!({"type": "object", "properties": {
+                "a": {"type": "string", "x-mcp-header": "Same"},
+                "b": {"type": "string", "x-mcp-header": "SAME"},
+            }}),
+            json!({"type": "object", "oneOf": [
+                {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}},
+            ]}),
+        ]
+        .map(|schema| of(&schema).unwrap_err())
+        .into();
+        insta::assert_debug_snapshot!(errors);
+    }
+}

@@ -1,0 +1,161 @@
+//! A tool in the shape of each face and revision.
+//!
+//! A tool is written once in full, as the REST face shows it, with marks at its parts; the shapes of
+//! MCP are put together from the same bytes when the catalog is laid out. Putting them together for each
+//! page instead would take 285 instructions for each tool, see `docs/internals/decisions/0001-raw-json-bytes.md`.
+
+use std::ops::Range;
+
+use serde_json::{Map, Value, json};
+
+use crate::model::schema::walk::for_each_schema;
+use crate::wire::Revision;
+
+/// What a tool looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// REST: everything, with the method's id as the name.
+    Rest,
+    /// MCP up to 2025-03-26: neither title nor output schema. The annotations of 2025-03-26 are in
+    /// 2024-11-05 too, where clients do not mind them.
+    Plain,
+    /// MCP from 2025-06-18 on: the output is an object, anything else is wrapped as `result`.
+    ObjectOutput,
+    /// MCP from 2026-07-28 on: any output.
+    AnyOutput,
+}
+
+impl Shape {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Rest, Self::Plain, Self::ObjectOutput, Self::AnyOutput];
+
+    /// Returns the shape that tools have in a revision of MCP.
+    pub(crate) const fn of(revision: Revision) -> Self {
+        match revision {
+            Revision::V2024_11_05 | Revision::V2025_03_26 => Self::Plain,
+            Revision::V2025_06_18 | Revision::V2025_11_25 => Self::ObjectOutput,
+            Revision::V2026_07_28 => Self::AnyOutput,
+        }
+    }
+}
+
+/// Where the parts of a written tool are, counted from its start.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Parts {
+    /// `{"name":…` ends.
+    pub(crate) name_end: u32,
+    /// `,"title":…` ends; there may be none.
+    pub(crate) title_end: u32,
+    /// The input schema.
+    pub(crate) input_start: u32,
+    pub(crate) input_end: u32,
+    /// `,"outputSchema":…` ends; there may be none.
+    pub(crate) output_end: u32,
+}
+
+/// What is advertised of a method's result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Nothing.
+    Unknown,
+    /// A schema whose root is an object.
+    Object,
+    /// Another, which the revisions of 2025 see wrapped.
+    Wrapped,
+    /// Another that cannot stand inside of a wrapper, and which they do not see.
+    Unwrappable,
+}
+
+pub(super) const OUTPUT_KEY: &[u8] = b",\"outputSchema\":";
+
+impl Parts {
+    pub(crate) fn input(&self) -> Range<usize> {
+        self.input_start as usize..self.input_end as usize
+    }
+
+    /// The output schema, without its key.
+    pub(crate) fn output(&self) -> Option<Range<usize>> {
+        let start = self.input_end as usize + OUTPUT_KEY.len();
+        (self.output_end > self.input_end).then_some(start..self.output_end as usize)
+    }
+}
+
+/// Appends a tool in another shape than the one that it is written in.
+pub(crate) fn write(
+    shape: Shape,
+    name: &str,
+    tool: &[u8],
+    parts: &Parts,
+    output: Output,
+    out: &mut Vec<u8>,
+) {
+    if shape == Shape::Rest {
+        return out.extend_from_slice(tool);
+    }
+    let part = |from: u32, to: u32| tool.get(from as usize..to as usize).unwrap_or_default();
+    // Names have nothing to escape.
+    out.extend_from_slice(b"{\"name\":\"");
+    out.extend_from_slice(name.as_bytes());
+    out.push(b'"');
+    if shape != Shape::Plain {
+        out.extend_from_slice(part(parts.name_end, parts.title_end));
+    }
+    out.extend_from_slice(part(parts.title_end, parts.input_end));
+    match (shape, output) {
+        (Shape::AnyOutput, _) | (Shape::ObjectOutput, Output::Object) => {
+            out.extend_from_slice(part(parts.input_end, parts.output_end));
+        }
+        (Shape::ObjectOutput, Output::Wrapped) => {
+            let schema = parts.output().and_then(|range| tool.get(range)).unwrap_or_default();
+            if let Some(wrapped) = wrapped(schema) {
+                out.extend_from_slice(OUTPUT_KEY);
+                out.extend_from_slice(&wrapped);
+            }
+        }
+        _ => {}
+    }
+    out.extend_from_slice(tool.get(parts.output_end as usize..).unwrap_or_default());
+}
+
+/// What an output schema is to the revisions that want an object.
+pub(super) fn classify_output(schema: &Value) -> Output {
+    if schema.get("type").is_some_and(|ty| ty == "object") {
+        return Output::Object;
+    }
+    let mut can_move = true;
+    for_each_schema(schema, &mut |map| {
+        let leads_to_definition = |target: &Value| {
+            let target = target.as_str().unwrap_or("#/$defs/");
+            target.starts_with("#/$defs/") || target.starts_with("#/definitions/")
+        };
+        can_move &= map.get("$ref").is_none_or(leads_to_definition)
+            && !NOT_MOVABLE.iter().any(|keyword| map.contains_key(*keyword));
+    });
+    if can_move { Output::Wrapped } else { Output::Unwrappable }
+}
+
+/// Keywords with which a schema cannot stand inside of another.
+const NOT_MOVABLE: [&str; 5] = ["$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"];
+
+/// The schema of `{"result": …}`. Definitions move to the new root, so that references find them.
+fn wrapped(schema: &[u8]) -> Option<Vec<u8>> {
+    let has_keywords = schema.windows(2).any(|pair| pair == b"\"$");
+    if !has_keywords {
+        let (start, end) =
+            (b"{\"type\":\"object\",\"properties\":{\"result\":", b"},\"required\":[\"result\"]}");
+        return Some([start, schema, end].concat());
+    }
+    let mut schema: Value = serde_json::from_slice(schema).ok()?;
+    let root = schema.as_object_mut()?;
+    let definitions: Map<String, Value> = ["$defs", "definitions"]
+        .into_iter()
+        .filter_map(|key| Some((key.to_owned(), root.shift_remove(key)?)))
+        .collect();
+    let mut wrapper = json!({
+        "type": "object",
+        "properties": {"result": schema},
+        "required": ["result"],
+    });
+    wrapper.as_object_mut()?.extend(definitions);
+    serde_json::to_vec(&wrapper).ok()
+}

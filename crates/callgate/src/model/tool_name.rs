@@ -1,0 +1,188 @@
+//! Tool names: how a method's id becomes a name that every MCP client takes.
+//!
+//! The name is the prefix, `__` and the id, each foreign character turned to `_`. An id that needs
+//! no change keeps its name. Changed ids that meet, and names over the limit, are cut and get a
+//! short hash of the id. A name once given stays: the registry remembers those that are not simply
+//! the id, and they are handed in again here.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::model::method::DefinitionError;
+
+const MAX_LENGTH: usize = 64;
+const SEPARATOR: &str = "__";
+/// `_` and eight letters: 40 bits of the id's SHA-256.
+const HASH_LENGTH: usize = 9;
+
+/// A name that matches `^[a-zA-Z0-9_-]{1,64}$`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ToolName(Arc<str>);
+
+impl ToolName {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Stands in until names are given; never served.
+    pub(crate) fn unassigned() -> Self {
+        Self(Arc::from("_"))
+    }
+
+    pub(crate) fn parse(text: String) -> Option<Self> {
+        let fits = (1..=MAX_LENGTH).contains(&text.len()) && text.chars().all(is_plain);
+        fits.then(|| Self(text.into()))
+    }
+}
+
+impl fmt::Display for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What stands before every tool name: nothing, or up to 40 of `[a-zA-Z0-9_-]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Prefix(String);
+
+impl Prefix {
+    const MAX_LENGTH: usize = 40;
+
+    /// The prefix, without the separator.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A whole name from its part behind the prefix.
+    fn before(&self, local: &str) -> String {
+        if self.0.is_empty() { local.to_owned() } else { format!("{}{SEPARATOR}{local}", self.0) }
+    }
+
+    /// The part of a whole name behind the prefix.
+    pub fn strip<'a>(&self, name: &'a ToolName) -> &'a str {
+        let name = name.as_str();
+        if self.0.is_empty() {
+            return name;
+        }
+        name.strip_prefix(&self.0).and_then(|rest| rest.strip_prefix(SEPARATOR)).unwrap_or(name)
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = DefinitionError;
+
+    fn from_str(text: &str) -> Result<Self, DefinitionError> {
+        if text.len() <= Self::MAX_LENGTH && text.chars().all(is_plain) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(DefinitionError::value(
+                "prefix",
+                format_args!(
+                    "`{text}` is not up to {} letters, digits, `_` and `-`",
+                    Self::MAX_LENGTH
+                ),
+            ))
+        }
+    }
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
+/// A method that needs a name.
+#[derive(Debug, Clone, Copy)]
+pub struct Unnamed<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// The name behind the prefix that it was given before, or that a person chose.
+    pub given: Option<&'a str>,
+}
+
+/// Gives each method its name, or says why it can have none. The ids must differ. `reserved` are
+/// names behind the prefix that methods have which are not served now.
+///
+/// ```
+/// use callgate::model::{Unnamed, tool_names};
+///
+/// let methods = ["cache.rebuild", "getUser"].map(|id| Unnamed { id, given: None });
+/// let names = tool_names(&"ACME".parse()?, &methods, []);
+/// assert_eq!(names[0].as_ref().unwrap().as_str(), "ACME__cache_rebuild");
+/// # Ok::<(), callgate::model::DefinitionError>(())
+/// ```
+pub fn tool_names<'r>(
+    prefix: &Prefix,
+    methods: &[Unnamed<'_>],
+    reserved: impl IntoIterator<Item = &'r str>,
+) -> Vec<Result<ToolName, DefinitionError>> {
+    let mut taken = HashSet::with_capacity(methods.len());
+    let given = |method: &Unnamed<'_>| given_name(prefix, method.given?, &mut taken);
+    let mut names: Vec<Option<Result<ToolName, DefinitionError>>> =
+        methods.iter().map(given).collect();
+    taken.extend(reserved.into_iter().filter_map(|name| ToolName::parse(prefix.before(name))));
+    let mut name_open = |wish: &mut dyn FnMut(&str) -> Option<String>| {
+        for (method, name) in methods.iter().zip(&mut names).filter(|(_, name)| name.is_none()) {
+            *name = wish(method.id).and_then(|wish| take(wish, &mut taken)).map(Ok);
+        }
+    };
+    name_open(&mut |id| id.chars().all(is_plain).then(|| prefix.before(id)));
+    // Of those that are left, the ones that no other wants to be called like.
+    let mut wanted: HashMap<String, usize> = HashMap::new();
+    name_open(&mut |id| {
+        *wanted.entry(plain(id)).or_default() += 1;
+        None
+    });
+    let is_wanted_once = |name: &String| wanted.get(name) == Some(&1);
+    name_open(&mut |id| Some(plain(id)).filter(is_wanted_once).map(|name| prefix.before(&name)));
+    name_open(&mut |id| Some(hashed(prefix, id)));
+    let clash = |id: &str| {
+        DefinitionError::ToolName(hashed(prefix, id), "is another method's; choose one by hand")
+    };
+    let names = names.into_iter().zip(methods);
+    names.map(|(name, method)| name.unwrap_or_else(|| Err(clash(method.id)))).collect()
+}
+
+/// Returns a remembered or chosen name, or why it cannot be used. `None` where it no longer fits behind
+/// a longer prefix: then the method gets another.
+fn given_name(
+    prefix: &Prefix,
+    local: &str,
+    taken: &mut HashSet<ToolName>,
+) -> Option<Result<ToolName, DefinitionError>> {
+    let error = |why| DefinitionError::ToolName(local.to_owned(), why);
+    if local.is_empty() || !local.chars().all(is_plain) {
+        return Some(Err(error("has characters other than letters, digits, `_` and `-`")));
+    }
+    let whole = prefix.before(local);
+    let fits = whole.len() <= MAX_LENGTH;
+    fits.then(|| take(whole, taken).ok_or_else(|| error("is another method's")))
+}
+
+/// Returns the name, if it is one and nobody has it yet.
+fn take(name: String, taken: &mut HashSet<ToolName>) -> Option<ToolName> {
+    ToolName::parse(name).filter(|name| taken.insert(name.clone()))
+}
+
+/// Cut, with the id's hash behind it.
+fn hashed(prefix: &Prefix, id: &str) -> String {
+    let mut name = prefix.before(&plain(id));
+    name.truncate(MAX_LENGTH - HASH_LENGTH);
+    name.push('_');
+    name.extend(Sha256::digest(id.as_bytes()).iter().take(8).map(|byte| {
+        let letters = b"abcdefghijklmnopqrstuvwxyz234567";
+        letters.get(usize::from(byte % 32)).map_or('a', |letter| char::from(*letter))
+    }));
+    name
+}
+
+pub(crate) fn plain(id: &str) -> String {
+    id.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests;

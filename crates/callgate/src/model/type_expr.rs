@@ -1,0 +1,301 @@
+//! The type notation of PHP signatures and doc comments, parsed and printed.
+//!
+//! `int`, `?string`, `int[]`, `A|B`, `list<T>`, `array<string, T>`, `array{id: int, name?: string}`,
+//! `'asc'|'desc'`, `Plugin\Model\User[]`. A [`TypeExpr`] is always in normal form: unions are flat
+//! and without duplicates, null stands outside of them as [`TypeExpr::Nullable`], and what PHP
+//! writes in several ways (`T[]`, `list<T>`, `array<int, T>`) is one thing here. So printing and
+//! parsing are inverse on the values of this type, while a text may come back in another spelling.
+//!
+//! What the types mean as JSON Schema is in [`crate::model::schema`].
+
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde_json::{Number, Value};
+
+pub use parse::TypeError;
+
+/// A type as a method declares it for a parameter, a field or its result.
+///
+/// ```
+/// use callgate::model::TypeExpr;
+///
+/// let sort: TypeExpr = "null|'asc'|'desc'".parse()?;
+/// assert_eq!(sort.to_string(), "'asc'|'desc'|null");
+/// # Ok::<(), callgate::model::TypeError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum TypeExpr {
+    /// `int`, with bounds for `int<0, 100>` and `positive-int`.
+    Int {
+        /// The smallest value, if bounded.
+        min: Option<i64>,
+        /// The largest value, if bounded.
+        max: Option<i64>,
+    },
+    /// `float`.
+    Float,
+    /// `string`.
+    String,
+    /// `bool`.
+    Bool,
+    /// `null`, also `void`: no value.
+    Null,
+    /// `mixed`: any value.
+    Mixed,
+    /// `array` with nothing said of its elements: a map, and on the way in also a list.
+    Array,
+    /// `object`, `stdClass`: an object with nothing said of its properties.
+    Object,
+    /// One exact value: `'asc'`, `3`, `true`.
+    Literal(Literal),
+    /// `T[]`, `list<T>`, `array<int, T>`.
+    List(Box<TypeExpr>),
+    /// `array<string, T>`.
+    Map(Box<TypeExpr>),
+    /// `array{int, string}`: a list of a fixed length; never empty.
+    Tuple(Vec<TypeExpr>),
+    /// `array{id: int, name?: string}`.
+    Shape(Vec<Field>),
+    /// A class, by name; the registry may define what it holds.
+    Class(ClassName),
+    /// `?T`, `T|null`; never of `mixed`, `null` or another nullable.
+    Nullable(Box<TypeExpr>),
+    /// `A|B`: two or more, flat, without duplicates and without null.
+    Union(Vec<TypeExpr>),
+}
+
+/// One exact value in a type.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Literal {
+    /// `'asc'`
+    String(String),
+    /// `3`, `-1.5`
+    Number(Number),
+    /// `true`, `false`
+    Bool(bool),
+}
+
+/// A field of a shape.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Field {
+    /// The key.
+    pub name: String,
+    /// Whether the key may be absent: `name?: string`.
+    pub optional: bool,
+    /// What the key holds.
+    pub ty: TypeExpr,
+}
+
+/// The name of a class, with its namespace and without a leading backslash.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClassName(Arc<str>);
+
+impl TypeExpr {
+    /// `int` without bounds.
+    pub const INT: Self = Self::Int { min: None, max: None };
+
+    /// The union of `members` in normal form.
+    pub fn union_of(members: impl IntoIterator<Item = Self>) -> Self {
+        let mut flat = Vec::new();
+        let mut null = false;
+        for member in members {
+            flatten(member, &mut flat, &mut null);
+        }
+        if flat.contains(&Self::Mixed) {
+            return Self::Mixed;
+        }
+        let union = match flat.len() {
+            0 => return Self::Null,
+            1 => flat.remove(0),
+            _ => Self::Union(flat),
+        };
+        if null { Self::Nullable(Box::new(union)) } else { union }
+    }
+
+    /// This type or null, in normal form.
+    #[must_use]
+    pub fn or_null(self) -> Self {
+        Self::union_of([self, Self::Null])
+    }
+
+    /// Whether a value can be of this type, as far as its kind tells; used to find wrong defaults.
+    pub(crate) fn may_hold(&self, value: &Value) -> bool {
+        match self {
+            Self::Int { .. } => value.is_i64() || value.is_u64(),
+            Self::Float => value.is_number(),
+            Self::String => value.is_string(),
+            Self::Bool => value.is_boolean(),
+            Self::Null => value.is_null(),
+            Self::Mixed => true,
+            Self::Array => value.is_object() || value.is_array(),
+            // PHP writes an empty map as an empty list.
+            Self::Object | Self::Map(_) | Self::Shape(_) | Self::Class(_) => {
+                value.is_object() || value.as_array().is_some_and(Vec::is_empty)
+            }
+            Self::List(_) | Self::Tuple(_) => value.is_array(),
+            Self::Literal(Literal::String(text)) => value.as_str() == Some(text),
+            Self::Literal(Literal::Number(number)) => value.as_number() == Some(number),
+            Self::Literal(Literal::Bool(flag)) => value.as_bool() == Some(*flag),
+            Self::Nullable(inner) => value.is_null() || inner.may_hold(value),
+            Self::Union(members) => members.iter().any(|member| member.may_hold(value)),
+        }
+    }
+
+    /// Whether `holds` is true of this type or of one inside it.
+    pub(crate) fn any<'a>(&'a self, holds: &mut dyn FnMut(&'a Self) -> bool) -> bool {
+        holds(self)
+            || match self {
+                Self::List(inner) | Self::Map(inner) | Self::Nullable(inner) => inner.any(holds),
+                Self::Tuple(members) | Self::Union(members) => {
+                    members.iter().any(|member| member.any(holds))
+                }
+                Self::Shape(fields) => fields.iter().any(|field| field.ty.any(holds)),
+                _ => false,
+            }
+    }
+
+    /// Calls `visit` with each class that this type names, itself and nested ones.
+    pub fn for_each_class<'a>(&'a self, visit: &mut dyn FnMut(&'a ClassName)) {
+        self.any(&mut |part| {
+            if let Self::Class(name) = part {
+                visit(name);
+            }
+            false
+        });
+    }
+}
+
+fn flatten(member: TypeExpr, flat: &mut Vec<TypeExpr>, null: &mut bool) {
+    match member {
+        TypeExpr::Null => *null = true,
+        TypeExpr::Nullable(inner) => {
+            *null = true;
+            flatten(*inner, flat, null);
+        }
+        TypeExpr::Union(members) => {
+            for member in members {
+                flatten(member, flat, null);
+            }
+        }
+        other if flat.contains(&other) => {}
+        other => flat.push(other),
+    }
+}
+
+impl FromStr for TypeExpr {
+    type Err = TypeError;
+
+    fn from_str(text: &str) -> Result<Self, TypeError> {
+        parse::parse(text)
+    }
+}
+
+impl ClassName {
+    /// A class name such as `Plugin\Model\User`; a leading backslash is dropped.
+    ///
+    /// `None` where the text is not a class name.
+    pub fn parse(text: &str) -> Option<Self> {
+        let name = text.strip_prefix('\\').unwrap_or(text);
+        let is_segment = |segment: &str| {
+            let mut chars = segment.chars();
+            chars.next().is_some_and(parse::starts_name) && chars.all(parse::continues_name)
+        };
+        (name.len() <= 255 && name.split('\\').all(is_segment)).then(|| Self(name.into()))
+    }
+
+    /// A name made by this library for a part of a class's own schema.
+    pub(crate) fn part_of(&self, part: &str) -> Self {
+        Self(format!("{self}-{part}").into())
+    }
+
+    /// The whole name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name without its namespace.
+    pub fn short(&self) -> &str {
+        self.0.rsplit('\\').next().unwrap_or(&self.0)
+    }
+}
+
+impl fmt::Display for ClassName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for TypeExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int { min: None, max: None } => f.write_str("int"),
+            Self::Int { min, max } => {
+                let bound = |bound: &Option<i64>, open: &str| {
+                    bound.map_or_else(|| open.to_owned(), |bound| bound.to_string())
+                };
+                write!(f, "int<{}, {}>", bound(min, "min"), bound(max, "max"))
+            }
+            Self::Float => f.write_str("float"),
+            Self::String => f.write_str("string"),
+            Self::Bool => f.write_str("bool"),
+            Self::Null => f.write_str("null"),
+            Self::Mixed => f.write_str("mixed"),
+            Self::Array => f.write_str("array"),
+            Self::Object => f.write_str("object"),
+            Self::Literal(literal) => literal.fmt(f),
+            Self::List(inner) => match **inner {
+                Self::Union(_) | Self::Nullable(_) => write!(f, "({inner})[]"),
+                _ => write!(f, "{inner}[]"),
+            },
+            Self::Map(inner) => write!(f, "array<string, {inner}>"),
+            Self::Tuple(members) => write!(f, "array{{{}}}", joined(members, ", ")),
+            Self::Shape(fields) => write!(f, "array{{{}}}", joined(fields, ", ")),
+            // A class that is called like a type of another kind is told from it by the backslash.
+            Self::Class(name)
+                if ClassName::parse(name.as_str()).is_some()
+                    && name.as_str().parse().as_ref() != Ok(self) =>
+            {
+                write!(f, "\\{name}")
+            }
+            Self::Class(name) => name.fmt(f),
+            Self::Nullable(inner) => match **inner {
+                Self::Union(_) => write!(f, "{inner}|null"),
+                _ => write!(f, "?{inner}"),
+            },
+            Self::Union(members) => f.write_str(&joined(members, "|")),
+        }
+    }
+}
+
+impl fmt::Display for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::String(text) => f.write_str(&quoted(text)),
+            Self::Number(number) => number.fmt(f),
+            Self::Bool(value) => value.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_plain = parse::is_plain_key(&self.name);
+        let name = if is_plain { Cow::Borrowed(&*self.name) } else { quoted(&self.name).into() };
+        write!(f, "{name}{}: {}", if self.optional { "?" } else { "" }, self.ty)
+    }
+}
+
+fn joined(items: &[impl fmt::Display], separator: &str) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(separator)
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
+}

@@ -1,0 +1,356 @@
+//! Named object types: what the registry says that a class holds.
+//!
+//! A class is defined by its fields or by a JSON Schema of its own. Clients tend to drop `$ref`, so
+//! a class is written inline wherever that ends and stays small; a recursive one, and one whose
+//! inlined form is large, is written once under `$defs` and referred to. Which is which is settled
+//! here, when the definitions are read.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use crate::model::method::DefinitionError;
+use crate::model::schema::normalise;
+use crate::model::schema::walk::{for_each_reference_mut, nodes, references};
+use crate::model::tool::is_portable;
+use crate::model::type_expr::{ClassName, TypeExpr};
+
+/// Inlined forms with more nodes than this go to `$defs`.
+pub(crate) const MAX_INLINE_NODES: usize = 200;
+
+/// What references to classes begin with.
+const DEFINITIONS: &str = "#/$defs/";
+
+/// The definitions of classes, checked and linked.
+#[derive(Debug, Default)]
+pub struct Types {
+    definitions: BTreeMap<ClassName, TypeDefinition>,
+    /// The classes that each definition names, as they are defined.
+    edges: HashMap<ClassName, Vec<ClassName>>,
+    by_reference: HashSet<ClassName>,
+}
+
+/// What a class holds.
+#[derive(Debug, Clone)]
+pub enum TypeDefinition {
+    /// Its properties, in order.
+    Fields(Vec<TypeField>),
+    /// A JSON Schema of its own. `#/$defs/Name` names a part of it or another class.
+    Schema(Value),
+}
+
+/// A property of a class, under its name in JSON.
+#[derive(Debug, Clone)]
+pub struct TypeField {
+    /// The name in JSON (Festi's `JsonProperty`), not that of the PHP property.
+    pub name: String,
+    /// What it holds.
+    pub ty: TypeExpr,
+    /// For the agent; may be empty.
+    pub description: String,
+    /// Whether it must be there.
+    pub required: bool,
+}
+
+/// How a class is to be written at the place that names it.
+#[derive(Debug)]
+pub(crate) enum Resolved<'a> {
+    Inline(&'a TypeDefinition),
+    /// Under this key of `$defs`.
+    Reference(String),
+    Undefined,
+}
+
+impl Types {
+    /// Links `definitions`; those that are wrong are left out and come back with the reason.
+    pub fn new(
+        definitions: impl IntoIterator<Item = (ClassName, TypeDefinition)>,
+    ) -> (Self, Vec<(ClassName, DefinitionError)>) {
+        let mut types = Self::default();
+        let mut rejected = Vec::new();
+        let mut schemas = Vec::new();
+        for (name, definition) in definitions {
+            match definition {
+                TypeDefinition::Schema(schema) => schemas.push((name, schema)),
+                TypeDefinition::Fields(fields) => match check_fields(&fields) {
+                    Ok(()) => {
+                        types.definitions.insert(name, TypeDefinition::Fields(fields));
+                    }
+                    Err(error) => rejected.push((name, error)),
+                },
+            }
+        }
+        let mut known: HashSet<ClassName> = types.definitions.keys().cloned().collect();
+        known.extend(schemas.iter().map(|(name, _)| name.clone()));
+        for (name, schema) in schemas {
+            if let Err(error) = types.adopt_schema(&name, schema, &known) {
+                rejected.push((name, error));
+            }
+        }
+        types.reject_dangling(&mut rejected);
+        types.note_edges();
+        types.choose_references();
+        (types, rejected)
+    }
+
+    /// Takes a class's own schema in: its `$defs` become classes of their own, so that the schema
+    /// can stand anywhere inside of another.
+    fn adopt_schema(
+        &mut self,
+        name: &ClassName,
+        schema: Value,
+        known: &HashSet<ClassName>,
+    ) -> Result<(), DefinitionError> {
+        let mut schema = normalise::subschema(schema)?;
+        // It cannot be compiled here, since what it refers to may be defined elsewhere.
+        jsonschema::draft202012::meta::validate(&schema)
+            .map_err(|error| DefinitionError::InvalidSchema(error.to_string()))?;
+        let parts = match schema.as_object_mut().and_then(|root| root.shift_remove("$defs")) {
+            Some(Value::Object(parts)) => parts,
+            _ => Map::new(),
+        };
+        let names: HashMap<&str, ClassName> =
+            parts.keys().map(|part| (part.as_str(), name.part_of(&plain(part)))).collect();
+        let mut adopted = vec![(name.clone(), schema)];
+        adopted.extend(parts.iter().filter_map(|(part, schema)| {
+            Some((names.get(part.as_str())?.clone(), schema.clone()))
+        }));
+        let class_of = |target: &str| {
+            if target == "#" {
+                return Some(name.clone());
+            }
+            let part = target.strip_prefix(DEFINITIONS)?;
+            let class = || ClassName::parse(&part.replace('.', "\\"));
+            names.get(part).cloned().or_else(|| class().filter(|class| known.contains(class)))
+        };
+        let mut lost = None;
+        for (_, schema) in &mut adopted {
+            for_each_reference_mut(schema, &mut |keyword, target| match class_of(target) {
+                _ if keyword != "$ref" => {}
+                Some(class) => {
+                    *target = format!("{DEFINITIONS}{}", key_of(&class));
+                    self.by_reference.insert(class);
+                }
+                None => lost = lost.take().or_else(|| Some(target.clone())),
+            });
+        }
+        if let Some(target) = lost {
+            return Err(DefinitionError::Reference(target));
+        }
+        let adopted = adopted.into_iter();
+        self.definitions
+            .extend(adopted.map(|(name, schema)| (name, TypeDefinition::Schema(schema))));
+        Ok(())
+    }
+
+    /// A class whose schema refers to a rejected one is rejected with it, and so on.
+    fn reject_dangling(&mut self, rejected: &mut Vec<(ClassName, DefinitionError)>) {
+        loop {
+            let keys: HashSet<String> = self.definitions.keys().map(key_of).collect();
+            let dangling = self.definitions.iter().find_map(|(name, definition)| {
+                let TypeDefinition::Schema(schema) = definition else { return None };
+                let missing = keys_in(schema).filter(|key| !keys.contains(*key)).last()?;
+                Some((name.clone(), missing.to_owned()))
+            });
+            let Some((name, key)) = dangling else { return };
+            self.definitions.remove(&name);
+            rejected.push((name, DefinitionError::Reference(format!("{DEFINITIONS}{key}"))));
+        }
+    }
+
+    fn note_edges(&mut self) {
+        let by_key: HashMap<String, &ClassName> =
+            self.definitions.keys().map(|name| (key_of(name), name)).collect();
+        let mut edges = HashMap::new();
+        for (name, definition) in &self.definitions {
+            let mut named: Vec<ClassName> = Vec::new();
+            match definition {
+                TypeDefinition::Fields(fields) => {
+                    for field in fields {
+                        field.ty.for_each_class(&mut |class| {
+                            named.extend(self.lookup(class).map(|(defined, _)| defined.clone()));
+                        });
+                    }
+                }
+                TypeDefinition::Schema(schema) => {
+                    named.extend(
+                        keys_in(schema).filter_map(|key| Some((*by_key.get(key)?).clone())),
+                    );
+                }
+            }
+            edges.insert(name.clone(), named);
+        }
+        self.edges = edges;
+    }
+
+    fn choose_references(&mut self) {
+        let names: Vec<ClassName> = self.definitions.keys().cloned().collect();
+        let is_recursive = |name: &&ClassName| self.reached(self.named_by(name)).contains(*name);
+        let recursive: Vec<ClassName> = names.iter().filter(is_recursive).cloned().collect();
+        self.by_reference.extend(recursive);
+        let mut sizes = HashMap::new();
+        for name in names {
+            self.measure(&name, 0, &mut sizes);
+        }
+    }
+
+    /// How many nodes the inlined form of a class has; too large a class becomes a reference, and so
+    /// does one at the end of a chain that would be too large in any case.
+    fn measure(
+        &mut self,
+        name: &ClassName,
+        depth: usize,
+        sizes: &mut HashMap<ClassName, usize>,
+    ) -> usize {
+        if self.by_reference.contains(name) {
+            return 1;
+        }
+        if let Some(&size) = sizes.get(name) {
+            return size;
+        }
+        let own = match self.definitions.get(name) {
+            Some(TypeDefinition::Fields(fields)) => 1 + fields.len(),
+            Some(TypeDefinition::Schema(schema)) => nodes(schema),
+            None => return 1,
+        };
+        let mut size = own;
+        if depth < MAX_INLINE_NODES {
+            for nested in self.named_by(name).cloned().collect::<Vec<_>>() {
+                size = size.saturating_add(self.measure(&nested, depth + 1, sizes));
+            }
+        }
+        if size > MAX_INLINE_NODES || depth >= MAX_INLINE_NODES {
+            self.by_reference.insert(name.clone());
+            return 1;
+        }
+        sizes.insert(name.clone(), size);
+        size
+    }
+
+    /// Returns the classes that a class names, as they are defined.
+    fn named_by(&self, name: &ClassName) -> impl Iterator<Item = &ClassName> {
+        self.edges.get(name).into_iter().flatten()
+    }
+
+    /// Returns these classes and all that they name, directly or through others.
+    fn reached<'a>(
+        &'a self,
+        roots: impl Iterator<Item = &'a ClassName>,
+    ) -> BTreeSet<&'a ClassName> {
+        let mut reached = BTreeSet::new();
+        let mut waiting: Vec<&ClassName> = roots.collect();
+        while let Some(next) = waiting.pop() {
+            if reached.insert(next) {
+                waiting.extend(self.named_by(next));
+            }
+        }
+        reached
+    }
+
+    /// Returns the defined classes that types name, directly or through others.
+    fn classes_in<'t>(
+        &self,
+        types: impl IntoIterator<Item = &'t TypeExpr>,
+    ) -> BTreeSet<&ClassName> {
+        let mut named = Vec::new();
+        for ty in types {
+            ty.for_each_class(&mut |class| {
+                named.extend(self.lookup(class).map(|(defined, _)| defined));
+            });
+        }
+        self.reached(named.into_iter())
+    }
+
+    /// By the whole name; else by the short one, which is how a definition without a namespace
+    /// serves a class with one.
+    fn lookup(&self, name: &ClassName) -> Option<(&ClassName, &TypeDefinition)> {
+        self.definitions
+            .get_key_value(name)
+            .or_else(|| self.definitions.get_key_value(&ClassName::parse(name.short())?))
+    }
+
+    pub(crate) fn resolve(&self, name: &ClassName) -> Resolved<'_> {
+        match self.lookup(name) {
+            None => Resolved::Undefined,
+            Some((defined, _)) if self.by_reference.contains(defined) => {
+                Resolved::Reference(key_of(defined))
+            }
+            Some((_, definition)) => Resolved::Inline(definition),
+        }
+    }
+
+    /// Everything that must stand under `$defs` for `roots` to be complete, by key.
+    pub(crate) fn definitions_for<'t>(
+        &self,
+        roots: impl IntoIterator<Item = &'t TypeExpr>,
+    ) -> BTreeMap<String, &TypeDefinition> {
+        let referred = self.classes_in(roots).into_iter();
+        let referred = referred.filter(|name| self.by_reference.contains(*name));
+        referred.filter_map(|name| Some((key_of(name), self.definitions.get(name)?))).collect()
+    }
+
+    /// Returns the fields of all classes that `ty` names, directly or through others.
+    pub(crate) fn fields_in(&self, ty: &TypeExpr) -> impl Iterator<Item = &TypeField> {
+        let definitions = self.classes_in([ty]).into_iter();
+        definitions.filter_map(|name| self.definitions.get(name)).flat_map(|definition| {
+            match definition {
+                TypeDefinition::Fields(fields) => fields.as_slice(),
+                TypeDefinition::Schema(_) => &[],
+            }
+        })
+    }
+
+    /// The fields of classes, directly or through others, whose names clients may refuse.
+    pub(crate) fn odd_fields_in(&self, ty: &TypeExpr) -> BTreeSet<String> {
+        let names = self.fields_in(ty).map(|field| &field.name);
+        names.filter(|name| !is_portable(name)).cloned().collect()
+    }
+
+    /// The classes that `ty` names, directly or through fields, and nobody defined.
+    pub(crate) fn undefined_in(&self, ty: &TypeExpr) -> BTreeSet<ClassName> {
+        let mut undefined = BTreeSet::new();
+        for ty in self.fields_in(ty).map(|field| &field.ty).chain([ty]) {
+            ty.for_each_class(&mut |class| {
+                if self.lookup(class).is_none() {
+                    undefined.insert(class.clone());
+                }
+            });
+        }
+        undefined
+    }
+}
+
+fn check_fields(fields: &[TypeField]) -> Result<(), DefinitionError> {
+    let mut names = HashSet::new();
+    for TypeField { name, .. } in fields {
+        if name.is_empty() || name.chars().any(char::is_control) {
+            return Err(DefinitionError::ParamName(name.escape_debug().to_string()));
+        }
+        if !names.insert(name) {
+            return Err(DefinitionError::DuplicateField(name.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// The key under `$defs`, which must also do in a URI: `-` is in no class name, so it can set apart.
+fn key_of(name: &ClassName) -> String {
+    let mut key = String::with_capacity(name.as_str().len());
+    for c in name.as_str().chars() {
+        match c {
+            '\\' => key.push('.'),
+            c if c.is_ascii() => key.push(c),
+            c => key.extend(["-u", &format!("{:x}", u32::from(c)), "-"]),
+        }
+    }
+    key
+}
+
+fn plain(part: &str) -> String {
+    part.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+}
+
+/// Returns the keys under `$defs` that a schema refers to.
+fn keys_in(schema: &Value) -> impl Iterator<Item = &str> {
+    references(schema).into_iter().filter_map(|target| target.strip_prefix(DEFINITIONS))
+}

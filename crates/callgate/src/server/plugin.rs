@@ -1,0 +1,79 @@
+//! Types whose functions are methods, with the state that they share.
+//!
+//! [`methods`] before an `impl` makes the type a [`Plugin`]; of its functions, those with `#[method]`,
+//! `#[prompt]` or `#[resource]` are offered, and the others are left alone.
+//!
+//! ```
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//! use callgate::{Callgate, plugin};
+//!
+//! #[derive(Default)]
+//! struct Counter(AtomicU64);
+//!
+//! #[plugin::methods]
+//! impl Counter {
+//!     /// Counts one more, and returns how many there are.
+//!     #[method(id = "counter.next", destructive)]
+//!     fn next(&self) -> u64 {
+//!         self.0.fetch_add(1, Ordering::Relaxed) + 1
+//!     }
+//! }
+//!
+//! let gateway = Callgate::builder().plugin(Counter::default()).build()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::sync::Arc;
+
+use crate::mcp::prompt_function::PromptFunction;
+use crate::mcp::resource_function::ResourceFunction;
+use crate::upstream::local::Function;
+
+/// Makes a type a [`Plugin`]: goes before its `impl`.
+pub use callgate_macros::methods;
+
+/// A type whose functions are methods, as [`methods`] makes it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a plugin",
+    note = "put `#[plugin::methods]` before an `impl {Self}`, and `#[method(…)]` before functions in it"
+)]
+pub trait Plugin: Send + Sync + 'static {
+    /// What it offers.
+    fn offer(self: Arc<Self>) -> Offer;
+}
+
+/// What a [`Plugin`] offers.
+#[derive(Debug, Default)]
+pub struct Offer {
+    pub(crate) methods: Vec<Function>,
+    pub(crate) prompts: Vec<PromptFunction>,
+    pub(crate) resources: Vec<ResourceFunction>,
+}
+
+impl Offer {
+    /// Adds a method.
+    #[must_use]
+    pub fn method(mut self, method: Function) -> Self {
+        self.methods.push(method);
+        self
+    }
+
+    /// Adds a prompt.
+    #[must_use]
+    pub fn prompt(mut self, prompt: PromptFunction) -> Self {
+        self.prompts.push(prompt);
+        self
+    }
+
+    /// Adds a resource.
+    #[must_use]
+    pub fn resource(mut self, resource: ResourceFunction) -> Self {
+        self.resources.push(resource);
+        self
+    }
+
+    /// What it has of methods, for a [`Local`](crate::upstream::local::Local).
+    pub fn into_methods(self) -> Vec<Function> {
+        self.methods
+    }
+}

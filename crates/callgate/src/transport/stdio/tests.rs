@@ -1,0 +1,359 @@
+//! Lines in, lines out, over a pipe in memory.
+#![expect(clippy::needless_pass_by_value, reason = "calls read better with `json!` in place")]
+
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::access::Caller;
+use crate::catalog::CatalogBuilder;
+use crate::gateway::Gateway;
+use crate::mcp::{SessionKey, Sessions};
+use crate::model::method::{LOCAL, Method};
+use crate::model::types::Types;
+use crate::upstream::local::ask::ListRoots;
+use crate::upstream::local::context::Context;
+use crate::upstream::local::{Error, Local};
+use crate::upstream::{BoxFuture, Upstream};
+
+struct Known(Mutex<Result<Caller, Unidentified>>);
+
+impl Identify for Known {
+    fn identify(&self) -> BoxFuture<'_, Result<Caller, Unidentified>> {
+        let caller = self.0.lock().unwrap().clone();
+        Box::pin(async { caller })
+    }
+}
+
+/// A client at the other end of the pipe.
+struct Client {
+    lines: BufReader<ReadHalf<DuplexStream>>,
+    input: Option<WriteHalf<DuplexStream>>,
+    server: JoinHandle<Result<(), StdioError>>,
+    gateway: Arc<Gateway>,
+    known: Arc<Known>,
+    go: Arc<Semaphore>,
+}
+
+fn method(id: &str) -> Method {
+    Method::new(id.parse().unwrap())
+}
+
+impl Client {
+    fn new(options: StdioOptions) -> Self {
+        let go = Arc::new(Semaphore::new(0));
+        let mut local = Local::default();
+        local.method(method("quick"), async |_, _: Value| Ok::<_, Error>("a\nb"));
+        let waits = Arc::clone(&go);
+        local.method(method("slow"), move |_, _: Value| {
+            let waits = Arc::clone(&waits);
+            async move {
+                waits.acquire().await?.forget();
+                Ok::<_, Error>("done")
+            }
+        });
+        local.method(method("asks"), async |context: Context, _: Value| {
+            Ok::<_, Error>(context.client.ask("roots", ListRoots).await?.roots.len())
+        });
+        let gateway = Gateway::new([(Arc::from(LOCAL), Arc::new(local) as Arc<dyn Upstream>)]);
+        let gateway = Arc::new(gateway);
+        set_tools(&gateway, &["asks", "quick", "slow"]);
+        let sessions = Sessions::new([SessionKey::new(&[1; 32])]);
+        let mcp = Arc::new(Mcp::new(Arc::clone(&gateway), sessions));
+        let known = Arc::new(Known(Mutex::new(Ok(Caller::anonymous()))));
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let (far_in, far_out) = tokio::io::split(far);
+        let who = Arc::clone(&known);
+        let server = tokio::spawn(serve(mcp, who, BufReader::new(far_in), far_out, options));
+        let (near_in, near_out) = tokio::io::split(near);
+        Self { lines: BufReader::new(near_in), input: Some(near_out), server, gateway, known, go }
+    }
+
+    async fn send(&mut self, line: impl std::fmt::Display) {
+        let line = format!("{line}\n");
+        self.input.as_mut().unwrap().write_all(line.as_bytes()).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).await.unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+    }
+
+    async fn ask(&mut self, message: Value) -> Value {
+        self.send(message).await;
+        self.next().await
+    }
+
+    async fn initialize(&mut self) {
+        let capabilities = json!({"roots": {}});
+        let params = json!({
+            "protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": {},
+        });
+        let reply = self.ask(request(0, "initialize", params)).await;
+        assert_eq!(reply["result"]["protocolVersion"], "2025-06-18");
+        self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    }
+
+    /// Ends the input; what is still said comes back.
+    async fn end(mut self) -> (Vec<Value>, Result<(), StdioError>) {
+        self.input.take().unwrap().shutdown().await.unwrap();
+        let mut rest = String::new();
+        tokio::io::AsyncReadExt::read_to_string(&mut self.lines, &mut rest).await.unwrap();
+        let rest = rest.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        (rest, self.server.await.unwrap())
+    }
+}
+
+fn set_tools(gateway: &Gateway, ids: &[&str]) {
+    let mut builder = CatalogBuilder::new(crate::model::tool_name::Prefix::default(), None);
+    for id in ids {
+        builder.add(method(id), 0, &Types::default(), []);
+    }
+    gateway.set_catalog(Arc::new(builder.finish()));
+}
+
+fn request(id: i64, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+fn modern(id: i64, method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    request(id, method, params)
+}
+
+#[tokio::test]
+async fn both_eras_share_a_connection_and_a_probe_locks_nothing() {
+    let mut client = Client::new(StdioOptions::default());
+    let found = client.ask(modern(1, "server/discover", json!({}))).await;
+    assert_eq!(found["result"]["resultType"], "complete");
+    client.initialize().await;
+    let legacy = client.ask(request(2, "tools/list", json!({}))).await;
+    assert!(legacy["result"].get("resultType").is_none());
+    let modern = client.ask(modern(3, "tools/list", json!({}))).await;
+    assert_eq!(modern["result"]["resultType"], "complete");
+    let call = client.ask(request(4, "tools/call", json!({"name": "quick"}))).await;
+    assert_eq!(call["result"]["content"][0]["text"], "a\nb");
+    let (rest, ended) = client.end().await;
+    assert!(rest.is_empty() && ended.is_ok());
+}
+
+#[tokio::test]
+async fn bad_lines_are_answered_and_the_next_one_counts() {
+    let mut client = Client::new(StdioOptions { max_line_bytes: 100, ..StdioOptions::default() });
+    let mut codes = Vec::new();
+    for line in ["nonsense", "1", "[]", "\"x\\ud800\"", &"x".repeat(5_000)] {
+        client.send(line).await;
+        let reply = client.next().await;
+        assert!(reply.get("id").is_none());
+        codes.push(reply["error"]["code"].as_i64().unwrap());
+    }
+    assert_eq!(codes, [-32700, -32600, -32600, -32700, -32600]);
+    client.send("").await;
+    client.send("  \r").await;
+    client.input.as_mut().unwrap().write_all(b"\xff\xfe\n").await.unwrap();
+    assert_eq!(client.next().await["error"]["code"], -32700);
+    let ping = client.ask(json!({"jsonrpc": "2.0", "id": 7, "method": "ping"})).await;
+    assert_eq!(ping, json!({"jsonrpc": "2.0", "id": 7, "result": {}}));
+}
+
+#[tokio::test]
+async fn d30_a_call_is_cancelled_by_its_id_and_says_nothing() {
+    for modern_era in [false, true] {
+        let mut client = Client::new(StdioOptions::default());
+        let make = if modern_era { modern } else { request };
+        client.send(make(1, "tools/call", json!({"name": "slow"}))).await;
+        client.send(make(2, "tools/call", json!({"name": "slow"}))).await;
+        let params = json!({"requestId": 1});
+        let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+        client.send(note).await;
+        // Read in order, so the note has counted when this is answered.
+        client.ask(make(3, "tools/list", json!({}))).await;
+        client.go.add_permits(2);
+        assert_eq!(client.next().await["id"], 2);
+        let (rest, _) = client.end().await;
+        assert!(rest.is_empty(), "{rest:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_client_hears_of_changes_after_its_handshake() {
+    let mut client = Client::new(StdioOptions::default());
+    set_tools(&client.gateway, &["quick"]);
+    client.initialize().await;
+    client.ask(request(1, "ping", json!({}))).await;
+    set_tools(&client.gateway, &["quick", "slow"]);
+    assert_eq!(client.next().await["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
+async fn a_modern_client_hears_what_it_subscribes_to_until_it_cancels() {
+    let mut client = Client::new(StdioOptions::default());
+    let wanted = json!({"notifications": {"toolsListChanged": true}});
+    let acknowledged = client.ask(modern(5, "subscriptions/listen", wanted)).await;
+    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
+    set_tools(&client.gateway, &["quick"]);
+    let changed = client.next().await;
+    assert_eq!(changed["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 5);
+    let params = json!({"requestId": 5});
+    let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+    client.send(note).await;
+    client.ask(modern(6, "tools/list", json!({}))).await;
+    set_tools(&client.gateway, &["slow"]);
+    let (rest, _) = client.end().await;
+    assert!(rest.is_empty(), "{rest:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_end_of_the_input_calls_may_still_answer_but_not_for_ever() {
+    let mut client = Client::new(StdioOptions::default());
+    client.send(request(1, "tools/call", json!({"name": "slow"}))).await;
+    client.go.add_permits(1);
+    let (rest, ended) = client.end().await;
+    assert_eq!(rest[0]["result"]["content"][0]["text"], "done");
+    assert!(ended.is_ok());
+    let mut client = Client::new(StdioOptions::default());
+    client.send(request(1, "tools/call", json!({"name": "slow"}))).await;
+    let (rest, ended) = client.end().await;
+    assert!(rest.is_empty() && ended.is_ok());
+}
+
+#[tokio::test]
+async fn batches_are_answered_as_the_agreed_revision_wants() {
+    let mut client = Client::new(StdioOptions::default());
+    let batch = json!([request(1, "ping", json!({})), request(2, "ping", json!({}))]);
+    assert_eq!(client.ask(batch.clone()).await.as_array().unwrap().len(), 2);
+    client.initialize().await;
+    assert_eq!(client.ask(batch).await["error"]["code"], -32600, "2025-06-18 has none");
+}
+
+#[tokio::test]
+async fn a_credential_that_is_no_longer_good_ends_the_service() {
+    let mut client = Client::new(StdioOptions::default());
+    client.initialize().await;
+    client.ask(request(1, "ping", json!({}))).await;
+    *client.known.0.lock().unwrap() = Err(Unidentified::Refused);
+    client.send(request(2, "ping", json!({}))).await;
+    assert!(matches!(client.server.await.unwrap(), Err(StdioError::Credential)));
+}
+
+#[tokio::test]
+async fn a_credential_that_cannot_be_checked_is_told_and_the_service_goes_on() {
+    let mut client = Client::new(StdioOptions::default());
+    client.initialize().await;
+    *client.known.0.lock().unwrap() = Err(Unidentified::Unavailable);
+    client.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled"})).await;
+    let reply = client.ask(request(2, "ping", json!({}))).await;
+    assert_eq!((&reply["id"], &reply["error"]["code"]), (&json!(2), &json!(-32603)));
+    insta::assert_snapshot!(
+        reply["error"]["message"].as_str().unwrap(),
+        @"the credential cannot be checked just now; try again"
+    );
+    *client.known.0.lock().unwrap() = Ok(Caller::anonymous());
+    assert!(client.ask(request(3, "ping", json!({}))).await["result"].is_object());
+}
+
+#[tokio::test]
+async fn there_is_room_for_so_many_calls_and_what_has_ended_takes_none() {
+    let mut client = Client::new(StdioOptions::default());
+    let limit = i64::try_from(MAX_CALLS).unwrap();
+    for round in 0..2 {
+        for id in 0..limit {
+            client.send(request(id, "tools/call", json!({"name": "slow"}))).await;
+        }
+        let refused = client.ask(request(limit, "tools/call", json!({"name": "slow"}))).await;
+        assert_eq!(refused["error"]["code"], -32603, "{round}");
+        assert_eq!(refused["id"], limit);
+        client.go.add_permits(MAX_CALLS);
+        for _ in 0..limit {
+            assert!(client.next().await["result"].is_object());
+        }
+    }
+    let calls: Vec<Value> =
+        (0..90).map(|id| request(id, "tools/call", json!({"name": "slow"}))).collect();
+    for _ in 0..2 {
+        client.send(json!(calls)).await;
+    }
+    assert_eq!(client.ask(json!(calls)).await["error"]["code"], -32603, "calls of batches count");
+    client.go.add_permits(180);
+    for _ in 0..2 {
+        assert_eq!(client.next().await.as_array().unwrap().len(), 90);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_holds_up_no_end() {
+    let go = StdioOptions::default();
+    let mut client = Client::new(go);
+    let names: Vec<String> = (0..2_000).map(|number| format!("tool{number}")).collect();
+    set_tools(&client.gateway, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    // Larger than the pipe, and nobody reads it.
+    client.send(request(1, "tools/list", json!({}))).await;
+    client.input.take().unwrap().shutdown().await.unwrap();
+    let ended = tokio::time::timeout(go.end_timeout * 3, client.server).await;
+    assert!(ended.unwrap().unwrap().is_ok());
+    drop(client.lines);
+}
+
+#[tokio::test]
+async fn a_notification_that_is_wrong_has_no_answer() {
+    let mut client = Client::new(StdioOptions::default());
+    for params in [json!([1]), json!(7), json!(null), json!({"_meta": 1})] {
+        client.send(json!({"jsonrpc": "2.0", "method": "notifications/x", "params": params})).await;
+    }
+    assert_eq!(client.ask(request(1, "ping", json!({}))).await["id"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_nothing_at_all_is_let_go() {
+    let mut client = Client::new(StdioOptions::default());
+    let names: Vec<String> = (0..2_000).map(|number| format!("tool{number}")).collect();
+    set_tools(&client.gateway, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    // So many that the end of the input is never read.
+    for id in 0..200 {
+        client.send(request(id, "tools/list", json!({}))).await;
+    }
+    client.input.take().unwrap().shutdown().await.unwrap();
+    let ended = tokio::time::timeout(WRITE_TIMEOUT * 2, client.server).await.unwrap().unwrap();
+    assert!(matches!(ended, Err(StdioError::Io(error)) if error.kind() == io::ErrorKind::TimedOut));
+    drop(client.lines);
+}
+
+#[tokio::test]
+async fn d37_a_legacy_client_is_asked_and_answers_in_between() {
+    let mut client = Client::new(StdioOptions::default());
+    client.initialize().await;
+    let question = client.ask(request(1, "tools/call", json!({"name": "asks"}))).await;
+    assert_eq!(question["method"], "roots/list");
+    assert_eq!(client.ask(request(2, "ping", json!({}))).await["id"], 2, "it goes on");
+    let answer = json!({"roots": [{"uri": "file:///a"}, {"uri": "file:///b"}]});
+    let result =
+        client.ask(json!({"jsonrpc": "2.0", "id": question["id"], "result": answer})).await;
+    assert_eq!(result["result"]["content"][0]["text"], "2");
+}
+
+#[tokio::test]
+async fn d37_a_modern_client_comes_again_with_its_answers() {
+    let mut client = Client::new(StdioOptions::default());
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"roots": {}},
+    });
+    let asks = client.ask(request(1, "tools/call", json!({"name": "asks", "_meta": meta}))).await;
+    assert_eq!(asks["result"]["inputRequests"]["roots"]["method"], "roots/list");
+    let params = json!({
+        "name": "asks",
+        "_meta": meta,
+        "requestState": asks["result"]["requestState"],
+        "inputResponses": {"roots": {"roots": []}},
+    });
+    let result = client.ask(request(2, "tools/call", params)).await;
+    assert_eq!(result["result"]["content"][0]["text"], "0");
+}

@@ -1,0 +1,287 @@
+//! The channel between a running method and what answers its client.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use super::capability::{Capabilities, Capability};
+use crate::upstream::local::Error;
+use crate::upstream::local::ask::Question;
+use crate::wire::log_level::LogLevel;
+
+/// Maximum number of notifications that wait for a client that does not read. Later ones are dropped.
+const MAX_OUTGOING: usize = 256;
+/// Maximum number of questions of one call that wait to be taken.
+const MAX_REQUESTS: usize = 32;
+
+/// What goes to the client before the reply.
+#[derive(Debug)]
+pub(crate) enum Outgoing {
+    Progress {
+        progress: f64,
+        total: Option<f64>,
+        message: Option<String>,
+    },
+    Log {
+        level: LogLevel,
+        logger: String,
+        data: Box<RawValue>,
+    },
+    /// A question for a client that answers while the method waits.
+    Request {
+        id: String,
+        method: &'static str,
+        params: serde_json::Value,
+    },
+    /// The client disconnects and comes back after this long.
+    Retry(Duration),
+}
+
+/// What a method wants of its client.
+#[derive(Debug)]
+pub(crate) enum ClientRequest {
+    Question(PendingQuestion),
+    Task(TaskRequest),
+    /// Nobody reads any more.
+    Disconnected,
+}
+
+/// A method that wants to run on as a task.
+#[derive(Debug)]
+pub(crate) struct TaskRequest {
+    /// Whether the method fails for clients without tasks.
+    pub(crate) is_required: bool,
+    reply: Responder<bool>,
+}
+
+impl TaskRequest {
+    /// Replies whether the method is a task now.
+    pub(crate) fn answer(self, is_task: Result<bool, String>) {
+        let _ = self.reply.send(is_task);
+    }
+}
+
+type Responder<T> = oneshot::Sender<Result<T, String>>;
+
+/// Returns what is wrong with an answer.
+type Check = Box<dyn Fn(&RawValue) -> Result<(), String> + Send + Sync>;
+
+/// A question that a method waits for.
+pub(crate) struct PendingQuestion {
+    pub(crate) key: String,
+    pub(crate) method: &'static str,
+    pub(crate) params: serde_json::Value,
+    pub(crate) needs: Capability,
+    pub(crate) check: Check,
+    reply: Responder<Box<RawValue>>,
+}
+
+impl fmt::Debug for PendingQuestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingQuestion").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl PendingQuestion {
+    /// Returns `true` if the method still waits.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    /// Gives the method the answer, or the reason why there is none.
+    pub(crate) fn answer(self, answer: Result<Box<RawValue>, String>) {
+        let answer = answer.and_then(|answer| {
+            let checked = (self.check)(&answer);
+            checked.map_err(|problem| format!("the client's answer is not usable: {problem}"))?;
+            Ok(answer)
+        });
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// The channel between one call and its client.
+#[derive(Debug, Default)]
+pub(crate) struct CallChannel {
+    capabilities: Capabilities,
+    wants_progress: bool,
+    log_level: Option<LogLevel>,
+    state: Mutex<State>,
+    sent: Notify,
+    requested: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    outgoing: VecDeque<Outgoing>,
+    requests: VecDeque<ClientRequest>,
+    /// Whether the client comes back for the result.
+    is_task: bool,
+    /// Number of questions without an answer.
+    open: usize,
+    /// Since when there are open questions.
+    waiting_since: Option<Instant>,
+    /// How long the method waited for answers before.
+    waited: Duration,
+}
+
+impl CallChannel {
+    pub(crate) fn new(
+        capabilities: Capabilities,
+        wants_progress: bool,
+        log_level: Option<LogLevel>,
+    ) -> Self {
+        Self { capabilities, wants_progress, log_level, ..Self::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    /// Returns how long the method has waited for answers, and whether it waits now.
+    pub(super) fn waited(&self) -> (Duration, bool) {
+        let state = self.state();
+        let now = state.waiting_since.map_or(Duration::ZERO, |since| since.elapsed());
+        (state.waited + now, state.waiting_since.is_some())
+    }
+
+    pub(super) fn is_task(&self) -> bool {
+        self.state().is_task
+    }
+
+    /// The call is a task from now on.
+    pub(crate) fn set_task(&self) {
+        self.state().is_task = true;
+    }
+
+    pub(super) fn wants_log(&self, level: LogLevel) -> bool {
+        self.log_level.is_some_and(|least| least <= level)
+    }
+
+    /// A task's progress is stored, so it is always wanted.
+    pub(super) fn wants_progress(&self) -> bool {
+        self.wants_progress || self.is_task()
+    }
+
+    pub(crate) fn send(&self, outgoing: Outgoing) {
+        let can_be_dropped = matches!(outgoing, Outgoing::Progress { .. } | Outgoing::Log { .. });
+        let mut state = self.state();
+        if can_be_dropped && state.outgoing.len() >= MAX_OUTGOING {
+            return;
+        }
+        state.outgoing.push_back(outgoing);
+        drop(state);
+        self.sent.notify_one();
+    }
+
+    pub(crate) async fn next_outgoing(&self) -> Outgoing {
+        loop {
+            let next = self.state().outgoing.pop_front();
+            match next {
+                Some(outgoing) => return outgoing,
+                None => self.sent.notified().await,
+            }
+        }
+    }
+
+    /// Returns what waits to be sent. A task takes its own.
+    pub(crate) fn take_outgoing(&self) -> VecDeque<Outgoing> {
+        let mut state = self.state();
+        if state.is_task { VecDeque::new() } else { std::mem::take(&mut state.outgoing) }
+    }
+
+    /// Says that nobody reads any more.
+    pub(crate) fn disconnect(&self) {
+        self.push_request(ClientRequest::Disconnected);
+    }
+
+    fn push_request(&self, request: ClientRequest) {
+        self.state().requests.push_back(request);
+        self.requested.notify_one();
+    }
+
+    pub(crate) fn try_next_request(&self) -> Option<ClientRequest> {
+        self.state().requests.pop_front()
+    }
+
+    pub(crate) async fn next_request(&self) -> ClientRequest {
+        loop {
+            match self.try_next_request() {
+                Some(request) => return request,
+                None => self.requested.notified().await,
+            }
+        }
+    }
+
+    /// Makes a request and waits for the reply.
+    async fn request<T>(
+        &self,
+        request: impl FnOnce(Responder<T>) -> ClientRequest,
+    ) -> Result<T, Error> {
+        let (reply, answered) = oneshot::channel();
+        if self.state().requests.len() >= MAX_REQUESTS {
+            return Err(Error::tool("too many questions are open"));
+        }
+        self.push_request(request(reply));
+        match answered.await {
+            Ok(answer) => answer.map_err(Error::tool),
+            // The request was dropped: the method will run again, or is over.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    pub(super) async fn ask<Q: Question>(
+        &self,
+        key: &str,
+        question: Q,
+    ) -> Result<Box<RawValue>, Error> {
+        let _open = OpenQuestion::count(self);
+        let (method, params, needs) = (Q::METHOD, question.params(), question.needs());
+        let check = Box::new(move |answer: &RawValue| question.check(answer));
+        let key = key.to_owned();
+        self.request(|reply| {
+            ClientRequest::Question(PendingQuestion { key, method, params, needs, check, reply })
+        })
+        .await
+    }
+
+    pub(super) async fn become_task(&self, is_required: bool) -> Result<bool, Error> {
+        if self.is_task() {
+            return Ok(true);
+        }
+        self.request(|reply| ClientRequest::Task(TaskRequest { is_required, reply })).await
+    }
+}
+
+/// Counts a question, and the time, while it is open.
+struct OpenQuestion<'a>(&'a CallChannel);
+
+impl<'a> OpenQuestion<'a> {
+    fn count(channel: &'a CallChannel) -> Self {
+        let mut state = channel.state();
+        state.open += 1;
+        state.waiting_since.get_or_insert_with(Instant::now);
+        drop(state);
+        Self(channel)
+    }
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.open = state.open.saturating_sub(1);
+        if state.open == 0
+            && let Some(since) = state.waiting_since.take()
+        {
+            state.waited += since.elapsed();
+        }
+    }
+}

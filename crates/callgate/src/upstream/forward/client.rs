@@ -1,0 +1,123 @@
+//! The pooled connections to one service.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Method, Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+
+use super::failure::Failure;
+use super::options::{ForwardLimits, ForwardOptions};
+use super::reply::ServiceResponse;
+use crate::http_client::connector::Connector;
+use crate::http_client::send_error::SendError;
+use crate::http_client::tls::{NoTls, client_config};
+use crate::http_client::{Pool, pool_builder, text_counted};
+use crate::upstream::budget::Hold;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+#[derive(Debug, Clone)]
+pub(super) struct Client {
+    uri: Uri,
+    pool: Pool,
+}
+
+impl Client {
+    pub(super) fn new(options: &ForwardOptions) -> Result<Self, NoTls> {
+        let pool = pool_builder(options.limits.concurrent)
+            .http2_only(options.http2)
+            .build(connector(options)?);
+        Ok(Self { uri: options.target.uri().clone(), pool })
+    }
+
+    /// Posts a request, to the URL of the service unless `uri` is another one, and reads the response
+    /// within `limit` bytes and the budget of `hold`.
+    pub(super) async fn post(
+        &self,
+        uri: Option<Uri>,
+        mut headers: HeaderMap,
+        body: Bytes,
+        limit: usize,
+        hold: &Hold,
+    ) -> Result<ServiceResponse, Failure> {
+        headers.insert(ACCEPT, JSON);
+        headers.insert(CONTENT_TYPE, JSON);
+        let uri = uri.unwrap_or_else(|| self.uri.clone());
+        read(self.send(Method::POST, uri, headers, body).await?, limit, hold).await
+    }
+
+    /// Reads a URL of the service, within `limit` bytes.
+    pub(super) async fn get(
+        &self,
+        uri: Uri,
+        mut headers: HeaderMap,
+        limit: usize,
+    ) -> Result<ServiceResponse, Failure> {
+        headers.insert(ACCEPT, JSON);
+        let response = self.send(Method::GET, uri, headers, Bytes::new()).await?;
+        read(response, limit, &Hold::default()).await
+    }
+
+    /// Sends the request that opens a WebSocket.
+    #[cfg(feature = "websocket")]
+    pub(super) async fn upgrade(&self, headers: HeaderMap) -> Result<Response<Incoming>, Failure> {
+        self.send(Method::GET, self.uri.clone(), headers, Bytes::new()).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        uri: Uri,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Failure> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        self.pool.request(request).await.map_err(|error| Failure::Send(SendError::of(&error)))
+    }
+}
+
+/// Returns the time limit of a connection: shorter than that of a call, so that a call without a
+/// connection is not reported as one that may have run.
+pub(super) fn connect_limit(limits: ForwardLimits) -> Duration {
+    limits.connect.min(limits.timeout / 2)
+}
+
+fn connector(options: &ForwardOptions) -> Result<Connector, NoTls> {
+    let (target, time_limit) = (&options.target, connect_limit(options.limits));
+    #[cfg(unix)]
+    if let Some(socket) = target.socket() {
+        return Ok(Connector::unix(socket, time_limit));
+    }
+    let tls = client_config(target.endpoint(), &options.roots, "`ca_file`")?;
+    // A WebSocket begins with HTTP/1.1.
+    if target.is_websocket() {
+        return Ok(Connector::new(&tls, time_limit));
+    }
+    Ok(Connector::with_http2(&tls, time_limit))
+}
+
+/// Reads a response to its end.
+async fn read(
+    response: Response<Incoming>,
+    limit: usize,
+    hold: &Hold,
+) -> Result<ServiceResponse, Failure> {
+    let (head, body) = response.into_parts();
+    if head.status.is_redirection() {
+        return Err(Failure::redirected(head.status, &head.headers));
+    }
+    let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if announced.and_then(|length| length.parse().ok()).is_some_and(|length: usize| length > limit)
+    {
+        return Err(Failure::TooLarge(limit));
+    }
+    let count = |bytes| hold.add(bytes).map_err(Failure::from);
+    let body = text_counted(body, limit, count).await?;
+    Ok(ServiceResponse { status: head.status, headers: head.headers, body })
+}

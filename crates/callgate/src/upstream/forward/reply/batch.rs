@@ -1,0 +1,220 @@
+//! The answer to a batch, taken apart.
+
+use std::collections::HashMap;
+
+use http::StatusCode;
+use serde_json::value::RawValue;
+
+use super::{Addressee, Reply, ServiceResponse, read_reply, rpc_error, trimmed};
+use crate::upstream::forward::failure::Failure;
+use crate::upstream::forward::request::RequestId;
+use crate::wire::jsonrpc::{INVALID_REQUEST, PARSE_ERROR, RpcError};
+
+/// What a batch came to.
+#[derive(Debug)]
+pub(in crate::upstream::forward) enum BatchReply<'a> {
+    /// Replies, each for one call.
+    Each(Replies<'a>),
+    /// One error, for all that were asked.
+    ForAll,
+    /// It is the batch that is refused, and not what is in it. Nothing was run.
+    Refused,
+    /// No reply at all.
+    Wrong(Failure),
+}
+
+/// The messages of an answer, in their order.
+#[derive(Debug)]
+pub(in crate::upstream::forward) struct Replies<'a> {
+    items: Vec<(Addressee<'a>, &'a str)>,
+    /// Whether it is one error in place of a list.
+    is_lone_error: bool,
+}
+
+impl ServiceResponse {
+    pub(in crate::upstream::forward) fn read_batch(&self) -> BatchReply<'_> {
+        let body = trimmed(&self.body);
+        if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(body) {
+            return BatchReply::Each(Replies::of(items.into_iter().map(RawValue::get)));
+        }
+        match read_reply(body) {
+            Ok(Reply { error: Some(error), id, .. }) if id.and_then(RequestId::of).is_none() => {
+                let is_about_rights = matches!(self.refused(), Some(Failure::Refused(_)));
+                // Behind a failure of the service's own, something may have run.
+                let may_have_run = self.status.is_server_error();
+                if is_about_the_list(&rpc_error(error)) && !is_about_rights && !may_have_run {
+                    BatchReply::Refused
+                } else {
+                    BatchReply::ForAll
+                }
+            }
+            _ if self.status == StatusCode::PAYLOAD_TOO_LARGE => BatchReply::Refused,
+            // As some do who take the first of a list for all of it.
+            Ok(Reply { id: Some(_), error, .. }) => {
+                let is_lone_error = error.is_some();
+                let replies = Replies { is_lone_error, ..Replies::of([body].into_iter()) };
+                BatchReply::Each(replies)
+            }
+            _ => match self.read(&RequestId::Number(0)) {
+                Ok(_) | Err(Failure::Error(_) | Failure::Denied(_)) => BatchReply::ForAll,
+                Err(failure) => BatchReply::Wrong(failure),
+            },
+        }
+    }
+}
+
+impl<'a> Replies<'a> {
+    fn of(items: impl Iterator<Item = &'a str>) -> Self {
+        let items = items.map(|item| (Addressee::of(item), item)).collect();
+        Self { items, is_lone_error: false }
+    }
+
+    /// Returns the reply to each request, and the number of messages that answer none.
+    ///
+    /// Drupal answers in the order of the requests, with an id of null in every error; JSON-RPC allows
+    /// any order. So an error without an id belongs to the request at its position only if all others
+    /// are at theirs, and else only to the one request that has no reply.
+    pub(in crate::upstream::forward) fn hand_out<'b>(
+        self,
+        ids: impl ExactSizeIterator<Item = &'b RequestId<'static>> + Clone,
+    ) -> (Vec<Result<&'a str, Failure>>, usize) {
+        let is_at = |(addressee, _): &(Addressee<'_>, &str), id: &RequestId<'_>| match addressee {
+            Addressee::Request(found) => found == id,
+            Addressee::Unnamed => true,
+            Addressee::Nobody => false,
+        };
+        if self.items.len() == ids.len()
+            && self.items.iter().zip(ids.clone()).all(|(item, id)| is_at(item, id))
+        {
+            return (self.items.into_iter().map(|(_, item)| Ok(item)).collect(), 0);
+        }
+        let (mut by_id, mut unnamed, mut ignored) = (HashMap::new(), Vec::new(), 0);
+        for (addressee, item) in self.items {
+            match addressee {
+                Addressee::Request(id) if !by_id.contains_key(&id) => {
+                    by_id.insert(id, item);
+                }
+                Addressee::Unnamed => unnamed.push(item),
+                _ => ignored += 1,
+            }
+        }
+        let found: Vec<Option<&str>> = ids.map(|id| by_id.remove(id)).collect();
+        let missing = found.iter().filter(|reply| reply.is_none()).count();
+        let otherwise = match *unnamed.as_slice() {
+            [only] if missing == 1 => Ok(only),
+            [] if !self.is_lone_error => Err(Failure::LeftOut),
+            _ => Err(Failure::Unmatched),
+        };
+        ignored += by_id.len() + if otherwise.is_ok() { 0 } else { unnamed.len() };
+        let replies = found.into_iter().map(|reply| reply.map_or(otherwise.clone(), Ok));
+        (replies.collect(), ignored)
+    }
+}
+
+/// What is said of batches that are not wanted at all, or not so many calls in one.
+const UNWANTED: [&str; 7] =
+    ["not supported", "unsupported", "not allowed", "disabled", "too large", "too many", "exceed"];
+
+/// Whether an error without an id is about the list, and not about a call in it that has run, or about
+/// somebody's rights.
+fn is_about_the_list(error: &RpcError) -> bool {
+    let message = error.message.to_ascii_lowercase();
+    matches!(error.code, PARSE_ERROR | INVALID_REQUEST)
+        || message.contains("batch") && UNWANTED.iter().any(|words| message.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    fn read(status: u16, body: &str) -> String {
+        let status = StatusCode::from_u16(status).unwrap();
+        let response = ServiceResponse { status, ..ServiceResponse::bare(body.to_owned()) };
+        match response.read_batch() {
+            BatchReply::Each(replies) => {
+                let mut by_id: Vec<String> = Vec::new();
+                let mut unknown = 0;
+                for (addressee, reply) in replies.items {
+                    match addressee {
+                        Addressee::Request(id) => by_id.push(format!("{id:?} {reply}")),
+                        _ => unknown += 1,
+                    }
+                }
+                by_id.sort();
+                format!("{unknown} unknown, {by_id:?}")
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_answers_to_batches() {
+        let mut table = String::new();
+        for (status, body) in [
+            (200, r#"[{"id":"b","result":2},{"id":"a","error":{"code":1,"message":"no"}}]"#),
+            (200, "\u{feff} [ ]\n"),
+            (200, r#"[{"id":7.0,"result":1},{"id":7,"result":2},{"id":null,"error":{}},1]"#),
+            (200, r#"[{"id":1,"result":1},{"id":2,"resu"#),
+            (200, r#"{"id":"a","result":1}"#),
+            (400, r#"{"error":{"code":-32600,"message":"Invalid Request"},"id":null}"#),
+            (200, r#"{"error":{"code":-32700,"message":"Parse error"},"id":0}"#),
+            (200, r#"{"error":{"code":-32005,"message":"Batched requests are not supported"}}"#),
+            (500, r#"{"error":{"code":-32600,"message":"Invalid Request"},"id":null}"#),
+            (200, r#"{"error":{"code":-32000,"message":"Batch timed out"},"id":null}"#),
+            (200, r#"{"error":{"code":-32000,"message":"Batch size limit exceeded"},"id":null}"#),
+            (413, "<h1>Too large</h1>"),
+            (401, r#"{"error":{"code":-32600,"message":"Who are you?"},"id":null}"#),
+            (429, r#"{"error":{"code":-32029,"message":"Too many requests"},"id":null}"#),
+            (200, r#"{"result":1,"id":null}"#),
+            (502, "<h1>Bad gateway</h1>"),
+            (200, ""),
+        ] {
+            writeln!(table, "{status} {}\n    {}", trimmed(body), read(status, body)).unwrap();
+        }
+        insta::assert_snapshot!(table);
+    }
+
+    fn parts(body: &str, count: u64) -> String {
+        let response = ServiceResponse::bare(body.to_owned());
+        let BatchReply::Each(replies) = response.read_batch() else { panic!("{body}") };
+        let ids: Vec<RequestId<'_>> = (1..=count).map(RequestId::Number).collect();
+        let (parts, ignored) = replies.hand_out(ids.iter());
+        let parts: Vec<String> = parts
+            .into_iter()
+            .map(|part| match part {
+                Ok(reply) => reply.split_once("\"m\":\"").unwrap().1[..1].to_owned(),
+                Err(failure) => format!("{failure:?}"),
+            })
+            .collect();
+        format!("{} ({ignored} ignored)", parts.join(" "))
+    }
+
+    #[test]
+    fn errors_without_an_id_are_matched_where_that_is_certain() {
+        let named = |id: u32, name: char| format!(r#"{{"id":{id},"result":{{"m":"{name}"}}}}"#);
+        let unnamed = |name: char| format!(r#"{{"id":null,"error":{{"m":"{name}"}}}}"#);
+        for (items, expected) in [
+            // As Drupal answers: in order.
+            (vec![named(1, 'a'), unnamed('b'), unnamed('c')], "a b c (0 ignored)"),
+            (vec![unnamed('a'), unnamed('b'), unnamed('c')], "a b c (0 ignored)"),
+            (vec![unnamed('a'), named(2, 'b'), unnamed('c')], "a b c (0 ignored)"),
+            // In another order there is only one that it can be about.
+            (vec![named(3, 'c'), named(1, 'a'), unnamed('b')], "a b c (0 ignored)"),
+            (vec![unnamed('c'), named(1, 'a'), named(2, 'b')], "a b c (0 ignored)"),
+            // Nobody knows.
+            (vec![unnamed('x'), named(1, 'a'), unnamed('y')], "a Unmatched Unmatched (2 ignored)"),
+            (vec![named(1, 'a'), unnamed('x')], "a Unmatched Unmatched (1 ignored)"),
+            (vec![named(2, 'b'), named(2, 'x'), unnamed('y')], "Unmatched b Unmatched (2 ignored)"),
+            // No error that it could be.
+            (vec![named(1, 'a'), named(3, 'c')], "a LeftOut c (0 ignored)"),
+            (vec![named(1, 'a'), named(3, 'c'), named(7, 'x')], "a LeftOut c (1 ignored)"),
+        ] {
+            assert_eq!(parts(&format!("[{}]", items.join(",")), 3), expected, "{items:?}");
+        }
+        // One error for one of them, in place of a list.
+        let lone = r#"{"id":2,"error":{"m":"b"}}"#;
+        assert_eq!(parts(lone, 2), "Unmatched b (0 ignored)");
+    }
+}

@@ -1,0 +1,209 @@
+//! Where a service is: a URL, or a socket in the file system.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use http::Uri;
+use thiserror::Error;
+
+use crate::http_client::endpoint::{Endpoint, EndpointError};
+use crate::wire::percent;
+
+/// Where a service is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The URL that requests have; that of the first request for a WebSocket.
+    url: Endpoint,
+    is_websocket: bool,
+    /// The Unix socket, whose URL has only a path of its own.
+    socket: Option<PathBuf>,
+}
+
+/// Why something is no place of a service. What was given is not repeated: it may be a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum TargetError {
+    /// Not a URL that a service can have.
+    #[error(transparent)]
+    Url(EndpointError),
+    /// `unix:` without an absolute path, or with a path on the server that is none.
+    #[error("expected such as `unix:/run/service.sock` or `unix:/run/service.sock:/rpc`")]
+    Socket,
+    /// Characters that no path has.
+    #[error("expected a path such as `/rpc`")]
+    Path,
+    /// Sockets in the file system are not on this system.
+    #[error("this system has no such sockets")]
+    NoSockets,
+}
+
+impl Target {
+    pub(super) fn uri(&self) -> &Uri {
+        self.url.uri()
+    }
+
+    /// Returns its URL, unless it is a socket.
+    pub(super) fn endpoint(&self) -> Option<&Endpoint> {
+        self.socket.is_none().then_some(&self.url)
+    }
+
+    pub(super) fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
+    }
+
+    pub(super) fn is_websocket(&self) -> bool {
+        self.is_websocket
+    }
+
+    /// The path on the server, without the query.
+    pub fn path(&self) -> &str {
+        self.uri().path()
+    }
+
+    /// Whether there is a `?` with something behind it, where some put a key.
+    pub fn has_query(&self) -> bool {
+        self.uri().query().is_some_and(|query| !query.is_empty())
+    }
+
+    /// Returns the path of the Drupal site whose JSON-RPC endpoint it is: without `/jsonrpc` at the end.
+    pub fn site_path(&self) -> &str {
+        site_path(self.path())
+    }
+
+    /// Another path on the same server, with one parameter in the query.
+    pub fn with_parameter(&self, path: &str, name: &str, value: &str) -> Result<Self, TargetError> {
+        self.with_path(&format!("{path}?{name}={}", percent::segment(value)))
+    }
+
+    /// Another path, and perhaps a query, on the same server.
+    pub fn with_path(&self, path: &str) -> Result<Self, TargetError> {
+        if !path.starts_with('/') {
+            return Err(TargetError::Path);
+        }
+        let mut parts = self.uri().clone().into_parts();
+        parts.path_and_query = Some(path.parse().map_err(|_| TargetError::Path)?);
+        let uri = Uri::from_parts(parts).map_err(|_| TargetError::Path)?;
+        let url = uri.to_string().parse().map_err(TargetError::Url)?;
+        Ok(Self { url, ..self.clone() })
+    }
+}
+
+/// The path of a Drupal site, by that of its JSON-RPC endpoint.
+pub(super) fn site_path(path: &str) -> &str {
+    let path = path.trim_end_matches('/');
+    path.strip_suffix("/jsonrpc").unwrap_or(path).trim_end_matches('/')
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let text = text.trim();
+        let Some(socket) = text.strip_prefix("unix:") else {
+            let websocket_url = http_url(text);
+            let url = websocket_url.as_deref().unwrap_or(text).parse().map_err(TargetError::Url)?;
+            return Ok(Self { url, is_websocket: websocket_url.is_some(), socket: None });
+        };
+        if !cfg!(unix) {
+            return Err(TargetError::NoSockets);
+        }
+        let (socket, path) = socket.split_once(':').unwrap_or((socket, "/"));
+        if !socket.starts_with('/') || !path.starts_with('/') {
+            return Err(TargetError::Socket);
+        }
+        let uri = Uri::builder().scheme("http").authority("localhost").path_and_query(path);
+        let uri = uri.build().map_err(|_| TargetError::Socket)?;
+        let url = uri.to_string().parse().map_err(TargetError::Url)?;
+        Ok(Self { url, is_websocket: false, socket: Some(socket.into()) })
+    }
+}
+
+/// Returns the URL of the request that opens a WebSocket, if it is the URL of one.
+fn http_url(text: &str) -> Option<String> {
+    let (scheme, rest) = text.split_once("://")?;
+    match scheme.to_ascii_lowercase().as_str() {
+        "ws" => Some(format!("http://{rest}")),
+        "wss" => Some(format!("https://{rest}")),
+        _ => None,
+    }
+}
+
+/// Without the query, where some put a key.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.socket {
+            Some(socket) => write!(f, "unix:{}", socket.display()),
+            None if self.is_websocket => {
+                write!(f, "ws{}", self.url.to_string().trim_start_matches("http"))
+            }
+            None => self.url.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Target({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_may_have_a_path_on_the_server() {
+        let target: Target = "unix:/run/a.sock:/rpc?x=1".parse().unwrap();
+        assert_eq!(target.socket().unwrap(), Path::new("/run/a.sock"));
+        assert_eq!(target.uri(), "http://localhost/rpc?x=1");
+        assert_eq!(target.to_string(), "unix:/run/a.sock");
+        assert_eq!("unix:/run/a.sock".parse::<Target>().unwrap().uri(), "http://localhost/");
+        for wrong in ["unix:", "unix:run/a.sock", "unix:/run/a.sock:rpc", "unix:/a:"] {
+            assert_eq!(wrong.parse::<Target>(), Err(TargetError::Socket), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn another_path_is_on_the_same_server() {
+        for (target, path) in [("http://localhost:1/rpc?x=1", "/rpc"), ("unix:/run/a.sock", "/")] {
+            let target: Target = target.parse().unwrap();
+            assert_eq!(target.path(), path);
+            assert_eq!(target.has_query(), target.socket().is_none());
+            let other = target.with_path("/a/b?cursor=NTA%3D").unwrap();
+            assert_eq!(other.uri().path_and_query().unwrap(), "/a/b?cursor=NTA%3D");
+            assert_eq!(other.uri().authority(), target.uri().authority());
+            assert_eq!(other.socket(), target.socket());
+            for wrong in ["/a b", "a", "", "@b/"] {
+                assert_eq!(target.with_path(wrong), Err(TargetError::Path), "{wrong}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_websocket_has_a_url_of_its_own_kind() {
+        for (url, http, shown) in [
+            (
+                "ws://localhost:1/rpc?key=s3cret",
+                "http://localhost:1/rpc?key=s3cret",
+                "ws://localhost:1/rpc",
+            ),
+            ("WSS://example.com", "https://example.com/", "wss://example.com/"),
+        ] {
+            let target: Target = url.parse().unwrap();
+            assert!(target.is_websocket());
+            assert_eq!(
+                (target.uri().to_string().as_str(), target.to_string().as_str()),
+                (http, shown)
+            );
+        }
+        assert!(!"http://localhost/".parse::<Target>().unwrap().is_websocket());
+        assert!(matches!("ws://a:s3cret@b/".parse::<Target>(), Err(TargetError::Url(_))));
+    }
+
+    #[test]
+    fn a_url_shows_neither_user_nor_query() {
+        let target: Target = "http://localhost:1/rpc?token=s3cret".parse().unwrap();
+        assert!(!format!("{target} {target:?}").contains("s3cret"));
+        assert!(matches!("http://a:s3cret@b/".parse::<Target>(), Err(TargetError::Url(_))));
+    }
+}

@@ -1,0 +1,144 @@
+//! The URL of each tool, at a service that has one for each.
+
+use std::fmt;
+use std::str::FromStr;
+
+use http::Uri;
+use thiserror::Error;
+
+use super::target::Target;
+use crate::wire::percent;
+
+/// What stands for the method's id.
+const ID: &str = "{id}";
+
+/// Where Drupal's `jsonrpc_mcp` has its tools, below the site.
+const TOOLS: &str = "/mcp/tools/";
+
+/// A path with `{id}` in it, such as `/mcp/tools/{id}`: where a service takes the calls of one tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolPath {
+    before: String,
+    after: String,
+}
+
+/// Not a path with one segment `{id}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("expected a path with one segment `{{id}}`, such as `/mcp/tools/{{id}}`")]
+pub struct ToolPathError;
+
+impl ToolPath {
+    /// Where `jsonrpc_mcp` has its tools: the path of the URL without a trailing `/jsonrpc`, plus
+    /// `/mcp/tools/{id}`.
+    pub fn beside(target: &Target) -> Self {
+        Self { before: format!("{}{TOOLS}", target.site_path()), after: String::new() }
+    }
+
+    /// The URL of a method, with the server and the query of `uri`; `None` where it can have none.
+    pub(super) fn uri(&self, uri: &Uri, method: &str) -> Option<Uri> {
+        // A server takes these for the directory itself and the one above, and some do so after they have
+        // decoded the path.
+        if method.split(['/', '\\']).any(|segment| matches!(segment, "." | "..")) {
+            return None;
+        }
+        // Other routes of `jsonrpc_mcp`.
+        if self.before.ends_with(TOOLS) && matches!(method, "list" | "describe") {
+            return None;
+        }
+        let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
+        let path = format!("{}{}{}{query}", self.before, percent::segment(method), self.after);
+        let mut parts = uri.clone().into_parts();
+        parts.path_and_query = Some(path.parse().ok()?);
+        Uri::from_parts(parts).ok()
+    }
+}
+
+impl FromStr for ToolPath {
+    type Err = ToolPathError;
+
+    fn from_str(text: &str) -> Result<Self, ToolPathError> {
+        let (before, after) = text.split_once(ID).ok_or(ToolPathError)?;
+        let path: Option<http::uri::PathAndQuery> = format!("{before}x{after}").parse().ok();
+        let is_path = path.is_some_and(|path| path.query().is_none());
+        let is_segment = before.ends_with('/') && (after.is_empty() || after.starts_with('/'));
+        if is_path
+            && is_segment
+            && before.starts_with('/')
+            && !text.contains(['?', '#', ' '])
+            && !after.contains(['{', '}'])
+            && !before.contains(['{', '}'])
+        {
+            Ok(Self { before: before.to_owned(), after: after.to_owned() })
+        } else {
+            Err(ToolPathError)
+        }
+    }
+}
+
+impl fmt::Display for ToolPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{ID}{}", self.before, self.after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_the_tools_is_beside_the_endpoint() {
+        for (url, path) in [
+            ("http://localhost/jsonrpc", "/mcp/tools/{id}"),
+            ("http://localhost/de/jsonrpc/", "/de/mcp/tools/{id}"),
+            ("http://localhost", "/mcp/tools/{id}"),
+            ("http://localhost/rpc", "/rpc/mcp/tools/{id}"),
+            ("http://localhost/my-jsonrpc", "/my-jsonrpc/mcp/tools/{id}"),
+            ("unix:/run/a.sock:/web/jsonrpc", "/web/mcp/tools/{id}"),
+        ] {
+            let beside = ToolPath::beside(&url.parse().unwrap());
+            assert_eq!(beside.to_string(), path, "{url}");
+            assert_eq!(path.parse(), Ok(beside));
+        }
+    }
+
+    #[test]
+    fn an_id_is_one_segment_of_the_path_whatever_it_is() {
+        let path: ToolPath = "/t/{id}/call".parse().unwrap();
+        let uri: Uri = "http://localhost:1/rpc?key=1".parse().unwrap();
+        for (method, expected) in [
+            ("probe.echo", "/t/probe.echo/call"),
+            ("a/b", "/t/a%2Fb/call"),
+            ("a?b#c%2F é", "/t/a%3Fb%23c%252F%20%C3%A9/call"),
+        ] {
+            let found = path.uri(&uri, method).unwrap().to_string();
+            assert_eq!(found, format!("http://localhost:1{expected}?key=1"));
+        }
+        for above in ["..", ".", "../x", "a/../../b", "a\\..\\b"] {
+            assert_eq!(path.uri(&uri, above), None, "{above}");
+        }
+        assert!(path.uri(&uri, "list").is_some());
+        let beside = ToolPath::beside(&"http://localhost/jsonrpc".parse().unwrap());
+        for other in ["list", "describe"] {
+            assert_eq!(beside.uri(&uri, other), None, "another route: {other}");
+        }
+    }
+
+    #[test]
+    fn a_path_without_a_segment_for_the_id_is_refused() {
+        for wrong in [
+            "",
+            "/mcp/tools",
+            "mcp/{id}",
+            "/a{id}",
+            "/{id}b",
+            "/{id}?x=1",
+            "/{id}#x",
+            "/{id}/{id}",
+            "/a b/{id}",
+            "/{name}/{id}",
+            "http://localhost/{id}",
+        ] {
+            assert_eq!(wrong.parse::<ToolPath>(), Err(ToolPathError), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Rust functions as an [`Upstream`].
+//!
+//! ```
+//! use callgate::local::{Error, Local};
+//! use callgate::model::{Method, Param};
+//! use serde::Deserialize;
+//!
+//! #[derive(Deserialize)]
+//! struct Greet { name: String }
+//!
+//! let mut local = Local::default();
+//! local.method(
+//!     Method::new("greet".parse()?).param(Param::new("name", "string".parse()?)),
+//!     async |_, arguments: Greet| Ok::<_, Error>(format!("Hello, {}!", arguments.name)),
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod ask;
+pub(crate) mod context;
+#[cfg(feature = "macros")]
+pub(crate) mod definition;
+#[cfg(feature = "macros")]
+mod reply;
+#[cfg(feature = "macros")]
+pub(crate) mod texts;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+
+use crate::model::method::{DefinitionError, LOCAL, Method};
+use crate::upstream::CallError;
+use crate::upstream::content::ToolContent;
+use crate::upstream::{BoxFuture, Call, Returned, Upstream};
+use crate::wire::jsonrpc::RpcError;
+use crate::wire::strict_json;
+pub use context::Context;
+#[cfg(feature = "macros")]
+pub use reply::Reply;
+
+/// The code of errors made by [`Error::tool`]: outside of the ranges that JSON-RPC and MCP reserve.
+pub(crate) const TOOL_ERROR: i64 = 1;
+
+/// Why a function has no result.
+#[derive(Debug)]
+pub struct Error(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Tool(RpcError),
+    Protocol(RpcError),
+    Internal(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// An error whose words are meant for the caller.
+    pub fn tool(message: impl Into<String>) -> Self {
+        Self(Kind::Tool(RpcError::new(TOOL_ERROR, message)))
+    }
+
+    /// An error with a code and data of its own, meant for the caller.
+    pub fn rpc(error: RpcError) -> Self {
+        Self(Kind::Tool(error))
+    }
+
+    /// An error of the request itself: over MCP the client gets it in place of a result, so that an
+    /// agent sees less of it than of [`Error::tool`].
+    pub fn protocol(error: RpcError) -> Self {
+        Self(Kind::Protocol(error))
+    }
+}
+
+/// Any other error is internal: it reaches the log, not the caller.
+impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for Error {
+    fn from(error: E) -> Self {
+        Self(Kind::Internal(error.into()))
+    }
+}
+
+impl From<Error> for CallError {
+    fn from(Error(kind): Error) -> Self {
+        match kind {
+            Kind::Tool(error) => Self::Rpc(error),
+            Kind::Protocol(error) => Self::Protocol(error),
+            Kind::Internal(error) => Self::failed(error),
+        }
+    }
+}
+
+/// What a display method fills instead of returning something: its contents are the result.
+#[derive(Debug, Default)]
+pub struct Response {
+    contents: Map<String, Value>,
+}
+
+impl Response {
+    /// Puts something into the response.
+    pub fn set(&mut self, name: impl Into<String>, value: impl Into<Value>) {
+        self.contents.insert(name.into(), value.into());
+    }
+
+    /// What it holds so far.
+    pub fn contents(&self) -> &Map<String, Value> {
+        &self.contents
+    }
+}
+
+type Outcome = Result<Returned, CallError>;
+type Run = dyn for<'a> Fn(Call<'a>) -> BoxFuture<'a, Outcome> + Send + Sync;
+
+/// A function as calls run it: in one boxed future, with a panic as a failed call and nothing more.
+fn runner<F, Fut>(function: F) -> Arc<Run>
+where
+    F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Outcome> + Send + 'static,
+{
+    fn shared<F>(run: F) -> Arc<Run>
+    where
+        F: for<'a> Fn(Call<'a>) -> BoxFuture<'a, Outcome> + Send + Sync + 'static,
+    {
+        Arc::new(run)
+    }
+    let function = Arc::new(function);
+    shared(move |call| {
+        let function = Arc::clone(&function);
+        Box::pin(async move {
+            let (caller, client) = (call.caller.clone(), call.client.clone());
+            let (context, _guard) = Context::new(caller, call.id.to_owned(), client);
+            caught(async move { function(context, call.params).await }).await
+        })
+    })
+}
+
+/// A function with the method that it is, as `#[method]` makes it.
+pub struct Function {
+    pub(crate) method: Result<Method, Undefined>,
+    run: Arc<Run>,
+}
+
+/// A method whose definition is wrong.
+#[derive(Debug, thiserror::Error)]
+#[error("method `{id}`: {reason}")]
+pub struct Undefined {
+    /// The method's id.
+    pub id: String,
+    /// What is wrong.
+    #[source]
+    pub reason: DefinitionError,
+}
+
+#[cfg(feature = "macros")]
+impl Function {
+    pub(crate) fn new<F, Fut>(method: Result<Method, Undefined>, function: F) -> Self
+    where
+        F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Outcome> + Send + 'static,
+    {
+        Self { method, run: runner(function) }
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Function").field(&self.method.as_ref().map(Method::id)).finish()
+    }
+}
+
+/// Functions in this process, with the methods that they are.
+#[derive(Default)]
+pub struct Local {
+    methods: Vec<Method>,
+    functions: HashMap<String, Arc<Run>>,
+}
+
+impl Local {
+    /// Adds a function that has the attribute `#[method]`.
+    pub fn add(&mut self, function: Function) -> Result<(), Undefined> {
+        let Function { method, run } = function;
+        self.insert_shared(method?, run);
+        Ok(())
+    }
+
+    /// Adds a function. Its arguments come as one value, read from an object with the parameters'
+    /// names and their defaults filled in.
+    pub fn method<A, R, F, Fut>(&mut self, method: Method, function: F)
+    where
+        A: DeserializeOwned + Send,
+        R: Serialize,
+        F: Fn(Context, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Error>> + Send + 'static,
+    {
+        self.insert(method, move |context, params| {
+            let call = read(params).map(|arguments| function(context, arguments));
+            async move { Ok(to_raw_value(&call?.await?).map_err(Error::from)?.into()) }
+        });
+    }
+
+    /// Adds a function that takes a [`Response`] first and fills it. What it returns does not
+    /// matter; the response's contents are the result.
+    pub fn display_method<A, R, F>(&mut self, method: Method, function: F)
+    where
+        A: DeserializeOwned + Send + 'static,
+        R: Send,
+        F: for<'a> Fn(&'a mut Response, Context, A) -> BoxFuture<'a, Result<R, Error>>,
+        F: Send + Sync + 'static,
+    {
+        let function = Arc::new(function);
+        self.insert(method, move |context, params| {
+            let function = Arc::clone(&function);
+            let arguments = read(params);
+            async move {
+                let mut response = Response::default();
+                function(&mut response, context, arguments?).await?;
+                Ok(to_raw_value(&response.contents).map_err(Error::from)?.into())
+            }
+        });
+    }
+
+    /// Adds a function whose result is text, images and the like, instead of one JSON value.
+    pub fn content_method<A, R, F, Fut>(&mut self, method: Method, function: F)
+    where
+        A: DeserializeOwned + Send,
+        R: Into<ToolContent>,
+        F: Fn(Context, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Error>> + Send + 'static,
+    {
+        self.insert(method, move |context, params| {
+            let call = read(params).map(|arguments| function(context, arguments));
+            async move { Ok(Returned::Content(call?.await?.into())) }
+        });
+    }
+
+    fn insert<F, Fut>(&mut self, method: Method, function: F)
+    where
+        F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Outcome> + Send + 'static,
+    {
+        self.insert_shared(method, runner(function));
+    }
+
+    fn insert_shared(&mut self, method: Method, run: Arc<Run>) {
+        // Of two with one id the catalog serves the first, so that is what must run.
+        self.functions.entry(method.id().to_string()).or_insert(run);
+        self.methods.push(method.upstream(LOCAL));
+    }
+
+    /// Adds all functions of another.
+    pub fn extend(&mut self, other: Self) {
+        let Self { methods, functions } = other;
+        self.methods.extend(methods);
+        for (id, run) in functions {
+            self.functions.entry(id).or_insert(run);
+        }
+    }
+
+    /// The methods, in the order in which they were added.
+    pub fn methods(&self) -> &[Method] {
+        &self.methods
+    }
+}
+
+/// JSON Schema takes `1.0` for an integer and knows no widths, so what passed the check may still
+/// not fit: whole numbers are written as such, and what then does not fit is the caller's to mend.
+pub(crate) fn read<A: DeserializeOwned>(params: &RawValue) -> Result<A, CallError> {
+    let refused = |error: serde_json::Error| {
+        CallError::arguments(format!("arguments: {}", strict_json::problem(&error)))
+    };
+    serde_json::from_str(params.get()).or_else(|_| {
+        let mut value: Value = serde_json::from_str(params.get()).map_err(refused)?;
+        write_whole_numbers(&mut value);
+        serde_json::from_value(value).map_err(refused)
+    })
+}
+
+fn write_whole_numbers(value: &mut Value) {
+    /// Up to here every whole number has a floating point form of its own.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().unwrap_or_default();
+            if float.fract() == 0.0 && float.abs() <= EXACT {
+                #[expect(clippy::cast_possible_truncation, reason = "whole, and in range")]
+                let whole = float as i64;
+                *number = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(write_whole_numbers),
+        Value::Object(members) => members.values_mut().for_each(write_whole_numbers),
+        _ => {}
+    }
+}
+
+impl fmt::Debug for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.methods.iter().map(Method::id)).finish()
+    }
+}
+
+impl Upstream for Local {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Outcome> {
+        match self.functions.get(call.method) {
+            Some(run) => run(call),
+            None => {
+                let detail = format!("no function is registered for `{}`", call.method);
+                Box::pin(std::future::ready(Err(CallError::failed(detail))))
+            }
+        }
+    }
+}
+
+/// A panic, also one before the first await, is a failed call and nothing more.
+async fn caught<T>(run: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
+    let caught = AssertUnwindSafe(run).catch_unwind().await;
+    caught.unwrap_or_else(|panic| Err(panicked(&*panic)))
+}
+
+/// Runs code of the embedder's that is no method.
+pub(crate) fn guarded<T: Send + 'static>(
+    run: impl FnOnce() -> BoxFuture<'static, Result<T, Error>> + Send + 'static,
+) -> BoxFuture<'static, Result<T, CallError>> {
+    Box::pin(caught(async move { Ok(run().await?) }))
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> CallError {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    CallError::failed(format!("the function panicked: {message}"))
+}

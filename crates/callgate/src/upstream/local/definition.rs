@@ -1,0 +1,91 @@
+//! What `#[method]` says of a function, put together.
+
+#![expect(
+    missing_docs,
+    reason = "only what the attributes write uses it; `Method` has the same words"
+)]
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::access::{Mask, Section};
+use crate::model::method::{DefinitionError, Method, Safety};
+use crate::model::schema::of_rust;
+use crate::upstream::local::context::Context;
+use crate::upstream::local::reply::Reply;
+use crate::upstream::local::{Error, Function, Undefined, read};
+
+/// A method that is being defined.
+#[derive(Debug)]
+pub struct Definition {
+    id: &'static str,
+    method: Result<Method, DefinitionError>,
+    annotations: Map<String, Value>,
+}
+
+impl Definition {
+    pub fn new(id: &'static str) -> Self {
+        Self { id, method: id.parse().map(Method::new), annotations: Map::new() }
+    }
+
+    fn with(mut self, change: impl FnOnce(Method) -> Method) -> Self {
+        self.method = self.method.map(change);
+        self
+    }
+
+    #[must_use]
+    pub fn title(self, title: &str) -> Self {
+        self.with(|method| method.title(title))
+    }
+
+    #[must_use]
+    pub fn tool_name(self, name: &str) -> Self {
+        self.with(|method| method.tool_name(name))
+    }
+
+    #[must_use]
+    pub fn description(self, description: &str) -> Self {
+        self.with(|method| method.description(description))
+    }
+
+    #[must_use]
+    pub fn requires(self, section: &str, mask: Mask) -> Self {
+        self.with(|method| method.requires(Section::from(section), mask))
+    }
+
+    #[must_use]
+    pub fn safety(self, safety: Safety) -> Self {
+        self.with(|method| method.safety(safety))
+    }
+
+    #[must_use]
+    pub fn annotation(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.annotations.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// The function itself: its arguments are the fields of `A`.
+    pub fn run<A, R, F, Fut>(self, function: F) -> Function
+    where
+        A: DeserializeOwned + JsonSchema + Send,
+        R: Reply,
+        F: Fn(Context, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Error>> + Send + 'static,
+    {
+        let Self { id, method, annotations } = self;
+        let method = method.and_then(|method| {
+            let (check, advertised) = of_rust::input::<A>();
+            let method = method.annotations(annotations).input_schemas(check, advertised)?;
+            match R::output_schema()? {
+                Some(schema) => method.output_schema(schema),
+                None => Ok(method),
+            }
+        });
+        let method = method.map_err(|reason| Undefined { id: id.to_owned(), reason });
+        Function::new(method, move |context, params| {
+            let call = read(params).map(|arguments| function(context, arguments));
+            async move { Ok(call?.await?.into_returned()?) }
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! What a function with `#[method]` may give.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+
+use crate::model::method::DefinitionError;
+use crate::model::schema::of_rust;
+use crate::upstream::Returned;
+use crate::upstream::content::{Content, ToolContent};
+use crate::upstream::local::{Error, Response};
+
+/// What a method gives: a value that becomes JSON, or text, images and the like.
+///
+/// Values that implement [`Serialize`] and [`JsonSchema`] have the schema of their type, which clients
+/// see; of [`serde_json::Value`] and `()` nothing is promised. [`Content`] and [`ToolContent`] are sent piece by
+/// piece.
+#[diagnostic::on_unimplemented(
+    message = "a method cannot return `{Self}`",
+    label = "this is neither JSON with a schema nor content",
+    note = "derive `serde::Serialize` and `schemars::JsonSchema` for it, or return `Content` or `ToolContent`",
+    note = "what can fail returns a `Result`, written by that name, whose error is `callgate::local::Error` or any other"
+)]
+pub trait Reply: Send {
+    /// The schema, where there is one.
+    #[doc(hidden)]
+    fn output_schema() -> Result<Option<Value>, DefinitionError>;
+
+    /// The result.
+    #[doc(hidden)]
+    fn into_returned(self) -> Result<Returned, Error>;
+}
+
+impl<T: Serialize + JsonSchema + Send> Reply for T {
+    fn output_schema() -> Result<Option<Value>, DefinitionError> {
+        of_rust::output::<T>()
+    }
+
+    fn into_returned(self) -> Result<Returned, Error> {
+        Ok(to_raw_value(&self)?.into())
+    }
+}
+
+impl Reply for ToolContent {
+    fn output_schema() -> Result<Option<Value>, DefinitionError> {
+        Ok(None)
+    }
+
+    fn into_returned(self) -> Result<Returned, Error> {
+        Ok(Returned::Content(self))
+    }
+}
+
+impl Reply for Content {
+    fn output_schema() -> Result<Option<Value>, DefinitionError> {
+        Ok(None)
+    }
+
+    fn into_returned(self) -> Result<Returned, Error> {
+        Ok(Returned::Content(self.into()))
+    }
+}
+
+/// What was put into it is the result.
+impl Reply for Response {
+    fn output_schema() -> Result<Option<Value>, DefinitionError> {
+        Ok(None)
+    }
+
+    fn into_returned(self) -> Result<Returned, Error> {
+        Ok(to_raw_value(self.contents())?.into())
+    }
+}

@@ -1,0 +1,263 @@
+//! The JSON-RPC 2.0 envelope: requests borrowed from the body, error objects, replies.
+
+use std::borrow::Cow;
+
+use serde::de::{self, Deserializer, Unexpected};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use crate::wire::strict_json;
+
+/// -32700
+pub const PARSE_ERROR: i64 = -32700;
+/// -32600
+pub const INVALID_REQUEST: i64 = -32600;
+/// -32601
+pub const METHOD_NOT_FOUND: i64 = -32601;
+/// -32602
+pub const INVALID_PARAMS: i64 = -32602;
+/// -32603
+pub const INTERNAL_ERROR: i64 = -32603;
+
+/// More messages than this are no batch that anybody needs.
+pub(crate) const MAX_BATCH: usize = 100;
+
+/// A JSON-RPC message, its members as they stand in the text. Other members are ignored.
+///
+/// The type of `params` is the reader's choice, so that a message is read in one pass.
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object", bound(deserialize = "P: Deserialize<'de>"))]
+pub(crate) struct Envelope<'a, P = &'a RawValue> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(crate) jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(crate) id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(crate) method: Option<&'a RawValue>,
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) params: Option<P>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(crate) result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub(crate) error: Option<&'a RawValue>,
+}
+
+/// Reads a member that is there; null is a value of its own.
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// A message, by what it is.
+#[derive(Debug)]
+pub(crate) enum Message<'a, P = &'a RawValue> {
+    /// A request or a notification.
+    Request(Request<'a, P>),
+    /// A response to a request.
+    Response { id: &'a RawValue, outcome: Result<&'a RawValue, &'a RawValue> },
+}
+
+/// A request or, without an id, a notification.
+#[derive(Debug)]
+pub struct Request<'a, P = &'a RawValue> {
+    /// A string or a number as it stands in the body; `None` is a notification.
+    pub id: Option<&'a RawValue>,
+    /// The method.
+    pub method: Cow<'a, str>,
+    /// An object or a list.
+    pub params: Option<P>,
+}
+
+/// A body that is neither a request nor a batch of them.
+#[derive(Debug, Error)]
+pub enum EnvelopeError {
+    /// Not text.
+    #[error("not valid JSON: not UTF-8")]
+    NotUtf8,
+    /// Not JSON.
+    #[error("not valid JSON: {0}")]
+    Parse(#[source] serde_json::Error),
+    /// JSON, but not a request.
+    #[error("not a JSON-RPC 2.0 request: {0}")]
+    Invalid(Cow<'static, str>),
+    /// A list that is empty or too long.
+    #[error("a batch has 1 to {MAX_BATCH} messages")]
+    BatchSize,
+}
+
+impl EnvelopeError {
+    /// The code for the reply.
+    pub fn code(&self) -> i64 {
+        match self {
+            Self::NotUtf8 | Self::Parse(_) => PARSE_ERROR,
+            Self::Invalid(_) | Self::BatchSize => INVALID_REQUEST,
+        }
+    }
+
+    pub(crate) fn invalid(problem: &'static str) -> Self {
+        Self::Invalid(Cow::Borrowed(problem))
+    }
+}
+
+impl<'a, P: Deserialize<'a>> Envelope<'a, P> {
+    /// Reads an object in which no known key is there twice.
+    pub(crate) fn read(body: &'a str) -> Result<Self, serde_json::Error> {
+        if body.trim_start().starts_with('[') {
+            // A derived struct would read one from a list, too.
+            return Err(de::Error::invalid_type(Unexpected::Seq, &"an object"));
+        }
+        serde_json::from_str(body)
+    }
+
+    /// Reads an object, and says what is wrong where there is none.
+    pub(crate) fn parse(body: &'a str) -> Result<Self, EnvelopeError> {
+        Self::read(body).map_err(|error| why_not_an_object(body, error))
+    }
+}
+
+impl<'a, P> Envelope<'a, P> {
+    /// Returns what the message is, if it is one of JSON-RPC 2.0.
+    pub(crate) fn message(self) -> Result<Message<'a, P>, EnvelopeError> {
+        if self.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
+            return Err(EnvelopeError::invalid("`jsonrpc` must be \"2.0\""));
+        }
+        if self.id.is_some_and(|id| {
+            !id.get().starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
+        }) {
+            return Err(EnvelopeError::invalid("`id` must be a string or a number"));
+        }
+        let outcome = self.result.map(Ok).or(self.error.map(Err));
+        if let (Some(outcome), Some(id), None) = (outcome, self.id, self.method) {
+            return Ok(Message::Response { id, outcome });
+        }
+        let method = self.method.and_then(strict_json::text);
+        let method = method.ok_or(EnvelopeError::invalid("`method` must be a string"))?;
+        Ok(Message::Request(Request { id: self.id, method, params: self.params }))
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Reads one request; a list is not one.
+    pub fn parse(body: &'a str) -> Result<Self, EnvelopeError> {
+        let Message::Request(request) = Envelope::parse(body)?.message()? else {
+            return Err(EnvelopeError::invalid("`method` must be a string"));
+        };
+        if request.params.is_some_and(|params: &RawValue| !params.get().starts_with(['{', '['])) {
+            return Err(EnvelopeError::invalid("`params` must be an object or a list"));
+        }
+        Ok(request)
+    }
+}
+
+/// The messages of a batch, each as it stands.
+pub(crate) fn batch(body: &str) -> Result<Vec<&RawValue>, EnvelopeError> {
+    let messages: Vec<&RawValue> = serde_json::from_str(body).map_err(EnvelopeError::Parse)?;
+    if (1..=MAX_BATCH).contains(&messages.len()) {
+        Ok(messages)
+    } else {
+        Err(EnvelopeError::BatchSize)
+    }
+}
+
+/// Says why a text is not an object with each member once.
+pub(crate) fn why_not_an_object(body: &str, error: serde_json::Error) -> EnvelopeError {
+    if error.is_syntax() || error.is_eof() {
+        return EnvelopeError::Parse(error);
+    }
+    if body.trim_start().starts_with('[') {
+        return EnvelopeError::invalid("batches are not taken here; send one request");
+    }
+    let problem = error.to_string();
+    let twice = problem.strip_prefix("duplicate field ").and_then(|it| it.split_once(" at "));
+    EnvelopeError::Invalid(match twice {
+        Some((key, place)) => format!("the key {key} is there twice at {place}").into(),
+        None => problem.into(),
+    })
+}
+
+/// The error of a JSON-RPC reply, as an upstream gave it or as we make it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Error)]
+#[error("{message} (code {code})")]
+pub struct RpcError {
+    /// The code.
+    pub code: i64,
+    /// The message.
+    pub message: String,
+    /// What else was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+impl RpcError {
+    /// An error without data.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+}
+
+impl From<EnvelopeError> for RpcError {
+    fn from(error: EnvelopeError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+
+/// The reply to a request; without an id (it could not be read) the id is null.
+pub fn reply(id: Option<&RawValue>, outcome: Result<&RawValue, &RpcError>) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Reply<'a> {
+        jsonrpc: &'static str,
+        id: Option<&'a RawValue>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        result: Option<&'a RawValue>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<&'a RpcError>,
+    }
+    let reply = Reply { jsonrpc: "2.0", id, result: outcome.ok(), error: outcome.err() };
+    serde_json::to_vec(&reply).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_stand_as_they_came() {
+        let request =
+            Request::parse(r#" {"id": 0,"method":"a\u002eb","params":{"x": 1.0},"jsonrpc":"2.0"}"#)
+                .unwrap();
+        assert_eq!(request.id.unwrap().get(), "0");
+        assert_eq!(request.method, "a.b");
+        assert_eq!(request.params.unwrap().get(), r#"{"x": 1.0}"#);
+    }
+
+    #[test]
+    fn what_is_no_request_has_its_code() {
+        let codes: Vec<(i64, String)> = [
+            "{",
+            "",
+            "[]",
+            r#"[{"jsonrpc":"2.0","method":"a","id":1}]"#,
+            "1",
+            r#"{"method":"a","id":1}"#,
+            r#"{"jsonrpc":"2.0","id":1}"#,
+            r#"{"jsonrpc":"2.0","method":1,"id":1}"#,
+            r#"{"jsonrpc":"2.0","method":"a","id":null}"#,
+            r#"{"jsonrpc":"2.0","method":"a","id":{}}"#,
+            r#"{"jsonrpc":"2.0","method":"a","params":1,"id":1}"#,
+            r#"{"jsonrpc":"2.0","method":"a","method":"b","id":1}"#,
+        ]
+        .into_iter()
+        .map(|body| Request::parse(body).map_err(|e| (e.code(), e.to_string())).unwrap_err())
+        .collect();
+        insta::assert_debug_snapshot!(codes);
+    }
+
+    #[test]
+    fn a_null_result_is_a_result() {
+        let bytes = reply(None, Ok(RawValue::NULL));
+        assert_eq!(bytes, br#"{"jsonrpc":"2.0","id":null,"result":null}"#);
+    }
+}
