@@ -1,5 +1,5 @@
 -- Callgate's registry for SQLite, as `callgate migrate` makes it in an empty database.
--- Made from crates/callgate-registry/src/schema.rs; do not edit, but run
+-- Made from crates/callgate-registry/src/db/schema.rs; do not edit, but run
 --     INSTA_UPDATE=always cargo test -p callgate-registry install_files
 -- With other names of tables: callgate migrate --dry-run --preset festi --database URL
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use callgate::access::TokenDigest;
+
 /// Returns bytes in hexadecimal with small letters.
 pub fn to_hex(bytes: &[u8]) -> String {
     let mut hex = String::with_capacity(bytes.len() * 2);
@@ -21,4 +23,9 @@ pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
         *byte = u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()?;
     }
     Some(bytes)
+}
+
+/// A stored digest; `None` where the text is not one.
+pub(crate) fn digest_from_hex(text: &str) -> Option<TokenDigest> {
+    from_hex(text).map(TokenDigest::from_bytes)
 }

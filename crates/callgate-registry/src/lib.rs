@@ -1,71 +1,62 @@
 //! The SQL database behind Callgate: methods, users, roles, grants, tokens and settings.
 //!
-//! A registry is a [`SqlStore`], at a [`DatabaseUrl`]. A gateway that follows a [`Registry`]
-//! serves what its rows say, together with methods that are code: [`assemble`] makes a catalog from both,
-//! [`access`] makes the snapshot of who may do what, and [`TokenAuthenticator`] knows callers by it and their tokens.
-//! Nothing here keeps a copy of the truth: [`Store::revisions`] tells when to make new snapshots.
+//! A [`SqlStore`] is a registry at a [`DatabaseUrl`]. A gateway that follows a [`Registry`] serves the methods
+//! of its rows together with the methods of its own code. [`assemble`] builds a catalog from both, [`access`]
+//! builds the access snapshot, and [`TokenAuthenticator`] identifies callers by their tokens.
+//!
+//! Modules are layers, each of which uses only those above it in this list:
+//!
+//! - `db`: connections, SQL dialects, tables and migrations
+//! - `rows`: the registry's rows as Rust types
+//! - `catalog`: builds a catalog from rows
+//! - `festi`: reads the database of a Festi application
+//! - `store`: operations on a registry
+//! - `auth`: tokens, access and session keys
+//! - `follow`: keeps a gateway up to date with its registry
 
-mod access;
-mod assemble;
-mod attached;
-mod authenticate;
-mod connect;
-mod contact;
-mod credentials;
-mod definition;
-mod dialect;
-mod durable;
-mod festi;
-mod follow;
+mod error;
 #[doc(hidden)]
 pub mod hex;
-mod keys;
-mod migrate;
-#[cfg(feature = "mssql")]
-mod mssql;
-#[cfg(feature = "mysql")]
-mod mysql;
-mod pool;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
-mod pooled;
-#[cfg(feature = "postgres")]
-mod postgres;
-mod relay;
-mod replicas;
-mod rows;
-mod schema;
-mod sessions;
-mod sql;
-mod sql_store;
-mod sqlite;
-mod sqlx_error;
-mod store;
-mod tables;
-mod token;
-mod tokens;
-mod upstreams;
 
-pub use access::access;
-pub use assemble::{Assembled, Assembly, Exposure, Inspection, assemble, check, inspect, settings};
-pub use attached::{AttachOptions, BESIDE, FestiAuthenticator, LookEvery, Overlay};
-pub use authenticate::{TokenAuthenticator, TokenOptions};
-pub use connect::{DatabaseOptions, DatabaseUrl};
-pub use credentials::UserCredentials;
-pub use festi::{FestiRows, is_of_mcp, read_festi};
-pub use follow::{Following, Registry};
-pub use keys::{SESSION_KEYS, session_keys, signing_key};
-pub use migrate::{PendingMigration, install_script};
+mod db;
+mod rows;
+
+mod catalog;
+mod festi;
+
+mod store;
+
+mod auth;
+mod follow;
+
+pub use auth::access::access;
+pub use auth::authenticator::{TokenAuthenticator, TokenOptions};
+pub use auth::festi::FestiAuthenticator;
+pub use auth::keys::{SESSION_KEYS, session_keys, signing_key};
+pub use auth::token::{Token, TokenError};
+pub use catalog::assemble::{
+    Assembled, Assembly, Exposure, Inspection, assemble, check, inspect, settings,
+};
+pub use db::connect::DatabaseOptions;
+pub use db::database::Dialect;
+pub use db::migrate::{PendingMigration, install_script};
+pub use db::table_names::{TableNameError, TableNames};
+pub use db::url::DatabaseUrl;
+pub use error::{DatabaseError, DatabaseErrorKind, Result, StoreError};
+pub use festi::attached::BESIDE;
+pub use festi::database::{FestiRows, is_of_mcp, read_festi};
+pub use festi::merge::{AttachOptions, Overlay};
+pub use festi::watch::LookEvery;
+pub use follow::credentials::UserCredentials;
+pub use follow::registry::{Following, Registry};
+pub use follow::upstreams::MakeUpstream;
 pub use rows::{
-    AccessRows, ActionRow, CatalogRows, CredentialRow, DEFAULT_UPSTREAM, GrantRow, ImportRow,
-    KeyRow, MessageRow, MethodColumn, MethodRow, Revisions, RoleRow, SectionRow, SessionRow,
-    SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow, action_key,
+    AccessRows, ActionRow, CatalogRows, CredentialRow, DEFAULT_UPSTREAM, GrantRow, Holder,
+    ImportRow, KeyRow, MessageRow, MethodColumn, MethodRow, Revisions, RoleRow, SectionRow,
+    SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow, action_key,
 };
-pub use sql::Dialect;
-pub use sql_store::{Copied, CopiedTable, Copy, CopyError, SqlStore, copy};
+pub use store::copy::{Copied, CopiedTable, Copy, CopyError, copy};
+pub use store::sql_store::SqlStore;
 pub use store::{
-    ChangeSession, DatabaseError, DatabaseErrorKind, Holder, Import, ImportAccess, ImportChange,
-    ImportGrant, NewKey, NewToken, Result, Store, StoreError,
+    ChangeSession, Import, ImportAccess, ImportChange, ImportGrant, NewKey, NewToken, Store,
 };
-pub use tables::{TableNameError, TableNames};
-pub use token::{Token, TokenError};
-pub use upstreams::MakeUpstream;

@@ -3,9 +3,8 @@
 use callgate::Secret;
 use callgate::model::DefinitionError;
 
-use crate::definition;
-use crate::sql::Cell;
-use crate::sql_store::{Kind, Width};
+use crate::db::column::{Kind, Width};
+use crate::db::database::Cell;
 
 /// The counters; every change raises one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -145,9 +144,30 @@ impl MethodRow {
         action_key(plugin, method)
     }
 
-    /// The sections that the row itself names.
+    /// Returns the sections that the row names: a JSON list, or names separated by commas or spaces.
     pub fn section_names(&self) -> Result<Vec<String>, DefinitionError> {
-        definition::sections(self)
+        let Some(text) = present(self.sections.as_deref()) else { return Ok(Vec::new()) };
+        if text.starts_with('[') {
+            let names = serde_json::from_str(text);
+            return names.map_err(|error| DefinitionError::value("sections", error));
+        }
+        if text.starts_with('{') {
+            return Err(DefinitionError::value("sections", "expected a list of names"));
+        }
+        Ok(text.split([',', ' ']).filter(|word| !word.is_empty()).map(ToOwned::to_owned).collect())
+    }
+
+    /// Returns whether the method is a tool, or `None` if the row does not specify it.
+    pub(crate) fn is_exposed(&self) -> Result<Option<bool>, DefinitionError> {
+        match present(self.exposed.as_deref()) {
+            None => Ok(None),
+            Some("1" | "true" | "t") => Ok(Some(true)),
+            Some("0" | "false" | "f") => Ok(Some(false)),
+            Some(other) => Err(DefinitionError::value(
+                "exposed",
+                format_args!("expected 0 or 1, found `{other}`"),
+            )),
+        }
     }
 
     /// What its actions are found by: plugin and method, else upstream and id.
@@ -237,6 +257,15 @@ pub struct GrantRow {
     pub id_section: i64,
     pub id_holder: i64,
     pub value: String,
+}
+
+/// Whose grant it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// A user, by number.
+    User(i64),
+    /// A role, by number.
+    Role(i64),
 }
 
 /// A row of `callgate_tokens`.

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::layout::{Layout, Place, Table};
 use super::read::{as_text, condition};
-use crate::sql::{Cell, Dialect, Row};
+use crate::db::database::{Cell, Dialect, Row};
 
 /// The fingerprints of some tables.
 pub(crate) type Fingerprints = HashMap<Table, u64>;

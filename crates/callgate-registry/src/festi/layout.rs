@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use crate::db::database::{Dialect, Row};
+use crate::db::table_names::TableNames;
+use crate::error::{Result, StoreError};
 use crate::rows::MethodRow;
-use crate::sql::{Dialect, Row};
-use crate::store::{Result, StoreError};
-use crate::tables::TableNames;
 
 /// What is read of a Festi database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -251,7 +251,7 @@ fn place(table: Table, name: &str, found: &[(String, String)], dialect: Dialect)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::Cell;
+    use crate::db::database::Cell;
 
     fn layout(found: &[(&str, &str)], prefix: &str) -> Layout {
         let cell = |text: &str| Cell::Text(text.to_owned());

@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use callgate::access::TokenDigest;
 
 use super::layout::{Layout, Place, Table};
-use crate::pool::PoolTransaction;
+use crate::db::database::{Dialect, Row};
+use crate::db::pool::PoolTransaction;
+use crate::error::{Result, StoreError};
 use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRow, UserRow};
-use crate::sql::{Dialect, Row};
-use crate::store::{Result, StoreError};
 
 /// More rows of a table are refused.
 const MAX_ROWS: usize = 200_000;
@@ -176,7 +176,7 @@ fn stand_in(id: &str) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::Cell;
+    use crate::db::database::Cell;
 
     fn row(cells: &[Option<&str>]) -> Row {
         let cell = |text: &str| Cell::Text(text.to_owned());

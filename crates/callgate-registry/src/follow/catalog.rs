@@ -9,12 +9,14 @@ use callgate::gateway::Gateway;
 use callgate::model::Method;
 use tokio::task::JoinSet;
 
-use super::tell::{described, tell_new};
-use crate::assemble::{Assembled, Assembly, Exposure, assemble, settings};
-use crate::contact::{Contact, Read, within};
+use super::log::{described, tell_new};
+use crate::auth::health::{Contact, Read};
+use crate::catalog::assemble::{Assembled, Assembly, Exposure, assemble, settings};
+use crate::db::pool::within;
+use crate::error::Result;
+use crate::follow::upstreams::RowUpstreams;
 use crate::rows::CatalogRows;
-use crate::store::{Result, Store};
-use crate::upstreams::RowUpstreams;
+use crate::store::Store;
 
 /// Time limit for storing the names of tools.
 const NAMES_LIMIT: Duration = Duration::from_mins(1);

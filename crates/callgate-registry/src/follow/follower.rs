@@ -10,18 +10,20 @@ use callgate::mcp::Mcp;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::Registry;
 use super::catalog::{CatalogSource, Made};
-use super::tell::{Told, described, tell_new};
-use crate::access::access;
-use crate::assemble::settings;
-use crate::authenticate::TokenAuthenticator;
-use crate::contact::{Contact, Read, Watched, jittered, within};
-use crate::credentials::UserCredentials;
-use crate::replicas::{Replicas, Shared};
+use super::log::{Told, described, tell_new};
+use super::registry::Registry;
+use crate::auth::access::access;
+use crate::auth::authenticator::TokenAuthenticator;
+use crate::auth::health::{Contact, Read, Watched};
+use crate::catalog::assemble::settings;
+use crate::db::pool::within;
+use crate::error::{Result, StoreError};
+use crate::follow::credentials::UserCredentials;
+use crate::follow::replicas::{Replicas, Shared};
+use crate::follow::upstreams::RowUpstreams;
 use crate::rows::Revisions;
-use crate::store::{Result, StoreError};
-use crate::upstreams::RowUpstreams;
+use callgate::internal::random_between;
 
 /// How often the counters are asked for.
 const POLL: Duration = Duration::from_millis(250);
@@ -345,7 +347,7 @@ impl Drop for Follower {
 /// The pause after so many failures: longer each time, and not the same for each gateway.
 fn back_off(failures: u32) -> Duration {
     let longest = POLL.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(MAX_PAUSE);
-    jittered(longest)
+    random_between(longest / 2, longest)
 }
 
 #[cfg(test)]

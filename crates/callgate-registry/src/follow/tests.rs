@@ -11,12 +11,20 @@ use callgate::{Caller, Mask, method, methods, prompt, prompts};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::*;
-use crate::connect::{DatabaseOptions, DatabaseUrl};
+use std::sync::Arc;
+use std::time::Duration;
+
+use callgate::Callgate;
+
+use super::registry::{Following, Registry};
+use crate::auth::token::Token;
+use crate::db::connect::DatabaseOptions;
+use crate::db::url::DatabaseUrl;
+use crate::rows::Holder;
 use crate::rows::{MethodRow, Revisions};
-use crate::sql_store::SqlStore;
-use crate::store::{Holder, NewToken};
-use crate::token::Token;
+use crate::store::NewToken;
+use crate::store::SqlStore;
+use crate::store::Store;
 
 /// Looks up a user.
 #[method(id = "user.get", title = "Get user", section("users", read), read_only)]

@@ -24,7 +24,7 @@ fn text(dialect: Dialect) -> String {
     };
     format!(
         "-- Callgate's registry for {what}, as `callgate migrate` makes it in an empty database.\n\
-         -- Made from crates/callgate-registry/src/schema.rs; do not edit, but run\n\
+         -- Made from crates/callgate-registry/src/db/schema.rs; do not edit, but run\n\
          --     INSTA_UPDATE=always cargo test -p callgate-registry install_files\n\
          -- With other names of tables: callgate migrate --dry-run --preset festi --database URL\n\n{}",
         install_script(dialect, &TableNames::default())

@@ -5,6 +5,7 @@ mod contract;
 mod databases;
 mod encrypting;
 mod install;
+mod layers;
 mod limits;
 mod lookups;
 mod replicas;

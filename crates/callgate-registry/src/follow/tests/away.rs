@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::double::{Double, Mood, Rows};
 use super::*;
-use crate::authenticate::TokenOptions;
+use crate::auth::authenticator::TokenOptions;
 use crate::rows::{TokenRow, UserRow};
 
 /// So often the counters are asked for.

@@ -9,10 +9,14 @@ use callgate::upstream::BoxFuture;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::super::registry::flush_uses;
+use super::super::session_store::Durable;
 use super::away::{Followed, POLL, followed};
 use super::back::method;
 use super::double::Mood;
 use super::*;
+use crate::auth::authenticator::TokenAuthenticator;
+use crate::store::Store;
 
 #[tokio::test(start_paused = true)]
 async fn revocations_are_heard_while_nothing_can_be_written_and_uses_are_written_later() {

@@ -9,8 +9,9 @@ use callgate::Secret;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
+use crate::error::{DatabaseErrorKind, Result, StoreError};
 use crate::rows::{AccessRows, CatalogRows, KeyRow, MessageRow, Revisions, SessionRow, TokenRow};
-use crate::store::{ChangeSession, DatabaseErrorKind, NewKey, Result, Store, StoreError};
+use crate::store::{ChangeSession, NewKey, Store};
 
 /// How long a slow login takes.
 const LOGIN: Duration = Duration::from_secs(3);

@@ -1,0 +1,9 @@
+//! Identifies callers and decides what they may do, from the rows of a registry.
+
+pub(crate) mod access;
+pub(crate) mod token;
+pub(crate) mod keys;
+pub(crate) mod health;
+pub(crate) mod token_cache;
+pub(crate) mod authenticator;
+pub(crate) mod festi;

@@ -1,0 +1,120 @@
+//! The keys that session ids and the states of requests are signed with: the same on every gateway, and
+//! replaced from time to time.
+//!
+//! A new key is announced before it signs, so that every gateway knows it by then. An old one is kept
+//! for as long as something that it signed can be good.
+
+use std::time::Duration;
+
+use callgate::mcp::{SessionKey, Sessions};
+
+use crate::error::Result;
+use crate::hex::{from_hex, to_hex};
+use crate::rows::KeyRow;
+use crate::store::{NewKey, Store};
+
+/// What the keys of sessions are for.
+pub const SESSION_KEYS: &str = "session";
+/// How many seconds before its first signature a key is there: many times what a gateway needs to see
+/// it.
+const ANNOUNCED: i64 = 10;
+/// What clocks may differ by, in seconds, before a key goes too early.
+const SLACK: i64 = 60 * 60;
+
+impl NewKey {
+    /// The first key for sessions, if there is none.
+    pub fn first() -> Result<Self, getrandom::Error> {
+        Self::for_sessions(0, None)
+    }
+
+    /// A key for sessions that signs soon, when every gateway knows it; if the newest one is so old.
+    pub fn announced(min_age: Duration) -> Result<Self, getrandom::Error> {
+        Self::for_sessions(ANNOUNCED, Some(seconds(min_age)))
+    }
+
+    /// A key for sessions that signs at once, however old the newest one is: by a clock that was wrong
+    /// it may be of tomorrow.
+    pub fn at_once() -> Result<Self, getrandom::Error> {
+        Self::for_sessions(0, Some(i64::MIN))
+    }
+
+    fn for_sessions(signs_in: i64, min_age: Option<i64>) -> Result<Self, getrandom::Error> {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret)?;
+        let secret = to_hex(&secret);
+        Ok(Self { purpose: SESSION_KEYS.to_owned(), secret, signs_in, min_age })
+    }
+}
+
+/// The registry's keys for sessions, the one that signs first; one is made if there is none.
+pub async fn session_keys(store: &dyn Store, now: i64) -> Result<Vec<SessionKey>> {
+    let mut keys = store.keys(SESSION_KEYS).await?;
+    if keys.is_empty() {
+        if let Ok(key) = NewKey::first() {
+            // Another gateway may be faster, so look again.
+            store.add_key(&key).await?;
+        }
+        keys = store.keys(SESSION_KEYS).await?;
+    }
+    Ok(in_order(&keys, now))
+}
+
+/// The key that signs at a second: the newest whose time has come.
+pub fn signing_key(keys: &[KeyRow], now: i64) -> Option<&KeyRow> {
+    let by_age = |key: &&KeyRow| key.id;
+    let active = keys.iter().filter(|key| key.active_from <= now).max_by_key(by_age);
+    active.or_else(|| keys.iter().min_by_key(by_age))
+}
+
+pub(crate) fn in_order(keys: &[KeyRow], now: i64) -> Vec<SessionKey> {
+    let signing = signing_key(keys, now);
+    let others = keys.iter().filter(|key| signing.is_none_or(|signing| signing.id != key.id));
+    let keys = signing.into_iter().chain(others);
+    keys.filter_map(|key| from_hex(&key.secret)).map(|secret| SessionKey::new(&secret)).collect()
+}
+
+/// The key before which all can go: whatever they signed is over.
+pub(crate) fn superseding(keys: &[KeyRow], now: i64) -> Option<&KeyRow> {
+    let since = |key: &KeyRow| key.active_from.max(key.created_at);
+    let lifetime = seconds(Sessions::LIFETIME) + SLACK;
+    let newest = keys.iter().filter(|key| since(key) + lifetime <= now).max_by_key(|key| key.id)?;
+    keys.iter().any(|key| key.id < newest.id).then_some(newest)
+}
+
+pub(crate) fn seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 24 * 60 * 60;
+
+    fn key(id: i64, created_at: i64, active_from: i64) -> KeyRow {
+        KeyRow { id, secret: to_hex(&[7; 32]), created_at, active_from }
+    }
+
+    #[test]
+    fn a_key_signs_from_its_time_on() {
+        let keys = [key(3, 100, 110), key(2, 50, 60), key(1, 0, 0)];
+        let signing = |now| signing_key(&keys, now).map(|key| key.id);
+        assert_eq!(
+            [signing(59), signing(60), signing(109), signing(110)].map(Option::unwrap),
+            [1, 2, 2, 3]
+        );
+        assert_eq!(signing_key(&keys[..2], 0).map(|key| key.id), Some(2), "a clock that is late");
+        assert!(signing_key(&[], 0).is_none());
+    }
+
+    #[test]
+    fn an_old_key_goes_when_nothing_that_it_signed_can_be_good() {
+        let keys = [key(3, 40 * DAY, 40 * DAY + 10), key(2, 10 * DAY, 10 * DAY + 10), key(1, 0, 0)];
+        let before = |now| superseding(&keys, now).map(|key| key.id);
+        assert_eq!(before(40 * DAY), None);
+        assert_eq!(before(40 * DAY + 10), None, "clocks may differ");
+        assert_eq!(before(40 * DAY + 10 + SLACK), Some(2));
+        assert_eq!(before(70 * DAY + 10 + SLACK), Some(3));
+        assert_eq!(superseding(&keys[2..], 100 * DAY).map(|key| key.id), None, "the only one");
+    }
+}

@@ -1,0 +1,63 @@
+//! Tokens: `cg_` and 32 random bytes. Only the digest is ever stored.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use callgate::access::TokenDigest;
+use thiserror::Error;
+
+use crate::hex::to_hex;
+
+/// A new token, to be shown once.
+pub struct Token(String);
+
+/// The system gave no randomness.
+#[derive(Debug, Error)]
+#[error("the system gave no random bytes: {0}")]
+pub struct TokenError(getrandom::Error);
+
+impl Token {
+    /// A token that nobody has seen.
+    pub fn generate() -> Result<Self, TokenError> {
+        let mut bytes = [0_u8; 32];
+        getrandom::fill(&mut bytes).map_err(TokenError)?;
+        Ok(Self(format!("cg_{}", URL_SAFE_NO_PAD.encode(bytes))))
+    }
+
+    /// The secret.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// The digest in hexadecimal, as it is stored.
+    pub fn stored_digest(&self) -> String {
+        to_hex(TokenDigest::of(&self.0).as_bytes())
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hex::digest_from_hex;
+
+    #[test]
+    fn d22_a_token_is_cg_and_32_bytes_and_its_digest_comes_back() {
+        let token = Token::generate().unwrap();
+        assert!(token.expose().starts_with("cg_"));
+        assert_eq!(token.expose().len(), 3 + 43);
+        assert_eq!(digest_from_hex(&token.stored_digest()), Some(TokenDigest::of(token.expose())));
+        assert!(!format!("{token:?}").contains(token.expose()));
+    }
+
+    #[test]
+    fn what_is_no_digest_is_none() {
+        for text in ["", "zz", &"g".repeat(64), &"é".repeat(32)] {
+            assert_eq!(digest_from_hex(text), None);
+        }
+    }
+}

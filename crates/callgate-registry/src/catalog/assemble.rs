@@ -1,0 +1,395 @@
+//! Rows and code to a catalog: which methods there are, what they need, and which stay out.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use callgate::Mask;
+use callgate::access::{Need, Requirement, Section};
+use callgate::catalog::{Catalog, CatalogBuilder};
+use callgate::gateway::Settings;
+use callgate::model::{DefinitionError, Finding, LOCAL, Method, Prefix, Types};
+
+use crate::catalog::definition;
+use crate::rows::{ActionRow, CatalogRows, MethodRow, SettingRow, action_key, present};
+
+/// Which methods are tools where a row does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Exposure {
+    /// All, as with Festi.
+    #[default]
+    All,
+    /// Those that are marked, as with Drupal.
+    Marked,
+}
+
+/// What else goes into a catalog.
+#[derive(Debug)]
+pub struct Assembly<'a> {
+    /// The methods that this program has as code.
+    pub code: &'a [Method],
+    /// For rows that do not say.
+    pub exposure: Exposure,
+    /// What stands before every tool name.
+    pub prefix: Prefix,
+    /// The upstreams that are there, besides those that are rows.
+    pub upstreams: Vec<&'a str>,
+    /// The catalog in force; what did not change is taken from it.
+    pub previous: Option<Arc<Catalog>>,
+}
+
+/// A catalog, and what is to be noted about it.
+#[derive(Debug)]
+pub struct Assembled {
+    /// The catalog.
+    pub catalog: Catalog,
+    /// Names that were given and are not simply the id, by row number: to be remembered.
+    pub new_names: Vec<(i64, String)>,
+}
+
+/// Makes a catalog.
+pub fn assemble(rows: &CatalogRows, assembly: Assembly<'_>) -> Assembled {
+    let (context, rejected_types) = Context::of(rows, &assembly);
+    let code: HashMap<&str, &Method> =
+        assembly.code.iter().map(|method| (method.id().as_str(), method)).collect();
+    let mut overlays: HashMap<&str, &MethodRow> = HashMap::new();
+    let mut builder = CatalogBuilder::new(assembly.prefix, assembly.previous);
+    for row in &rows.methods {
+        match code.get(row.rpc_method.as_str()) {
+            None => context.add_row(&mut builder, row),
+            Some(_) if row.upstream_name() != LOCAL => {
+                let problem =
+                    format_args!("`{}`, but code defines the method", row.upstream_name());
+                let reason = DefinitionError::value("upstream", problem);
+                builder.quarantine(label(row), reason);
+            }
+            Some(_) => match overlays.entry(&row.rpc_method) {
+                Entry::Vacant(free) => {
+                    free.insert(row);
+                }
+                Entry::Occupied(_) => {
+                    let reason = DefinitionError::DuplicateId(row.rpc_method.clone());
+                    builder.quarantine(label(row), reason);
+                }
+            },
+        }
+    }
+    for method in assembly.code {
+        context.add_code(&mut builder, method, overlays.get(method.id().as_str()).copied());
+    }
+    for (class, reason) in rejected_types {
+        builder.quarantine(format!("class {class}"), reason);
+    }
+    let catalog = builder.finish();
+    Assembled { new_names: new_names(rows, &catalog), catalog }
+}
+
+struct Context<'a> {
+    types: Types,
+    salt: u64,
+    idents: HashMap<i64, &'a str>,
+    actions: HashMap<(String, String), Vec<&'a ActionRow>>,
+    exposure: Exposure,
+    upstreams: HashSet<&'a str>,
+}
+
+impl<'a> Context<'a> {
+    /// With the classes whose definition is wrong.
+    fn of(
+        rows: &'a CatalogRows,
+        assembly: &Assembly<'a>,
+    ) -> (Self, Vec<(String, DefinitionError)>) {
+        let (types, rejected) = types(rows);
+        let context = Self {
+            types,
+            salt: salt(rows),
+            idents: rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect(),
+            actions: actions(rows),
+            exposure: assembly.exposure,
+            upstreams: assembly
+                .upstreams
+                .iter()
+                .copied()
+                .chain(rows.upstreams.iter().map(|row| row.name.as_str()))
+                .collect(),
+        };
+        (context, rejected)
+    }
+
+    fn add_row(&self, builder: &mut CatalogBuilder, row: &MethodRow) {
+        match self.row_requirement(row) {
+            // Not a tool now; its name stays its own.
+            Ok(None) => given_name(row).into_iter().for_each(|name| builder.reserve_name(name)),
+            Ok(Some((requirement, mut findings))) => {
+                if !self.upstreams.contains(row.upstream_name()) {
+                    findings.push(Finding::NoUpstream(row.upstream_name().to_owned()));
+                }
+                let fingerprint = self.fingerprint(Some(row), &requirement, &findings);
+                if builder.reuse(&row.rpc_method, fingerprint, given_name(row)) {
+                    return;
+                }
+                match definition::method(row, requirement) {
+                    Ok(method) => builder.add(method, fingerprint, &self.types, findings),
+                    Err(reason) => builder.quarantine(label(row), reason),
+                }
+            }
+            Err(reason) => builder.quarantine(label(row), reason),
+        }
+    }
+
+    /// What a row's callers need; `None` where the row is not a tool.
+    fn row_requirement(
+        &self,
+        row: &MethodRow,
+    ) -> Result<Option<(Requirement, Vec<Finding>)>, DefinitionError> {
+        let is_exposed = row.is_exposed()?.unwrap_or(self.exposure == Exposure::All);
+        if !is_exposed {
+            return Ok(None);
+        }
+        if row.upstream_name() == LOCAL {
+            let problem = "`local`, but this program has no such function";
+            return Err(DefinitionError::value("upstream", problem));
+        }
+        let mut findings = Vec::new();
+        let mut requirement = self.needs_of_actions(row.permission_key(), &mut findings);
+        self.close_named_sections(row, &mut requirement, &mut findings)?;
+        Ok(Some((requirement, findings)))
+    }
+
+    /// A section that the row names and nothing gives a mask for is closed, not open as in Festi.
+    fn close_named_sections(
+        &self,
+        row: &MethodRow,
+        requirement: &mut Requirement,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), DefinitionError> {
+        for ident in row.section_names()? {
+            let section = Section::from(ident);
+            if requirement.needs().iter().any(|(named, _)| *named == section) {
+                continue;
+            }
+            let is_there = self.idents.values().any(|known| *known == section.as_str());
+            findings.push(if is_there {
+                Finding::SectionWithoutAction(section.clone())
+            } else {
+                Finding::MissingSection(section.clone())
+            });
+            requirement.add(section, Need::Closed);
+        }
+        Ok(())
+    }
+
+    /// All sections that name the method, not the last one only.
+    fn needs_of_actions(&self, key: (&str, &str), findings: &mut Vec<Finding>) -> Requirement {
+        let mut requirement = Requirement::default();
+        for action in self.actions.get(&action_key(key.0, key.1)).into_iter().flatten() {
+            match self.idents.get(&action.id_section) {
+                Some(ident) => {
+                    let (section, need) = (Section::from(*ident), need(&action.mask));
+                    if need == Need::Closed {
+                        findings.push(Finding::NoMask(section.clone(), action.mask.clone()));
+                    }
+                    requirement.add(section, need);
+                }
+                None => {
+                    let section = Section::from(format!("#{}", action.id_section));
+                    findings.push(Finding::MissingSection(section.clone()));
+                    requirement.add(section, Need::Closed);
+                }
+            }
+        }
+        requirement
+    }
+
+    /// Code owns what a method takes and the sections that it needs; a row may change the mask,
+    /// the texts and whether it is shown.
+    fn add_code(&self, builder: &mut CatalogBuilder, method: &Method, row: Option<&MethodRow>) {
+        let id = method.id().as_str();
+        match row.map(MethodRow::is_exposed).transpose() {
+            Ok(Some(Some(false))) => return,
+            Ok(_) => {}
+            Err(reason) => return builder.quarantine(id, reason),
+        }
+        let key = row.map_or((LOCAL, id), MethodRow::permission_key);
+        let mut findings = Vec::new();
+        let mut requirement = self.needs_of_actions(key, &mut findings);
+        for (section, need) in method.requirement().needs() {
+            if !requirement.needs().iter().any(|(named, _)| named == section) {
+                requirement.add(section.clone(), *need);
+            }
+        }
+        if let Some(row) = row
+            && let Err(reason) = self.close_named_sections(row, &mut requirement, &mut findings)
+        {
+            return builder.quarantine(id, reason);
+        }
+        let fingerprint = self.fingerprint(row, &requirement, &findings);
+        if builder.reuse(id, fingerprint, row.and_then(given_name)) {
+            return;
+        }
+        let method = method.clone().requirement_is(requirement);
+        let overlaid = match row {
+            Some(row) => definition::overlay(method, row),
+            None => Ok(method),
+        };
+        match overlaid {
+            Ok(method) => builder.add(method, fingerprint, &self.types, findings),
+            Err(reason) => builder.quarantine(id, reason),
+        }
+    }
+
+    /// Stands for all that a method is made from but its tool name, which is given at the end.
+    fn fingerprint(
+        &self,
+        row: Option<&MethodRow>,
+        requirement: &Requirement,
+        findings: &[Finding],
+    ) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.salt, row.map(MethodRow::without_tool_name), requirement).hash(&mut hasher);
+        for finding in findings {
+            finding.to_string().hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
+fn given_name(row: &MethodRow) -> Option<&str> {
+    present(row.tool_name.as_deref())
+}
+
+fn need(mask: &str) -> Need {
+    // What is not a number is a hole, and closed.
+    let value = mask.trim().parse().ok();
+    value.and_then(Mask::required).map_or(Need::Closed, Need::AtLeast)
+}
+
+fn label(row: &MethodRow) -> String {
+    if row.rpc_method.trim().is_empty() {
+        format!("(row {})", row.id)
+    } else {
+        row.rpc_method.escape_debug().to_string()
+    }
+}
+
+fn types(rows: &CatalogRows) -> (Types, Vec<(String, DefinitionError)>) {
+    let mut rejected = Vec::new();
+    let mut definitions = Vec::new();
+    for row in &rows.types {
+        match definition::type_definition(row) {
+            Ok(definition) => definitions.push(definition),
+            Err(error) => rejected.push((row.name.clone(), error)),
+        }
+    }
+    let (types, unlinked) = Types::new(definitions);
+    rejected.extend(unlinked.into_iter().map(|(name, error)| (name.to_string(), error)));
+    (types, rejected)
+}
+
+fn actions(rows: &CatalogRows) -> HashMap<(String, String), Vec<&ActionRow>> {
+    let mut actions: HashMap<(String, String), Vec<&ActionRow>> = HashMap::new();
+    for action in &rows.actions {
+        actions.entry(action_key(&action.plugin, &action.method)).or_default().push(action);
+    }
+    actions
+}
+
+/// What every method depends on: where it changes, nothing is taken over.
+fn salt(rows: &CatalogRows) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    rows.types.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn new_names(rows: &CatalogRows, catalog: &Catalog) -> Vec<(i64, String)> {
+    // Of two rows with one id the first is served; a name that is there already stays.
+    let mut seen = HashSet::new();
+    let served = rows.methods.iter().filter(|row| seen.insert(row.rpc_method.as_str()));
+    let names = served.filter(|row| given_name(row).is_none()).filter_map(|row| {
+        let name = catalog.prefix().strip(catalog.by_id(&row.rpc_method)?.name());
+        (name != row.rpc_method).then(|| (row.id, name.to_owned()))
+    });
+    names.collect()
+}
+
+/// What the registry says of one method, as far as rows can tell.
+#[derive(Debug)]
+pub struct Inspection {
+    /// The row.
+    pub row: MethodRow,
+    /// What callers need, by the actions and sections in rows.
+    pub requirement: Requirement,
+    /// The tool as JSON; `None` for code, which the registry does not know, and for what is not
+    /// exposed.
+    pub tool: Option<String>,
+    /// What is worth a look.
+    pub findings: Vec<Finding>,
+}
+
+/// Looks at the first row with this id; `None` where there is none.
+pub fn inspect(
+    rows: &CatalogRows,
+    id: &str,
+    assembly: Assembly<'_>,
+) -> Result<Option<Inspection>, DefinitionError> {
+    let Some(row) = rows.methods.iter().find(|row| row.rpc_method == id) else { return Ok(None) };
+    let context = Context::of(rows, &assembly).0;
+    let mut findings = Vec::new();
+    let is_local = row.upstream_name() == LOCAL;
+    let exposed = if is_local { None } else { context.row_requirement(row)? };
+    let Some((requirement, _)) = exposed else {
+        let requirement = context.needs_of_actions(row.permission_key(), &mut findings);
+        return Ok(Some(Inspection { row: row.clone(), requirement, tool: None, findings }));
+    };
+    let mut builder = CatalogBuilder::new(assembly.prefix, None);
+    context.add_row(&mut builder, row);
+    let mut catalog = builder.finish();
+    if let Some(quarantined) = catalog.take_quarantined().pop() {
+        return Err(quarantined.reason);
+    }
+    let entry = catalog.by_id(id);
+    Ok(Some(Inspection {
+        row: row.clone(),
+        requirement,
+        tool: entry.map(|entry| String::from_utf8_lossy(&catalog.tool(entry)).into_owned()),
+        findings: entry.map(|entry| entry.findings().to_vec()).unwrap_or_default(),
+    }))
+}
+
+/// Whether a row that is about to be written defines a method.
+pub fn check(row: &MethodRow) -> Result<(), DefinitionError> {
+    row.is_exposed()?;
+    let method = definition::method(row, Requirement::default())?;
+    let mut builder = CatalogBuilder::new(Prefix::default(), None);
+    builder.add(method, 0, &Types::default(), []);
+    match builder.finish().take_quarantined().pop() {
+        Some(quarantined) => Err(quarantined.reason),
+        None => Ok(()),
+    }
+}
+
+/// The settings that rows say, over the ones in force: a bad value changes nothing, and is told.
+pub fn settings(
+    rows: &[SettingRow],
+    in_force: &Settings,
+) -> (Settings, Vec<callgate::gateway::SettingError>) {
+    let mut settings = Settings::default();
+    let mut refused = Vec::new();
+    for row in rows {
+        if !callgate::gateway::SETTING_KEYS.contains(&row.name.as_str()) {
+            continue;
+        }
+        if let Err(error) = settings.set(&row.name, &row.value) {
+            refused.push(error);
+            // The last good value stays; it was accepted once, so it is accepted again.
+            if let Ok(value) = in_force.get(&row.name) {
+                let _ = settings.set(&row.name, &value);
+            }
+        }
+    }
+    (settings, refused)
+}

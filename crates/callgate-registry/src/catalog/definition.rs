@@ -1,0 +1,289 @@
+//! A row of `rpc_methods` to a [`Method`].
+//!
+//! `params` gives the names, `params_types`, where it is there, the types: PHP's reflection sees
+//! only `array` where the doc comment says `int[]`. Both are JSON lists.
+
+#[cfg(test)]
+mod tests;
+
+use callgate::access::Requirement;
+use callgate::model::{
+    ClassName, DefinitionError, Method, Param, TypeDefinition, TypeExpr, TypeField,
+};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::rows::{MethodRow, TypeRow, present};
+
+/// The method that a row defines.
+pub(crate) fn method(row: &MethodRow, requirement: Requirement) -> Result<Method, DefinitionError> {
+    let mut method = Method::new(row.rpc_method.parse()?)
+        .description(row.description.clone().unwrap_or_default())
+        .requirement_is(requirement)
+        .upstream(row.upstream_name());
+    match json_column::<Value>("input_schema", row.input_schema.as_deref())? {
+        Some(schema) => method = method.input_schema(schema).map_err(in_column("input_schema"))?,
+        None => {
+            for param in params(row)? {
+                method = method.param(param);
+            }
+        }
+    }
+    match json_column::<Value>("output_schema", row.output_schema.as_deref())? {
+        Some(schema) => {
+            method = method.output_schema(schema).map_err(in_column("output_schema"))?;
+        }
+        None => {
+            if let Some(text) = present(row.return_type.as_deref()) {
+                method = method.returns(text.parse().map_err(in_column("return_type"))?);
+            }
+        }
+    }
+    overlay(method, row)
+}
+
+/// What a row may say of a method that is defined elsewhere.
+pub(crate) fn overlay(mut method: Method, row: &MethodRow) -> Result<Method, DefinitionError> {
+    if let Some(column) = &row.unreadable {
+        return Err(DefinitionError::value(column.clone(), "the bytes are not text"));
+    }
+    if let Some(title) = present(row.title.as_deref()) {
+        method = method.title(title);
+    }
+    if let Some(description) = present(row.description.as_deref()) {
+        method = method.description(description);
+    }
+    if let Some(safety) = present(row.safety.as_deref()) {
+        method = method.safety(safety.parse()?);
+    }
+    if let Some(style) = present(row.params_by.as_deref()) {
+        method = method.param_style(style.parse()?);
+    }
+    if let Some(name) = present(row.tool_name.as_deref()) {
+        method = method.tool_name(name);
+    }
+    match json_column::<Value>("annotations", row.annotations.as_deref())? {
+        None => {}
+        Some(Value::Object(annotations)) => method = method.annotations(annotations),
+        // PHP's way of writing an empty object.
+        Some(Value::Array(items)) if items.is_empty() => {}
+        Some(other) => {
+            return Err(DefinitionError::value(
+                "annotations",
+                format_args!("expected an object, found `{}`", short(&other)),
+            ));
+        }
+    }
+    Ok(method)
+}
+
+/// What a row of `callgate_types` says that a class holds.
+pub(crate) fn type_definition(
+    row: &TypeRow,
+) -> Result<(ClassName, TypeDefinition), DefinitionError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields, expecting = "an object with `name`, `type`, …")]
+    struct FieldEntry {
+        name: String,
+        #[serde(rename = "type")]
+        ty: Option<String>,
+        #[serde(default)]
+        description: String,
+        #[serde(default)]
+        optional: bool,
+    }
+    let name = ClassName::parse(&row.name).ok_or_else(|| {
+        DefinitionError::value("name", format_args!("`{}` is not a class name", row.name))
+    })?;
+    if let Some(schema) = json_column("schema", row.schema.as_deref())? {
+        return Ok((name, TypeDefinition::Schema(schema)));
+    }
+    let fields: Vec<FieldEntry> = json_column("fields", row.fields.as_deref())?.unwrap_or_default();
+    let fields = fields.into_iter().map(|field| {
+        let ty = field.ty.as_deref().map_or(Ok(TypeExpr::Mixed), str::parse);
+        Ok(TypeField {
+            ty: ty.map_err(in_column("fields"))?,
+            name: field.name,
+            description: field.description,
+            required: !field.optional,
+        })
+    });
+    Ok((name, TypeDefinition::Fields(fields.collect::<Result<_, DefinitionError>>()?)))
+}
+
+/// An entry of `params` that says more than text can.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a text or an object with `name`, `type`, …")]
+struct ParamObject {
+    name: Option<String>,
+    #[serde(rename = "type")]
+    ty: Option<String>,
+    schema: Option<Value>,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    optional: bool,
+    #[serde(default, deserialize_with = "even_null")]
+    default: Option<Value>,
+}
+
+/// A default of null is a default.
+fn even_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+fn params(row: &MethodRow) -> Result<Vec<Param>, DefinitionError> {
+    let entries: Vec<Value> = json_column("params", row.params.as_deref())?.unwrap_or_default();
+    let types: Vec<Option<String>> =
+        json_column("params_types", row.params_types.as_deref())?.unwrap_or_default();
+    let defaults: Map<String, Value> = match json_column("defaults", row.defaults.as_deref())? {
+        Some(Value::Object(defaults)) => defaults,
+        None => Map::new(),
+        Some(Value::Array(items)) if items.is_empty() => Map::new(),
+        Some(other) => {
+            let problem = format!("expected an object, found `{}`", short(&other));
+            return Err(DefinitionError::value("defaults", problem));
+        }
+    };
+    let count = entries.len().max(types.len());
+    let mut entries = entries.into_iter();
+    let mut types = types.into_iter();
+    let mut params = Vec::with_capacity(count);
+    for index in 0..count {
+        let ty = types.next().flatten().filter(|ty| !ty.trim().is_empty());
+        let object = match entries.next() {
+            Some(Value::String(text)) => signature(&text, ty.is_some())?,
+            Some(entry) => serde_json::from_value(entry).map_err(in_column("params"))?,
+            None => ParamObject::default(),
+        };
+        if index == 0 && is_response(ty.as_deref().or(object.ty.as_deref())) {
+            continue;
+        }
+        params.push(param(object, ty.as_deref(), index, &defaults)?);
+    }
+    Ok(params)
+}
+
+fn param(
+    object: ParamObject,
+    ty: Option<&str>,
+    index: usize,
+    defaults: &Map<String, Value>,
+) -> Result<Param, DefinitionError> {
+    let name = object.name.unwrap_or_else(|| format!("param{}", index + 1));
+    let mut param = match object.schema {
+        Some(schema) => Param::with_schema(&name, schema).map_err(in_column("params"))?,
+        None => {
+            let is_variadic = object.ty.as_deref().is_some_and(|ty| ty.ends_with("..."));
+            let (column, text) = match (ty, &object.ty) {
+                (Some(ty), _) => ("params_types", ty),
+                (None, Some(ty)) => ("params", ty.trim_end_matches('.')),
+                (None, None) => ("params", "mixed"),
+            };
+            let ty: TypeExpr = text.parse().map_err(in_column(column))?;
+            let ty = match ty {
+                list @ TypeExpr::List(_) if is_variadic => list,
+                one if is_variadic => TypeExpr::List(Box::new(one)),
+                other => other,
+            };
+            Param::new(&name, ty)
+        }
+    };
+    if object.optional {
+        param = param.optional();
+    }
+    if let Some(default) = defaults.get(&name).cloned().or(object.default) {
+        param = param.default(default);
+    }
+    Ok(param.description(object.description))
+}
+
+/// Reads `CommitValuesObject[] $commits`, `bool $details = false`, `$name`, `int ...$ids`.
+///
+/// Without a `$`, a word is the name where the type is given elsewhere, and a type otherwise.
+fn signature(text: &str, type_is_given: bool) -> Result<ParamObject, DefinitionError> {
+    // The default is behind the name: before it, `=` may stand in a literal type.
+    let name_at = text.find('$').unwrap_or(0);
+    let (declared, default) = match text.get(name_at..).and_then(|rest| rest.find('=')) {
+        Some(at) => {
+            let (declared, default) = text.split_at(name_at + at);
+            (declared.trim(), Some(default.trim_start_matches('=').trim()))
+        }
+        None => (text.trim(), None),
+    };
+    let mut object = ParamObject {
+        optional: default.is_some(),
+        default: default.and_then(php_literal),
+        ..ParamObject::default()
+    };
+    let Some((ty, name)) = declared.split_once('$') else {
+        let is_word = declared.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if type_is_given && is_word && !declared.is_empty() {
+            object.name = Some(declared.to_owned());
+        } else if !declared.is_empty() {
+            object.ty = Some(declared.to_owned());
+        }
+        return Ok(object);
+    };
+    let name = name.trim();
+    if name.is_empty() || name.contains(char::is_whitespace) {
+        return Err(DefinitionError::value("params", format_args!("`{text}` has no name")));
+    }
+    object.name = Some(name.to_owned());
+    let ty = ty.trim().trim_end_matches('&').trim_end();
+    match ty.strip_suffix("...") {
+        // Kept for `param`, which makes a list of it.
+        Some(one) => {
+            let one = one.trim_end();
+            object.ty = Some(format!("{}...", if one.is_empty() { "mixed" } else { one }));
+            object.optional = true;
+        }
+        None if ty.is_empty() => {}
+        None => object.ty = Some(ty.to_owned()),
+    }
+    Ok(object)
+}
+
+/// A default as PHP writes it; `None` for an expression, which leaves the parameter optional.
+fn php_literal(text: &str) -> Option<Value> {
+    match text.to_ascii_lowercase().as_str() {
+        "null" => return Some(Value::Null),
+        "true" => return Some(Value::Bool(true)),
+        "false" => return Some(Value::Bool(false)),
+        "[]" | "array()" => return Some(Value::Array(Vec::new())),
+        _ => {}
+    }
+    match text.parse::<TypeExpr>() {
+        Ok(TypeExpr::Literal(callgate::model::Literal::String(text))) => Some(Value::String(text)),
+        Ok(TypeExpr::Literal(callgate::model::Literal::Number(number))) => {
+            Some(Value::Number(number))
+        }
+        _ => None,
+    }
+}
+
+/// Display methods take a `Response` first, which is made for them and never an argument.
+fn is_response(ty: Option<&str>) -> bool {
+    let name = ty.map(|ty| ty.trim().trim_start_matches('?').trim_end_matches('&'));
+    name.and_then(ClassName::parse).is_some_and(|class| class.short() == "Response")
+}
+
+fn json_column<T: DeserializeOwned>(
+    column: &'static str,
+    text: Option<&str>,
+) -> Result<Option<T>, DefinitionError> {
+    let Some(text) = present(text) else { return Ok(None) };
+    match serde_json::from_str::<Option<T>>(text) {
+        Ok(value) => Ok(value),
+        Err(error) => Err(DefinitionError::value(column, error)),
+    }
+}
+
+fn in_column<E: std::fmt::Display>(column: &'static str) -> impl Fn(E) -> DefinitionError {
+    move |error| DefinitionError::value(column, error)
+}
+
+fn short(value: &Value) -> String {
+    value.to_string().chars().take(60).collect()
+}

@@ -1,0 +1,141 @@
+//! What columns can hold, in each database.
+
+use super::database::{Cell, Dialect, LAST_SECOND, Value};
+
+/// Type of a column's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Int,
+    /// A number of 32 bits.
+    Small,
+    Flag,
+    Time,
+    Json,
+    /// JSON that may also be `true` or `false`.
+    Schema,
+    Text(Width),
+    /// `name` or `position`.
+    ParamsBy,
+}
+
+/// Maximum length of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Width {
+    Name,
+    Caption,
+    Word,
+    Nonce,
+    /// 64 characters, not one less.
+    Digest,
+    Paragraph,
+    Free,
+}
+
+impl Kind {
+    /// A value as each database would give it. A text is one even if it looks like a number.
+    pub(crate) fn canonical(self, cell: Cell) -> Cell {
+        match (self, cell) {
+            (Self::Json | Self::Schema | Self::Text(_) | Self::ParamsBy, Cell::Int(number)) => {
+                Cell::Text(number.to_string())
+            }
+            (_, cell) => cell,
+        }
+    }
+
+    /// What is written. SQLite takes what it had, also where it is of another kind.
+    pub(crate) fn value(self, cell: &Cell) -> Value<'_> {
+        match (self, cell) {
+            (Self::Int | Self::Small, Cell::Null) => Value::Int(None),
+            (Self::Flag, Cell::Null) => Value::Flag(None),
+            (Self::Flag, Cell::Int(number @ (0 | 1))) => Value::Flag(Some(*number == 1)),
+            (Self::Time, Cell::Null) => Value::Time(None),
+            (Self::Time, Cell::Int(seconds)) => Value::Time(Some(*seconds)),
+            (_, Cell::Int(number)) => Value::Int(Some(*number)),
+            (Self::Json | Self::Schema, Cell::Null) => Value::Json(None),
+            (Self::Json | Self::Schema, Cell::Text(text)) => Value::Json(Some(text)),
+            (Self::Text(_) | Self::ParamsBy, Cell::Null) => Value::Text(None),
+            (_, Cell::Text(text) | Cell::Broken(text)) => Value::Text(Some(text)),
+        }
+    }
+
+    /// Why a database cannot keep a value, if it cannot.
+    pub(crate) fn misfit(self, cell: &Cell, dialect: Dialect) -> Option<String> {
+        match cell {
+            Cell::Null => None,
+            Cell::Broken(_) => Some("is not text".to_owned()),
+            _ if dialect == Dialect::Sqlite => None,
+            Cell::Int(number) => self.number_misfit(*number),
+            Cell::Text(text) => self.text_misfit(text, dialect),
+        }
+    }
+
+    fn number_misfit(self, number: i64) -> Option<String> {
+        let fits = match self {
+            Self::Small => i32::try_from(number).is_ok(),
+            Self::Flag => matches!(number, 0 | 1),
+            Self::Time => (0..=LAST_SECOND).contains(&number),
+            _ => true,
+        };
+        let expected = match self {
+            Self::Small => "a number of 32 bits",
+            Self::Flag => "0 or 1",
+            _ => "seconds since 1970, up to the year 9999",
+        };
+        (!fits).then(|| format!("is {number}; expected {expected}"))
+    }
+
+    fn text_misfit(self, text: &str, dialect: Dialect) -> Option<String> {
+        if dialect == Dialect::Postgres && text.contains('\0') {
+            return Some("has a zero character, which PostgreSQL does not keep".to_owned());
+        }
+        match self {
+            Self::Int | Self::Small | Self::Flag | Self::Time => {
+                Some("is a text; expected a number".to_owned())
+            }
+            Self::Schema if matches!(text, "true" | "false") => None,
+            Self::Json | Self::Schema => json_misfit(text, dialect).map(ToOwned::to_owned),
+            Self::ParamsBy => (!matches!(text, "name" | "position"))
+                .then(|| "is neither `name` nor `position`".to_owned()),
+            Self::Text(width) => width.misfit(text, dialect),
+        }
+    }
+}
+
+fn json_misfit(text: &str, dialect: Dialect) -> Option<&'static str> {
+    if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
+        return Some("is not JSON");
+    }
+    let is_compound = text.trim_start().starts_with(['{', '[']);
+    (dialect == Dialect::SqlServer && !is_compound)
+        .then_some("is neither a JSON object nor a list, which SQL Server does not keep")
+}
+
+impl Width {
+    fn misfit(self, text: &str, dialect: Dialect) -> Option<String> {
+        let length = match (self, dialect) {
+            (Self::Paragraph, _) => text.len(),
+            (_, Dialect::SqlServer) => text.encode_utf16().count(),
+            _ => text.chars().count(),
+        };
+        if self == Self::Digest && length != 64 {
+            return Some(format!("has {length} characters; expected 64"));
+        }
+        let most = self.most(dialect)?;
+        let unit = if self == Self::Paragraph { "bytes" } else { "characters" };
+        (length > most).then(|| format!("has {length} {unit}; {most} fit"))
+    }
+
+    fn most(self, dialect: Dialect) -> Option<usize> {
+        match (self, dialect) {
+            // Letters may take two places there.
+            (Self::Name, Dialect::SqlServer) => Some(420),
+            (Self::Name, _)
+            | (Self::Caption, Dialect::MySql)
+            | (Self::Word, Dialect::SqlServer) => Some(255),
+            (Self::Nonce, _) => Some(64),
+            (Self::Word, Dialect::MySql) => Some(20),
+            (Self::Paragraph, Dialect::MySql) => Some(65_535),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What the URL says of the server.
+
+use tiberius::{AuthMethod, Config, EncryptionLevel};
+use url::{Host, Url};
+
+use crate::error::{Result, StoreError};
+
+const DEFAULT_PORT: u16 = 1433;
+
+/// A server and how to log in there.
+#[derive(Debug)]
+pub(super) struct Address {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) config: Config,
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl Address {
+    /// Of `mssql://USER:PASSWORD@HOST:PORT/DATABASE?encrypt=…&trust_certificate=…&ca=FILE`.
+    pub(super) fn of(url: &Url) -> Result<Self> {
+        let host = match url.host() {
+            // Without its brackets.
+            Some(Host::Ipv6(address)) => address.to_string(),
+            _ => decoded(url.host_str().unwrap_or_default()),
+        };
+        let port = url.port().unwrap_or(DEFAULT_PORT);
+        let mut config = config(url)?;
+        config.host(&host);
+        config.port(port);
+        Ok(Self { host, port, config })
+    }
+}
+
+fn config(url: &Url) -> Result<Config> {
+    let mut config = Config::new();
+    config.database(decoded(url.path().trim_start_matches('/')));
+    let password = decoded(url.password().unwrap_or_default());
+    config.authentication(AuthMethod::sql_server(decoded(url.username()), password));
+    let options = Options::read(url)?;
+    config.encryption(options.encryption);
+    if let Some(file) = options.ca {
+        config.trust_cert_ca(file);
+    } else if options.trust_certificate {
+        config.trust_cert();
+    }
+    Ok(config)
+}
+
+/// What stands behind the `?`.
+struct Options {
+    encryption: EncryptionLevel,
+    trust_certificate: bool,
+    ca: Option<String>,
+}
+
+impl Options {
+    fn read(url: &Url) -> Result<Self> {
+        let mut options =
+            Self { encryption: EncryptionLevel::Required, trust_certificate: false, ca: None };
+        for (name, value) in url.query_pairs() {
+            match (&*name, &*value) {
+                ("encrypt", "required") => options.encryption = EncryptionLevel::Required,
+                ("encrypt", "strict") => options.encryption = EncryptionLevel::Strict,
+                ("encrypt", "off") => options.encryption = EncryptionLevel::NotSupported,
+                ("encrypt", _) => return Err(wrong(&name, "`required`, `strict` or `off`")),
+                ("trust_certificate", "true") => options.trust_certificate = true,
+                ("trust_certificate", "false") => options.trust_certificate = false,
+                ("trust_certificate", _) => return Err(wrong(&name, "`true` or `false`")),
+                ("ca", "") => return Err(wrong(&name, "a file with certificates")),
+                ("ca", file) => options.ca = Some(file.to_owned()),
+                _ => return Err(wrong(&name, "`encrypt`, `trust_certificate` or `ca`")),
+            }
+        }
+        if options.trust_certificate && options.ca.is_some() {
+            return Err(wrong("trust_certificate", "that or `ca`, not both"));
+        }
+        Ok(options)
+    }
+}
+
+/// The value is not shown: whoever mistakes the place of a password must not find it in a log.
+fn wrong(option: &str, expected: &str) -> StoreError {
+    StoreError::UrlOption { option: option.to_owned(), expected: expected.to_owned() }
+}
+
+fn decoded(text: &str) -> String {
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(url: &str) -> Result<Address> {
+        Address::of(&Url::parse(url).unwrap())
+    }
+
+    #[test]
+    fn a_url_has_all_that_is_needed_and_is_not_shown_with_its_password() {
+        for (url, address) in [
+            ("mssql://sa:s3cret@db.example/registry", "db.example:1433"),
+            ("mssql://sa:s3cret%2F@[::1]:14/r?encrypt=strict", "::1:14"),
+            ("sqlserver://s%40:s3cret@127.0.0.1:14/r?encrypt=off&ca=/a.pem", "127.0.0.1:14"),
+        ] {
+            let found = of(url).unwrap();
+            assert_eq!(found.to_string(), address);
+            assert!(!format!("{found:?}").contains("s3cret"));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_behind_the_question_mark_is_told_without_its_value() {
+        let errors = [
+            "encrypt=s3cret",
+            "trust_certificate=s3cret",
+            "ca=",
+            "password=s3cret",
+            "trust_certificate=true&ca=s3cret",
+        ]
+        .map(|options| of(&format!("mssql://u:p@h/d?{options}")).unwrap_err().to_string());
+        assert!(errors.iter().all(|error| !error.contains("s3cret")));
+        insta::assert_debug_snapshot!(errors);
+    }
+}

@@ -1,0 +1,180 @@
+//! PostgreSQL as a database of the registry.
+
+use async_trait::async_trait;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use sqlx::encode::{Encode, IsNull};
+use sqlx::error::BoxDynError;
+use sqlx::postgres::types::Oid;
+use sqlx::postgres::{
+    PgArgumentBuffer, PgArguments, PgConnectOptions, PgRow, PgTypeInfo, PgValueRef, Postgres,
+};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, Row as _, Type,
+    TypeInfo as _, ValueRef as _,
+};
+use url::Url;
+
+use super::postgres_listener::Listener;
+use crate::db::connect::{DatabaseOptions, Wanted};
+use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value, numbered};
+use crate::db::driver::sqlx_pool::{self, Frame, IDLE_IN_TRANSACTION, Pooled, Talk};
+use crate::error::{Result, StoreError};
+
+/// What a URL may say behind its question mark.
+const PARAMETERS: &[&str] =
+    &["sslmode", "sslrootcert", "sslcert", "sslkey", "host", "application_name"];
+/// Of the lock that keeps those who make tables apart; any number that nobody else has.
+const MIGRATING: i64 = 0x6361_6c6c_6761_7465;
+/// The number of the type `json`.
+const JSON: Oid = Oid(114);
+
+/// A server of PostgreSQL.
+#[derive(Debug)]
+struct PostgresServer {
+    pooled: Pooled<Postgres>,
+    listener: Listener,
+    options: DatabaseOptions,
+}
+
+/// Connects to a server.
+pub(crate) async fn connect(
+    url: &Url,
+    options: &DatabaseOptions,
+    wanted: Wanted,
+) -> Result<Box<dyn Database>> {
+    sqlx_pool::check_parameters(url, PARAMETERS)?;
+    let mut connect = PgConnectOptions::from_url(url)?.disable_statement_logging();
+    if connect.get_application_name().is_none() {
+        connect = connect.application_name("callgate");
+    }
+    sqlx_pool::first::<Postgres>(&connect, options).await?.close().await?;
+    let pooled = Pooled::new(connect.clone(), session(options, wanted), options);
+    let listener = Listener::new(connect, options.connect_timeout);
+    Ok(Box::new(PostgresServer { pooled, listener, options: options.clone() }))
+}
+
+/// What each connection begins with.
+fn session(options: &DatabaseOptions, wanted: Wanted) -> String {
+    let limit = options.statement_timeout.as_millis();
+    // Less than the limit of a statement, to hear that another is in the way.
+    let lock = (limit * 9 / 10).max(1);
+    let idle = IDLE_IN_TRANSACTION.as_millis();
+    let only_read =
+        if wanted.is_only_to_read() { "; SET default_transaction_read_only = on" } else { "" };
+    format!(
+        "SET statement_timeout = {limit}; SET lock_timeout = {lock}; \
+         SET idle_in_transaction_session_timeout = {idle}; SET client_min_messages = warning{only_read}"
+    )
+}
+
+/// What a transaction begins with, but for the counters that it locks.
+fn beginning(purpose: Purpose, options: &DatabaseOptions) -> String {
+    let limit = purpose.limit(options).as_millis();
+    match purpose {
+        Purpose::Read => format!(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = {limit}"
+        ),
+        Purpose::Migrate => format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {limit}; \
+             SET LOCAL lock_timeout = {limit}; SELECT pg_advisory_xact_lock({MIGRATING})"
+        ),
+        Purpose::Write | Purpose::Tokens | Purpose::Keys | Purpose::Note => {
+            "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned()
+        }
+    }
+}
+
+#[async_trait]
+impl Database for PostgresServer {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        self.pooled.rows(sql, values).await
+    }
+
+    async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
+        let mut begin = beginning(purpose, &self.options);
+        if let Some(counters) = purpose.locked() {
+            begin.extend([
+                "; SELECT FROM callgate_revisions WHERE name IN (",
+                counters,
+                ") ORDER BY name FOR UPDATE",
+            ]);
+        }
+        let frame = Frame { begin, end: String::new(), is_kept: true };
+        Ok(Box::new(self.pooled.begin(purpose, frame).await?))
+    }
+
+    async fn changed(&self) {
+        self.listener.changed().await;
+    }
+}
+
+#[async_trait]
+impl Talk for Postgres {
+    async fn rows(
+        connection: &mut PgConnection,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>> {
+        let mut query = sqlx::query::<Postgres>(AssertSqlSafe(numbered(sql, "$")));
+        for value in values {
+            query = bind(query, *value);
+        }
+        query.fetch(connection).map(|found| row(&found?)).try_collect().await
+    }
+
+    async fn run(connection: &mut PgConnection, sql: &str) -> Result<()> {
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection).await?;
+        Ok(())
+    }
+}
+
+type Query<'q> = sqlx::query::Query<'q, Postgres, PgArguments>;
+
+fn bind<'q>(query: Query<'q>, value: Value<'q>) -> Query<'q> {
+    match value {
+        Value::Int(number) | Value::Time(number) => query.bind(number),
+        Value::Text(text) => query.bind(text),
+        Value::Json(text) => query.bind(text.map(JsonText)),
+        Value::Flag(flag) => query.bind(flag),
+    }
+}
+
+/// A text that goes into a column of the type `json` as it is.
+struct JsonText<'a>(&'a str);
+
+impl Type<Postgres> for JsonText<'_> {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(JSON)
+    }
+}
+
+impl Encode<'_, Postgres> for JsonText<'_> {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        buffer.extend_from_slice(self.0.as_bytes());
+        Ok(IsNull::No)
+    }
+}
+
+fn row(row: &PgRow) -> Result<Row> {
+    let cells: Result<Vec<Cell>> = (0..row.len()).map(|index| cell(row, index)).collect();
+    Ok(Row::new(cells?))
+}
+
+fn cell(row: &PgRow, index: usize) -> Result<Cell> {
+    let value: PgValueRef<'_> = row.try_get_raw(index)?;
+    if value.is_null() {
+        return Ok(Cell::Null);
+    }
+    let kind = value.type_info();
+    Ok(match kind.name() {
+        "TEXT" | "VARCHAR" | "JSON" | "CHAR" | "NAME" => Cell::Text(row.try_get_unchecked(index)?),
+        "INT8" | "INT4" | "INT2" => Cell::Int(row.try_get_unchecked(index)?),
+        "BOOL" => Cell::Int(row.try_get_unchecked::<bool, _>(index)?.into()),
+        "FLOAT8" => Cell::Text(row.try_get_unchecked::<f64, _>(index)?.to_string()),
+        other => return Err(StoreError::unread_type(other)),
+    })
+}

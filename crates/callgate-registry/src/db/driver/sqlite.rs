@@ -1,0 +1,207 @@
+//! SQLite as a database of the registry: a file.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use sqlx::sqlite::{
+    SqliteArguments, SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteRow,
+    SqliteSynchronous, SqliteValueRef,
+};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Row as _, Sqlite, SqliteConnection, TypeInfo as _,
+    ValueRef as _,
+};
+
+use crate::db::connect::{DatabaseOptions, Wanted};
+use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
+use crate::error::{Result, StoreError};
+
+/// How long to pause where SQLite does not wait by itself.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
+/// So many rows wait at most between the thread that reads them and the one that takes them.
+const ROWS_AHEAD: usize = 1024;
+
+/// A file, with connections to it.
+#[derive(Debug)]
+struct SqliteFile {
+    pool: SqlitePool,
+    path: PathBuf,
+    file: Option<FileId>,
+    /// How long to wait for another process that writes.
+    patience: Duration,
+}
+
+/// Opens a file; makes it, if that is wanted.
+pub(crate) async fn connect(
+    path: &Path,
+    options: &DatabaseOptions,
+    wanted: Wanted,
+) -> Result<Box<dyn Database>> {
+    if wanted == Wanted::There && !path.exists() {
+        return Err(StoreError::Missing(path.display().to_string()));
+    }
+    let connect = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(wanted == Wanted::Made)
+        .read_only(wanted.is_only_to_read())
+        .immutable(wanted == Wanted::ReadOnce && rests_with_a_log(path))
+        .busy_timeout(options.statement_timeout)
+        .synchronous(SqliteSynchronous::Normal)
+        .row_buffer_size(ROWS_AHEAD)
+        .disable_statement_logging();
+    let pool = SqlitePoolOptions::new()
+        .max_connections(options.max_connections)
+        .acquire_timeout(options.connect_timeout + options.statement_timeout)
+        .connect_with(connect)
+        .await?;
+    let patience = options.statement_timeout;
+    Ok(Box::new(SqliteFile { pool, path: path.to_owned(), file: file_id(path), patience }))
+}
+
+/// Whether a database has a write-ahead log and nobody has it open. SQLite would then make the log's files
+/// anew, and leave them there; without them nothing can be written meanwhile that it would have to see.
+fn rests_with_a_log(path: &Path) -> bool {
+    let mut header = [0; 20];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    read.is_ok() && header.ends_with(&[2, 2]) && !Path::new(&log).exists()
+}
+
+#[async_trait]
+impl Database for SqliteFile {
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        rows(&mut *self.pool.acquire().await?, sql, values).await
+    }
+
+    async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
+        let transaction = match purpose {
+            Purpose::Read => self.pool.begin().await?,
+            // One that begins by reading could not go on to write when another wrote meanwhile.
+            Purpose::Write | Purpose::Tokens | Purpose::Keys | Purpose::Note | Purpose::Migrate => {
+                self.pool.begin_with("BEGIN IMMEDIATE").await?
+            }
+        };
+        Ok(Box::new(SqliteTransaction(transaction)))
+    }
+
+    /// With a write-ahead log, readers and a writer do not wait for each other. The file keeps it; it is
+    /// set only when the file is known to be ours.
+    async fn prepare(&self) -> Result<()> {
+        use_wal(&mut *self.pool.acquire().await?, self.patience).await
+    }
+
+    /// What was written is in the log beside the file, until somebody closes it in order. Who copies only the
+    /// file would have less than they think.
+    async fn settle(&self) -> Result<()> {
+        // It waits for nobody: what others read of the file stays in the log until they are done.
+        self.rows("PRAGMA wal_checkpoint(PASSIVE)", &[]).await.map(drop)
+    }
+
+    /// An open file goes on to be read after another has taken its place; nobody would notice that
+    /// what they change there does not count.
+    fn check(&self) -> Result<()> {
+        if file_id(&self.path) == self.file {
+            return Ok(());
+        }
+        Err(StoreError::Replaced(self.path.display().to_string()))
+    }
+}
+
+struct SqliteTransaction(sqlx::Transaction<'static, Sqlite>);
+
+#[async_trait]
+impl Transaction for SqliteTransaction {
+    async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        rows(&mut self.0, sql, values).await
+    }
+
+    async fn script(&mut self, sql: &str) -> Result<()> {
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut *self.0).await?;
+        Ok(())
+    }
+
+    async fn commit(self: Box<Self>) -> Result<()> {
+        Ok(self.0.commit().await?)
+    }
+}
+
+async fn rows(
+    connection: &mut SqliteConnection,
+    sql: &str,
+    values: &[Value<'_>],
+) -> Result<Vec<Row>> {
+    let mut query = sqlx::query::<Sqlite>(AssertSqlSafe(sql.to_owned()));
+    for value in values {
+        query = bind(query, *value);
+    }
+    query.fetch(connection).map(|found| row(&found?)).try_collect().await
+}
+
+type Query<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;
+
+fn bind<'q>(query: Query<'q>, value: Value<'q>) -> Query<'q> {
+    match value {
+        Value::Int(number) | Value::Time(number) => query.bind(number),
+        Value::Text(text) | Value::Json(text) => query.bind(text),
+        Value::Flag(flag) => query.bind(flag),
+    }
+}
+
+fn row(row: &SqliteRow) -> Result<Row> {
+    let cells: Result<Vec<Cell>> = (0..row.len()).map(|index| cell(row, index)).collect();
+    Ok(Row::new(cells?))
+}
+
+fn cell(row: &SqliteRow, index: usize) -> Result<Cell> {
+    let value: SqliteValueRef<'_> = row.try_get_raw(index)?;
+    if value.is_null() {
+        return Ok(Cell::Null);
+    }
+    if value.type_info().name() == "INTEGER" {
+        return Ok(Cell::Int(row.try_get_unchecked(index)?));
+    }
+    let bytes: &[u8] = row.try_get_unchecked(index)?;
+    Ok(match std::str::from_utf8(bytes) {
+        Ok(text) => Cell::Text(text.to_owned()),
+        Err(_) => Cell::Broken(String::from_utf8_lossy(bytes).into_owned()),
+    })
+}
+
+/// SQLite does not wait for others here by itself.
+async fn use_wal(connection: &mut SqliteConnection, patience: Duration) -> Result<()> {
+    let started = Instant::now();
+    loop {
+        let error = match sqlx::query("PRAGMA journal_mode = WAL").execute(&mut *connection).await {
+            Ok(_) => return Ok(()),
+            Err(error) => StoreError::from(error),
+        };
+        if !error.is_busy() || started.elapsed() > patience {
+            return Err(error);
+        }
+        tokio::time::sleep(BUSY_PAUSE).await;
+    }
+}
+
+/// Which file it is: device and number, where the system has them.
+type FileId = (u64, u64);
+
+#[cfg(unix)]
+fn file_id(path: &Path) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn file_id(path: &Path) -> Option<FileId> {
+    path.exists().then_some((0, 0))
+}

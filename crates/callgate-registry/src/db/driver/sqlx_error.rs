@@ -1,0 +1,112 @@
+//! What it means when a database that sqlx speaks to says no.
+
+use sqlx::sqlite::SqliteError;
+
+use crate::error::{DatabaseError, DatabaseErrorKind, StoreError};
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        let (message, kind) = match &error {
+            sqlx::Error::Database(said) if said.is_unique_violation() => {
+                (said.message().to_owned(), DatabaseErrorKind::Taken)
+            }
+            sqlx::Error::Database(said) => (said.message().to_owned(), kind(&**said)),
+            // A certificate that nobody vouches for is told so.
+            sqlx::Error::Io(io) if io.kind() == std::io::ErrorKind::InvalidData => {
+                (error.to_string(), DatabaseErrorKind::Untrusted)
+            }
+            sqlx::Error::PoolTimedOut | sqlx::Error::Io(_) => {
+                (error.to_string(), DatabaseErrorKind::Away)
+            }
+            sqlx::Error::Tls(_) => (error.to_string(), DatabaseErrorKind::Untrusted),
+            _ => (error.to_string(), DatabaseErrorKind::Other),
+        };
+        Self::Database(DatabaseError { message, kind })
+    }
+}
+
+fn kind(said: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
+    if said.try_downcast_ref::<SqliteError>().is_some() {
+        return sqlite_kind(said);
+    }
+    #[cfg(feature = "postgres")]
+    if let Some(said) = said.try_downcast_ref::<sqlx::postgres::PgDatabaseError>() {
+        return postgres_kind(said.code());
+    }
+    #[cfg(feature = "mysql")]
+    if let Some(said) = said.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
+        return mysql_kind(said.number());
+    }
+    DatabaseErrorKind::Other
+}
+
+/// By the SQLSTATE.
+#[cfg(feature = "postgres")]
+fn postgres_kind(code: &str) -> DatabaseErrorKind {
+    match code {
+        // Not serializable, deadlock.
+        "40001" | "40P01" => DatabaseErrorKind::GaveWay,
+        // No lock in time.
+        "55P03" => DatabaseErrorKind::Busy,
+        // Too many connections, shutting down or starting up, no answer in time, idle for too long.
+        "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "57014" | "25P03" => {
+            DatabaseErrorKind::Away
+        }
+        "28000" | "28P01" | "42501" => DatabaseErrorKind::Refused,
+        "3D000" => DatabaseErrorKind::Absent,
+        "25006" => DatabaseErrorKind::ReadOnly,
+        "53100" => DatabaseErrorKind::Full,
+        "XX001" | "XX002" => DatabaseErrorKind::Damaged,
+        // The connection itself.
+        code if code.starts_with("08") => DatabaseErrorKind::Away,
+        _ => DatabaseErrorKind::Other,
+    }
+}
+
+/// By the number, which MySQL and MariaDB share but for the newest.
+#[cfg(feature = "mysql")]
+fn mysql_kind(number: u16) -> DatabaseErrorKind {
+    match number {
+        // Another changed it, no lock in time.
+        1020 | 1205 => DatabaseErrorKind::Busy,
+        // Deadlock.
+        1213 => DatabaseErrorKind::GaveWay,
+        // Too many connections, shutting down, killed, the network, no answer in time, idle for too long.
+        1040
+        | 1053
+        | 1077
+        | 1079
+        | 1152
+        | 1158..=1161
+        | 1184
+        | 1203
+        | 1317
+        | 1927
+        | 1969
+        | 3024
+        | 4031 => DatabaseErrorKind::Away,
+        // This user, or what they may do; triggers, where the server writes a log of changes.
+        1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1370 | 1410 | 1419 | 1698 => {
+            DatabaseErrorKind::Refused
+        }
+        1049 => DatabaseErrorKind::Absent,
+        1290 | 1792 | 1836 => DatabaseErrorKind::ReadOnly,
+        1021 | 1114 => DatabaseErrorKind::Full,
+        1194 | 1034 | 126 | 127 => DatabaseErrorKind::Damaged,
+        _ => DatabaseErrorKind::Other,
+    }
+}
+
+/// By SQLite's primary code, which is the low byte.
+fn sqlite_kind(said: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
+    let code = said.code().and_then(|code| code.parse::<i32>().ok()).map(|code| code & 0xff);
+    match code {
+        Some(5 | 6) => DatabaseErrorKind::Busy,
+        Some(8) => DatabaseErrorKind::ReadOnly,
+        Some(11) => DatabaseErrorKind::Damaged,
+        Some(13) => DatabaseErrorKind::Full,
+        Some(14) => DatabaseErrorKind::CannotOpen,
+        Some(26) => DatabaseErrorKind::Foreign,
+        _ => DatabaseErrorKind::Other,
+    }
+}

@@ -1,0 +1,58 @@
+//! What only the server can refuse or show, tried on real ones.
+
+use std::collections::BTreeSet;
+
+use callgate_throwaway::{MariaDb, Postgres, Server};
+
+use super::*;
+use crate::db::connect::{Wanted, connect};
+use crate::db::pool::Pool;
+use crate::db::url::DatabaseUrl;
+
+/// Cargo's directory for tests' files, which is told to others than unit tests only.
+fn servers() -> [&'static Server; 2] {
+    let program = std::env::current_exe().unwrap();
+    let tmp = program.ancestors().nth(3).unwrap().join("tmp");
+    [Postgres::shared(&tmp), MariaDb::shared(&tmp)]
+}
+
+async fn open(server: &Server, options: &DatabaseOptions, wanted: Wanted) -> Pool {
+    let url: DatabaseUrl = server.database().url.parse().unwrap();
+    connect(&url, options, Wanted::There)
+        .await
+        .unwrap()
+        .rows("CREATE TABLE things (id INT)", &[])
+        .await
+        .unwrap();
+    connect(&url, options, wanted).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_is_only_to_be_read_cannot_be_written() {
+    for server in servers() {
+        for wanted in [Wanted::OnlyRead, Wanted::ReadOnce] {
+            let database = open(server, &DatabaseOptions::default(), wanted).await;
+            let insert = "INSERT INTO things (id) VALUES (1)";
+            let alone = database.rows(insert, &[]).await.unwrap_err();
+            let mut work = database.begin(Purpose::Note).await.unwrap();
+            for error in [alone, work.rows(insert, &[]).await.unwrap_err()] {
+                let StoreError::Database(error) = error else { panic!("{error:?}") };
+                assert_eq!(error.kind, DatabaseErrorKind::ReadOnly, "{error}");
+            }
+            assert_eq!(database.rows("SELECT id FROM things", &[]).await.unwrap().len(), 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn there_are_no_more_connections_than_configured() {
+    let who = ["SELECT pg_backend_pid() FROM pg_sleep(0.2)", "SELECT CONNECTION_ID() + SLEEP(0.2)"];
+    for (server, who) in servers().into_iter().zip(who) {
+        let options = DatabaseOptions { max_connections: 3, ..DatabaseOptions::default() };
+        let database = open(server, &options, Wanted::There).await;
+        let asked = futures_util::future::join_all((0..12).map(|_| database.rows(who, &[]))).await;
+        let seen: BTreeSet<i64> =
+            asked.into_iter().map(|rows| rows.unwrap().pop().unwrap().int().unwrap()).collect();
+        assert_eq!(seen.len(), 3, "{seen:?}");
+    }
+}

@@ -1,0 +1,168 @@
+//! Triggers that raise counters, also where rows are changed by plain SQL.
+
+use super::{TABLES, Table};
+use crate::db::database::Dialect;
+
+/// Whoever raises one of these takes both, in this order.
+const BOTH: &[&str] = &["access", "catalog"];
+
+/// In PostgreSQL, triggers call functions.
+const POSTGRES: &str = "-- Servers need not ask: they are told.
+CREATE FUNCTION callgate_tell() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify('callgate', '');
+    RETURN NULL;
+END $$;
+CREATE TRIGGER callgate_tell AFTER UPDATE ON callgate_revisions
+    FOR EACH STATEMENT EXECUTE FUNCTION callgate_tell();
+
+-- Raises counters. Whoever raises one of the first two takes both, in the same order. Others hold up nobody:
+-- a token is revoked while an import runs. The program has the counters before the rows that it changes, plain
+-- SQL has them after: of two that wait for each other PostgreSQL ends one, and the program tries again.
+CREATE FUNCTION callgate_raise(counters TEXT[]) RETURNS void
+    LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF counters && ARRAY['access', 'catalog'] THEN
+        PERFORM FROM callgate_revisions WHERE name IN ('access', 'catalog') ORDER BY name FOR UPDATE;
+    END IF;
+    UPDATE callgate_revisions SET value = value + 1 WHERE name = ANY (counters);
+END $$;
+
+-- For statements that change rows: those that found none raise nothing.
+CREATE FUNCTION callgate_changed() RETURNS trigger
+    LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF EXISTS (SELECT FROM changed) THEN
+        PERFORM callgate_raise(TG_ARGV);
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- For the others, which cannot tell.
+CREATE FUNCTION callgate_touched() RETURNS trigger
+    LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    PERFORM callgate_raise(TG_ARGV);
+    RETURN NULL;
+END $$;
+
+-- Ids are never given twice, also behind one that was chosen: a grant must not pass to whoever gets a freed
+-- number.
+CREATE FUNCTION callgate_numbered() RETURNS trigger
+    LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    numbers REGCLASS := pg_get_serial_sequence(TG_RELID::REGCLASS::TEXT, 'id');
+    highest BIGINT := (SELECT max(id) FROM changed);
+BEGIN
+    IF highest > COALESCE(pg_sequence_last_value(numbers), 0) THEN
+        PERFORM setval(numbers, highest);
+    END IF;
+    RETURN NULL;
+END $$;
+
+";
+
+const MYSQL: &str = "-- TRUNCATE has no triggers: it is not noticed.\n";
+
+const SQL_SERVER: &str =
+    "-- A trigger runs once for a statement, also for one that changed no row: that counts as nothing. Whoever
+-- raises one of the first two counters takes both, in the order of their names. Others hold up nobody: a token is
+-- revoked while an import runs. The program has the counters before the rows that it changes, plain SQL has
+-- them after: of two that wait for each other SQL Server ends one, and the program tries again. A
+-- trigger sends no counts of rows of its own: programs would take them for those of their statement.
+";
+
+/// Returns the statements that make the triggers of all tables.
+pub(super) fn script(dialect: Dialect) -> String {
+    let about = dialect.pick(["", POSTGRES, MYSQL, SQL_SERVER]);
+    let watched = TABLES.iter().filter(|table| !table.raises.is_empty());
+    let triggers = watched.flat_map(|table| match dialect {
+        Dialect::Postgres => table.postgres_triggers(),
+        _ => [("i", "INSERT"), ("u", "UPDATE"), ("d", "DELETE")]
+            .map(|(letter, event)| table.trigger(dialect, letter, event))
+            .into(),
+    });
+    about.to_owned() + &triggers.collect::<Vec<_>>().join(dialect.between_batches())
+}
+
+impl Table {
+    fn trigger(&self, dialect: Dialect, letter: &str, event: &str) -> String {
+        let Self { name, short, watched, raises, .. } = self;
+        let trigger = format!("callgate_{short}_{letter}");
+        let watched = if event == "UPDATE" { *watched } else { &[] };
+        let raised = quoted(raises);
+        let raise =
+            format!("UPDATE callgate_revisions SET value = value + 1 WHERE name IN ({raised})");
+        match dialect {
+            Dialect::SqlServer => self.sql_server_trigger(&trigger, event, watched),
+            Dialect::MySql => {
+                let same = watched.iter().map(|column| format!("NEW.{column} <=> OLD.{column}"));
+                let same = same.collect::<Vec<_>>().join(" AND ");
+                let unless =
+                    if same.is_empty() { String::new() } else { format!("\n    AND NOT ({same})") };
+                format!(
+                    "DROP TRIGGER IF EXISTS {trigger};\n\
+                     CREATE TRIGGER {trigger} AFTER {event} ON {name} FOR EACH ROW\n    {raise}{unless};"
+                )
+            }
+            _ => {
+                let of = of(watched);
+                format!("CREATE TRIGGER {trigger} AFTER {event}{of} ON {name} BEGIN {raise}; END;")
+            }
+        }
+    }
+
+    fn sql_server_trigger(&self, trigger: &str, event: &str, watched: &[&str]) -> String {
+        let Self { name, raises, .. } = self;
+        let columns = watched.join(", ");
+        let changed = match event {
+            "DELETE" => "SELECT 1 FROM deleted".to_owned(),
+            _ if watched.is_empty() => "SELECT 1 FROM inserted".to_owned(),
+            _ => format!("SELECT {columns} FROM inserted EXCEPT SELECT {columns} FROM deleted"),
+        };
+        let takes_both = raises.iter().any(|counter| BOTH.contains(counter));
+        let (raised, taken) = (quoted(raises), quoted(if takes_both { BOTH } else { raises }));
+        format!(
+            "CREATE TRIGGER {trigger} ON {name} AFTER {event} AS\nBEGIN\n    SET NOCOUNT ON;\n    \
+             IF EXISTS ({changed})\n        UPDATE callgate_revisions SET value = value + \
+             CASE WHEN name IN ({raised}) THEN 1 ELSE 0 END\n        WHERE name IN ({taken});\nEND;"
+        )
+    }
+
+    fn postgres_triggers(&self) -> Vec<String> {
+        let Self { name, watched, .. } = self;
+        let raised = quoted(self.raises);
+        let trigger = |letter: &str, event: &str, rows: &str, function: String| {
+            format!(
+                "CREATE TRIGGER callgate_{letter} AFTER {event} ON {name}{rows}\n    \
+                 FOR EACH STATEMENT EXECUTE FUNCTION {function};"
+            )
+        };
+        let (new, old) = (" REFERENCING NEW TABLE AS changed", " REFERENCING OLD TABLE AS changed");
+        let changed = format!("callgate_changed({raised})");
+        let touched = format!("callgate_touched({raised})");
+        let mut triggers = vec![
+            trigger("i", "INSERT", new, changed.clone()),
+            trigger("d", "DELETE", old, changed.clone()),
+            trigger("t", "TRUNCATE", "", touched.clone()),
+            // One for some columns cannot see the rows.
+            if watched.is_empty() {
+                trigger("u", "UPDATE", new, changed)
+            } else {
+                trigger("u", &format!("UPDATE{}", of(watched)), "", touched)
+            },
+        ];
+        if self.key == "id" {
+            triggers.push(trigger("n", "INSERT", new, "callgate_numbered()".to_owned()));
+        }
+        triggers
+    }
+}
+
+fn of(columns: &[&str]) -> String {
+    if columns.is_empty() { String::new() } else { format!(" OF {}", columns.join(", ")) }
+}
+
+fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
+}

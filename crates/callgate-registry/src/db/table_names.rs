@@ -1,0 +1,136 @@
+//! The names of the tables that an application may already have its own names for.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::db::schema::TABLES;
+
+/// What the configurable tables are called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Noted")]
+pub struct TableNames {
+    pub(crate) prefix: String,
+    pub(crate) rpc_methods: String,
+    pub(crate) users: String,
+    pub(crate) users_types: String,
+}
+
+/// The names as the registry noted them, before they are checked again.
+#[derive(Deserialize)]
+struct Noted {
+    prefix: String,
+    rpc_methods: String,
+    users: String,
+    users_types: String,
+}
+
+impl TryFrom<Noted> for TableNames {
+    type Error = TableNameError;
+
+    fn try_from(noted: Noted) -> Result<Self, TableNameError> {
+        Self::with_prefix(&noted.prefix)?
+            .rpc_methods(&noted.rpc_methods)?
+            .users(&noted.users)?
+            .users_types(&noted.users_types)
+    }
+}
+
+/// A text that cannot be a table's name.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{0}` is not a table name; expected a letter, then letters, digits and `_`, up to 40")]
+pub struct TableNameError(String);
+
+/// The tables that the prefix is for.
+const PREFIXED: [&str; 5] = [
+    "sections",
+    "section_actions",
+    "sections_user_permission",
+    "sections_user_types_permission",
+    "settings",
+];
+
+impl Default for TableNames {
+    fn default() -> Self {
+        Self {
+            prefix: String::new(),
+            rpc_methods: "rpc_methods".to_owned(),
+            users: "users".to_owned(),
+            users_types: "users_types".to_owned(),
+        }
+    }
+}
+
+impl TableNames {
+    /// Names with a prefix before those of sections, their actions and permissions, and settings.
+    pub fn with_prefix(prefix: &str) -> Result<Self, TableNameError> {
+        let prefix = if prefix.is_empty() { String::new() } else { checked(prefix)? };
+        Ok(Self { prefix, ..Self::default() })
+    }
+
+    /// Sets the table of methods.
+    pub fn rpc_methods(mut self, name: &str) -> Result<Self, TableNameError> {
+        self.rpc_methods = checked(name)?;
+        Ok(self)
+    }
+
+    /// Sets the table of users.
+    pub fn users(mut self, name: &str) -> Result<Self, TableNameError> {
+        self.users = checked(name)?;
+        Ok(self)
+    }
+
+    /// Sets the table of roles.
+    pub fn users_types(mut self, name: &str) -> Result<Self, TableNameError> {
+        self.users_types = checked(name)?;
+        Ok(self)
+    }
+
+    /// Returns the names of all tables of the registry in the database, besides `callgate_migrations`.
+    pub(crate) fn all(&self) -> Vec<String> {
+        TABLES.iter().map(|table| self.expand(table.name)).collect()
+    }
+
+    /// Puts the names into SQL in place of `{sections}`, `{users}` and so on. They were checked to
+    /// be plain identifiers, so the result is as safe as the text was.
+    pub(crate) fn expand(&self, sql: &str) -> String {
+        let mut sql = sql
+            .replace("{rpc_methods}", &self.rpc_methods)
+            .replace("{users}", &self.users)
+            .replace("{users_types}", &self.users_types);
+        for name in PREFIXED {
+            sql = sql.replace(&format!("{{{name}}}"), &format!("{}{name}", self.prefix));
+        }
+        sql
+    }
+}
+
+pub(crate) fn checked(name: &str) -> Result<String, TableNameError> {
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && name.len() <= 40;
+    if is_name { Ok(name.to_owned()) } else { Err(TableNameError(name.to_owned())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d11_the_prefix_is_for_festis_tables_and_the_others_are_named_one_by_one() {
+        let names = TableNames::with_prefix("festi_").unwrap().users("site_users").unwrap();
+        let sql = "{sections} {section_actions} {sections_user_permission} \
+                   {sections_user_types_permission} {settings} {rpc_methods} {users} {users_types}";
+        assert_eq!(
+            names.expand(sql),
+            "festi_sections festi_section_actions festi_sections_user_permission \
+             festi_sections_user_types_permission festi_settings rpc_methods site_users users_types"
+        );
+    }
+
+    #[test]
+    fn a_name_that_could_be_more_than_a_name_is_refused() {
+        for name in ["a b", "a;drop", "\"x\"", "", "1a", "a.b"] {
+            assert!(TableNames::default().users(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Where a database is.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use callgate::Secret;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use url::Url;
+
+use crate::db::database::Dialect;
+use crate::error::{Result, StoreError};
+
+/// Where a database is. Shown, it has no password.
+///
+/// ```
+/// use callgate_registry::DatabaseUrl;
+///
+/// let url: DatabaseUrl = "postgres://ada:secret@db.example/registry?sslmode=require".parse()?;
+/// assert_eq!(url.to_string(), "postgres://ada@db.example/registry");
+/// # Ok::<(), callgate_registry::StoreError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct DatabaseUrl(pub(super) Place);
+
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    File(PathBuf),
+    Server(Dialect, Box<Url>),
+}
+
+impl DatabaseUrl {
+    /// A SQLite database in a file.
+    pub fn sqlite(path: impl Into<PathBuf>) -> Self {
+        Self(Place::File(path.into()))
+    }
+
+    /// A text that may be a URL, without what may be secret in it: what stands before the last `@`, and
+    /// parameters.
+    pub fn shown(text: &str) -> String {
+        let (before, host) = text.rsplit_once('@').unwrap_or(("", text));
+        let host = host.split(['?', '#']).next().unwrap_or_default();
+        match before.split_once("://") {
+            // It may be a part of a password, or of a parameter.
+            Some((scheme, user)) if user.contains(['/', '?', '#']) => format!("{scheme}://…"),
+            Some((scheme, _)) => format!("{scheme}://…@{host}"),
+            None => host.to_owned(),
+        }
+    }
+
+    /// How it writes SQL.
+    pub fn dialect(&self) -> Dialect {
+        match &self.0 {
+            Place::File(_) => Dialect::Sqlite,
+            Place::Server(dialect, _) => *dialect,
+        }
+    }
+
+    /// Whether the password is in it.
+    pub fn has_password(&self) -> bool {
+        matches!(&self.0, Place::Server(_, url) if url.password().is_some())
+    }
+
+    /// With a password, unless it has one; a file has none.
+    #[must_use]
+    pub fn with_password(mut self, password: &Secret) -> Self {
+        if let Place::Server(_, url) = &mut self.0
+            && url.password().is_none()
+        {
+            // The drivers decode all of it; by itself a URL would leave percent signs alone.
+            let encoded = utf8_percent_encode(password.expose(), NON_ALPHANUMERIC).to_string();
+            // It has a host, so it can have one.
+            let _ = url.set_password(Some(&encoded));
+        }
+        self
+    }
+
+    /// The file, where it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.0 {
+            Place::File(path) => Some(path),
+            Place::Server(..) => None,
+        }
+    }
+}
+
+impl FromStr for DatabaseUrl {
+    type Err = StoreError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if let Some(path) = text.strip_prefix("sqlite:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            // What begins with a colon would be a database in memory, which nobody else sees.
+            if path.is_empty() || path.starts_with(':') {
+                return Err(StoreError::Url(text.to_owned()));
+            }
+            return Ok(Self::sqlite(path));
+        }
+        let wrong = || StoreError::Url(Self::shown(text));
+        // What ends a password early would make a host, or a database, of a part of it.
+        let user = text.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+        if user.is_some_and(|(user, _)| user.contains(['/', '?', '#'])) {
+            return Err(StoreError::Unencoded(Self::shown(text)));
+        }
+        let url = Url::parse(text).map_err(|_| wrong())?;
+        let dialect = match url.scheme() {
+            "postgres" | "postgresql" => Dialect::Postgres,
+            "mysql" | "mariadb" => Dialect::MySql,
+            "mssql" | "sqlserver" => Dialect::SqlServer,
+            _ => return Err(wrong()),
+        };
+        if !url.has_host() || url.path().len() < 2 || url.fragment().is_some() {
+            return Err(wrong());
+        }
+        Ok(Self(Place::Server(dialect, Box::new(url))))
+    }
+}
+
+impl fmt::Display for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Place::File(path) => write!(f, "sqlite:{}", path.display()),
+            Place::Server(_, url) => {
+                write!(f, "{}://", url.scheme())?;
+                if !url.username().is_empty() {
+                    write!(f, "{}@", url.username())?;
+                }
+                write!(f, "{}", url.host_str().unwrap_or_default())?;
+                if let Some(port) = url.port() {
+                    write!(f, ":{port}")?;
+                }
+                f.write_str(url.path())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DatabaseUrl({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_of_each_kind_are_known() {
+        for (text, dialect, shown) in [
+            ("sqlite:a.db", Dialect::Sqlite, "sqlite:a.db"),
+            ("sqlite:///var/a.db", Dialect::Sqlite, "sqlite:/var/a.db"),
+            ("postgres://u:p@h/d", Dialect::Postgres, "postgres://u@h/d"),
+            ("postgresql://h:5/d", Dialect::Postgres, "postgresql://h:5/d"),
+            ("mysql://u:p%40@h:1/d?ssl-mode=x", Dialect::MySql, "mysql://u@h:1/d"),
+            ("mariadb://u@h/d", Dialect::MySql, "mariadb://u@h/d"),
+            ("mssql://sa:Test@12345@h/d", Dialect::SqlServer, "mssql://sa@h/d"),
+            ("sqlserver://sa:p@[::1]/d", Dialect::SqlServer, "sqlserver://sa@[::1]/d"),
+        ] {
+            let url: DatabaseUrl = text.parse().unwrap();
+            assert_eq!((url.dialect(), url.to_string().as_str()), (dialect, shown));
+            assert_eq!(format!("{url:?}"), format!("DatabaseUrl({shown})"));
+        }
+    }
+
+    #[test]
+    fn a_password_given_apart_is_the_one_that_the_drivers_read() {
+        let url: DatabaseUrl = "postgres://u@h/d".parse().unwrap();
+        let given = "a%41b%ff:/@? #é";
+        let Place::Server(_, url) = url.with_password(&Secret::new(given).unwrap()).0 else {
+            panic!()
+        };
+        let read = percent_encoding::percent_decode_str(url.password().unwrap());
+        assert_eq!(read.decode_utf8().unwrap(), given);
+    }
+
+    #[test]
+    fn what_is_no_database_is_refused_without_its_password() {
+        let texts = [
+            "registry.db",
+            "sqlite:",
+            "sqlite::memory:",
+            "oracle://ada:secret@h/d",
+            "postgres://ada:secret@h",
+            "mysql://ada:secret@/d",
+            "mssql://h:port/d?password=secret",
+            "mssql://sa:sec?ret@h/d",
+            "postgres://u:p@sec?ret@h/d",
+            "postgres://u:123/sec@h/d",
+            "postgres://u:1/2?sec@h/d",
+            "postgres://u:1/2#sec@h/d",
+            "mysql://u:sec/ret@h/d",
+            "mssql://h/d?password=p@sec",
+        ];
+        let errors = texts.map(|text| text.parse::<DatabaseUrl>().unwrap_err().to_string());
+        assert!(errors.iter().all(|error| !error.contains("sec")));
+        insta::assert_debug_snapshot!(errors);
+    }
+}

@@ -1,0 +1,189 @@
+//! A Festi application's database that is attached to a registry.
+//!
+//! Festi's tables are only read: they say which methods there are, who the callers are and what they may
+//! do. The registry beside has what Festi has no place for: tokens of ours, keys, sessions, upstreams,
+//! classes, and what is said of methods more than Festi says ([`merge`]). Nothing tells when Festi's
+//! tables change; they are looked at ([`site`]), and what that finds is compared ([`watch`]).
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+
+use crate::db::connect::{DatabaseOptions, Wanted};
+use crate::db::table_names::TableNames;
+use crate::db::url::DatabaseUrl;
+use crate::error::{Result, StoreError};
+use crate::festi::database::Festi;
+use crate::festi::layout::Table;
+use crate::hex::digest_from_hex;
+use crate::rows::{
+    AccessRows, CatalogRows, MethodRow, Revisions, RoleRow, SectionRow, SettingRow, TokenRow,
+    UserRow,
+};
+
+use super::merge::{self, AttachOptions};
+use super::site::Site;
+use super::watch::{ACCESS, CATALOG, LookEvery, Watch, combined};
+
+/// What a user's token in Festi is called.
+const TOKEN_NAME: &str = "access_token";
+
+/// A fact about a registry: it is beside a Festi database, so users of its own have no place in it.
+pub const BESIDE: &str = "beside";
+
+/// A Festi database that is attached to a registry. What it cannot do is an error of its own kind.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub(super) site: Arc<Site>,
+    pub(super) options: AttachOptions,
+    /// The task that looks at Festi's tables, once somebody follows.
+    looking: OnceLock<AbortHandle>,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if let Some(task) = self.looking.get() {
+            task.abort();
+        }
+    }
+}
+
+/// An error of the attached database, not of the registry.
+pub(super) fn attached(error: StoreError) -> StoreError {
+    StoreError::Attached(Box::new(error))
+}
+
+impl Attached {
+    /// Opens a database whose tables are called so.
+    pub(crate) async fn open(
+        (url, database): (&DatabaseUrl, &DatabaseOptions),
+        tables: &TableNames,
+        options: AttachOptions,
+        every: LookEvery,
+    ) -> Result<Self> {
+        let festi = Festi::open(url, database, tables, Wanted::OnlyRead).await?;
+        let layout = festi.layout().await?;
+        layout.check(tables)?;
+        if !layout.has_tokens() {
+            tracing::warn!(
+                "Festi's users have no column `access_token`; only tokens of ours count"
+            );
+        }
+        let watch = Watch::new(every);
+        watch.set_layout(layout);
+        let site = Arc::new(Site::new(festi, watch));
+        Ok(Self { site, options, looking: OnceLock::new() })
+    }
+
+    /// Looks at all tables now.
+    pub(crate) async fn look(&self) -> Result<()> {
+        self.site.look(&Table::ALL).await.map_err(attached)
+    }
+
+    /// Returns the ids in the overlay that the database does not have.
+    pub(crate) async fn unused_overlays(&self) -> Result<Vec<String>> {
+        let Self { site, options, .. } = self;
+        if options.overlay.methods.is_empty() {
+            return Ok(Vec::new());
+        }
+        let festi = site.rows(&[Table::Methods]).await?;
+        let said = options.overlay.methods.iter().map(|row| &row.rpc_method);
+        let is_there = |id: &&String| festi.methods.iter().any(|row| row.rpc_method == **id);
+        Ok(said.filter(|id| !is_there(id)).cloned().collect())
+    }
+}
+
+/// Reads; `own` is what the registry has.
+impl Attached {
+    pub(crate) fn revisions(&self, own: Revisions) -> Result<Revisions> {
+        self.looking.get_or_init(|| tokio::spawn(Arc::clone(&self.site).run()).abort_handle());
+        let numbers = self.site.watch.numbers().map_err(attached)?;
+        Ok(Revisions {
+            catalog: combined(own.catalog, numbers.catalog),
+            access: combined(own.access, numbers.access),
+            tokens: combined(own.tokens, numbers.tokens),
+            ..own
+        })
+    }
+
+    pub(crate) async fn catalog_rows(&self, own: CatalogRows) -> Result<CatalogRows> {
+        let (festi, numbers) = self.site.read(&CATALOG).await?;
+        let revision = combined(own.revision, numbers.catalog);
+        Ok(CatalogRows { revision, ..merge::catalog(festi, own, &self.options) })
+    }
+
+    pub(crate) async fn access_rows(&self, own: AccessRows) -> Result<AccessRows> {
+        let (festi, numbers) = self.site.read(&ACCESS).await?;
+        let revision = combined(own.revision, numbers.access);
+        Ok(AccessRows { revision, ..merge::access(festi, own) })
+    }
+
+    pub(crate) async fn methods_with_id(
+        &self,
+        id: &str,
+        own: Vec<MethodRow>,
+    ) -> Result<Vec<MethodRow>> {
+        let mut festi = self.site.rows(&[Table::Methods]).await?.methods;
+        festi.retain(|row| row.rpc_method == id);
+        Ok(merge::methods(festi, own, &self.options))
+    }
+
+    pub(crate) async fn users(&self) -> Result<Vec<UserRow>> {
+        let festi = self.site.rows(&[Table::Users, Table::Roles]).await?;
+        Ok(merge::users(festi.users, &festi.roles))
+    }
+
+    /// Users by number.
+    pub(crate) async fn logins(&self) -> Result<HashMap<i64, String>> {
+        let users = self.site.rows(&[Table::Users]).await?.users;
+        Ok(users.into_iter().map(|row| (row.id, row.login)).collect())
+    }
+
+    pub(crate) async fn roles(&self) -> Result<Vec<RoleRow>> {
+        Ok(self.site.rows(&[Table::Roles]).await?.roles)
+    }
+
+    pub(crate) async fn sections(&self, own: Vec<SectionRow>) -> Result<Vec<SectionRow>> {
+        Ok(merge::sections(self.site.rows(&[Table::Sections]).await?.sections, own))
+    }
+
+    pub(crate) async fn settings(&self, own: Vec<SettingRow>) -> Result<Vec<SettingRow>> {
+        Ok(merge::settings(self.site.rows(&[Table::Settings]).await?.settings, own))
+    }
+
+    /// Tokens of Festi's users. They are known from when their table was last looked at, so that whoever tries
+    /// tokens makes nobody read it again.
+    pub(crate) async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
+        if !self.site.watch.knows_tokens() {
+            self.site.read(&[Table::Tokens]).await?;
+        }
+        let rows = digests.iter().filter_map(|hex| {
+            let id_user = self.site.watch.owner(&digest_from_hex(hex)?)?;
+            Some(TokenRow {
+                id: merge::foreign(id_user),
+                id_user,
+                login: None,
+                name: TOKEN_NAME.to_owned(),
+                digest: hex.clone(),
+                created_at: 0,
+                expires_at: None,
+                last_used_at: None,
+            })
+        });
+        Ok(rows.collect())
+    }
+
+    pub(crate) async fn changed(&self) {
+        self.site.watch.changed().await;
+    }
+
+    pub(crate) fn statements(&self) -> u64 {
+        self.site.festi.statements()
+    }
+
+    pub(crate) fn age(&self) -> Duration {
+        self.site.watch.age()
+    }
+}

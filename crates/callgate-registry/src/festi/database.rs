@@ -1,0 +1,205 @@
+//! The database of a Festi application, which is only read.
+//!
+//! Applications differ in what their tables have, and in what they are called. So each table is looked
+//! at first ([`Layout`]), and what is not there is left out. Nothing tells of a change there: a
+//! [`Fingerprints`] of what tables say is compared with the one before.
+
+use callgate::access::TokenDigest;
+
+use crate::db::connect::{self, DatabaseOptions, Wanted};
+use crate::db::database::Purpose;
+use crate::db::pool::{Pool, PoolTransaction};
+use crate::db::table_names::TableNames;
+use crate::db::url::DatabaseUrl;
+use crate::error::{DatabaseErrorKind, Result, StoreError};
+use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRow, UserRow};
+
+use super::fingerprint::{self, Fingerprints};
+use super::layout::{Layout, Table};
+use super::read::{self, Reading};
+
+/// So often a reading is tried again that others wrote to meanwhile.
+const MAX_TRIES: usize = 5;
+
+/// What is read of a Festi database once: not what its users are known by.
+const IMPORTED: [Table; 7] = [
+    Table::Methods,
+    Table::Sections,
+    Table::Actions,
+    Table::Roles,
+    Table::Users,
+    Table::RoleGrants,
+    Table::UserGrants,
+];
+
+/// What a Festi database has.
+#[derive(Debug, Default)]
+#[expect(missing_docs, reason = "each is the table of that name")]
+pub struct FestiRows {
+    pub methods: Vec<MethodRow>,
+    pub sections: Vec<SectionRow>,
+    pub actions: Vec<ActionRow>,
+    pub roles: Vec<RoleRow>,
+    pub users: Vec<UserRow>,
+    pub role_grants: Vec<GrantRow>,
+    pub user_grants: Vec<GrantRow>,
+    /// Only those that are ours to read.
+    pub settings: Vec<SettingRow>,
+    /// Tables that are not there.
+    pub missing: Vec<String>,
+    /// Where the actions are not there, what a table of actions has before its name.
+    pub other_prefix: Option<String>,
+}
+
+/// Reads a Festi database, all of it as of one moment. Nothing is written, and nothing is made. `tables` says
+/// what its tables are called.
+///
+/// A server that does not show this user what protects methods is refused.
+pub async fn read_festi(
+    url: &DatabaseUrl,
+    options: &DatabaseOptions,
+    tables: &TableNames,
+) -> Result<FestiRows> {
+    let festi = Festi::open(url, options, tables, Wanted::ReadOnce).await?;
+    let read = festi.read(&IMPORTED).await?;
+    // Servers leave tables out of their lists that this user may not read, and what they protect would be
+    // open. A file shows all that it has.
+    if url.path().is_none() && read.layout.place(Table::Methods).is_some() {
+        read.layout.check_of(&[Table::Sections, Table::Actions], tables)?;
+    }
+    Ok(read.rows)
+}
+
+/// Whether a method is one of MCP itself: Festi registers those beside the application's own.
+pub fn is_of_mcp(id: &str) -> bool {
+    const PREFIXES: [&str; 5] = ["tools/", "resources/", "prompts/", "notifications/", "logging/"];
+    id == "initialize" || id == "ping" || PREFIXES.iter().any(|prefix| id.starts_with(prefix))
+}
+
+/// A Festi database.
+#[derive(Debug)]
+pub(crate) struct Festi {
+    database: Pool,
+    tables: TableNames,
+}
+
+/// What was read of it, where it was, and what stands for that.
+#[derive(Debug)]
+pub(crate) struct Read {
+    pub(crate) rows: FestiRows,
+    /// Users, and the digests of what they are known by.
+    pub(crate) tokens: Vec<(i64, TokenDigest)>,
+    pub(crate) layout: Layout,
+    pub(crate) fingerprints: Fingerprints,
+}
+
+impl Festi {
+    pub(crate) async fn open(
+        url: &DatabaseUrl,
+        options: &DatabaseOptions,
+        tables: &TableNames,
+        wanted: Wanted,
+    ) -> Result<Self> {
+        if let Some(path) = url.path().filter(|path| !path.is_file()) {
+            return Err(StoreError::NotFound { what: "file", name: path.display().to_string() });
+        }
+        Ok(Self::new(connect::connect(url, options, wanted).await?, tables))
+    }
+
+    pub(crate) fn new(database: Pool, tables: &TableNames) -> Self {
+        Self { database, tables: tables.clone() }
+    }
+
+    pub(crate) fn tables(&self) -> &TableNames {
+        &self.tables
+    }
+
+    /// How many statements the database was sent.
+    pub(crate) fn statements(&self) -> u64 {
+        self.database.statements()
+    }
+
+    /// Which tables are there now.
+    pub(crate) async fn layout(&self) -> Result<Layout> {
+        let dialect = self.database.dialect();
+        let rows = self.database.rows(&Layout::statement(dialect, &self.tables), &[]).await?;
+        Ok(Layout::of(rows, dialect, &self.tables))
+    }
+
+    /// What these tables say now, in one statement.
+    pub(crate) async fn fingerprints(
+        &self,
+        tables: &[Table],
+        layout: &Layout,
+    ) -> Result<Fingerprints> {
+        self.database.driver.check()?;
+        let rows = match fingerprint::statement(tables, layout, self.database.dialect()) {
+            Some(sql) => self.database.rows(&sql, &[]).await?,
+            None => Vec::new(),
+        };
+        Ok(fingerprint::sum(tables, rows))
+    }
+
+    /// Reads these tables as of one moment. Where a transaction does not see one, what they said before
+    /// and after is compared.
+    pub(crate) async fn read(&self, tables: &[Table]) -> Result<Read> {
+        for _ in 0..MAX_TRIES {
+            let mut moment = self.database.begin(Purpose::Read).await?;
+            let read = self.read_in(&mut moment, tables).await?;
+            let is_one = self.database.dialect().reads_one_moment()
+                || self.fingerprints_in(&mut moment, tables, &read.layout).await?
+                    == read.fingerprints;
+            moment.commit().await?;
+            if is_one {
+                return Ok(read);
+            }
+        }
+        Err(StoreError::database(DatabaseErrorKind::Busy, "others write to it all the time"))
+    }
+
+    async fn read_in(&self, moment: &mut PoolTransaction, tables: &[Table]) -> Result<Read> {
+        let dialect = self.database.dialect();
+        let found = moment.rows(&Layout::statement(dialect, &self.tables), &[]).await?;
+        let layout = Layout::of(found, dialect, &self.tables);
+        let fingerprints = self.fingerprints_in(moment, tables, &layout).await?;
+        let mut reading = Reading { moment, dialect, layout: &layout };
+        let mut rows = FestiRows {
+            missing: layout.missing(tables, &self.tables),
+            other_prefix: layout.other_prefix.clone(),
+            ..FestiRows::default()
+        };
+        let mut tokens = Vec::new();
+        for table in tables {
+            match table {
+                Table::Methods => rows.methods = reading.read(*table, read::method).await?,
+                Table::Sections => rows.sections = reading.read(*table, read::section).await?,
+                Table::Actions => rows.actions = reading.read(*table, read::action).await?,
+                Table::Roles => rows.roles = reading.read(*table, read::role).await?,
+                Table::Users => rows.users = reading.read(*table, read::user).await?,
+                Table::Tokens => tokens = reading.tokens().await?,
+                Table::RoleGrants => {
+                    rows.role_grants = reading.read(*table, read::grant("id_user_type")).await?;
+                }
+                Table::UserGrants => {
+                    rows.user_grants = reading.read(*table, read::grant("id_user")).await?;
+                }
+                Table::Settings => rows.settings = reading.read(*table, read::setting).await?,
+            }
+        }
+        Ok(Read { rows, tokens, layout, fingerprints })
+    }
+
+    async fn fingerprints_in(
+        &self,
+        moment: &mut PoolTransaction,
+        tables: &[Table],
+        layout: &Layout,
+    ) -> Result<Fingerprints> {
+        let statement = fingerprint::statement(tables, layout, self.database.dialect());
+        let rows = match statement {
+            Some(sql) => moment.rows(&sql, &[]).await?,
+            None => Vec::new(),
+        };
+        Ok(fingerprint::sum(tables, rows))
+    }
+}

@@ -1,0 +1,279 @@
+//! A Festi database, what was seen of it last, and the task that looks at it again and again.
+//!
+//! A look adds up all that Festi's tables say, which takes long where they are large. So nobody waits for
+//! it: whoever follows is told what the last one found, and that it failed where it did.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep_until};
+
+use super::attached::attached;
+use super::watch::Watch;
+use crate::db::pool::within;
+use crate::error::Result;
+use crate::festi::database::{Festi, FestiRows, Read};
+use crate::festi::layout::Table;
+use crate::rows::Revisions;
+use callgate::internal::random_between;
+
+/// The longest pause after a look that failed.
+const RETRY: Duration = Duration::from_millis(750);
+/// Time limit for a look.
+const LOOK_LIMIT: Duration = Duration::from_mins(1);
+/// Looks are no closer together than this.
+const MIN_PAUSE: Duration = Duration::from_millis(20);
+
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) festi: Festi,
+    pub(super) watch: Watch,
+    /// One look at a time.
+    looking: Mutex<()>,
+}
+
+impl Site {
+    pub(super) fn new(festi: Festi, watch: Watch) -> Self {
+        Self { festi, watch, looking: Mutex::default() }
+    }
+
+    /// Looks when it is time, until the task is dropped.
+    pub(super) async fn run(self: Arc<Self>) {
+        loop {
+            let began = Instant::now();
+            let looked = within(LOOK_LIMIT, self.look(&self.watch.due(began))).await;
+            let took = began.elapsed();
+            let next = match &looked {
+                // The database has at least as much time for others.
+                Ok(()) => self.watch.next_due().max(Instant::now() + took.max(MIN_PAUSE)),
+                Err(_) => Instant::now() + random_between(RETRY / 2, RETRY),
+            };
+            self.watch.set_failure(looked.err());
+            sleep_until(next).await;
+        }
+    }
+
+    /// Looks at these tables.
+    pub(super) async fn look(&self, due: &[Table]) -> Result<()> {
+        let _one = self.looking.lock().await;
+        let began = Instant::now();
+        // A column more or less is noticed as rarely as methods are.
+        let layout = if due.contains(&Table::Methods) {
+            let layout = self.festi.layout().await?;
+            layout.check(self.festi.tables())?;
+            layout
+        } else {
+            self.watch.layout()
+        };
+        let mut fingerprints = self.festi.fingerprints(due, &layout).await?;
+        if self.watch.has_other_tokens(&fingerprints) {
+            let read = self.festi.read(&[Table::Tokens]).await?;
+            self.take(began, read);
+            fingerprints.remove(&Table::Tokens);
+        }
+        self.watch.note(began, layout, &fingerprints);
+        Ok(())
+    }
+
+    /// Reads tables, and what they say is known from then on.
+    pub(super) async fn read(&self, tables: &[Table]) -> Result<(FestiRows, Revisions)> {
+        let began = Instant::now();
+        let read = self.festi.read(tables).await.map_err(attached)?;
+        read.layout.check(self.festi.tables()).map_err(attached)?;
+        Ok(self.take(began, read))
+    }
+
+    /// Reads tables.
+    pub(super) async fn rows(&self, tables: &[Table]) -> Result<FestiRows> {
+        Ok(self.festi.read(tables).await.map_err(attached)?.rows)
+    }
+
+    /// Notes what was read, tokens first: they are looked up once their number is another.
+    fn take(&self, began: Instant, read: Read) -> (FestiRows, Revisions) {
+        if self.watch.has_other_tokens(&read.fingerprints)
+            && let Some(shared) = self.watch.set_tokens(read.tokens)
+        {
+            tracing::warn!(
+                tokens = shared,
+                "several of Festi's users have the same `access_token`, which is nobody's then"
+            );
+        }
+        let numbers = self.watch.note(began, read.layout, &read.fingerprints);
+        (read.rows, numbers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+    use tokio::time::{sleep, timeout};
+
+    use super::super::watch::LookEvery;
+    use super::*;
+    use crate::db::connect::DatabaseOptions;
+    use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
+    use crate::db::pool::Pool;
+    use crate::db::table_names::TableNames;
+    use crate::error::{DatabaseErrorKind, StoreError};
+
+    const TABLES: [(&str, &[&str]); 6] = [
+        ("rpc_methods", &["id", "rpc_method"]),
+        ("users", &["id", "login", "access_token"]),
+        ("festi_sections", &["id", "caption", "ident"]),
+        ("festi_section_actions", &["id_section", "plugin", "method", "mask"]),
+        ("festi_sections_user_permission", &["id_section", "id_user", "value"]),
+        ("festi_sections_user_types_permission", &["id_section", "id_user_type", "value"]),
+    ];
+
+    /// A database in memory that takes its time.
+    #[derive(Debug, Default)]
+    struct Slow {
+        /// How long a statement takes that adds up, in milliseconds.
+        takes: AtomicU64,
+        /// What stands for the content of all tables.
+        content: AtomicU64,
+        is_down: AtomicBool,
+        /// How many such statements there were, and how many at once at most.
+        begun: AtomicUsize,
+        at_once: AtomicUsize,
+        most_at_once: AtomicUsize,
+    }
+
+    #[derive(Debug, Clone, Default)]
+    struct Shared(Arc<Slow>);
+
+    fn text(text: &impl ToString) -> Cell {
+        Cell::Text(text.to_string())
+    }
+
+    impl Shared {
+        fn answer(&self, sql: &str) -> Vec<Row> {
+            if sql.contains("pg_class") {
+                let rows = |(table, columns): &(&str, &[&str])| -> Vec<Row> {
+                    columns.iter().map(|it| Row::new(vec![text(table), text(it)])).collect()
+                };
+                return TABLES.iter().flat_map(rows).collect();
+            }
+            let content = self.0.content.load(Ordering::SeqCst);
+            let tables = 0..if sql.contains("hashtextextended") { 8 } else { 0 };
+            let cells = |index| vec![Cell::Int(index), text(&content), text(&content)];
+            tables.map(|index| Row::new(cells(index))).collect()
+        }
+    }
+
+    #[async_trait]
+    impl Database for Shared {
+        fn dialect(&self) -> Dialect {
+            Dialect::Postgres
+        }
+
+        async fn rows(&self, sql: &str, _: &[Value<'_>]) -> Result<Vec<Row>> {
+            let at_once = self.0.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+            self.0.most_at_once.fetch_max(at_once, Ordering::SeqCst);
+            self.0.begun.fetch_add(1, Ordering::SeqCst);
+            sleep(Duration::from_millis(self.0.takes.load(Ordering::SeqCst))).await;
+            self.0.at_once.fetch_sub(1, Ordering::SeqCst);
+            if self.0.is_down.load(Ordering::SeqCst) {
+                return Err(StoreError::database(DatabaseErrorKind::Away, "connection refused"));
+            }
+            Ok(self.answer(sql))
+        }
+
+        async fn begin(&self, _: Purpose) -> Result<Box<dyn Transaction>> {
+            Ok(Box::new(self.clone()))
+        }
+    }
+
+    #[async_trait]
+    impl Transaction for Shared {
+        async fn rows(&mut self, sql: &str, _: &[Value<'_>]) -> Result<Vec<Row>> {
+            Ok(self.answer(sql))
+        }
+
+        async fn script(&mut self, _: &str) -> Result<()> {
+            Ok(())
+        }
+
+        async fn commit(self: Box<Self>) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn site() -> (Shared, Arc<Site>) {
+        let database = Shared::default();
+        let tables = TableNames::with_prefix("festi_").unwrap();
+        let festi =
+            Festi::new(Pool::new(Box::new(database.clone()), &DatabaseOptions::default()), &tables);
+        (database, Arc::new(Site::new(festi, Watch::new(LookEvery::default()))))
+    }
+
+    async fn until(what: &str, is_so: impl Fn() -> bool) {
+        let waiting = async {
+            while !is_so() {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(Duration::from_mins(5), waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_takes_long_is_no_failure_and_finds_what_changed() {
+        let (database, site) = site();
+        database.0.takes.store(7_000, Ordering::SeqCst);
+        let task = tokio::spawn(Arc::clone(&site).run());
+        until("the first look", || site.watch.numbers().is_ok() && site.watch.knows_tokens()).await;
+        for number in 1..4 {
+            database.0.content.store(number, Ordering::SeqCst);
+            let access = i64::try_from(number).unwrap();
+            until("the change is seen", || {
+                // A failure in between would have the gateway say that the registry is away.
+                site.watch.numbers().unwrap().access == access
+            })
+            .await;
+        }
+        assert_eq!(database.0.most_at_once.load(Ordering::SeqCst), 1);
+        task.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_fails_is_told_until_one_goes_well() {
+        let (database, site) = site();
+        let task = tokio::spawn(Arc::clone(&site).run());
+        until("the first look", || site.watch.knows_tokens()).await;
+        sleep(Duration::from_secs(5)).await;
+        assert!(site.watch.age() < Duration::from_millis(100), "{:?}", site.watch.age());
+        database.0.is_down.store(true, Ordering::SeqCst);
+        until("the failure is told", || site.watch.numbers().is_err()).await;
+        sleep(Duration::from_secs(20)).await;
+        assert!(site.watch.numbers().is_err());
+        let age = site.watch.age();
+        assert!(age > Duration::from_secs(19) && age < Duration::from_secs(22), "{age:?}");
+        database.0.is_down.store(false, Ordering::SeqCst);
+        until("it is back", || site.watch.numbers().is_ok()).await;
+        assert!(site.watch.age() < Duration::from_secs(1));
+        task.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_may_take_long_and_is_cut_off_after_a_minute() {
+        let (database, site) = site();
+        let task = tokio::spawn(Arc::clone(&site).run());
+        until("the first look", || site.watch.knows_tokens()).await;
+        let before = database.0.begun.load(Ordering::SeqCst);
+        database.0.takes.store(20_000, Ordering::SeqCst);
+        for _ in 0..120 {
+            sleep(Duration::from_secs(1)).await;
+            assert!(site.watch.numbers().is_ok(), "it is slow, not away");
+        }
+        let begun = database.0.begun.load(Ordering::SeqCst) - before;
+        assert!(begun < 40, "it is not looked at all the time: {begun}");
+        database.0.takes.store(100_000, Ordering::SeqCst);
+        until("one is cut off", || site.watch.numbers().is_err()).await;
+        database.0.takes.store(0, Ordering::SeqCst);
+        until("one is not", || site.watch.numbers().is_ok()).await;
+        task.abort();
+    }
+}

@@ -1,0 +1,270 @@
+//! What was seen of a Festi database last, and numbers that go up when it says something else.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use callgate::access::TokenDigest;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::error::{Result, StoreError};
+use crate::festi::fingerprint::Fingerprints;
+use crate::festi::layout::{Layout, Table};
+use crate::rows::Revisions;
+
+/// The revisions of our own rows stand in so many bits, the numbers of here above them.
+const OWN_BITS: u32 = 40;
+
+/// The tables that a catalog is made from.
+pub(super) const CATALOG: [Table; 4] =
+    [Table::Methods, Table::Sections, Table::Actions, Table::Settings];
+/// The tables that access is made from.
+pub(super) const ACCESS: [Table; 6] = [
+    Table::Users,
+    Table::Roles,
+    Table::Sections,
+    Table::UserGrants,
+    Table::RoleGrants,
+    Table::Settings,
+];
+
+/// How often a Festi database is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LookEvery {
+    /// Permissions, users, their tokens, and settings.
+    pub access: Duration,
+    /// Methods.
+    pub methods: Duration,
+}
+
+impl Default for LookEvery {
+    fn default() -> Self {
+        Self { access: Duration::from_secs(1), methods: Duration::from_secs(5) }
+    }
+}
+
+/// So much earlier than said they are looked at: a look takes its time too, and what it found is read then.
+const SLACK: Duration = Duration::from_millis(250);
+
+/// A revision of our own rows and a number of here as one; it differs where one of them does.
+pub(super) fn combined(own: i64, number: i64) -> i64 {
+    own.wrapping_add(number.wrapping_shl(OWN_BITS))
+}
+
+/// The revision of our own rows in a combined one.
+pub(crate) fn own_part(combined: i64) -> i64 {
+    combined & ((1 << OWN_BITS) - 1)
+}
+
+#[derive(Debug)]
+pub(super) struct Watch {
+    every: LookEvery,
+    begun: Instant,
+    seen: Mutex<Seen>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    layout: Layout,
+    fingerprints: Fingerprints,
+    numbers: Revisions,
+    /// `None` before they were first read.
+    tokens: Option<HashMap<TokenDigest, Option<i64>>>,
+    /// How many of them several users have.
+    shared: usize,
+    looked_at_access: Option<Instant>,
+    looked_at_methods: Option<Instant>,
+    /// Why the last look failed.
+    failure: Option<StoreError>,
+}
+
+impl Watch {
+    pub(super) fn new(every: LookEvery) -> Self {
+        let (begun, changed) = (Instant::now(), Notify::new());
+        Self { every, begun, seen: Mutex::default(), changed }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tables that are to be looked at then.
+    pub(super) fn due(&self, now: Instant) -> Vec<Table> {
+        let seen = self.seen();
+        let is_due = |last: Option<Instant>, every: Duration| {
+            last.is_none_or(|last| now.duration_since(last) + SLACK >= every)
+        };
+        let mut due = Vec::new();
+        if is_due(seen.looked_at_access, self.every.access) {
+            due.extend(Table::ALL.into_iter().filter(|table| *table != Table::Methods));
+        }
+        if is_due(seen.looked_at_methods, self.every.methods) {
+            due.push(Table::Methods);
+        }
+        due
+    }
+
+    /// When something is to be looked at next.
+    pub(super) fn next_due(&self) -> Instant {
+        let seen = self.seen();
+        let due = |last: Option<Instant>, every: Duration| {
+            last.unwrap_or(self.begun) + every.saturating_sub(SLACK)
+        };
+        due(seen.looked_at_access, self.every.access)
+            .min(due(seen.looked_at_methods, self.every.methods))
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.seen().layout.clone()
+    }
+
+    pub(super) fn set_layout(&self, layout: Layout) {
+        self.seen().layout = layout;
+    }
+
+    /// How often each changed, unless the last look failed.
+    pub(super) fn numbers(&self) -> Result<Revisions> {
+        let seen = self.seen();
+        match &seen.failure {
+            None => Ok(seen.numbers),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
+    /// Takes why a look failed, or that it did not.
+    pub(super) fn set_failure(&self, failure: Option<StoreError>) {
+        self.seen().failure = failure;
+    }
+
+    /// How long ago permissions and tokens should have been looked at again: 0 as long as they are, and
+    /// counted from when a look that succeeded began.
+    pub(super) fn age(&self) -> Duration {
+        let last = self.seen().looked_at_access.unwrap_or(self.begun);
+        last.elapsed().saturating_sub(self.every.access)
+    }
+
+    /// Waits until something is different.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Whether the tokens are not the ones that are known here.
+    pub(super) fn has_other_tokens(&self, fingerprints: &Fingerprints) -> bool {
+        let tokens = fingerprints.get(&Table::Tokens);
+        tokens.is_some() && self.seen().fingerprints.get(&Table::Tokens) != tokens
+    }
+
+    /// Whether they were read.
+    pub(super) fn knows_tokens(&self) -> bool {
+        self.seen().tokens.is_some()
+    }
+
+    /// Takes what the users' tokens are now. What two users have is nobody's; comes back with how many
+    /// such there are, where it were not as many before.
+    pub(super) fn set_tokens(&self, tokens: Vec<(i64, TokenDigest)>) -> Option<usize> {
+        let mut known: HashMap<TokenDigest, Option<i64>> = HashMap::with_capacity(tokens.len());
+        for (user, digest) in tokens {
+            known.entry(digest).and_modify(|owner| *owner = None).or_insert(Some(user));
+        }
+        let shared = known.values().filter(|owner| owner.is_none()).count();
+        let mut seen = self.seen();
+        seen.tokens = Some(known);
+        let before = std::mem::replace(&mut seen.shared, shared);
+        (shared > 0 && shared != before).then_some(shared)
+    }
+
+    /// Whose token it is.
+    pub(super) fn owner(&self, digest: &TokenDigest) -> Option<i64> {
+        self.seen().tokens.as_ref()?.get(digest).copied().flatten()
+    }
+
+    /// Takes what was seen at a moment that began then. What is different raises the numbers of all that
+    /// is made from it.
+    pub(super) fn note(&self, begun: Instant, layout: Layout, now: &Fingerprints) -> Revisions {
+        let mut seen = self.seen();
+        let seen = &mut *seen;
+        let (mut catalog, mut access, mut tokens) = (false, false, false);
+        for (table, fingerprint) in now {
+            let before = seen.fingerprints.insert(*table, *fingerprint);
+            if before.is_none_or(|before| before == *fingerprint) {
+                continue;
+            }
+            catalog |= CATALOG.contains(table);
+            access |= ACCESS.contains(table);
+            tokens |= *table == Table::Tokens;
+        }
+        seen.numbers.catalog += i64::from(catalog);
+        seen.numbers.access += i64::from(access);
+        seen.numbers.tokens += i64::from(tokens);
+        if catalog || access || tokens {
+            self.changed.notify_one();
+        }
+        seen.layout = layout;
+        if now.contains_key(&Table::Methods) {
+            seen.looked_at_methods = Some(begun);
+        }
+        if now.contains_key(&Table::Tokens) {
+            seen.looked_at_access = Some(begun);
+        }
+        seen.numbers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(fingerprints: &[(Table, u64)]) -> Fingerprints {
+        fingerprints.iter().copied().collect()
+    }
+
+    #[test]
+    fn d13_each_change_raises_what_is_made_from_it() {
+        let watch = Watch::new(LookEvery::default());
+        let note = |table, fingerprint| {
+            let numbers =
+                watch.note(Instant::now(), Layout::default(), &seen(&[(table, fingerprint)]));
+            (numbers.catalog, numbers.access, numbers.tokens)
+        };
+        assert_eq!(note(Table::Methods, 1), (0, 0, 0), "the first is no change");
+        assert_eq!(note(Table::Methods, 2), (1, 0, 0));
+        assert_eq!(note(Table::Methods, 2), (1, 0, 0));
+        note(Table::Sections, 1);
+        assert_eq!(note(Table::Sections, 2), (2, 1, 0));
+        note(Table::Tokens, 1);
+        assert_eq!(note(Table::Tokens, 2), (2, 1, 1));
+        // Back to what it was is a change too.
+        assert_eq!(note(Table::Methods, 1), (3, 1, 1));
+    }
+
+    #[test]
+    fn d13_permissions_are_looked_at_within_a_second_and_methods_more_rarely() {
+        let (watch, begun) = (Watch::new(LookEvery::default()), Instant::now());
+        assert_eq!(watch.due(begun).len(), Table::ALL.len());
+        let all = Table::ALL.map(|table| (table, 0));
+        watch.note(begun, Layout::default(), &seen(&all));
+        let due = |milliseconds| watch.due(begun + Duration::from_millis(milliseconds));
+        assert_eq!(due(500), []);
+        assert!(due(750).contains(&Table::UserGrants) && !due(750).contains(&Table::Methods));
+        assert!(due(4750).contains(&Table::Methods));
+    }
+
+    #[test]
+    fn what_two_users_have_is_nobodys_token() {
+        let watch = Watch::new(LookEvery::default());
+        let digest = TokenDigest::of;
+        let tokens = vec![(1, digest("a")), (2, digest("b")), (3, digest("a"))];
+        assert_eq!(watch.set_tokens(tokens.clone()), Some(1));
+        assert_eq!(watch.set_tokens(tokens), None, "it is told once");
+        assert_eq!([watch.owner(&digest("a")), watch.owner(&digest("b"))], [None, Some(2)]);
+    }
+
+    #[test]
+    fn a_combined_revision_differs_where_either_does_and_gives_ours_back() {
+        assert_ne!(combined(7, 1), combined(8, 0));
+        assert_ne!(combined(7, 1), combined(7, 2));
+        assert_eq!(own_part(combined(7, 3)), 7);
+    }
+}

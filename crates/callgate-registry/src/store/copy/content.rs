@@ -1,0 +1,239 @@
+//! All rows of a registry, in memory.
+
+use sha2::{Digest as _, Sha256};
+
+use super::CopyError;
+use crate::db::column::Kind;
+use crate::db::database::{Cell, Dialect, Purpose, Value};
+use crate::db::dialect::placeholder;
+use crate::db::table_names::TableNames;
+use crate::error::Result;
+use crate::store::contents::{Column, Table, tables};
+use crate::store::{SqlStore, Work};
+
+/// Maximum number of values in a statement: SQL Server takes 2,100.
+const MAX_VALUES: usize = 2_000;
+/// Maximum number of characters of a key in a message.
+const MAX_SHOWN: usize = 80;
+
+/// The rows of all tables.
+pub(super) struct Content(Vec<TableContent>);
+
+struct TableContent {
+    table: Table,
+    rows: Vec<Vec<Cell>>,
+    /// The highest number that the database gave to a row, also to one that is gone.
+    last_given: Option<i64>,
+}
+
+impl Content {
+    /// Reads a registry as of one moment.
+    pub(super) async fn read(store: &SqlStore) -> Result<Self> {
+        let mut moment = store.begin(Purpose::Read).await?;
+        let mut all = Vec::new();
+        for table in tables() {
+            let rows = read(&mut moment, &table).await?;
+            let mut last_given = None;
+            if table.is_numbered() {
+                let template = moment.dialect().last_given(table.name);
+                last_given =
+                    moment.row(&template, &[]).await?.map(|mut row| row.int()).transpose()?;
+            }
+            all.push(TableContent { table, rows, last_given });
+        }
+        Ok(Self(all))
+    }
+
+    /// Refuses values that the target cannot store. `names` are those of the source's tables.
+    pub(super) fn refuse_unfit(
+        &self,
+        target: Dialect,
+        names: &TableNames,
+    ) -> std::result::Result<(), CopyError> {
+        for TableContent { table, rows, .. } in &self.0 {
+            for row in rows {
+                for (column, cell) in table.columns.iter().zip(row) {
+                    if let Some(why) = column.kind.misfit(cell, target) {
+                        let (table, row) = (names.expand(table.name), row_shown(table, row));
+                        return Err(CopyError::Unfit { table, row, column: column.name, why });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn sums(&self) -> Vec<Sum> {
+        self.0.iter().map(|content| Sum::of(&content.rows)).collect()
+    }
+
+    /// Writes all rows, and moves what gives numbers behind those that the source gave.
+    pub(super) async fn write(
+        &self,
+        work: &mut Work<'_>,
+        tell: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<()> {
+        for TableContent { table, rows, last_given } in &self.0 {
+            tell(&work.store.tables.expand(table.name));
+            write(work, table, rows).await?;
+            if let Some(last) = last_given {
+                pass(work, table, *last).await?;
+            }
+        }
+        let highest = "SELECT MAX(number) FROM callgate_sessions";
+        let highest = work.number(highest, &[]).await?;
+        let raise = "UPDATE callgate_revisions SET value = ? WHERE name = 'sessions' AND value < ?";
+        work.run(raise, &[highest.into(), highest.into()]).await
+    }
+}
+
+/// Returns the sums of all tables.
+pub(super) async fn sum_up(work: &mut Work<'_>) -> Result<Vec<Sum>> {
+    let mut sums = Vec::new();
+    for table in tables() {
+        sums.push(Sum::of(&read(work, &table).await?));
+    }
+    Ok(sums)
+}
+
+/// Reads a table, each value as each database would give it.
+async fn read(work: &mut Work<'_>, table: &Table) -> Result<Vec<Vec<Cell>>> {
+    let dialect = work.dialect();
+    let columns: Vec<_> = table.columns.iter().map(|column| column.template(dialect)).collect();
+    let template = format!("SELECT {} FROM {}", columns.join(", "), table.copied_rows());
+    let rows = work.rows(&template, &[]).await?.into_iter().map(|mut row| {
+        table.columns.iter().map(|column| column.kind.canonical(row.cell())).collect()
+    });
+    Ok(rows.collect())
+}
+
+async fn write(work: &mut Work<'_>, table: &Table, rows: &[Vec<Cell>]) -> Result<()> {
+    let quoted = |column: &Column| format!("{{name {}}}", column.name);
+    let columns = table.columns.iter().map(quoted).collect::<Vec<_>>().join(", ");
+    for rows in rows.chunks((MAX_VALUES / table.columns.len()).max(1)) {
+        let mut values = Vec::new();
+        let mut written = Vec::new();
+        for row in rows {
+            let kinds = table.columns.iter().map(|column| column.kind);
+            let row: Vec<Value<'_>> = kinds.zip(row).map(|(kind, cell)| kind.value(cell)).collect();
+            let places = row.iter().map(placeholder).collect::<Vec<_>>().join(", ");
+            written.push(format!("({places})"));
+            values.extend(row);
+        }
+        let rows = written.join(", ");
+        let mut insert = format!("INSERT INTO {} ({columns}) VALUES {rows}", table.name);
+        if table.is_numbered() {
+            insert = work.dialect().with_given_id(table.name, &insert);
+        }
+        work.run(&insert, &values).await?;
+    }
+    Ok(())
+}
+
+/// Has a database go on behind a number that the source gave. None is given again: tokens and grants may still
+/// name a user who was removed, and must not pass to whoever comes next. Each database counts on behind a row
+/// that was there, so a row is written and removed.
+async fn pass(work: &mut Work<'_>, table: &Table, last: i64) -> Result<()> {
+    let highest = format!("SELECT MAX(id) FROM {}", table.name);
+    let highest = work.number(&highest, &[]).await?;
+    if last <= highest {
+        return Ok(());
+    }
+    let others = table.columns.iter().skip(1).map(|column| filler(column.kind));
+    let row = std::iter::once(Cell::Int(last)).chain(others).collect();
+    write(work, table, &[row]).await?;
+    work.run(&format!("DELETE FROM {} WHERE id = ?", table.name), &[last.into()]).await
+}
+
+/// What each database takes in such a column, and no other row has.
+fn filler(kind: Kind) -> Cell {
+    match kind {
+        Kind::Int => Cell::Int(i64::MIN),
+        Kind::Small | Kind::Flag | Kind::Time => Cell::Int(0),
+        Kind::Json | Kind::Schema | Kind::ParamsBy => Cell::Null,
+        Kind::Text(_) => Cell::Text("-".repeat(64)),
+    }
+}
+
+/// Returns the keys of a row, for people.
+fn row_shown(table: &Table, row: &[Cell]) -> String {
+    let shown = |cell: &Cell| match cell {
+        Cell::Null => "null".to_owned(),
+        Cell::Int(number) => number.to_string(),
+        Cell::Text(text) | Cell::Broken(text) => {
+            let start: String = text.chars().take(MAX_SHOWN).collect();
+            format!("`{}`", start.escape_debug())
+        }
+    };
+    let keys = table.keys().iter().zip(row);
+    keys.map(|(column, cell)| format!("{} {}", column.name, shown(cell)))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// The number of rows, and the sum of their hashes. The order does not count: databases have several for the
+/// same texts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Sum {
+    pub(super) rows: u64,
+    hashes: [u64; 4],
+}
+
+impl Sum {
+    fn of(rows: &[Vec<Cell>]) -> Self {
+        let mut sum = Self { rows: rows.len() as u64, hashes: [0; 4] };
+        for row in rows {
+            let hash = hash(row);
+            let parts = hash.as_chunks::<8>().0.iter().map(|part| u64::from_be_bytes(*part));
+            for (sum, part) in sum.hashes.iter_mut().zip(parts) {
+                *sum = sum.wrapping_add(part);
+            }
+        }
+        sum
+    }
+}
+
+/// Null is not empty, and no two columns can be taken for one.
+fn hash(row: &[Cell]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for cell in row {
+        match cell {
+            Cell::Null => hash.update([0]),
+            Cell::Int(number) => {
+                hash.update([1]);
+                hash.update(number.to_be_bytes());
+            }
+            Cell::Text(text) | Cell::Broken(text) => {
+                hash.update([2]);
+                hash.update((text.len() as u64).to_be_bytes());
+                hash.update(text);
+            }
+        }
+    }
+    hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_is_not_empty_and_the_border_between_columns_counts() {
+        let text = |text: &str| Cell::Text(text.to_owned());
+        let rows = [
+            vec![Cell::Null, text("")],
+            vec![text(""), Cell::Null],
+            vec![text("ab"), text("c")],
+            vec![text("a"), text("bc")],
+            vec![Cell::Int(1), text("1")],
+            vec![text("1"), Cell::Int(1)],
+        ];
+        let sums = rows.each_ref().map(|row| Sum::of(std::slice::from_ref(row)));
+        for (at, sum) in sums.iter().enumerate() {
+            assert!(!sums[..at].contains(sum), "{:?}", rows[at]);
+        }
+        let both = |order: [usize; 2]| Sum::of(&order.map(|row| rows[row].clone()));
+        assert_eq!(both([0, 3]), both([3, 0]));
+        assert_ne!(both([0, 3]), both([0, 0]));
+    }
+}

@@ -1,0 +1,307 @@
+//! Administration: what writes. Each operation is one transaction.
+
+use callgate::{Mask, Secret};
+
+use super::{MAX_CHANGED, SqlStore, Work, listed};
+use crate::db::database::{Purpose, Value};
+use crate::db::dialect::{Put, Upsert};
+use crate::db::pool::again;
+use crate::error::{Result, StoreError};
+use crate::festi::Change;
+use crate::rows::Holder;
+use crate::rows::{MethodRow, UpstreamRow};
+use crate::store::{NewToken, Store as _};
+
+impl SqlStore {
+    /// Adds a method with the sections that it needs, unless its id is taken.
+    pub async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()> {
+        self.check(Change::AddMethod(&row.rpc_method)).await?;
+        self.ensure_needed(needs).await?;
+        let mut work = self.begin(Purpose::Write).await?;
+        if work.has_method(&row.rpc_method).await? {
+            return Err(StoreError::Exists { what: "method", name: row.rpc_method.clone() });
+        }
+        work.insert_method(row, needs).await?;
+        work.commit().await
+    }
+
+    /// Adds methods that need nothing, but for those whose id is taken. Several transactions, where there
+    /// are many.
+    pub async fn add_absent_methods(&self, rows: &[MethodRow]) -> Result<()> {
+        for part in rows.chunks(MAX_CHANGED) {
+            let mut work = self.begin(Purpose::Write).await?;
+            for row in part {
+                if !work.has_method(&row.rpc_method).await? {
+                    work.insert_method(row, &[]).await?;
+                }
+            }
+            work.commit().await?;
+        }
+        Ok(())
+    }
+
+    /// Writes a row back and, if given, replaces its actions.
+    pub async fn update_method(
+        &self,
+        row: &MethodRow,
+        needs: Option<&[(String, Mask)]>,
+    ) -> Result<()> {
+        if let Some(festi) = &self.festi
+            && let Some(overlay) = festi.overlay(row, needs).await?
+        {
+            return self.write_overlay(overlay).await;
+        }
+        self.ensure_needed(needs.unwrap_or_default()).await?;
+        let mut work = self.begin(Purpose::Write).await?;
+        work.rewrite_method(row, needs).await?;
+        work.commit().await
+    }
+
+    /// Removes the rows of a method, and the actions that no other method has. Returns how many rows there
+    /// were. Of a method of an attached database, they are what is said of it here.
+    pub async fn remove_method(&self, id: &str) -> Result<u64> {
+        if self.festi.is_some() && self.own().methods_with_id(id).await?.is_empty() {
+            self.check(Change::RemoveMethod(id)).await?;
+        }
+        let mut work = self.begin(Purpose::Write).await?;
+        let gone = work.remove_methods(|row| row.rpc_method == id).await?;
+        if gone == 0 {
+            return Err(StoreError::NotFound { what: "method", name: id.to_owned() });
+        }
+        work.run("DELETE FROM callgate_imports WHERE rpc_method = ?", &[id.into()]).await?;
+        work.commit().await?;
+        Ok(gone)
+    }
+
+    /// Adds a user; the role is made if it is not there. Returns the user's number.
+    pub async fn add_user(&self, login: &str, role: Option<&str>) -> Result<i64> {
+        self.check(Change::AddUser).await?;
+        let mut work = self.begin(Purpose::Write).await?;
+        let id = work.add_user(login, role).await?;
+        work.commit().await?;
+        Ok(id)
+    }
+
+    /// Adds a section.
+    pub async fn add_section(&self, ident: &str, caption: &str, mask: Mask) -> Result<()> {
+        self.check(Change::AddSection(ident)).await?;
+        let mut work = self.begin(Purpose::Write).await?;
+        work.add_section(ident, caption, mask.value().into()).await?;
+        work.commit().await
+    }
+
+    /// Says what a user or a role has on a section, in place of what they had.
+    pub async fn grant(&self, holder: Holder, section: &str, mask: Mask) -> Result<()> {
+        self.check(Change::Grant(holder, section, mask)).await?;
+        let mut work = self.begin(Purpose::Write).await?;
+        work.grant(holder, section, mask).await?;
+        work.commit().await
+    }
+
+    /// Stores a token. Returns its number.
+    pub async fn add_token(&self, token: &NewToken) -> Result<i64> {
+        let template = "INSERT INTO callgate_tokens (id_user, name, digest, created_at, expires_at)
+                        VALUES (?, ?, ?, {now}, {at})";
+        let values = [
+            token.id_user.into(),
+            (&token.name).into(),
+            (&token.digest).into(),
+            Value::time(token.expires_at),
+        ];
+        let mut work = self.begin(Purpose::Tokens).await?;
+        work.run(template, &values).await?;
+        let look = "SELECT id FROM callgate_tokens WHERE digest = ?";
+        let id = work.number(look, &[(&token.digest).into()]).await?;
+        work.commit().await?;
+        Ok(id)
+    }
+
+    /// Removes a token.
+    pub async fn revoke_token(&self, id: i64) -> Result<()> {
+        let gone = again(|| self.revoke_where("id = ?", id.into())).await?;
+        if gone == 0 {
+            return Err(StoreError::NotFound { what: "token", name: id.to_string() });
+        }
+        Ok(())
+    }
+
+    /// Removes all tokens of that name. Returns how many there were.
+    pub async fn revoke_tokens_named(&self, name: &str) -> Result<u64> {
+        again(|| self.revoke_where("name = ?", name.into())).await
+    }
+
+    /// Says what a user is known by at a service, in place of what there was.
+    pub async fn set_credential(
+        &self,
+        id_user: i64,
+        upstream: &str,
+        secret: &Secret,
+    ) -> Result<()> {
+        self.put(&Upsert {
+            table: "callgate_credentials",
+            keys: &[("id_user", id_user.into()), ("upstream", upstream.into())],
+            columns: &[("secret", secret.expose().into()), ("set_at", Put::Now)],
+            once: &[],
+        })
+        .await
+    }
+
+    /// Removes that. Returns whether there was any.
+    pub async fn remove_credential(&self, id_user: i64, upstream: &str) -> Result<bool> {
+        let rows = "callgate_credentials WHERE id_user = ? AND upstream = ?";
+        Ok(self.delete_counted(rows, &[id_user.into(), upstream.into()]).await? > 0)
+    }
+
+    /// Writes a service that runs methods, in place of the one of that name.
+    pub async fn set_upstream(&self, row: &UpstreamRow) -> Result<()> {
+        self.put(&Upsert {
+            table: "callgate_upstreams",
+            keys: &[("name", (&row.name).into())],
+            columns: &[("config", Value::Json(Some(&row.config)).into())],
+            once: &[],
+        })
+        .await
+    }
+
+    /// Removes one, and what users are known by at it unless that is to stay. Returns how many
+    /// had something.
+    pub async fn remove_upstream(&self, name: &str, keep_credentials: bool) -> Result<u64> {
+        let mut work = self.begin(Purpose::Write).await?;
+        if work.delete_counted("callgate_upstreams WHERE name = ?", &[name.into()]).await? == 0 {
+            return Err(StoreError::NotFound { what: "upstream", name: name.to_owned() });
+        }
+        let mut credentials = 0;
+        if !keep_credentials {
+            let rows = "callgate_credentials WHERE upstream = ?";
+            credentials = work.delete_counted(rows, &[name.into()]).await?;
+        }
+        work.commit().await?;
+        Ok(credentials)
+    }
+
+    /// Writes a setting.
+    pub async fn set_setting(&self, name: &str, value: &str) -> Result<()> {
+        self.check(Change::SetSetting(name)).await?;
+        let mut work = self.begin(Purpose::Write).await?;
+        work.set_setting(name, value).await?;
+        work.commit().await
+    }
+
+    /// Writes the settings that are not there yet.
+    pub async fn insert_absent_settings(&self, settings: &[(&str, &str)]) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        for (name, value) in settings {
+            let look = "SELECT 1 FROM {settings} WHERE name = ?";
+            if !work.is_there(look, &[(*name).into()]).await? {
+                work.set_setting(name, value).await?;
+            }
+        }
+        work.commit().await
+    }
+
+    /// Writes a fact about the registry.
+    pub async fn set_meta(&self, name: &str, value: &str) -> Result<()> {
+        self.put(&Upsert {
+            table: "callgate_meta",
+            keys: &[("name", name.into())],
+            columns: &[("value", value.into())],
+            once: &[],
+        })
+        .await
+    }
+
+    /// Refuses what would change the tables of an attached Festi database.
+    async fn check(&self, change: Change<'_>) -> Result<()> {
+        match &self.festi {
+            Some(festi) => festi.check(change).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the sections of an attached database that a method of ours needs, so that its actions can name
+    /// them.
+    async fn ensure_needed(&self, needs: &[(String, Mask)]) -> Result<()> {
+        let Some(festi) = self.festi.as_ref().filter(|_| !needs.is_empty()) else { return Ok(()) };
+        let mut idents: Vec<String> = needs.iter().map(|(ident, _)| ident.clone()).collect();
+        festi.retain_known_sections(&mut idents).await?;
+        if idents.is_empty() { Ok(()) } else { self.ensure_sections(&idents).await }
+    }
+
+    /// Writes what is said here of a method of an attached database.
+    async fn write_overlay(&self, mut overlay: MethodRow) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        // In the transaction: a gateway that stores the names of tools adds such rows, too.
+        let template = "SELECT id FROM {rpc_methods} WHERE rpc_method = ? ORDER BY id";
+        match work.number(template, &[overlay.rpc_method.as_str().into()]).await? {
+            0 => work.insert_method(&overlay, &[]).await?,
+            id => {
+                overlay.id = id;
+                work.rewrite_method(&overlay, None).await?;
+            }
+        }
+        work.commit().await
+    }
+
+    /// Writes a row whether it is there or not.
+    async fn put(&self, row: &Upsert<'_>) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        work.upsert(row).await?;
+        work.commit().await
+    }
+
+    async fn delete_counted(&self, rows: &str, values: &[Value<'_>]) -> Result<u64> {
+        let mut work = self.begin(Purpose::Write).await?;
+        let gone = work.delete_counted(rows, values).await?;
+        work.commit().await?;
+        Ok(gone)
+    }
+
+    /// Returns how many there were.
+    async fn revoke_where(&self, condition: &str, value: Value<'_>) -> Result<u64> {
+        let mut work = self.begin(Purpose::Tokens).await?;
+        let template = format!("SELECT id FROM callgate_tokens WHERE {condition} ORDER BY id");
+        let rows = work.rows(&template, &[value]).await?;
+        let ids: Vec<i64> = rows.into_iter().map(|mut row| row.int()).collect::<Result<_>>()?;
+        for part in ids.chunks(self.dialect().most_listed()) {
+            work.delete_tokens(part).await?;
+        }
+        work.commit().await?;
+        Ok(ids.len() as u64)
+    }
+}
+
+impl Work<'_> {
+    async fn delete_tokens(&mut self, ids: &[i64]) -> Result<()> {
+        let (list, ids) = listed(ids.iter().copied());
+        self.lock_tokens(&list, &ids).await?;
+        self.run(&format!("DELETE FROM callgate_tokens WHERE id IN ({list})"), &ids).await
+    }
+
+    pub(super) async fn lock_tokens(&mut self, list: &str, ids: &[Value<'_>]) -> Result<()> {
+        match self.dialect().lock_in_order("callgate_tokens", list) {
+            Some(template) => self.run(&template, ids).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Removes rows, and returns how many there were; they are given as a table and a condition.
+    /// Counted first, since not each database says how many it removed.
+    async fn delete_counted(&mut self, rows: &str, values: &[Value<'_>]) -> Result<u64> {
+        let count = format!("SELECT COUNT(*) FROM {rows}");
+        let number = self.number(&count, values).await?;
+        if number > 0 {
+            self.run(&format!("DELETE FROM {rows}"), values).await?;
+        }
+        Ok(u64::try_from(number).unwrap_or_default())
+    }
+
+    async fn set_setting(&mut self, name: &str, value: &str) -> Result<()> {
+        self.upsert(&Upsert {
+            table: "{settings}",
+            keys: &[("name", name.into())],
+            columns: &[("value", value.into())],
+            once: &[("caption", name.into())],
+        })
+        .await
+    }
+}

@@ -1,0 +1,88 @@
+//! Users, roles, sections and what they have on them.
+
+use callgate::Mask;
+
+use super::Work;
+use super::transaction::taken;
+use crate::db::database::Value;
+use crate::error::Result;
+use crate::rows::Holder;
+
+/// A table of permissions, and its column for who.
+fn permissions(holder: Holder) -> (&'static str, &'static str, i64) {
+    match holder {
+        Holder::User(id) => ("{sections_user_permission}", "id_user", id),
+        Holder::Role(id) => ("{sections_user_types_permission}", "id_user_type", id),
+    }
+}
+
+impl Work<'_> {
+    /// Adds a user; the role is made if it is not there.
+    pub(super) async fn add_user(&mut self, login: &str, role: Option<&str>) -> Result<i64> {
+        let id_type = match role {
+            Some(role) => Some(self.role_id(role).await?),
+            None => None,
+        };
+        let template = "INSERT INTO {users} (login, id_type) VALUES (?, ?)";
+        let added = self.run(template, &[login.into(), id_type.into()]).await;
+        added.map_err(|error| taken(error, "user", login))?;
+        self.number("SELECT id FROM {users} WHERE login = ?", &[login.into()]).await
+    }
+
+    async fn role_id(&mut self, caption: &str) -> Result<i64> {
+        let look = "SELECT id FROM {users_types} WHERE caption = ?";
+        if let Some(mut row) = self.row(look, &[caption.into()]).await? {
+            return row.int();
+        }
+        self.run("INSERT INTO {users_types} (caption) VALUES (?)", &[caption.into()]).await?;
+        // Databases differ in how an `INSERT` says the number.
+        self.number(look, &[caption.into()]).await
+    }
+
+    pub(super) async fn add_section(
+        &mut self,
+        ident: &str,
+        caption: &str,
+        mask: Value<'_>,
+    ) -> Result<()> {
+        let template = "INSERT INTO {sections} (caption, ident, mask) VALUES (?, ?, ?)";
+        let added = self.run(template, &[caption.into(), ident.into(), mask]).await;
+        added.map_err(|error| taken(error, "section", ident))
+    }
+
+    /// Adds a section, unless it is there.
+    pub(super) async fn ensure_section(
+        &mut self,
+        ident: &str,
+        caption: &str,
+        mask: Value<'_>,
+    ) -> Result<()> {
+        let look = "SELECT 1 FROM {sections} WHERE ident = ?";
+        if self.is_there(look, &[ident.into()]).await? {
+            return Ok(());
+        }
+        self.add_section(ident, caption, mask).await
+    }
+
+    /// Says what somebody has on a section, in place of what they had.
+    pub(super) async fn grant(&mut self, holder: Holder, section: &str, mask: Mask) -> Result<()> {
+        let (table, column, id) = permissions(holder);
+        let id_section = self.section_id(section).await?;
+        let template = format!("DELETE FROM {table} WHERE id_section = ? AND {column} = ?");
+        self.run(&template, &[id_section.into(), id.into()]).await?;
+        self.add_grant(holder, section, mask.value()).await
+    }
+
+    pub(super) async fn add_grant(
+        &mut self,
+        holder: Holder,
+        section: &str,
+        value: i64,
+    ) -> Result<()> {
+        let (table, column, id) = permissions(holder);
+        let id_section = self.section_id(section).await?;
+        let template =
+            format!("INSERT INTO {table} (id_section, {column}, value) VALUES (?, ?, ?)");
+        self.run(&template, &[id_section.into(), id.into(), value.into()]).await
+    }
+}

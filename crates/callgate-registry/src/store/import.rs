@@ -1,0 +1,158 @@
+//! What an import writes, in one transaction.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::methods::json;
+use super::{SqlStore, Work};
+use crate::db::database::{Purpose, Value};
+use crate::db::dialect::{Put, Upsert};
+use crate::error::{Result, StoreError};
+use crate::festi::watch::own_part;
+use crate::rows::{ImportRow, TypeRow};
+use crate::store::{Import, ImportAccess, ImportChange};
+
+impl SqlStore {
+    /// Writes what an import found, all of it or nothing.
+    pub async fn import(&self, import: &Import) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        if work.revision("catalog").await? != own_part(import.revision) {
+            return Err(StoreError::Moved);
+        }
+        work.write_access(&import.access).await?;
+        for ident in &import.sections {
+            work.ensure_section(ident, ident, 6.into()).await?;
+        }
+        for row in &import.types {
+            work.write_type(row).await?;
+        }
+        work.remove_rows(&import.changes).await?;
+        for alike in import.changes.chunk_by(|one, next| is_new(one) && is_new(next)) {
+            for part in alike.chunks(work.dialect().most_written()) {
+                work.write_changes(part).await?;
+            }
+        }
+        work.commit().await
+    }
+}
+
+/// Whether it adds a method. Those that do so in a row are written together.
+fn is_new(change: &ImportChange) -> bool {
+    matches!(change, ImportChange::Write { row, .. } if row.id == 0)
+}
+
+impl Work<'_> {
+    /// One change, or several that add methods.
+    async fn write_changes(&mut self, changes: &[ImportChange]) -> Result<()> {
+        let (mut methods, mut notes) = (Vec::new(), Vec::new());
+        for change in changes {
+            match change {
+                ImportChange::Write { row, needs, note } => {
+                    if row.id == 0 {
+                        methods.push((&**row, needs.as_deref().unwrap_or_default()));
+                    } else {
+                        self.rewrite_method(row, needs.as_deref()).await?;
+                    }
+                    notes.push(note);
+                }
+                ImportChange::Note(note) => notes.push(note),
+                ImportChange::Remove(row) => {
+                    let forget =
+                        "DELETE FROM callgate_imports WHERE upstream = ? AND rpc_method = ?";
+                    let values = [row.upstream_name().into(), (&row.rpc_method).into()];
+                    self.run(forget, &values).await?;
+                }
+            }
+        }
+        if !methods.is_empty() {
+            self.insert_methods(&methods).await?;
+        }
+        self.write_notes(&notes).await
+    }
+
+    async fn write_access(&mut self, access: &ImportAccess) -> Result<()> {
+        let revision = self.revision("access").await?;
+        if access.revision.is_some_and(|made_from| own_part(made_from) != revision) {
+            return Err(StoreError::Moved);
+        }
+        for row in &access.sections {
+            self.ensure_section(&row.ident, &row.caption, number(&row.mask)).await?;
+        }
+        let insert = "INSERT INTO {users_types} (id, caption) VALUES (?, ?)";
+        for row in &access.roles {
+            let values = [row.id.into(), (&row.caption).into()];
+            self.insert_with_id("{users_types}", insert, &values).await?;
+        }
+        let insert = "INSERT INTO {users} (id, login, id_type) VALUES (?, ?, ?)";
+        for row in &access.users {
+            let values = [row.id.into(), (&row.login).into(), row.id_type.into()];
+            self.insert_with_id("{users}", insert, &values).await?;
+        }
+        for grant in &access.grants {
+            self.add_grant(grant.holder, &grant.section, grant.value).await?;
+        }
+        Ok(())
+    }
+
+    async fn insert_with_id(
+        &mut self,
+        table: &str,
+        insert: &str,
+        values: &[Value<'_>],
+    ) -> Result<()> {
+        let template = self.dialect().with_given_id(table, insert);
+        self.run(&template, values).await
+    }
+
+    async fn remove_rows(&mut self, changes: &[ImportChange]) -> Result<()> {
+        let removed = |change: &ImportChange| match change {
+            ImportChange::Remove(row) => Some(row.id),
+            _ => None,
+        };
+        let numbers: HashSet<i64> = changes.iter().filter_map(removed).collect();
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        self.remove_methods(|row| numbers.contains(&row.id)).await.map(drop)
+    }
+
+    async fn write_type(&mut self, row: &TypeRow) -> Result<()> {
+        let dialect = self.dialect();
+        self.upsert(&Upsert {
+            table: "callgate_types",
+            keys: &[("name", (&row.name).into())],
+            columns: &[
+                ("fields", Put::Value(json(dialect, row.fields.as_ref()))),
+                ("{name schema}", Put::Value(json(dialect, row.schema.as_ref()))),
+            ],
+            once: &[],
+        })
+        .await
+    }
+
+    /// Of several about the same method, the last counts.
+    async fn write_notes(&mut self, notes: &[&ImportRow]) -> Result<()> {
+        let last: BTreeMap<_, &ImportRow> =
+            notes.iter().map(|note| ((&note.upstream, &note.rpc_method), *note)).collect();
+        let notes: Vec<_> = last
+            .into_values()
+            .map(|note| {
+                let keys: [(&str, Value<'_>); 2] = [
+                    ("upstream", (&note.upstream).into()),
+                    ("rpc_method", (&note.rpc_method).into()),
+                ];
+                let written = Value::Json(Some(&note.written));
+                (keys, [("source", Put::from(&note.source)), ("written", Put::Value(written))])
+            })
+            .collect();
+        let rows: Vec<Upsert<'_>> = notes
+            .iter()
+            .map(|(keys, columns)| Upsert { table: "callgate_imports", keys, columns, once: &[] })
+            .collect();
+        self.upsert_all(&rows).await
+    }
+}
+
+/// What is no number is for the database to refuse, or to keep.
+fn number(text: &str) -> Value<'_> {
+    text.trim().parse::<i64>().map_or(text.into(), Value::from)
+}

@@ -1,0 +1,210 @@
+//! Administration: what reads.
+
+use super::{SqlStore, Work, read};
+use crate::db::database::{Dialect, Row, Value};
+use crate::error::{Result, StoreError};
+use crate::rows::{
+    AccessRows, CatalogRows, CredentialRow, ImportRow, MethodRow, RoleRow, SectionRow, SettingRow,
+    TokenRow, UpstreamRow, UserRow,
+};
+
+const SECTIONS: &str = "SELECT id, {text caption}, {text ident}, {text mask}
+    FROM {sections} ORDER BY ident";
+
+const ACTIONS: &str = "SELECT {int id_section}, {text plugin}, {text method}, {text mask}
+    FROM {section_actions} ORDER BY id";
+
+const TYPES: &str = "SELECT {text name}, {text fields}, {name schema}
+    FROM callgate_types ORDER BY name";
+
+const USERS: &str = "SELECT u.id, {text u.login}, {int u.id_type}, {text t.caption}
+    FROM {users} u LEFT JOIN {users_types} t ON t.id = u.id_type";
+
+const ROLES: &str = "SELECT id, {text caption} FROM {users_types}";
+
+pub(super) const TOKENS: &str =
+    "SELECT t.id, {int t.id_user}, {text u.login}, {text t.name}, {text t.digest},
+    {seconds t.created_at}, {seconds t.expires_at}, {seconds t.last_used_at}
+    FROM callgate_tokens t LEFT JOIN {users} u ON u.id = t.id_user";
+
+const CREDENTIALS: &str = "SELECT {int c.id_user}, {text u.login}, {text c.upstream},
+    {text c.secret}, {seconds c.set_at}
+    FROM callgate_credentials c LEFT JOIN {users} u ON u.id = c.id_user
+    ORDER BY c.upstream, u.login, c.id_user";
+
+const UPSTREAMS: &str = "SELECT {text name}, {text config} FROM callgate_upstreams ORDER BY name";
+
+const SETTINGS: &str = "SELECT {text name}, {text value} FROM {settings} ORDER BY name";
+
+const USER_GRANTS: &str =
+    "SELECT {int id_section}, {int id_user}, {text value} FROM {sections_user_permission}";
+
+const ROLE_GRANTS: &str = "SELECT {int id_section}, {int id_user_type}, {text value}
+    FROM {sections_user_types_permission}";
+
+/// The template that reads methods; a condition and an order may follow.
+pub(super) fn methods(dialect: Dialect) -> String {
+    let columns: Vec<_> = MethodRow::column_names().collect();
+    format!("SELECT id, {} FROM {{rpc_methods}}", dialect.columns(&columns))
+}
+
+impl SqlStore {
+    pub(super) async fn read<T>(
+        &self,
+        template: &str,
+        values: &[Value<'_>],
+        read: impl Fn(Row) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        self.rows(template, values).await?.into_iter().map(read).collect()
+    }
+
+    /// The rows with this id, in order; more than one is a mistake that lint shows.
+    pub async fn methods_with_id(&self, id: &str) -> Result<Vec<MethodRow>> {
+        let dialect = self.dialect();
+        let template = format!("{} WHERE rpc_method = ? ORDER BY id", methods(dialect));
+        let own = self.read(&template, &[id.into()], |row| read::method(dialect, row)).await?;
+        match &self.festi {
+            Some(festi) => festi.methods_with_id(id, own).await,
+            None => Ok(own),
+        }
+    }
+
+    /// The users, by name.
+    pub async fn users(&self) -> Result<Vec<UserRow>> {
+        match &self.festi {
+            Some(festi) => festi.users().await,
+            None => self.read(&format!("{USERS} ORDER BY u.login"), &[], read::user).await,
+        }
+    }
+
+    /// A user by name.
+    pub async fn user(&self, login: &str) -> Result<UserRow> {
+        let found = match &self.festi {
+            Some(festi) => festi.users().await?,
+            None => {
+                self.read(&format!("{USERS} WHERE u.login = ?"), &[login.into()], read::user)
+                    .await?
+            }
+        };
+        let found = found.into_iter().find(|row| row.login == login);
+        found.ok_or_else(|| StoreError::NotFound { what: "user", name: login.to_owned() })
+    }
+
+    /// A role by name.
+    pub async fn role(&self, caption: &str) -> Result<RoleRow> {
+        let template = format!("{ROLES} WHERE caption = ?");
+        let found = match &self.festi {
+            Some(festi) => festi.roles().await?,
+            None => self.read(&template, &[caption.into()], read::role).await?,
+        };
+        let found = found.into_iter().find(|row| row.caption == caption);
+        found.ok_or_else(|| StoreError::NotFound { what: "role", name: caption.to_owned() })
+    }
+
+    /// The sections, by name.
+    pub async fn sections(&self) -> Result<Vec<SectionRow>> {
+        let own = self.read(SECTIONS, &[], read::section).await?;
+        match &self.festi {
+            Some(festi) => festi.sections(own).await,
+            None => Ok(own),
+        }
+    }
+
+    /// The tokens, oldest first; those of an attached database are not among them.
+    pub async fn tokens(&self) -> Result<Vec<TokenRow>> {
+        let mut rows = self.read(&format!("{TOKENS} ORDER BY t.id"), &[], read::token).await?;
+        if let Some(festi) = &self.festi {
+            let logins = festi.logins().await?;
+            for row in &mut rows {
+                row.login = logins.get(&row.id_user).cloned();
+            }
+        }
+        Ok(rows)
+    }
+
+    /// What users are known by at services, by upstream and user.
+    pub async fn credentials(&self) -> Result<Vec<CredentialRow>> {
+        let mut rows = self.read(CREDENTIALS, &[], read::credential).await?;
+        if let Some(festi) = &self.festi {
+            let logins = festi.logins().await?;
+            for row in &mut rows {
+                row.login = logins.get(&row.id_user).cloned();
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The services that run methods, by name.
+    pub async fn upstreams(&self) -> Result<Vec<UpstreamRow>> {
+        self.read(UPSTREAMS, &[], read::upstream).await
+    }
+
+    /// The settings that are there.
+    pub async fn settings(&self) -> Result<Vec<SettingRow>> {
+        let own = self.read(SETTINGS, &[], read::setting).await?;
+        match &self.festi {
+            Some(festi) => festi.settings(own).await,
+            None => Ok(own),
+        }
+    }
+
+    /// What imports wrote last, by upstream and id.
+    pub async fn imports(&self) -> Result<Vec<ImportRow>> {
+        let template = "SELECT {text upstream}, {text rpc_method}, {text source}, {text written}
+                        FROM callgate_imports ORDER BY upstream, rpc_method";
+        self.read(template, &[], read::import).await
+    }
+
+    /// A fact about the registry.
+    pub async fn meta(&self, name: &str) -> Result<Option<String>> {
+        let template = "SELECT value FROM callgate_meta WHERE name = ?";
+        let rows = self.rows(template, &[name.into()]).await?;
+        Ok(rows.into_iter().next().and_then(|mut row| row.optional_text()))
+    }
+}
+
+impl Work<'_> {
+    pub(super) async fn read<T>(
+        &mut self,
+        template: &str,
+        read: impl Fn(Row) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        self.rows(template, &[]).await?.into_iter().map(read).collect()
+    }
+
+    pub(super) async fn all_methods(&mut self) -> Result<Vec<MethodRow>> {
+        let dialect = self.dialect();
+        let template = format!("{} ORDER BY id", methods(dialect));
+        self.read(&template, |row| read::method(dialect, row)).await
+    }
+
+    pub(super) async fn catalog_rows(&mut self) -> Result<CatalogRows> {
+        Ok(CatalogRows {
+            revision: self.revision("catalog").await?,
+            methods: self.all_methods().await?,
+            sections: self.read(SECTIONS, read::section).await?,
+            actions: self.read(ACTIONS, read::action).await?,
+            types: self.read(TYPES, read::class).await?,
+            upstreams: self.read(UPSTREAMS, read::upstream).await?,
+            settings: self.read(SETTINGS, read::setting).await?,
+        })
+    }
+
+    pub(super) async fn access_rows(&mut self) -> Result<AccessRows> {
+        Ok(AccessRows {
+            revision: self.revision("access").await?,
+            users: self.read(USERS, read::user).await?,
+            roles: self.read(&format!("{ROLES} ORDER BY id"), read::role).await?,
+            sections: self.read(SECTIONS, read::section).await?,
+            user_grants: self.read(USER_GRANTS, read::grant).await?,
+            role_grants: self.read(ROLE_GRANTS, read::grant).await?,
+            credentials: self.read(CREDENTIALS, read::credential).await?,
+            settings: self.read(SETTINGS, read::setting).await?,
+        })
+    }
+
+    /// Whether what was read is of one moment, as the counter shows.
+    pub(super) async fn is_one_moment(&mut self, counter: &str, revision: i64) -> Result<bool> {
+        Ok(self.dialect().reads_one_moment() || self.revision(counter).await? == revision)
+    }
+}

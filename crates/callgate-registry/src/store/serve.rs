@@ -1,0 +1,327 @@
+//! What a running gateway reads and writes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use callgate::Secret;
+
+use super::load::TOKENS;
+use super::{MAX_CHANGED, SqlStore, Work, listed, read};
+use crate::db::database::{Purpose, Value};
+use crate::db::dialect::Upsert;
+use crate::db::pool::again;
+use crate::error::{Result, StoreError};
+use crate::rows::{AccessRows, CatalogRows, KeyRow, MessageRow, Revisions, SessionRow, TokenRow};
+use crate::store::{ChangeSession, NewKey, Store};
+
+/// Maximum number of attempts to read everything, where others write meanwhile and the database shows half of it.
+const MAX_READS: usize = 10;
+
+const REVISIONS: &str = "SELECT name, value FROM callgate_revisions";
+
+#[async_trait]
+impl Store for SqlStore {
+    async fn revisions(&self) -> Result<Revisions> {
+        self.database.driver.check()?;
+        let own = read::revisions(self.rows(REVISIONS, &[]).await?)?;
+        self.festi.as_ref().map_or(Ok(own), |festi| festi.revisions(own))
+    }
+
+    async fn catalog_rows(&self) -> Result<CatalogRows> {
+        for _ in 0..MAX_READS {
+            let mut moment = self.begin(Purpose::Read).await?;
+            let rows = moment.catalog_rows().await?;
+            if moment.is_one_moment("catalog", rows.revision).await? {
+                drop(moment);
+                return match &self.festi {
+                    Some(festi) => festi.catalog_rows(rows).await,
+                    None => Ok(rows),
+                };
+            }
+        }
+        Err(StoreError::Moved)
+    }
+
+    async fn access_rows(&self) -> Result<AccessRows> {
+        for _ in 0..MAX_READS {
+            let mut moment = self.begin(Purpose::Read).await?;
+            let rows = moment.access_rows().await?;
+            if moment.is_one_moment("access", rows.revision).await? {
+                drop(moment);
+                return match &self.festi {
+                    Some(festi) => festi.access_rows(rows).await,
+                    None => Ok(rows),
+                };
+            }
+        }
+        Err(StoreError::Moved)
+    }
+
+    async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
+        let mut found = match &self.festi {
+            Some(festi) => festi.tokens_with(digests).await?,
+            None => Vec::new(),
+        };
+        for part in digests.chunks(self.dialect().most_listed()) {
+            found.extend(self.some_tokens_with(part).await?);
+        }
+        Ok(found)
+    }
+
+    async fn keys(&self, purpose: &str) -> Result<Vec<KeyRow>> {
+        let template = "SELECT id, {text secret}, {seconds created_at}, {seconds active_from}
+                        FROM callgate_keys WHERE purpose = ? ORDER BY id DESC";
+        self.read(template, &[purpose.into()], read::key).await
+    }
+
+    async fn messages_after(&self, number: i64) -> Result<Vec<MessageRow>> {
+        let template = "SELECT number, {text session}, {text message} FROM callgate_messages
+                        WHERE number > ? ORDER BY number {limit 100}";
+        self.read(template, &[number.into()], read::message).await
+    }
+
+    async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>> {
+        let template = "SELECT {text nonce}, number, {int ended}, {text log_level},
+                        {text subscriptions}, {seconds ends_at} FROM callgate_sessions
+                        WHERE number > ? ORDER BY number {limit 10000}";
+        self.read(template, &[number.into()], read::session).await
+    }
+
+    async fn changed(&self) {
+        match &self.festi {
+            Some(festi) => tokio::select! {
+                () = self.database.driver.changed() => {}
+                () = festi.changed() => {}
+            },
+            None => self.database.driver.changed().await,
+        }
+    }
+
+    fn statements(&self) -> u64 {
+        self.database.statements() + self.festi.as_ref().map_or(0, |festi| festi.statements())
+    }
+
+    fn age(&self) -> Duration {
+        self.festi.as_ref().map(|festi| festi.age()).unwrap_or_default()
+    }
+
+    async fn ensure_sections(&self, idents: &[String]) -> Result<()> {
+        let mut work = self.begin(Purpose::Write).await?;
+        for ident in idents {
+            work.ensure_section(ident, ident, 6.into()).await?;
+        }
+        work.commit().await
+    }
+
+    async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<Option<(i64, i64)>> {
+        // Methods of an attached database have negative numbers; their names are in rows of our own.
+        let (festis, own): (Vec<_>, Vec<_>) = names.iter().cloned().partition(|(id, _)| *id < 0);
+        let mut raised = None;
+        for part in own.chunks(MAX_CHANGED) {
+            // Another program that changes methods has their rows before the counters.
+            let (before, after) = again(|| self.name_some_tools(part)).await?;
+            let (first, last) = raised.unwrap_or((before, before));
+            if last != before {
+                // The next catalog, which is due now, has the other names.
+                return Ok(None);
+            }
+            raised = Some((first, after));
+        }
+        let Some(festi) = &self.festi else { return Ok(raised) };
+        if !festis.is_empty() {
+            self.add_absent_methods(&festi.named_tools(festis).await?).await?;
+            return Ok(None);
+        }
+        let combined = |catalog| {
+            let own = Revisions { catalog, ..Revisions::default() };
+            festi.revisions(own).ok().map(|both| both.catalog)
+        };
+        Ok(raised.and_then(|(before, after)| combined(before).zip(combined(after))))
+    }
+
+    async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
+        let mut last = BTreeMap::new();
+        // It is noted nowhere when tokens of an attached database were used; their numbers are negative.
+        for (id, at) in uses.iter().filter(|(id, _)| *id >= 0) {
+            let last = last.entry(*id).or_insert(*at);
+            *last = (*at).max(*last);
+        }
+        // Each stands in the statement five times.
+        let most = MAX_CHANGED.min(self.dialect().most_listed() / 5);
+        let uses: Vec<(i64, i64)> = last.into_iter().collect();
+        for part in uses.chunks(most) {
+            again(|| self.touch_some_tokens(part)).await?;
+        }
+        Ok(())
+    }
+
+    async fn replace_credential(
+        &self,
+        id_user: i64,
+        upstream: &str,
+        old: &Secret,
+        new: &Secret,
+    ) -> Result<bool> {
+        let keys = [id_user.into(), upstream.into()];
+        let mut work = self.begin(Purpose::Write).await?;
+        let look =
+            "SELECT {text secret} FROM callgate_credentials WHERE id_user = ? AND upstream = ?";
+        let found = work.row(look, &keys).await?.and_then(|mut row| Secret::new(&row.text()));
+        // Compared here, since databases differ in when texts are equal.
+        if found.as_ref() != Some(old) {
+            return Ok(found.as_ref() == Some(new));
+        }
+        let [id_user, upstream] = keys;
+        let change =
+            "UPDATE callgate_credentials SET secret = ? WHERE id_user = ? AND upstream = ?";
+        work.run(change, &[new.expose().into(), id_user, upstream]).await?;
+        work.commit().await?;
+        Ok(true)
+    }
+
+    async fn add_key(&self, key: &NewKey) -> Result<bool> {
+        let mut work = self.begin(Purpose::Keys).await?;
+        let added = work.add_key(key).await?;
+        work.commit().await?;
+        Ok(added)
+    }
+
+    async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()> {
+        let template = "DELETE FROM callgate_keys WHERE purpose = ? AND id < ?";
+        let mut work = self.begin(Purpose::Keys).await?;
+        work.run(template, &[purpose.into(), id.into()]).await?;
+        work.commit().await
+    }
+
+    async fn post_message(&self, session: &str, message: &str) -> Result<()> {
+        let mut work = self.begin(Purpose::Note).await?;
+        let number = work.next_number("messages").await?;
+        let template = "INSERT INTO callgate_messages (number, session, message, posted_at)
+                        VALUES (?, ?, ?, {now})";
+        work.run(template, &[number.into(), session.into(), message.into()]).await?;
+        work.commit().await
+    }
+
+    async fn forget_messages(&self, before: i64) -> Result<()> {
+        let template = "DELETE FROM callgate_messages WHERE posted_at < {at}";
+        self.rows(template, &[Value::time(before)]).await.map(drop)
+    }
+
+    async fn change_session(
+        &self,
+        nonce: &str,
+        ends_at: i64,
+        change: &ChangeSession<'_>,
+    ) -> Result<SessionRow> {
+        let mut work = self.begin(Purpose::Note).await?;
+        let row = work.change_session(nonce, ends_at, change).await?;
+        work.commit().await?;
+        Ok(row)
+    }
+
+    async fn forget_sessions(&self, now: i64, most: i64) -> Result<()> {
+        let template = "DELETE FROM callgate_sessions WHERE ends_at <= {at}";
+        self.rows(template, &[Value::time(now)]).await?;
+        let one = self.dialect().limit(1, most.max(0));
+        let look = format!("SELECT number FROM callgate_sessions ORDER BY number DESC {one}");
+        let Some(mut row) = self.rows(&look, &[]).await?.into_iter().next() else { return Ok(()) };
+        let template = "DELETE FROM callgate_sessions WHERE number <= ?";
+        self.rows(template, &[row.int()?.into()]).await.map(drop)
+    }
+}
+
+impl SqlStore {
+    /// Tokens in a list that is not too long for a statement.
+    async fn some_tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
+        let list = vec!["?"; digests.len()].join(", ");
+        let values: Vec<Value<'_>> = digests.iter().map(Value::from).collect();
+        self.read(&format!("{TOKENS} WHERE t.digest IN ({list})"), &values, read::token).await
+    }
+
+    /// Tried again as a whole where it had to give way.
+    async fn name_some_tools(&self, names: &[(i64, String)]) -> Result<(i64, i64)> {
+        let mut work = self.begin(Purpose::Write).await?;
+        let before = work.revision("catalog").await?;
+        work.name_tools(names).await?;
+        let after = work.revision("catalog").await?;
+        work.commit().await?;
+        Ok((before, after))
+    }
+
+    /// Tried again as a whole where it had to give way.
+    async fn touch_some_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
+        let mut work = self.begin(Purpose::Note).await?;
+        work.touch_tokens(uses).await?;
+        work.commit().await
+    }
+}
+
+impl Work<'_> {
+    /// Notes when tokens were used, unless a later use is known; not more than a statement takes.
+    async fn touch_tokens(&mut self, uses: &[(i64, i64)]) -> Result<()> {
+        let time = format!("CASE id {} END", vec!["WHEN ? THEN {at}"; uses.len()].join(" "));
+        let pairs = uses.iter().flat_map(|(id, at)| [Value::from(*id), Value::time(*at)]);
+        let pairs: Vec<Value<'_>> = pairs.collect();
+        let (list, ids) = listed(uses.iter().map(|(id, _)| *id));
+        self.lock_tokens(&list, &ids).await?;
+        let template = format!(
+            "UPDATE callgate_tokens SET last_used_at = {time}
+             WHERE (last_used_at IS NULL OR last_used_at < {time}) AND id IN ({list})"
+        );
+        self.run(&template, &[&pairs[..], &pairs, &ids].concat()).await
+    }
+
+    /// Comes back with whether the newest one was old enough.
+    async fn add_key(&mut self, key: &NewKey) -> Result<bool> {
+        let look = "SELECT {seconds created_at} FROM callgate_keys WHERE purpose = ?
+                    ORDER BY id DESC {limit 1}";
+        let newest = self.row(look, &[(&key.purpose).into()]).await?;
+        let newest = newest.map(|mut row| row.int()).transpose()?;
+        let now = self.number("SELECT {seconds now}", &[]).await?;
+        let is_old = |newest| key.min_age.is_some_and(|age| now.saturating_sub(newest) >= age);
+        if newest.is_some_and(|newest| !is_old(newest)) {
+            return Ok(false);
+        }
+        let active_from = if newest.is_none() { 0 } else { now.saturating_add(key.signs_in) };
+        let template = "INSERT INTO callgate_keys (purpose, secret, created_at, active_from)
+                        VALUES (?, ?, {at}, {at})";
+        let (created_at, active_from) = (Value::time(now), Value::time(active_from));
+        let values = [(&key.purpose).into(), (&key.secret).into(), created_at, active_from];
+        self.run(template, &values).await?;
+        Ok(true)
+    }
+
+    /// What has ended stays so.
+    async fn change_session(
+        &mut self,
+        nonce: &str,
+        ends_at: i64,
+        change: &ChangeSession<'_>,
+    ) -> Result<SessionRow> {
+        // First of all, so that others who write sessions wait.
+        let number = self.next_number("sessions").await?;
+        let look = "SELECT {text nonce}, number, {int ended}, {text log_level},
+                    {text subscriptions}, {seconds ends_at} FROM callgate_sessions WHERE nonce = ?";
+        let old = self.row(look, &[nonce.into()]).await?.map(read::session).transpose()?;
+        let empty = SessionRow { nonce: nonce.to_owned(), ends_at, ..SessionRow::default() };
+        let mut row = old.unwrap_or(empty);
+        let has_ended = row.ended;
+        change(&mut row);
+        row.ended |= has_ended;
+        row.number = number;
+        self.upsert(&Upsert {
+            table: "callgate_sessions",
+            keys: &[("nonce", nonce.into())],
+            columns: &[
+                ("number", number.into()),
+                ("ended", row.ended.into()),
+                ("log_level", (&row.log_level).into()),
+                ("subscriptions", Value::Json(row.subscriptions.as_deref()).into()),
+            ],
+            once: &[("ends_at", Value::time(ends_at).into())],
+        })
+        .await?;
+        Ok(row)
+    }
+}

@@ -1,0 +1,97 @@
+//! A transaction of the store, and what several operations do in one.
+
+use super::SqlStore;
+use crate::db::database::{Dialect, Row, Value};
+use crate::db::dialect::Upsert;
+use crate::db::pool::PoolTransaction;
+use crate::error::{Result, StoreError};
+
+/// A transaction. Dropped, it is rolled back.
+pub(super) struct Work<'s> {
+    pub(super) store: &'s SqlStore,
+    transaction: PoolTransaction,
+}
+
+impl<'s> Work<'s> {
+    pub(super) fn new(store: &'s SqlStore, transaction: PoolTransaction) -> Self {
+        Self { store, transaction }
+    }
+
+    pub(super) fn dialect(&self) -> Dialect {
+        self.store.dialect()
+    }
+
+    pub(super) async fn rows(&mut self, template: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        self.transaction.rows(&self.store.sql(template), values).await
+    }
+
+    /// The first row.
+    pub(super) async fn row(
+        &mut self,
+        template: &str,
+        values: &[Value<'_>],
+    ) -> Result<Option<Row>> {
+        Ok(self.rows(template, values).await?.into_iter().next())
+    }
+
+    /// The number in the first column of the first row; 0 where there is none.
+    pub(super) async fn number(&mut self, template: &str, values: &[Value<'_>]) -> Result<i64> {
+        self.row(template, values).await?.map_or(Ok(0), |mut row| row.int())
+    }
+
+    pub(super) async fn is_there(&mut self, template: &str, values: &[Value<'_>]) -> Result<bool> {
+        Ok(self.row(template, values).await?.is_some())
+    }
+
+    pub(super) async fn run(&mut self, template: &str, values: &[Value<'_>]) -> Result<()> {
+        self.rows(template, values).await.map(drop)
+    }
+
+    /// Writes rows of one table, no two of them with the same keys; not more than a statement takes.
+    pub(super) async fn upsert_all(&mut self, rows: &[Upsert<'_>]) -> Result<()> {
+        let Some(first) = rows.first() else { return Ok(()) };
+        if let Some(all) = first.in_one(rows.len(), self.dialect()) {
+            let values: Vec<Value<'_>> = rows.iter().flat_map(Upsert::insert_values).collect();
+            return self.run(&all, &values).await;
+        }
+        for row in rows {
+            self.update_or_insert(row).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn upsert(&mut self, row: &Upsert<'_>) -> Result<()> {
+        self.upsert_all(std::slice::from_ref(row)).await
+    }
+
+    async fn update_or_insert(&mut self, row: &Upsert<'_>) -> Result<()> {
+        let keys: Vec<Value<'_>> = row.keys.iter().map(|(_, value)| *value).collect();
+        if self.is_there(&row.look(), &keys).await? {
+            self.run(&row.update(), &row.update_values()).await
+        } else {
+            self.run(&row.insert(), &row.insert_values()).await
+        }
+    }
+
+    /// Raises one of the counters that operations raise, and comes back with it. Others who would too
+    /// wait.
+    pub(super) async fn next_number(&mut self, counter: &str) -> Result<i64> {
+        let raise = "UPDATE callgate_revisions SET value = value + 1 WHERE name = ?";
+        self.run(raise, &[counter.into()]).await?;
+        self.revision(counter).await
+    }
+
+    pub(super) async fn revision(&mut self, counter: &str) -> Result<i64> {
+        let sql = "SELECT value FROM callgate_revisions WHERE name = ?";
+        self.number(sql, &[counter.into()]).await
+    }
+
+    pub(super) async fn commit(self) -> Result<()> {
+        self.transaction.commit().await
+    }
+}
+
+/// What is taken has a name.
+pub(super) fn taken(error: StoreError, what: &'static str, name: &str) -> StoreError {
+    if error.is_taken() { StoreError::Exists { what, name: name.to_owned() } } else { error }
+}
