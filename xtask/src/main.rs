@@ -19,6 +19,7 @@ const USAGE: &str = "\
 usage: cargo xtask check         format, clippy and the quick tests of what changed
        cargo xtask test          everything, as CI runs it
        cargo xtask docs          the checks of the documents alone
+       cargo xtask behaviours    writes the table of behaviours and their tests
        cargo xtask bench [WORD]  the measurements, or those with a word in their names
        cargo xtask dist          the program as packages have it, in target/dist";
 
@@ -29,6 +30,9 @@ fn main() -> ExitCode {
     match *arguments {
         ["check"] => test::check(&mut run),
         ["test"] => test::test(&mut run),
+        ["behaviours"] => {
+            run.check("the tests of the behaviours exist", || behaviours::write(&root()));
+        }
         ["docs"] => test::check_documents(&mut run),
         ["bench"] => bench::bench("", &mut run),
         ["bench", word] => bench::bench(word, &mut run),

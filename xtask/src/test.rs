@@ -121,7 +121,7 @@ fn check_and_build(run: &mut Run) -> bool {
 /// Checks the links, the commands and the table of behaviours in the documents.
 pub(crate) fn check_documents(run: &mut Run) {
     run.check("the documents are right", documents::problems);
-    run.check("the table of behaviours names tests that exist", || behaviours::problems(&root()));
+    run.check("the table of behaviours is up to date", || behaviours::problems(&root()));
 }
 
 /// Builds every target once, for the tests, with clippy as the compiler of the workspace's own crates.
