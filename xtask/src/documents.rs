@@ -19,6 +19,9 @@ const BOOK: &str = "docs";
 /// Table of contents of the book, which mdBook reads.
 const SUMMARY: &str = "SUMMARY.md";
 
+/// Page with tables of functions and their files.
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
+
 /// Returns the problems, one per line.
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     let root = root().canonicalize()?;
@@ -32,6 +35,7 @@ pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     let in_book = pages.iter().filter_map(|page| page.strip_prefix(&book).ok());
     let in_book: Vec<String> = in_book.map(|page| page.display().to_string()).collect();
     let mut problems = unlisted(&summary, &in_book);
+    problems.extend(missing_functions(&root, &fs::read_to_string(root.join(ARCHITECTURE))?));
     for page in &pages {
         let text = fs::read_to_string(page)?;
         let shown = page.strip_prefix(&root).unwrap_or(page).display();
@@ -59,6 +63,24 @@ fn unlisted(summary: &str, pages: &[String]) -> Vec<String> {
     let others = pages.iter().filter(|page| *page != SUMMARY);
     let wrong = others.map(|page| (page, count(page))).filter(|(_, count)| *count != 1);
     wrong.map(|(page, count)| format!("{BOOK}/{SUMMARY}: lists `{page}` {count} times")).collect()
+}
+
+/// Returns the rows ``| `function` | `file` |`` whose file does not exist or does not define the function.
+fn missing_functions(root: &Path, page: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for row in page.lines().filter(|line| line.starts_with("| `")) {
+        let mut cells = row.split('|').map(|cell| cell.trim().trim_matches('`')).skip(1);
+        let (Some(function), Some(file)) = (cells.next(), cells.next()) else { continue };
+        if !file.starts_with("callgate") || Path::new(file).extension().is_none() {
+            continue;
+        }
+        let name = function.rsplit("::").next().unwrap_or(function);
+        let text = fs::read_to_string(root.join("crates").join(file)).unwrap_or_default();
+        if !["(", "<"].iter().any(|end| text.contains(&format!("fn {name}{end}"))) {
+            problems.push(format!("{ARCHITECTURE}: there is no `{function}` in `{file}`"));
+        }
+    }
+    problems
 }
 
 /// Checks that a link of a page of the book stays in the book: the built book has no other files.
@@ -228,6 +250,17 @@ mod tests {
         assert_eq!(
             unlisted(summary, &pages),
             ["docs/SUMMARY.md: lists `b/c.md` 2 times", "docs/SUMMARY.md: lists `d.md` 0 times"]
+        );
+    }
+
+    #[test]
+    fn a_function_that_does_not_exist_is_found() {
+        let root = root().canonicalize().unwrap();
+        let page = "| `Catalog::listing` | `callgate/src/catalog.rs` | a |\n\
+                    | `gone` | `callgate/src/catalog.rs` | b |\n| `a` | `b` |\n";
+        assert_eq!(
+            missing_functions(&root, page),
+            ["ARCHITECTURE.md: there is no `gone` in `callgate/src/catalog.rs`"]
         );
     }
 
