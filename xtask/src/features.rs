@@ -7,7 +7,7 @@ use crate::dependencies::packages;
 use crate::run::Step;
 
 /// The packages that others build with features of their choice.
-const PACKAGES: [&str; 3] = ["callgate", "callgate-registry", PROGRAM];
+const PACKAGES: [&str; 4] = ["callgate", "callgate-import", "callgate-registry", PROGRAM];
 
 /// The package of the program.
 const PROGRAM: &str = "callgate-cli";

@@ -15,11 +15,11 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::import::{ServiceOptions, drupal};
+use crate::commands::ServiceOptions;
 
 pub(crate) use bridge::{Bridge, Protocol};
 pub(crate) use call::Call;
-pub(crate) use import::{Import, ImportCommand, ImportOptions, PhpOptions};
+pub(crate) use import::{DrupalDescription, Import, ImportCommand};
 pub(crate) use lint::Lint;
 pub(crate) use registry::{CopyRegistry, RegistryCommand};
 
@@ -216,7 +216,7 @@ pub(crate) struct Try {
     pub(crate) service: ServiceOptions,
     /// The description to read of a Drupal site
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) from: drupal::From,
+    pub(crate) from: DrupalDescription,
     /// Where to listen, on this machine; by default on any free port
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,

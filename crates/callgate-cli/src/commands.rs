@@ -13,6 +13,7 @@ mod method;
 mod migrate;
 mod section;
 mod serve;
+mod service;
 mod settings;
 mod token;
 mod try_service;
@@ -32,6 +33,7 @@ use crate::errors::hinted;
 use crate::printer::Printer;
 
 pub(crate) use bridge::run as run_bridge;
+pub(crate) use service::ServiceOptions;
 
 /// Runs a command.
 pub(crate) async fn run(

@@ -28,7 +28,7 @@ use crate::cli::{Cli, Command, Try};
 
 pub(crate) use attach::Attach;
 pub(crate) use database::{exposed_password, password_in_file};
-pub(crate) use imports::{Imports, Policy};
+pub(crate) use imports::Imports;
 use keys::KEYS;
 pub(crate) use upstreams::{
     Maker, Upstreams, check_row, has_secret, keys_of_row, row_shown, secret_in_file,

@@ -3,20 +3,10 @@
 use std::borrow::Cow;
 
 use callgate::forward::{ForwardError, OptionError};
+use callgate_import::Hinted;
 use callgate_registry::{CopyError, StoreError};
 
-/// An error with a remedy of its own.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub(crate) struct Hinted {
-    message: String,
-    hint: String,
-}
-
-/// An error and what to do about it.
-pub(crate) fn hinted(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
-    anyhow::Error::new(Hinted { message: message.into(), hint: hint.into() })
-}
+pub(crate) use callgate_import::hinted;
 
 /// The error for what this program was built without.
 #[cfg(any(test, not(feature = "php")))]

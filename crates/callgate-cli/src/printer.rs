@@ -1,55 +1,45 @@
 //! Output: data goes to stdout, talk to stderr.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::io::{self, Write as _};
 
+use callgate_import::{Line, Report};
 use serde_json::{Map, Value};
 
 use crate::errors;
 
-/// Where output goes.
+pub(crate) use callgate_import::one_line;
+
+/// The standard streams of the program.
 #[derive(Debug)]
-pub(crate) enum Printer {
-    /// To whoever started the program.
-    Stdio(io::Stdout, io::Stderr),
-    /// Data are collected, talk is not.
-    Memory(String),
+pub(crate) struct Printer {
+    out: io::Stdout,
+    talk: io::Stderr,
 }
 
 impl Printer {
     pub(crate) fn stdio() -> Self {
-        Self::Stdio(io::stdout(), io::stderr())
-    }
-
-    pub(crate) fn memory() -> Self {
-        Self::Memory(String::new())
-    }
-
-    /// The data so far, where they are collected.
-    pub(crate) fn collected(&self) -> &str {
-        match self {
-            Self::Stdio(..) => "",
-            Self::Memory(text) => text,
-        }
+        Self { out: io::stdout(), talk: io::stderr() }
     }
 
     /// A line of data. A reader that has gone away is no error.
     pub(crate) fn data(&mut self, line: impl Display) {
-        match self {
-            Self::Stdio(out, _) => {
-                let _ = writeln!(out, "{line}");
-                let _ = out.flush();
-            }
-            Self::Memory(text) => {
-                let _ = writeln!(text, "{line}");
-            }
-        }
+        let _ = writeln!(self.out, "{line}");
+        let _ = self.out.flush();
     }
 
     /// A line of talk.
     pub(crate) fn talk(&mut self, line: impl Display) {
-        if let Self::Stdio(_, talk) = self {
-            let _ = writeln!(talk, "{line}");
+        let _ = writeln!(self.talk, "{line}");
+    }
+
+    /// Prints the lines of an import's report.
+    pub(crate) fn report(&mut self, report: &Report) {
+        for line in &report.lines {
+            match line {
+                Line::Data(line) => self.data(line),
+                Line::Note(line) => self.talk(line),
+            }
         }
     }
 
@@ -115,20 +105,4 @@ fn cell(value: Value) -> String {
         other => other.to_string(),
     };
     if text.is_empty() { "-".to_owned() } else { text }
-}
-
-/// A cell must not break its line, or the terminal.
-pub(crate) fn one_line(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] })
-        .collect()
-}
-
-/// Returns a text in one line, and no more of it than `most` characters.
-pub(crate) fn shortened(text: &str, most: usize) -> String {
-    let line = one_line(text);
-    match line.char_indices().nth(most) {
-        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
-        None => line,
-    }
 }

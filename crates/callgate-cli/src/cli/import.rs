@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use callgate_import::openrpc::{Reference, parse_reference};
+use callgate_import::{Needed, Selection, drupal};
+use callgate_registry::TableNames;
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::section_and_mask;
+use crate::commands::ServiceOptions;
 use crate::errors::hinted;
-use crate::import::openrpc::{Reference, reference};
-use crate::import::{Needed, Selection, ServiceOptions, drupal, festi};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImportCommand {
@@ -42,7 +44,7 @@ pub(crate) enum Import {
         #[arg(value_name = "FILE|URL")]
         source: Option<String>,
         /// A file for what `$ref`s of the document call `NAME`, such as `./types.json`; may repeat
-        #[arg(long = "reference", value_name = "NAME=FILE", value_parser = reference)]
+        #[arg(long = "reference", value_name = "NAME=FILE", value_parser = parse_reference)]
         references: Vec<Reference>,
         #[command(flatten)]
         service: ServiceOptions,
@@ -70,7 +72,7 @@ pub(crate) enum Import {
         url: Option<String>,
         /// The description to read
         #[arg(long, value_enum, default_value_t)]
-        from: drupal::From,
+        from: DrupalDescription,
         #[command(flatten)]
         service: ServiceOptions,
         #[command(flatten)]
@@ -83,8 +85,15 @@ pub(crate) enum Import {
     Php {
         /// The directory; `vendor`, `node_modules` and what begins with a dot are left out
         directory: PathBuf,
-        #[command(flatten)]
-        reading: PhpOptions,
+        /// What tells this source from others of the same upstream; by default the directory's name
+        #[arg(long)]
+        name: Option<String>,
+        /// Also read `vendor` and `node_modules`
+        #[arg(long)]
+        vendor: bool,
+        /// A directory or a file to leave out, by its name or its path below; may repeat
+        #[arg(long, value_name = "PATH")]
+        skip: Vec<PathBuf>,
         #[command(flatten)]
         options: ImportOptions,
     },
@@ -96,8 +105,15 @@ pub(crate) enum Import {
         /// `mysql://…`, `postgres://…`, `mssql://…` or `sqlite:PATH`
         #[arg(value_name = "DATABASE-URL")]
         database_url: String,
-        #[command(flatten)]
-        reading: festi::Reading,
+        /// A file with the password of the user who reads
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
+        /// What its tables of sections and permissions have before their names
+        #[arg(long, default_value = "festi_", value_parser = TableNames::with_prefix)]
+        prefix: TableNames,
+        /// Also take its users, and what they have beside their role
+        #[arg(long)]
+        users: bool,
         #[command(flatten)]
         options: ImportOptions,
     },
@@ -137,18 +153,23 @@ impl Import {
     }
 }
 
-/// How a directory of PHP source is read.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct PhpOptions {
-    /// What tells this source from others of the same upstream; by default the directory's name
-    #[arg(long)]
-    pub(crate) name: Option<String>,
-    /// Also read `vendor` and `node_modules`
-    #[arg(long)]
-    pub(crate) vendor: bool,
-    /// A directory or a file to leave out, by its name or its path below; may repeat
-    #[arg(long, value_name = "PATH")]
-    pub(crate) skip: Vec<PathBuf>,
+/// The description of a Drupal site that is read.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum DrupalDescription {
+    /// The tools of `jsonrpc_mcp`: methods that are marked as tools
+    #[default]
+    Tools,
+    /// All methods of `jsonrpc_discovery` that the user who asks may use, marked or not
+    Discovery,
+}
+
+impl From<DrupalDescription> for drupal::From {
+    fn from(description: DrupalDescription) -> Self {
+        match description {
+            DrupalDescription::Tools => Self::Tools,
+            DrupalDescription::Discovery => Self::Discovery,
+        }
+    }
 }
 
 #[derive(Debug, Default, Args)]
@@ -156,16 +177,20 @@ pub(crate) struct ImportOptions {
     /// What runs the methods; by default `default`, or what a manifest says
     #[arg(long, value_name = "NAME")]
     pub(crate) upstream: Option<String>,
-    #[command(flatten)]
-    pub(crate) selection: Selection,
+    /// Only methods whose id is like this, such as `user.*`; may repeat
+    #[arg(long, value_name = "PATTERN")]
+    select: Vec<String>,
+    /// No methods whose id is like this; may repeat
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
     /// A section and the mask that callers need on it, for methods of which the source names no
     /// sections; without a mask, read for what only reads and write for the rest. May repeat, all must
     /// hold; made if it is not there
     #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
-    pub(crate) sections: Vec<(String, Needed)>,
+    sections: Vec<(String, Needed)>,
     /// Leave out the output schemas of the source, so that results are not checked against them
     #[arg(long)]
-    pub(crate) no_output_schemas: bool,
+    no_output_schemas: bool,
     /// Delete methods that the source no longer has, instead of hiding them; not with `--watch`
     #[arg(long)]
     pub(crate) prune: bool,
@@ -176,6 +201,18 @@ pub(crate) struct ImportOptions {
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true,
         default_missing_value = "30", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) watch: Option<u32>,
+}
+
+impl ImportOptions {
+    pub(crate) fn to_import(&self) -> callgate_import::ImportOptions {
+        let selection = Selection { select: self.select.clone(), exclude: self.exclude.clone() };
+        callgate_import::ImportOptions {
+            selection,
+            sections: self.sections.clone(),
+            no_output_schemas: self.no_output_schemas,
+            prune: self.prune,
+        }
+    }
 }
 
 /// An import as the configuration has it, without the program's name before it.

@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 use callgate::model::LOCAL;
+use callgate_import::export;
 use callgate_registry::{MethodRow, Store as _};
 
 use crate::cli::{Export, ExportFormat};
 use crate::config::Config;
-use crate::export;
 use crate::printer::{Printer, one_line};
 use crate::registry;
 

@@ -1,25 +1,25 @@
-//! `callgate import openrpc|introspect|drupal|php|festi|manifest`, and what is held back
+//! `callgate import openrpc|introspect|drupal|php|festi|manifest`, and imports that are repeated
 
 mod approve;
-pub(crate) mod repeat;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use callgate::forward::Target;
+use callgate::http;
 use callgate::model::LOCAL;
-use callgate_registry::DEFAULT_UPSTREAM;
+use callgate_import::festi::{self, Users};
+use callgate_import::openrpc::{self, Foreign, Reading, Way};
+use callgate_import::watch::{self, Event, Policy, WatchedSource};
+use callgate_import::{Description, Detail, Source, drupal, manifest, read_file};
+use callgate_registry::{DEFAULT_UPSTREAM, DatabaseUrl, SqlStore};
 
-#[cfg(not(feature = "php"))]
-use crate::cli::PhpOptions;
+use super::service::{Configured, ServiceOptions, service};
 use crate::cli::{Import, ImportCommand};
-use crate::config::Config;
+use crate::config::{Config, password_in_file};
 use crate::errors::hinted;
-use crate::import::drupal;
-use crate::import::openrpc::{Foreign, Reading, Way};
-#[cfg(feature = "php")]
-use crate::import::php::read as of_php;
-use crate::import::{self, Attempts, Configured, Description, Service, ServiceOptions, Source};
 use crate::printer::Printer;
 use crate::registry;
 
@@ -33,7 +33,8 @@ pub(crate) async fn run(
         ImportCommand::Pending { json } => return approve::pending(config, json, printer).await,
         ImportCommand::Approve { name } => return approve::approve(config, &name, printer).await,
     };
-    if import.options().watch.is_some() && import.options().prune {
+    let given = import.options();
+    if given.watch.is_some() && given.prune {
         return Err(hinted(
             "`--prune` does not go with `--watch`",
             "without it, what the source no longer has is hidden, and comes back with its sections; \
@@ -41,35 +42,88 @@ pub(crate) async fn run(
         ));
     }
     let source = read_source(config, &import).await?;
-    if source.methods.is_empty() && source.refused.is_empty() && source.unread.is_empty() {
+    if source.is_empty() {
         return Err(hinted(
             format!("{} has no methods, and nothing was changed", source.name),
             "is it the right one? `callgate method remove` removes methods",
         ));
     }
     let store = registry::open_own(config).await?;
-    if !source.access.users.is_empty() {
+    if source.has_users() {
         registry::refuse_users(config, &store).await?;
     }
-    let options = import.options();
-    let seen = if options.dry_run {
-        source.preview(&store, options, false, printer).await?
+    let options = given.to_import();
+    let report = if given.dry_run {
+        callgate_import::preview(&source, &store, &options, Detail::Brief).await?
     } else {
-        source.write(&store, options, None, printer).await?
+        callgate_import::write(&source, &store, &options, None).await?
     };
+    printer.report(&report);
     if let Some(keys) = &source.upstream_keys {
-        super::upstream::add_keys(&store, keys, options.dry_run, printer).await?;
+        let upstream = upstream(&import)?;
+        super::upstream::add_keys(&store, upstream, keys, given.dry_run, printer).await?;
     }
-    if let Some(seconds) = options.watch {
-        repeat::watch(config, &store, &import, seconds, seen, printer).await;
+    if let Some(seconds) = given.watch {
+        watch(config, &store, &import, seconds, report.digest, printer).await;
     }
     Ok(())
+}
+
+/// Repeats an import until the program is stopped. The change with the digest `last` is not printed again.
+async fn watch(
+    config: &Config,
+    store: &Arc<SqlStore>,
+    import: &Import,
+    seconds: u32,
+    last: Option<String>,
+    printer: &mut Printer,
+) {
+    let policy = if import.options().dry_run { Policy::Show } else { Policy::Apply };
+    let every = Duration::from_secs(seconds.into());
+    let source = watched("", config, import, every, policy);
+    printer.talk(format_args!("looking again every {seconds} s; Ctrl-C ends it"));
+    let on_event = |event: Event<'_>| match event {
+        Event::Changed(text) => printer.data(text),
+        Event::Failed(error) => {
+            printer.error(error);
+            printer.talk("methods stay as they are");
+        }
+        Event::Recovered => printer.talk("the source can be read again"),
+    };
+    tokio::select! {
+        () = watch::watch(store, source, last, on_event) => {}
+        () = http::told_to_stop() => {}
+    }
+}
+
+/// Repeats the imports of the configuration, until the future is dropped.
+pub(super) async fn watch_all(config: Arc<Config>, store: Arc<SqlStore>) {
+    let sources = config.imports.iter().map(|(name, repeated)| {
+        watched(name, &config, &repeated.import, repeated.every, repeated.policy)
+    });
+    watch::serve(&store, sources.collect()).await;
+}
+
+fn watched<'a>(
+    name: &'a str,
+    config: &'a Config,
+    import: &'a Import,
+    every: Duration,
+    policy: Policy,
+) -> WatchedSource<'a> {
+    WatchedSource {
+        name,
+        read: Box::new(|| Box::pin(read_source(config, import))),
+        options: import.options().to_import(),
+        every,
+        policy,
+    }
 }
 
 /// Returns what the source has now.
 async fn read_source(config: &Config, import: &Import) -> anyhow::Result<Source> {
     let mut source = read_methods(config, import).await?;
-    source.settle(import.options());
+    source.apply_options(&import.options().to_import());
     Ok(source)
 }
 
@@ -82,78 +136,73 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
             let reading = Reading { upstream: upstream?, foreign: &foreign };
             if let Some(file) = source.as_deref().filter(|source| !is_url(source)) {
                 let file = Path::new(file);
-                return import::openrpc::read(&import::read(file)?, reading)
-                    .with_context(in_(file));
+                return openrpc::read(&read_file(file)?, reading).with_context(in_(file));
             }
             let target = source.as_deref().map(url).transpose()?;
-            let service = ask(config, reading.upstream, target, service).await?;
-            let all = Way::of(service.target()).map(Description::OpenRpc);
-            of_service(&service, &all, reading).await
+            let descriptions = |target: &Target| Way::of(target).map(Description::OpenRpc).to_vec();
+            of_service(config, target, service, reading, descriptions).await
         }
         Import::Introspect { url: given, service, .. } => {
             let target = given.as_deref().map(url).transpose()?;
             let reading = Reading { upstream: upstream?, foreign: &[] };
-            let service = ask(config, reading.upstream, target, service).await?;
-            of_service(&service, &[Description::Introspection], reading).await
+            of_service(config, target, service, reading, |_| vec![Description::Introspection]).await
         }
         Import::Drupal { url: given, from, service, .. } => {
             let site = given.as_deref().map(url).transpose()?;
             let target = site.as_ref().map(drupal::endpoint).transpose()?;
             let reading = Reading { upstream: upstream?, foreign: &[] };
-            let service = ask(config, reading.upstream, target, service).await?;
-            of_service(&service, &[Description::Drupal(*from)], reading).await
+            let description = Description::Drupal((*from).into());
+            of_service(config, target, service, reading, |_| vec![description]).await
         }
-        Import::Php { directory, reading, .. } => of_php(directory, upstream?, reading).await,
-        Import::Festi { database_url, reading, .. } => {
-            import::festi::read(database_url, upstream?, reading).await
+        #[cfg(feature = "php")]
+        Import::Php { directory, name, vendor, skip, .. } => {
+            let (name, skip) = (name.clone(), skip.clone());
+            let options = callgate_import::php::PhpOptions { name, vendor: *vendor, skip };
+            callgate_import::php::read(directory, upstream?, &options).await
+        }
+        #[cfg(not(feature = "php"))]
+        Import::Php { .. } => Err(crate::errors::not_built("a reader of PHP", "php")),
+        Import::Festi { database_url, password_file, prefix, users, .. } => {
+            let mut url: DatabaseUrl = database_url.parse()?;
+            if let Some(file) = password_file {
+                url = password_in_file(url, "--password-file", file)?;
+            }
+            let users = if *users { Users::All } else { Users::None };
+            festi::read(&url, prefix, users, upstream?).await
         }
         Import::Manifest { file, options } => {
-            let text = import::read(file)?;
-            import::manifest::read(&text, options.upstream.as_deref()).with_context(in_(file))
+            let text = read_file(file)?;
+            manifest::read(&text, options.upstream.as_deref()).with_context(in_(file))
         }
     }
-}
-
-/// The service to be asked, as it is configured.
-async fn ask(
-    config: &Config,
-    upstream: &str,
-    target: Option<Target>,
-    given: &ServiceOptions,
-) -> anyhow::Result<Service> {
-    let rows = registry::open_own(config).await?.upstreams().await?;
-    Service::new(Configured { config, rows: &rows }, upstream, target, given)
 }
 
 /// Reads the first of several descriptions that a service has.
 async fn of_service(
-    service: &Service,
-    descriptions: &[Description],
+    config: &Config,
+    target: Option<Target>,
+    given: &ServiceOptions,
     reading: Reading<'_>,
+    descriptions: impl FnOnce(&Target) -> Vec<Description>,
 ) -> anyhow::Result<Source> {
-    let mut attempts = Attempts::default();
-    let (mut problem, mut hint) = ("", "");
-    for description in descriptions {
-        if let Some(mut source) = description.read(service, reading, &mut attempts).await? {
-            description.add_keys(service, &mut source).await?;
-            return Ok(source);
-        }
-        (problem, hint) = description.absence();
+    let rows = registry::open_own(config).await?.upstreams().await?;
+    let (service, configured) = service((config, &rows), reading.upstream, target, given)?;
+    let descriptions = descriptions(service.target());
+    let mut source = Description::read_first(&descriptions, &service, reading).await?;
+    if let Some(keys) = &source.upstream_keys {
+        source.notes.extend(configured.notes(reading.upstream, keys));
     }
-    Err(attempts.into_error(&format!("{} {problem}", service.target()), hint))
-}
-
-#[cfg(not(feature = "php"))]
-#[expect(clippy::unused_async, reason = "it has the other's signature")]
-async fn of_php(_: &Path, _: &str, _: &PhpOptions) -> anyhow::Result<Source> {
-    Err(crate::errors::not_built("a reader of PHP", "php"))
+    if configured != Configured::Row {
+        source.upstream_keys = None;
+    }
+    Ok(source)
 }
 
 fn in_(file: &Path) -> impl Fn() -> String {
     move || format!("`{}`", file.display())
 }
 
-/// Whether it is meant as a place of a service, and not as a file.
+/// Returns `true` for a URL, and `false` for a file.
 fn is_url(text: &str) -> bool {
     text.contains("://") || text.starts_with("unix:")
 }
@@ -162,7 +211,7 @@ fn url(text: &str) -> anyhow::Result<Target> {
     text.parse().context("the URL is not right")
 }
 
-/// What runs the methods of a source that does not say it.
+/// Returns the upstream of methods that name none.
 fn upstream(import: &Import) -> anyhow::Result<&str> {
     let upstream = import.options().upstream.as_deref().unwrap_or(DEFAULT_UPSTREAM);
     if upstream != LOCAL {

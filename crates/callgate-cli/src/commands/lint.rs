@@ -7,12 +7,12 @@ use anyhow::Result;
 use callgate::gateway::{SettingError, Settings};
 use callgate::lint::{Level, Problem, Profile, Scope};
 use callgate::model::LOCAL;
+use callgate_import::guessed;
 use callgate_registry::{Assembly, CatalogRows, Store as _, assemble, settings};
 
 use super::{assembly, caller_named};
 use crate::cli::Lint;
 use crate::config::{Config, check_row};
-use crate::import::guessed;
 use crate::printer::Printer;
 use crate::registry;
 

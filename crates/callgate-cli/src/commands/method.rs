@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use callgate::catalog::Catalog;
 use callgate::model::LOCAL;
+use callgate_import::guessed;
 use callgate_registry::{
     CatalogRows, Inspection, MethodRow, SqlStore, Store as _, StoreError, action_key, assemble,
     check, inspect,
@@ -18,7 +19,6 @@ use super::{assembly, caller_named};
 use crate::cli::{List, Method, MethodFields};
 use crate::config::Config;
 use crate::errors::hinted;
-use crate::import::guessed;
 use crate::printer::Printer;
 use crate::registry;
 use listed::Said;

@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::io::BufReader;
 use tokio::net::TcpListener;
 
-use super::import::repeat;
+use super::import;
 use crate::cli::Serve;
 use crate::config::{Config, Maker, TOKEN_VARIABLE};
 use crate::errors::hinted;
@@ -41,7 +41,7 @@ pub(super) async fn run(config: &Arc<Config>, serve: &Serve, printer: &mut Print
     let builder = if config.allow_anonymous { builder.allow_anonymous() } else { builder };
     let gateway = builder.http_options(config.http.clone()).build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
-    let imports = tokio::spawn(repeat::follow(Arc::clone(config), own));
+    let imports = tokio::spawn(import::watch_all(Arc::clone(config), own));
     let stopping = http::told_to_stop();
     announce(config, serve, &listener, gateway.gateway(), &tokens, printer)?;
     drop(tokens);

@@ -5,18 +5,19 @@ use callgate::catalog::Catalog;
 use callgate::forward::{Forward, Target};
 use callgate::model::Prefix;
 use callgate::{Callgate, http};
+use callgate_import::openrpc::{Reading, Way};
+use callgate_import::{
+    Added, Attempts, Description, ImportOptions, Plan, Refusal, Service, Source, drupal,
+};
 use callgate_registry::{Assembly, CatalogRows, DEFAULT_UPSTREAM, Exposure, MethodRow, assemble};
 use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::serve::pasted;
-use crate::cli::{ImportOptions, Try};
+use super::service::ServiceOptions;
+use crate::cli::Try;
 use crate::config::Config;
 use crate::errors::hinted;
-use crate::import::openrpc::{Reading, Way};
-use crate::import::{
-    Added, Attempts, Description, Plan, Refusal, Service, ServiceOptions, Source, drupal,
-};
 use crate::logging;
 use crate::printer::{Printer, one_line};
 
@@ -43,7 +44,7 @@ pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> 
     let target: Target = given.url.parse().context("the URL is not right")?;
     let mut found = find(config, given, target).await?;
     let options = ImportOptions::default();
-    found.source.settle(&options);
+    found.source.apply_options(&options);
     let plan = Plan::new(&found.source, &CatalogRows::default(), &[], &options);
     let forward = Forward::new(DEFAULT_UPSTREAM, found.service.options().clone())?;
     let options = http::HttpOptions { require_auth: false, ..config.http.clone() };
@@ -91,7 +92,7 @@ pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> 
 async fn find(config: &Config, given: &Try, target: Target) -> anyhow::Result<Found> {
     let mut attempts = Attempts::searching();
     let reading = Reading { upstream: DEFAULT_UPSTREAM, foreign: &[] };
-    let service = Service::unknown(config, target, &given.service)?;
+    let service = given.service.service(config, target)?;
     for by in [
         Description::OpenRpc(Way::Discover),
         Description::Introspection,
@@ -102,10 +103,11 @@ async fn find(config: &Config, given: &Try, target: Target) -> anyhow::Result<Fo
         }
     }
     let site = drupal::endpoint(service.target())?;
-    let mut site = Service::unknown(config, site, &given.service)?;
-    let by = Description::Drupal(given.from);
+    let mut site = given.service.service(config, site)?;
+    let from = given.from.into();
+    let by = Description::Drupal(from);
     if let Some(source) = by.read(&site, reading, &mut attempts).await? {
-        drupal::set_options(&mut site, given.from).await?;
+        drupal::set_options(&mut site, from).await?;
         return Ok(Found { service: site, source, by });
     }
     Err(attempts.into_error(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use callgate::forward::Target;
+use callgate_import::UpstreamKeys;
 use callgate_registry::{SqlStore, Store as _, StoreError, UpstreamRow};
 use serde_json::{Map, Value, json};
 
@@ -12,7 +13,6 @@ use super::plain_name;
 use crate::cli::{List, Upstream};
 use crate::config::{Config, check_row, has_secret, keys_of_row, row_shown};
 use crate::errors::hinted;
-use crate::import::UpstreamKeys;
 use crate::printer::Printer;
 use crate::registry;
 
@@ -89,7 +89,8 @@ async fn set(
 /// Sets keys of an upstream that an import found out, where its row does not have them.
 pub(super) async fn add_keys(
     store: &Arc<SqlStore>,
-    UpstreamKeys { name, keys }: &UpstreamKeys,
+    name: &str,
+    keys: &UpstreamKeys,
     dry_run: bool,
     printer: &mut Printer,
 ) -> Result<()> {
@@ -101,7 +102,7 @@ pub(super) async fn add_keys(
     }
     let shown: Vec<String> = new.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     all.extend(new.into_iter().map(|(key, value)| (key.to_owned(), value)));
-    let row = UpstreamRow { name: name.clone(), config: Value::Object(all).to_string() };
+    let row = UpstreamRow { name: name.to_owned(), config: Value::Object(all).to_string() };
     if let Err(problem) = check_row(&row) {
         printer.talk(format_args!(
             "note: upstream `{name}` cannot have {}: {problem:#}",

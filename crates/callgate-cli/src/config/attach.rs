@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use callgate::model::LOCAL;
+use callgate_import::{manifest, read_file};
 use callgate_registry::{AttachOptions, DatabaseUrl, LookEvery, Overlay, TableNames};
 
 use super::database::with_password;
 use super::{ATTACH_PASSWORD_VARIABLE, Values};
 use crate::errors::hinted;
-use crate::import;
 
 /// A Festi database, and how it is taken.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Attach {
     pub(crate) fn options(&self) -> anyhow::Result<AttachOptions> {
         let overlay = match &self.overlay {
             None => Overlay::default(),
-            Some(file) => import::manifest::overlay(&import::read(file)?)
+            Some(file) => manifest::overlay(&read_file(file)?)
                 .with_context(|| format!("`{}`", file.display()))?,
         };
         Ok(AttachOptions {

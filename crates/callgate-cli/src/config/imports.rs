@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use callgate_import::watch::Policy;
 use serde::Deserialize;
 
 use super::keys::IMPORT_KEYS;
@@ -20,19 +21,6 @@ pub(crate) struct Repeated {
     pub(crate) import: Import,
     pub(crate) every: Duration,
     pub(crate) policy: Policy,
-}
-
-/// What becomes of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Policy {
-    /// It is written.
-    #[default]
-    Apply,
-    /// It waits until somebody approves it.
-    Hold,
-    /// It is told, and no more.
-    Show,
 }
 
 #[derive(Deserialize)]

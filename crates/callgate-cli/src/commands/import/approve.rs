@@ -1,8 +1,10 @@
 //! `callgate import pending|approve`: changes that a repeated import holds back.
 
+use callgate_import::Detail;
+use callgate_import::watch::Pending;
 use serde_json::json;
 
-use super::repeat::{Pending, apply, read_again};
+use super::watched;
 use crate::commands::timestamp;
 use crate::config::Config;
 use crate::errors::hinted;
@@ -50,10 +52,11 @@ pub(super) async fn approve(
              once",
         ));
     };
-    let (source, change) = read_again(config, &store, &repeated.import, true).await?;
+    let watched = watched(name, config, &repeated.import, repeated.every, repeated.policy);
+    let (source, change) = watched.read(&store, Detail::Full).await?;
     match change {
         Some(change) if change.digest == shown.digest => {
-            apply(&store, &repeated.import, &source, &change).await?;
+            watched.apply(&store, &source, &change).await?;
             pending.set(name, None).await?;
             printer.data(change.text);
             Ok(())

@@ -1,0 +1,108 @@
+//! The descriptions of its methods that a running service may offer.
+
+use anyhow::Context as _;
+
+use crate::openrpc::{Reading, Way};
+use crate::service::{Attempts, Service};
+use crate::source::Source;
+use crate::{drupal, introspect, openrpc};
+
+/// A description of its methods that a service offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Description {
+    /// An OpenRPC document.
+    OpenRpc(Way),
+    /// `system.listMethods`.
+    Introspection,
+    /// A module of Drupal.
+    Drupal(drupal::From),
+}
+
+impl Description {
+    /// Returns its name, and the arguments of `callgate import` that read it.
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::OpenRpc(Way::Discover) => ("rpc.discover", "openrpc"),
+            Self::OpenRpc(Way::Get) => ("a document at its URL", "openrpc"),
+            Self::Introspection => ("system.listMethods", "introspect"),
+            Self::Drupal(drupal::From::Tools) => ("Drupal's module jsonrpc_mcp", "drupal"),
+            Self::Drupal(drupal::From::Discovery) => {
+                ("Drupal's module jsonrpc_discovery", "drupal --from discovery")
+            }
+        }
+    }
+
+    /// Returns the problem and the hint for a service that does not have it.
+    fn absence(self) -> (&'static str, &'static str) {
+        match self {
+            Self::OpenRpc(_) => ("gives no OpenRPC document", "a document can also be a file"),
+            Self::Introspection => (
+                "does not list its methods",
+                "an OpenRPC document, or a manifest that you write, can be imported too",
+            ),
+            Self::Drupal(drupal::From::Tools) => (
+                "does not have the module `jsonrpc_mcp`",
+                "is that the URL of the site? If it has the module `jsonrpc_discovery` alone, `--from \
+                 discovery` reads all methods that the user who asks may use, marked as tools or not",
+            ),
+            Self::Drupal(drupal::From::Discovery) => (
+                "does not have the module `jsonrpc_discovery`",
+                "it is a part of the module `jsonrpc`, and has to be enabled",
+            ),
+        }
+    }
+
+    /// Reads the description, or returns `None` if the service does not have it.
+    pub async fn read(
+        self,
+        service: &Service,
+        reading: Reading<'_>,
+        attempts: &mut Attempts,
+    ) -> anyhow::Result<Option<Source>> {
+        match self {
+            Self::OpenRpc(way) => {
+                let Some(document) = way.document(service, attempts).await? else {
+                    return Ok(None);
+                };
+                let place = || format!("`{}`", service.target());
+                openrpc::read(&document, reading).with_context(place).map(Some)
+            }
+            Self::Introspection => {
+                let listed = introspect::ask(service, attempts).await?;
+                Ok(listed.map(|listed| introspect::read(listed, reading.upstream)))
+            }
+            Self::Drupal(from) => drupal::read(service, from, reading.upstream, attempts).await,
+        }
+    }
+
+    /// Sets the keys that the upstream's configuration should have.
+    async fn add_keys(self, service: &Service, source: &mut Source) -> anyhow::Result<()> {
+        source.upstream_keys = match self {
+            // The document may be on another server than the service.
+            Self::OpenRpc(Way::Get) => None,
+            Self::OpenRpc(Way::Discover) | Self::Introspection => Some(Vec::new()),
+            Self::Drupal(from) => {
+                Some(drupal::upstream_keys(service, from, &mut source.notes).await?)
+            }
+        };
+        Ok(())
+    }
+
+    /// Reads the first of several descriptions that a service has.
+    pub async fn read_first(
+        descriptions: &[Self],
+        service: &Service,
+        reading: Reading<'_>,
+    ) -> anyhow::Result<Source> {
+        let mut attempts = Attempts::default();
+        let (mut problem, mut hint) = ("", "");
+        for description in descriptions {
+            if let Some(mut source) = description.read(service, reading, &mut attempts).await? {
+                description.add_keys(service, &mut source).await?;
+                return Ok(source);
+            }
+            (problem, hint) = description.absence();
+        }
+        Err(attempts.into_error(&format!("{} {problem}", service.target()), hint))
+    }
+}

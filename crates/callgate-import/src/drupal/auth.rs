@@ -1,0 +1,128 @@
+//! What a tool asks of its caller: `annotations.auth` of `jsonrpc_mcp`.
+//!
+//! `level` is `none`, `optional` or `required`; scopes without a level mean `required`. A tool that
+//! requires a login needs read on the built-in section of every user, so that callers without a token
+//! do not see it. Each scope becomes a section: `content:read` is read on `content`, and likewise for
+//! `write` and `execute`; any other scope is a section of that name, with read.
+
+use callgate::Mask;
+use callgate::access::Section;
+use serde_json::Value;
+
+use crate::source::Needed;
+
+/// Maximum number of scopes of one tool.
+const MAX_SCOPES: usize = 100;
+
+/// Keys of `annotations.auth` that say nothing about who may call.
+const TEXTS: [&str; 2] = ["description", "label"];
+
+/// Returns what callers need according to `annotations.auth`; `None` where every caller will do. What is not
+/// understood is an error, since it may be a restriction.
+pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Needed)>>, String> {
+    let auth = match auth {
+        None | Some(Value::Null) => return Ok(None),
+        // PHP's empty map.
+        Some(Value::Array(items)) if items.is_empty() => return Ok(None),
+        Some(Value::Object(auth)) => auth,
+        Some(_) => return Err("`annotations.auth` is no object".to_owned()),
+    };
+    let is_known = |key: &&String| {
+        ["level", "scopes"].contains(&key.as_str()) || TEXTS.contains(&key.as_str())
+    };
+    if let Some(key) = auth.keys().find(|key| !is_known(key)) {
+        return Err(format!("`annotations.auth.{key}` is not known"));
+    }
+    let scopes = scopes(auth.get("scopes"))?;
+    let is_required = match auth.get("level") {
+        None | Some(Value::Null) => !scopes.is_empty(),
+        Some(Value::String(level)) => match level.as_str() {
+            "required" => true,
+            // Drupal checks scopes whatever the level is.
+            "none" | "optional" => !scopes.is_empty(),
+            other => return Err(format!("`annotations.auth.level` is `{other}`")),
+        },
+        Some(_) => return Err("`annotations.auth.level` is no text".to_owned()),
+    };
+    if !is_required {
+        return Ok(None);
+    }
+    let login = (Section::authenticated().as_str().to_owned(), Needed::Mask(Mask::Read));
+    Ok(Some([login].into_iter().chain(scopes.into_iter().map(section)).collect()))
+}
+
+/// Returns the names of scopes. PHP writes a list with gaps as a map.
+fn scopes(scopes: Option<&Value>) -> Result<Vec<&str>, String> {
+    let all: Vec<&Value> = match scopes {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(scopes)) => scopes.iter().collect(),
+        Some(Value::Object(scopes)) => scopes.values().collect(),
+        Some(_) => return Err("`annotations.auth.scopes` is no list of scopes".to_owned()),
+    };
+    if all.len() > MAX_SCOPES {
+        return Err(format!("`annotations.auth.scopes` has more than {MAX_SCOPES} scopes"));
+    }
+    let names = all
+        .into_iter()
+        .map(|scope| scope.as_str().map(str::trim).filter(|scope| !scope.is_empty()));
+    let names: Option<Vec<&str>> = names.collect();
+    names.ok_or_else(|| {
+        "`annotations.auth.scopes` has something else than names of scopes".to_owned()
+    })
+}
+
+/// Returns the section, and the mask on it, that stand for a scope.
+fn section(scope: &str) -> (String, Needed) {
+    let (section, mask) = match scope.rsplit_once(':') {
+        Some((section, "read")) if !section.is_empty() => (section, Mask::Read),
+        Some((section, "write")) if !section.is_empty() => (section, Mask::Write),
+        Some((section, "execute")) if !section.is_empty() => (section, Mask::Execute),
+        _ => (scope, Mask::Read),
+    };
+    (section.to_owned(), Needed::Mask(mask))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(auth: &Value) -> String {
+        match needs(Some(auth)) {
+            Ok(None) => "open".to_owned(),
+            Ok(Some(needs)) => {
+                let one = |(section, needed): &(String, Needed)| format!("{section} {needed:?}");
+                needs.iter().map(one).collect::<Vec<_>>().join(", ")
+            }
+            Err(problem) => format!("refused: {problem}"),
+        }
+    }
+
+    #[test]
+    fn levels_and_scopes_become_needs() {
+        let all = [
+            json!({"level": "none"}),
+            json!({"level": "optional"}),
+            json!({"level": "required"}),
+            json!({"level": "required", "scopes": ["content:read"]}),
+            json!({"scopes": ["user:read"], "description": "inferred"}),
+            json!({"level": "optional", "scopes": ["content:write", "content:read"]}),
+            json!({"level": "required", "scopes": ["tutorial:search", "admin", ":read", "a:b:execute"]}),
+            json!({"scopes": []}),
+            json!({"level": "admin"}),
+            json!({"level": 1}),
+            json!({"scopes": "content:read"}),
+            json!({"scopes": ["content:read", 7]}),
+            json!({"scopes": {"1": "content:write"}}),
+            json!({"Level": "required"}),
+            json!({"scope": "content:write"}),
+            json!({"description": "For everybody"}),
+            json!("required"),
+            json!([]),
+        ];
+        let table: Vec<String> =
+            all.into_iter().map(|auth| format!("{auth}\n    {}", shown(&auth))).collect();
+        insta::assert_snapshot!(table.join("\n"));
+    }
+}

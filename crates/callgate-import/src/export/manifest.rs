@@ -1,0 +1,136 @@
+//! The registry as a manifest, in JSON: it has null, which TOML lacks.
+
+use std::collections::HashSet;
+
+use anyhow::Context as _;
+use callgate_registry::{CatalogRows, DEFAULT_UPSTREAM, MethodRow, TypeRow};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::Exported;
+use crate::manifest::{Class, Manifest, ManifestMask, ManifestSafety, Method, ParamsBy};
+use crate::needs::{Needs, NeedsByKey};
+use crate::php_schema;
+use crate::plan::columns::normalized;
+
+/// Writes the methods that `is_selected`, and all classes.
+pub fn write(
+    rows: &CatalogRows,
+    is_selected: impl Fn(&MethodRow) -> bool,
+) -> anyhow::Result<Exported> {
+    let mut manifest = Manifest::default();
+    let mut left_out = Vec::new();
+    let mut seen = HashSet::new();
+    let needs = NeedsByKey::of_rows(rows);
+    for row in rows.methods.iter().filter(|row| is_selected(row)) {
+        let id = &row.rpc_method;
+        if !seen.insert(id.as_str()) {
+            left_out.push((id.clone(), "another row has the same id".to_owned()));
+            continue;
+        }
+        match method(row, &needs.of(row)) {
+            Ok(method) => manifest.methods.push(method),
+            Err(error) => left_out.push((id.clone(), format!("{error:#}"))),
+        }
+    }
+    for row in &rows.types {
+        match class(row) {
+            Ok(class) => {
+                manifest.types.insert(row.name.clone(), class);
+            }
+            Err(error) => left_out.push((format!("class {}", row.name), format!("{error:#}"))),
+        }
+    }
+    manifest.methods.sort_by(|a, b| a.id.cmp(&b.id));
+    let text = serde_json::to_string_pretty(&manifest).context("cannot write JSON")?;
+    Ok(Exported { text, left_out })
+}
+
+fn method(row: &MethodRow, needs: &Needs) -> anyhow::Result<Method> {
+    let row = &normalized(row);
+    if let Some(column) = &row.unreadable {
+        anyhow::bail!("{column}: the bytes are not text");
+    }
+    let MethodRow { params, params_types, defaults, input_schema, output_schema, .. } = row;
+    let upstream = row.upstream_name();
+    let safety = match row.safety.as_deref() {
+        Some("read_only") => ManifestSafety::ReadOnly,
+        Some("destructive") => ManifestSafety::Destructive,
+        None => ManifestSafety::Unknown,
+        Some(other) => anyhow::bail!("safety: `{other}`"),
+    };
+    let params_by = match row.params_by.as_deref() {
+        None => None,
+        Some("name") => Some(ParamsBy::Name),
+        Some("position") => Some(ParamsBy::Position),
+        Some(other) => anyhow::bail!("params_by: `{other}`"),
+    };
+    let exposed = match row.exposed.as_deref() {
+        None => None,
+        Some("1" | "true" | "t") => Some(true),
+        Some("0" | "false" | "f") => Some(false),
+        Some(other) => anyhow::bail!("exposed: `{other}`"),
+    };
+    Ok(Method {
+        id: row.rpc_method.clone(),
+        title: row.title.clone(),
+        description: row.description.clone(),
+        params: json("params", params.as_deref())?,
+        params_types: json("params_types", params_types.as_deref())?,
+        defaults: object("defaults", defaults.as_deref())?,
+        returns: row.return_type.clone(),
+        input_schema: schema("input_schema", input_schema.as_deref())?,
+        output_schema: schema("output_schema", output_schema.as_deref())?,
+        params_by,
+        safety: Some(safety),
+        exposed,
+        deprecated: false,
+        sections: Some(
+            needs.iter().map(|(ident, mask)| (ident.clone(), mask_name(mask))).collect(),
+        ),
+        annotations: object("annotations", row.annotations.as_deref())?,
+        upstream: Some(upstream.to_owned()).filter(|name| name != DEFAULT_UPSTREAM),
+        tool_name: row.tool_name.clone(),
+        plugin: row.plugin.clone().filter(|plugin| plugin != upstream),
+        method: row.method.clone().filter(|method| *method != row.rpc_method),
+    })
+}
+
+/// Parses a column; `None` if it is empty.
+fn json<T: DeserializeOwned>(
+    column: &'static str,
+    text: Option<&str>,
+) -> anyhow::Result<Option<T>> {
+    let text = text.filter(|text| !text.trim().is_empty());
+    text.map(serde_json::from_str).transpose().context(column)
+}
+
+/// Parses an object; PHP writes an empty one as an empty list.
+fn object(column: &'static str, text: Option<&str>) -> anyhow::Result<Option<Map<String, Value>>> {
+    json(column, text.map(|text| if text == "[]" { "{}" } else { text }))
+}
+
+/// Parses a schema, which PHP may have written.
+fn schema(column: &'static str, text: Option<&str>) -> anyhow::Result<Option<Map<String, Value>>> {
+    let mut schema = object(column, text)?.map_or(Value::Null, Value::Object);
+    php_schema::repair(&mut schema);
+    match schema {
+        Value::Object(members) => Ok(Some(members)),
+        _ => Ok(None),
+    }
+}
+
+/// Returns the name of a mask; one that nobody can have is closed.
+fn mask_name(mask: &str) -> ManifestMask {
+    match mask.parse().ok().and_then(callgate::Mask::required) {
+        Some(callgate::Mask::Execute) => ManifestMask::Execute,
+        Some(callgate::Mask::Write) => ManifestMask::Write,
+        Some(_) => ManifestMask::Read,
+        None => ManifestMask::Closed,
+    }
+}
+
+fn class(row: &TypeRow) -> anyhow::Result<Class> {
+    let fields = json::<Option<_>>("fields", row.fields.as_deref())?.flatten();
+    Ok(Class { fields, schema: json::<Option<_>>("schema", row.schema.as_deref())?.flatten() })
+}

@@ -1,0 +1,189 @@
+//! The registry as an OpenRPC document.
+//!
+//! For programs that call the methods where they are: with the parameters' own names, in their own
+//! order, and with the methods that are no tools. What a caller of this server may use is another
+//! document, which `rpc.discover` gives.
+
+use std::collections::HashSet;
+
+use anyhow::Context as _;
+use callgate::catalog::Catalog;
+use callgate::gateway::Settings;
+use callgate::internal::{Components, ContentDescriptor, SourceSchema};
+use callgate::model::{Finding, Prefix};
+use callgate_registry::{Assembly, CatalogRows, Exposure, MethodRow, assemble, settings};
+use serde_json::{Map, Value, json};
+
+use super::Exported;
+use crate::php_schema;
+use crate::plan::columns::normalized;
+
+/// The version of OpenRPC that the document is written in.
+const VERSION: &str = "1.3.2";
+
+/// Writes the methods that `is_selected`.
+pub fn write(
+    rows: &CatalogRows,
+    is_selected: impl Fn(&MethodRow) -> bool,
+) -> anyhow::Result<Exported> {
+    let shown = all_shown(rows);
+    let mut catalog = assemble(
+        &shown,
+        Assembly {
+            code: &[],
+            exposure: Exposure::All,
+            prefix: Prefix::default(),
+            upstreams: Vec::new(),
+            previous: None,
+        },
+    )
+    .catalog;
+    let mut methods: Vec<(&str, Value)> = Vec::new();
+    let mut components = Components::default();
+    let mut seen = HashSet::new();
+    for row in rows.methods.iter().filter(|row| is_selected(row)) {
+        let (is_first, normal) = (seen.insert(row.rpc_method.as_str()), normalized(row));
+        if let (true, Some(tool)) = (is_first, Tool::new(&normal, &catalog)) {
+            methods.push((&row.rpc_method, method(&normal, tool, &mut components)));
+        }
+    }
+    methods.sort_by_key(|(id, _)| *id);
+    let in_force = settings(&rows.settings, &Settings::default()).0;
+    let mut document = json!({
+        "openrpc": VERSION,
+        "info": {"title": in_force.server_name, "version": in_force.server_version},
+        "methods": methods.into_iter().map(|(_, method)| method).collect::<Vec<_>>(),
+    });
+    if let (Value::Object(document), Some(schemas)) = (&mut document, components.finish()) {
+        document.insert("components".to_owned(), json!({"schemas": schemas}));
+    }
+    let quarantined = catalog.take_quarantined().into_iter();
+    let left_out = quarantined.filter(|one| seen.contains(one.id.as_str()));
+    let left_out = left_out.map(|one| (one.id, one.reason.to_string())).collect();
+    let text = serde_json::to_string_pretty(&document).context("cannot write JSON")?;
+    Ok(Exported { text, left_out })
+}
+
+/// The rows as if all were tools.
+fn all_shown(rows: &CatalogRows) -> CatalogRows {
+    let mut rows = rows.clone();
+    for row in &mut rows.methods {
+        row.exposed = Some("1".to_owned());
+    }
+    rows
+}
+
+/// A method's schemas.
+struct Tool {
+    input: Map<String, Value>,
+    output: Option<Value>,
+    annotations: Map<String, Value>,
+}
+
+impl Tool {
+    fn new(row: &MethodRow, catalog: &Catalog) -> Option<Self> {
+        let entry = catalog.by_id(&row.rpc_method)?;
+        let Ok(Value::Object(mut tool)) = serde_json::from_slice(&catalog.tool(entry)) else {
+            return None;
+        };
+        let mut object = |key: &str| match tool.remove(key) {
+            Some(Value::Object(members)) => members,
+            _ => Map::new(),
+        };
+        let annotations = object("annotations");
+        // What the row itself says has the names that the method knows.
+        let input = match own_schema(row.input_schema.as_deref()) {
+            Some(Value::Object(own)) => own,
+            _ => with_own_names(object("inputSchema"), entry.findings()),
+        };
+        let output = own_schema(row.output_schema.as_deref());
+        let output = output.or_else(|| tool.remove("outputSchema"));
+        Some(Self { input, output, annotations })
+    }
+}
+
+/// Returns a schema of the row itself. PHP may have written it.
+fn own_schema(text: Option<&str>) -> Option<Value> {
+    let mut schema: Value = serde_json::from_str(text?).ok()?;
+    php_schema::repair(&mut schema);
+    schema.is_object().then_some(schema)
+}
+
+/// With the names of the method in place of those that are shown.
+fn with_own_names(mut schema: Map<String, Value>, findings: &[Finding]) -> Map<String, Value> {
+    let own = |name: &str| {
+        findings.iter().find_map(|finding| match finding {
+            Finding::RenamedParam { from, to } if to == name => Some(from.clone()),
+            _ => None,
+        })
+    };
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        let old = std::mem::take(properties);
+        properties
+            .extend(old.into_iter().map(|(name, schema)| (own(&name).unwrap_or(name), schema)));
+    }
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        for name in required {
+            if let Some(own) = name.as_str().and_then(own) {
+                *name = Value::String(own);
+            }
+        }
+    }
+    schema
+}
+
+fn method(row: &MethodRow, mut tool: Tool, components: &mut Components) -> Value {
+    let mut method = Map::new();
+    let mut put = |key: &str, value: Value| method.insert(key.to_owned(), value);
+    put("name", json!(row.rpc_method));
+    if let Some(description) = &row.description {
+        let first: Vec<&str> =
+            description.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+        put("summary", json!(first.join(" ")));
+        if description.lines().count() > 1 {
+            put("description", json!(description));
+        }
+    }
+    let input = SourceSchema::new(format!("{}.params", row.rpc_method), Value::Object(tool.input));
+    put("params", components.params(&input).into_iter().map(param).collect());
+    let result = tool.output.map_or_else(
+        || json!({}),
+        |schema| {
+            components.result(&SourceSchema::new(format!("{}.result", row.rpc_method), schema))
+        },
+    );
+    put("result", json!({"name": "result", "schema": result}));
+    put("paramStructure", json!(structure(row)));
+    if let Some(title) = &row.title {
+        put("x-title", json!(title));
+    }
+    if row.safety.is_none() {
+        tool.annotations.remove("readOnlyHint");
+        tool.annotations.remove("destructiveHint");
+    }
+    if !tool.annotations.is_empty() {
+        put("x-annotations", Value::Object(tool.annotations));
+    }
+    if matches!(row.exposed.as_deref(), Some("0" | "false" | "f")) {
+        put("x-exposed", json!(false));
+    }
+    Value::Object(method)
+}
+
+fn structure(row: &MethodRow) -> &'static str {
+    match row.params_by.as_deref() {
+        Some("name") => "by-name",
+        Some("position") => "by-position",
+        _ => "either",
+    }
+}
+
+fn param(param: ContentDescriptor<'_>) -> Value {
+    let ContentDescriptor { name, description, required, schema } = param;
+    match description {
+        None => json!({"required": required, "name": name, "schema": schema}),
+        Some(words) => {
+            json!({"required": required, "name": name, "description": words, "schema": schema})
+        }
+    }
+}

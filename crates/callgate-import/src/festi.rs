@@ -1,0 +1,213 @@
+//! Methods from the database of a Festi application: `rpc_methods`, and who may do what.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
+
+use callgate::Mask;
+use callgate_registry::{
+    DatabaseOptions, DatabaseUrl, FestiRows, GrantRow, Holder, ImportGrant, MethodRow, StoreError,
+    TableNames, action_key, is_of_mcp, read_festi,
+};
+
+use crate::hint::hinted;
+use crate::needs::NeedsByKey;
+use crate::source::{AccessProposal, Needed, Proposal, Refusal, Source};
+
+/// Which users a database's import has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Users {
+    /// All, with the grants that they have beside their role.
+    All,
+    /// None.
+    None,
+}
+
+/// Reads a database.
+pub async fn read(
+    url: &DatabaseUrl,
+    tables: &TableNames,
+    users: Users,
+    upstream: &str,
+) -> anyhow::Result<Source> {
+    let shown = url.to_string();
+    let rows = read_festi(url, &DatabaseOptions::default(), tables).await;
+    let rows = rows.map_err(|error| {
+        hinted(format!("cannot read the Festi database `{shown}`: {error}"), hint(&error))
+    })?;
+    if rows.missing.iter().any(|table| table == "rpc_methods") {
+        return Err(hinted(
+            format!("`{shown}` has no table `rpc_methods`"),
+            "name the database that the Rpc plugin writes its methods to",
+        ));
+    }
+    // With the wrong prefix, what is protected there would be open here.
+    if let Some(prefix) = &rows.other_prefix {
+        return Err(hinted(
+            format!("`{shown}` has its actions in `{prefix}section_actions`"),
+            format!("say so: `--prefix '{prefix}'`"),
+        ));
+    }
+    let name = match url.path().and_then(Path::file_name) {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => shown,
+    };
+    Ok(source(format!("Festi database `{name}`"), &rows, upstream, users))
+}
+
+/// What to do about a database that cannot be read.
+fn hint(error: &StoreError) -> String {
+    match error {
+        StoreError::Lacking { prefix: Some(prefix), .. } => {
+            format!("it has `{prefix}section_actions`, so say `--prefix '{prefix}'`")
+        }
+        StoreError::Lacking { prefix: None, .. } => {
+            "let this user read it, with `GRANT SELECT` as docs/guide/festi.md shows: without it, what it \
+             protects would be open here"
+                .to_owned()
+        }
+        _ => "look whether it is the database of a Festi application, and may be read".to_owned(),
+    }
+}
+
+fn source(name: String, rows: &FestiRows, upstream: &str, users: Users) -> Source {
+    let mut source = Source::new(name, upstream);
+    let (by_key, idents) = (NeedsByKey::new(&rows.sections, &rows.actions), idents(rows));
+    for row in &rows.methods {
+        source.add(proposal(row, &by_key, &idents));
+    }
+    source.access = access(rows, users);
+    source.notes = notes(rows, &source, users);
+    source
+}
+
+/// Returns `true` if it is a display method: it gives what it puts into its `Response`, and not what it
+/// returns.
+fn fills_response(row: &MethodRow) -> bool {
+    let types = row.params_types.as_deref().map(serde_json::from_str::<Vec<Option<String>>>);
+    let first = types.and_then(Result::ok).and_then(|types| types.into_iter().next().flatten());
+    let class = first.as_deref().map(|name| name.trim_matches(['?', '&', ' ']));
+    class.and_then(|name| name.rsplit('\\').next()) == Some("Response")
+}
+
+fn proposal(
+    row: &MethodRow,
+    by_key: &NeedsByKey,
+    sections: &HashMap<i64, &str>,
+) -> Result<Proposal, Refusal> {
+    let id = row.rpc_method.trim();
+    if id.is_empty() {
+        return Err(Refusal::new(format!("rpc_methods row {}", row.id), "it has no `rpc_method`"));
+    }
+    if is_of_mcp(id) {
+        return Err(Refusal::new(id, "it belongs to MCP itself"));
+    }
+    let safety = row.safety.as_deref().and_then(|said| said.trim().parse().ok());
+    let is_hidden = row.exposed.as_deref().is_some_and(|exposed| exposed.trim() == "0");
+    let proposed = MethodRow {
+        id: 0,
+        rpc_method: id.to_owned(),
+        sections: None,
+        return_type: row.return_type.clone().filter(|_| !fills_response(row)),
+        upstream: None,
+        ..row.clone()
+    };
+    Ok(Proposal {
+        needs: needs(row, by_key, sections)?,
+        hidden: is_hidden.then_some("the database says so"),
+        ..Proposal::new(proposed, safety)
+    })
+}
+
+/// What callers of a method need; `None` where neither an action nor the row names a section.
+fn needs(
+    row: &MethodRow,
+    by_key: &NeedsByKey,
+    sections: &HashMap<i64, &str>,
+) -> Result<Option<Vec<(String, Needed)>>, Refusal> {
+    row.section_names().map_err(|error| Refusal::new(&row.rpc_method, error.to_string()))?;
+    let needed = |(ident, mask): (String, String)| {
+        let mask = mask.trim().parse().ok().and_then(Mask::required);
+        // A section that is not there can be granted to nobody. Without an action Festi checks nothing, and
+        // here it is closed: somebody meant it to be.
+        let mask = mask.filter(|_| sections.values().any(|known| *known == ident));
+        (ident, mask.map_or(Needed::Closed, Needed::Mask))
+    };
+    let needs: Vec<(String, Needed)> = by_key.of(row).into_iter().map(needed).collect();
+    Ok((!needs.is_empty()).then_some(needs))
+}
+
+/// The names of sections, by their numbers.
+fn idents(rows: &FestiRows) -> HashMap<i64, &str> {
+    rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect()
+}
+
+fn access(rows: &FestiRows, users: Users) -> AccessProposal {
+    let idents = idents(rows);
+    let grant = |row: &GrantRow, holder: Holder| {
+        let value = row.value.trim().parse().unwrap_or_default();
+        Some(ImportGrant { holder, section: (*idents.get(&row.id_section)?).to_owned(), value })
+    };
+    let mut access = AccessProposal {
+        sections: rows.sections.iter().filter(|row| !row.ident.is_empty()).cloned().collect(),
+        roles: rows.roles.iter().filter(|row| !row.caption.is_empty()).cloned().collect(),
+        ..AccessProposal::default()
+    };
+    let of_roles = rows.role_grants.iter();
+    access.grants = of_roles.filter_map(|row| grant(row, Holder::Role(row.id_holder))).collect();
+    if users == Users::All {
+        access.users = rows.users.iter().filter(|row| !row.login.is_empty()).cloned().collect();
+        let own = rows.user_grants.iter();
+        access.grants.extend(own.filter_map(|row| grant(row, Holder::User(row.id_holder))));
+    }
+    access
+}
+
+/// What is different here from there, and what is not taken.
+fn notes(rows: &FestiRows, source: &Source, users: Users) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut note = |count: usize, what: &str| {
+        if count > 0 {
+            notes.push(format!("note: {count} {what}"));
+        }
+    };
+    if !rows.missing.is_empty() {
+        let missing = rows.missing.join("`, `");
+        note(rows.missing.len(), &format!("tables are not there: `{missing}`"));
+    }
+    let named = |needed: &Needed| *needed == Needed::Closed;
+    let needs = || source.methods.iter().map(|method| method.needs.as_deref().unwrap_or_default());
+    let closed = needs().filter(|needs| needs.iter().any(|(_, needed)| named(needed))).count();
+    note(
+        closed,
+        "methods name a section without an action that says how much: Festi lets everybody call them, and here nobody can",
+    );
+    let open = needs().filter(|needs| needs.is_empty()).count();
+    note(open, "methods are in no section: in Festi and here, every caller may use them");
+    let sections = |needs: &[(String, Needed)]| {
+        needs.iter().map(|(ident, _)| ident.clone()).collect::<BTreeSet<String>>().len()
+    };
+    let several = needs().filter(|needs| sections(needs) > 1).count();
+    note(
+        several,
+        "methods are in several sections: in Festi the last counts, and here all must hold",
+    );
+    let known: HashSet<(String, String)> = rows.methods.iter().map(MethodRow::action_key).collect();
+    let is_other = |row: &&callgate_registry::ActionRow| {
+        !known.contains(&action_key(&row.plugin, &row.method))
+    };
+    note(
+        rows.actions.iter().filter(is_other).count(),
+        "actions are of no method, and are not taken",
+    );
+    if users == Users::All {
+        let zero = rows.user_grants.iter().filter(|row| row.value.trim() == "0").count();
+        note(
+            zero,
+            "users have 0 on a section: in Festi their role counts then, and here it denies",
+        );
+    } else {
+        note(rows.users.len(), "users are not taken; `--users` takes them");
+        note(rows.user_grants.len(), "grants of single users are not taken; `--users` takes them");
+    }
+    notes
+}

@@ -1,0 +1,38 @@
+//! Imports methods into Callgate's registry from descriptions of other systems, and exports them.
+//!
+//! A source ([`openrpc`], introspection, [`drupal`], [`php`], [`festi`], [`manifest`]) reads a description
+//! into a [`Source`]: methods it proposes and methods it refuses. A [`Plan`] compares that with the registry
+//! and is written in one transaction. Each import stores the values it wrote, so that the next one keeps
+//! what people changed since. [`watch`] repeats imports, and [`export`] writes the registry's methods.
+
+mod hint;
+mod limits;
+mod text;
+
+mod needs;
+mod php_schema;
+
+mod service;
+mod source;
+
+pub mod drupal;
+pub mod festi;
+mod introspect;
+pub mod manifest;
+pub mod openrpc;
+#[cfg(feature = "php")]
+pub mod php;
+
+mod description;
+mod plan;
+
+pub mod export;
+pub mod watch;
+
+pub use description::Description;
+pub use hint::{Hinted, hinted};
+pub use needs::{Needs, NeedsByKey};
+pub use plan::{Added, Detail, Line, Plan, Report, guessed, preview, write};
+pub use service::{Attempts, Service};
+pub use source::{ImportOptions, Needed, Proposal, Refusal, Selection, Source, UpstreamKeys};
+pub use text::{one_line, read_file, shortened};

@@ -1,0 +1,59 @@
+//! The sections that callers of a method need, as the registry's rows name them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use callgate::Mask;
+use callgate_registry::{ActionRow, CatalogRows, MethodRow, SectionRow, action_key};
+
+/// The sections that a method needs, each with its mask as rows have it, or [`CLOSED`].
+pub type Needs = BTreeMap<String, String>;
+
+/// Stands in place of the mask of a section that the row names and no action gives a mask for.
+pub(crate) const CLOSED: &str = "closed";
+
+/// The needs of methods, by the key of their actions.
+#[derive(Debug)]
+pub struct NeedsByKey(HashMap<(String, String), Needs>);
+
+impl NeedsByKey {
+    pub(crate) fn new(sections: &[SectionRow], actions: &[ActionRow]) -> Self {
+        let idents: HashMap<i64, &str> =
+            sections.iter().map(|section| (section.id, section.ident.as_str())).collect();
+        let mut needs: HashMap<(String, String), Needs> = HashMap::new();
+        for action in actions {
+            let number = || format!("#{}", action.id_section);
+            let ident = idents.get(&action.id_section).map_or_else(number, ToString::to_string);
+            let key = action_key(&action.plugin, &action.method);
+            tighten(needs.entry(key).or_default(), &ident, &action.mask);
+        }
+        Self(needs)
+    }
+
+    /// Returns the needs that the rows of a registry state.
+    pub fn of_rows(rows: &CatalogRows) -> Self {
+        Self::new(&rows.sections, &rows.actions)
+    }
+
+    /// Returns what callers of a method need.
+    pub fn of(&self, row: &MethodRow) -> Needs {
+        let mut needs = self.0.get(&row.action_key()).cloned().unwrap_or_default();
+        for ident in row.section_names().unwrap_or_default() {
+            needs.entry(ident).or_insert_with(|| CLOSED.to_owned());
+        }
+        needs
+    }
+}
+
+/// Adds a section, with the stricter of two masks where it is there already.
+pub(crate) fn tighten(needs: &mut Needs, ident: &str, mask: &str) {
+    let known = needs.entry(ident.to_owned()).or_insert_with(|| mask.to_owned());
+    if strictness(mask) > strictness(known) {
+        mask.clone_into(known);
+    }
+}
+
+/// Returns a number that is greater the fewer callers a mask lets through.
+pub(crate) fn strictness(mask: &str) -> i64 {
+    let mask = mask.trim().parse().ok().and_then(Mask::required);
+    mask.map_or(i64::MAX, Mask::value)
+}

@@ -1,0 +1,98 @@
+//! Methods from an OpenRPC document.
+//!
+//! Every version is read alike; what matters here has not changed between them. Nothing outside of
+//! the document is read, unless somebody names a file for it: a method that refers there is refused.
+
+mod document;
+mod foreign;
+mod method;
+mod references;
+mod schema;
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use crate::hint::hinted;
+use crate::source::{Refusal, Source};
+use method::Reader;
+use references::References;
+
+pub use document::Way;
+pub use foreign::{Foreign, Reference, parse_reference};
+
+/// How to read a document.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading<'a> {
+    /// What runs its methods.
+    pub upstream: &'a str,
+    /// Files for what is outside of it.
+    pub foreign: &'a [Foreign],
+}
+
+/// Reads a document.
+pub fn read(text: &str, reading: Reading<'_>) -> anyhow::Result<Source> {
+    let text = text.trim_start_matches('\u{feff}');
+    let mut document: Value = serde_json::from_str(text).context("the document is not JSON")?;
+    let idle = foreign::embed(&mut document, reading.foreign);
+    let Some(version) = document.get("openrpc").and_then(Value::as_str) else {
+        return Err(hinted(
+            "the document has no `openrpc` with a version",
+            "an OpenRPC document begins with `{\"openrpc\": \"1.3.2\", \"info\": …`",
+        ));
+    };
+    let methods = match document.get("methods") {
+        Some(Value::Array(methods)) => methods,
+        Some(other) => bail!("`methods`: expected a list, found {}", kind(other)),
+        None => bail!("the document has no `methods`"),
+    };
+    let info = |key: &str| document.pointer(&format!("/info/{key}")).and_then(Value::as_str);
+    let title = info("title").unwrap_or("untitled");
+    let mut source = Source::new(format!("OpenRPC document `{title}`"), reading.upstream);
+    source.notes.push(format!(
+        "it is version {} of {} methods, in OpenRPC {version}",
+        info("version").unwrap_or("unknown"),
+        methods.len()
+    ));
+    source.notes.extend(servers(&document));
+    let note = |name: &str| format!("note: no `$ref` is to `{name}`, which `--reference` names");
+    source.notes.extend(idle.into_iter().map(note));
+    let reader = Reader { references: References::new(&document) };
+    for (number, method) in methods.iter().enumerate() {
+        let read = reader.read(method).map(|(proposal, note)| {
+            source.notes.extend(note);
+            proposal
+        });
+        source.add(read.map_err(|reason| {
+            let id = reader.name(method).unwrap_or_else(|| format!("methods[{number}]"));
+            Refusal::new(id, format!("{reason:#}"))
+        }));
+    }
+    Ok(source)
+}
+
+/// Where the document says that its methods are.
+fn servers(document: &Value) -> Vec<String> {
+    let servers = document.get("servers").and_then(Value::as_array).into_iter().flatten();
+    let server = |server: &Value| {
+        let text = |key: &str| server.get(key).and_then(Value::as_str);
+        let url = text("url")?;
+        let name = text("name").or_else(|| text("summary"));
+        Some(match name {
+            Some(name) => format!("server: {url} ({name})"),
+            None => format!("server: {url}"),
+        })
+    };
+    servers.filter_map(server).collect()
+}
+
+/// What a value is, in a word.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

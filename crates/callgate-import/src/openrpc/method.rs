@@ -1,0 +1,271 @@
+//! A method object to a proposal.
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+use callgate::model::ParamStyle;
+use callgate_registry::MethodRow;
+use serde_json::{Map, Value, json};
+
+use super::kind;
+use super::references::{References, reference};
+use super::schema::Adoption;
+use crate::source::{Proposal, declared_safety};
+
+/// Maximum number of errors in a method's description.
+const MAX_ERRORS: usize = 12;
+/// Maximum number of examples of a parameter, and the size of each in bytes.
+const MAX_EXAMPLES: usize = 3;
+const MAX_EXAMPLE: usize = 256;
+
+/// A parameter, with what its name is in the document.
+struct Param<'a> {
+    name: &'a str,
+    place: String,
+    descriptor: &'a Value,
+    schema: &'a Value,
+}
+
+/// Reads the methods of one document.
+#[derive(Debug)]
+pub(super) struct Reader<'a> {
+    pub(super) references: References<'a>,
+}
+
+impl<'a> Reader<'a> {
+    /// The name of a method that may be wrong otherwise.
+    pub(super) fn name(&self, method: &'a Value) -> Option<String> {
+        let method = self.references.follow(method).ok()?;
+        Some(method.get("name")?.as_str()?.to_owned()).filter(|name| !name.is_empty())
+    }
+
+    /// Reads a method, with a note if its result is not described in a form that can be taken.
+    pub(super) fn read(&self, method: &'a Value) -> anyhow::Result<(Proposal, Option<String>)> {
+        let method = self.references.follow(method)?;
+        if !method.is_object() {
+            return Err(wrong("the method", "an object", method));
+        }
+        let id = text(method, "name").context("the method has no `name`")?;
+        let params = self.params(method)?;
+        let result = match method.get("result") {
+            None | Some(Value::Null) => None,
+            Some(result) => Some(result),
+        };
+        let hidden = if method.get("deprecated") == Some(&Value::Bool(true)) {
+            Some("deprecated")
+        } else if result.is_none() {
+            Some("it has no result")
+        } else if method.get("x-exposed") == Some(&Value::Bool(false)) {
+            Some("the document says so")
+        } else {
+            None
+        };
+        let description = self.description(method);
+        let mut annotations = self.annotations(method);
+        let said = declared_safety(&mut annotations);
+        let (output, note) = match result.map(|result| self.output_schema(result)) {
+            None => (None, None),
+            Some(Ok(output)) => (output, None),
+            Some(Err(problem)) => {
+                (None, Some(format!("note: `{id}` has no output schema: {problem:#}")))
+            }
+        };
+        let row = MethodRow {
+            rpc_method: id.to_owned(),
+            title: text(method, "x-title").map(ToOwned::to_owned),
+            description: Some(description).filter(|text| !text.is_empty()),
+            annotations: (!annotations.is_empty()).then(|| Value::Object(annotations).to_string()),
+            exposed: Some("1".to_owned()),
+            params_by: style(method)?.map(|style| style.as_str().to_owned()),
+            input_schema: Some(self.input_schema(&params, method)?.to_string()),
+            output_schema: output.map(|schema| schema.to_string()),
+            ..MethodRow::default()
+        };
+        Ok((Proposal::new(row, said).hide(hidden), note))
+    }
+
+    fn params(&self, method: &'a Value) -> anyhow::Result<Vec<Param<'a>>> {
+        const ANYTHING: &Value = &Value::Bool(true);
+        let list = match method.get("params") {
+            None | Some(Value::Null) => return Ok(Vec::new()),
+            Some(Value::Array(list)) => list,
+            Some(other) => return Err(wrong("params", "a list", other)),
+        };
+        let mut params: Vec<Param<'a>> = Vec::with_capacity(list.len());
+        for (number, descriptor) in list.iter().enumerate() {
+            let place = format!("params[{number}]");
+            let descriptor = self.references.follow(descriptor)?;
+            if !descriptor.is_object() {
+                return Err(wrong(&place, "an object", descriptor));
+            }
+            let name =
+                text(descriptor, "name").with_context(|| format!("{place} has no `name`"))?;
+            let is_known = params.iter().any(|param| param.name == name);
+            ensure!(!is_known, "two parameters are named `{name}`");
+            let schema = match descriptor.get("schema") {
+                None | Some(Value::Null) => ANYTHING,
+                Some(schema @ (Value::Object(_) | Value::Bool(_))) => schema,
+                Some(other) => return Err(wrong(&format!("{place}.schema"), "a schema", other)),
+            };
+            params.push(Param { name, place: format!("{place}.schema"), descriptor, schema });
+        }
+        Ok(params)
+    }
+
+    /// In the order of the parameters, which is what counts by position.
+    fn input_schema(&self, params: &[Param<'a>], method: &'a Value) -> anyhow::Result<Value> {
+        let mut adoption = Adoption::new(self.references);
+        let (mut properties, mut required) = (Map::new(), Vec::new());
+        for param in params {
+            let mut property = adoption.adopt(param.schema).with_context(|| param.place.clone())?;
+            if let (Some(words), Value::Object(property)) = (words(param.descriptor), &mut property)
+            {
+                property.insert("description".to_owned(), json!(words));
+            }
+            properties.insert(param.name.to_owned(), property);
+            if param.descriptor.get("required") == Some(&Value::Bool(true)) {
+                required.push(json!(param.name));
+            }
+        }
+        let mut root = Map::new();
+        root.insert("type".to_owned(), json!("object"));
+        root.insert("properties".to_owned(), Value::Object(properties));
+        if !required.is_empty() {
+            root.insert("required".to_owned(), Value::Array(required));
+        }
+        // A list of parameters has all that there are.
+        root.insert("additionalProperties".to_owned(), json!(false));
+        let mut schema = adoption.finish(root).context("params")?;
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            self.add_examples(properties, method);
+            for property in properties.values_mut().filter_map(Value::as_object_mut) {
+                put_last(property, "description");
+                put_last(property, "examples");
+            }
+        }
+        Ok(schema)
+    }
+
+    fn output_schema(&self, result: &'a Value) -> anyhow::Result<Option<Value>> {
+        let descriptor = self.references.follow(result)?;
+        let Some(schema) = descriptor.get("schema").filter(|schema| schema.is_object()) else {
+            return Ok(None);
+        };
+        let mut adoption = Adoption::new(self.references);
+        let adopted = adoption.adopt(schema).context("result")?;
+        let Value::Object(root) = adopted else { return Ok(None) };
+        let is_telling = root.keys().any(|key| key != "title" && key != "description");
+        let schema = adoption.finish(root).context("result")?;
+        Ok(is_telling.then_some(schema))
+    }
+
+    /// What the examples of the method give to its parameters, where a schema has none of its own.
+    fn add_examples(&self, properties: &mut Map<String, Value>, method: &'a Value) {
+        let mut found: Map<String, Value> = Map::new();
+        for pairing in self.each(method, "examples") {
+            for (number, example) in self.each(pairing, "params").into_iter().enumerate() {
+                let named = text(example, "name").filter(|name| properties.contains_key(*name));
+                let by_number = || properties.keys().nth(number).map(String::as_str);
+                let (Some(name), Some(value)) = (named.or_else(by_number), example.get("value"))
+                else {
+                    continue;
+                };
+                let values = found.entry(name).or_insert_with(|| json!([]));
+                let Value::Array(values) = values else { continue };
+                let fits = values.len() < MAX_EXAMPLES && value.to_string().len() <= MAX_EXAMPLE;
+                if fits && !values.contains(value) {
+                    values.push(value.clone());
+                }
+            }
+        }
+        found.retain(|_, values| values.as_array().is_some_and(|values| !values.is_empty()));
+        for (name, values) in found {
+            if let Some(Value::Object(property)) = properties.get_mut(&name) {
+                property.entry("examples").or_insert(values);
+            }
+        }
+    }
+
+    /// Summary, description and errors.
+    fn description(&self, method: &'a Value) -> String {
+        let mut parts = Vec::from_iter(words(method));
+        let errors: Vec<String> = self
+            .each(method, "errors")
+            .into_iter()
+            .filter_map(|error| {
+                let message = text(error, "message")?.lines().next()?.trim();
+                let code = error.get("code").filter(|code| code.is_number());
+                Some(code.map_or(message.to_owned(), |code| format!("{message} ({code})")))
+            })
+            .take(MAX_ERRORS)
+            .collect();
+        if !errors.is_empty() {
+            parts.push(format!("Errors: {}.", errors.join("; ")));
+        }
+        parts.join("\n\n")
+    }
+
+    /// What passes through, and the names of the tags.
+    fn annotations(&self, method: &'a Value) -> Map<String, Value> {
+        let said = method.get("x-annotations").and_then(Value::as_object);
+        let mut annotations = said.cloned().unwrap_or_default();
+        let tags = self.each(method, "tags");
+        let tags: Vec<&str> = tags.into_iter().filter_map(|tag| text(tag, "name")).collect();
+        if !tags.is_empty() {
+            annotations.insert("tags".to_owned(), json!(tags));
+        }
+        annotations
+    }
+
+    /// The members of a list, less those that cannot be found: nothing depends on them.
+    fn each(&self, owner: &'a Value, key: &str) -> Vec<&'a Value> {
+        let list = owner.get(key).and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(|member| self.references.follow(member).ok()).collect()
+    }
+}
+
+/// Without `paramStructure`, by position.
+fn style(method: &Value) -> anyhow::Result<Option<ParamStyle>> {
+    match method.get("paramStructure").map(|structure| structure.as_str().ok_or(structure)) {
+        None | Some(Ok("by-position")) => Ok(Some(ParamStyle::Positional)),
+        Some(Ok("by-name")) => Ok(Some(ParamStyle::Named)),
+        Some(Ok("either")) => Ok(None),
+        Some(Ok(other)) => bail!(
+            "`paramStructure`: expected `by-name`, `by-position` or `either`, found `{other}`"
+        ),
+        Some(Err(other)) => Err(wrong("paramStructure", "a text", other)),
+    }
+}
+
+/// Summary and description, joined unless the one begins with the other.
+fn words(part: &Value) -> Option<String> {
+    let (summary, description) = (text(part, "summary"), text(part, "description"));
+    match (summary.map(str::trim), description.map(str::trim)) {
+        (Some(summary), Some(description)) => {
+            let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let (flat_summary, flat_description) = (flat(summary), flat(description));
+            if flat_description.starts_with(&flat_summary) {
+                Some(description.to_owned())
+            } else if flat_summary.starts_with(&flat_description) {
+                Some(summary.to_owned())
+            } else {
+                Some(format!("{summary}\n\n{description}"))
+            }
+        }
+        (one, other) => one.or(other).map(ToOwned::to_owned),
+    }
+}
+
+/// A text that says something.
+fn text<'v>(part: &'v Value, key: &str) -> Option<&'v str> {
+    part.get(key)?.as_str().filter(|text| !text.trim().is_empty())
+}
+
+fn put_last(members: &mut Map<String, Value>, key: &str) {
+    if let Some(value) = members.shift_remove(key) {
+        members.insert(key.to_owned(), value);
+    }
+}
+
+fn wrong(place: &str, expected: &str, found: &Value) -> anyhow::Error {
+    let found = if reference(found).is_some() { "a `$ref`" } else { kind(found) };
+    anyhow!("{place}: expected {expected}, found {found}")
+}

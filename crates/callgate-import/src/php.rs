@@ -1,0 +1,128 @@
+//! Methods from PHP source: those that doc comments mark with `@rpc`, and those that attributes
+//! describe.
+//!
+//! `files.rs` finds the files, `parse.rs` and `declarations.rs` make of each what it declares
+//! (`model.rs`), with names and expressions as they are written. `tree.rs` has all of it by name, so
+//! that types (`types.rs`) and constants (`evaluate.rs`) mean something. Then `methods.rs` and
+//! `attributes.rs` read methods, and `classes.rs` what their types hold. Nothing is run.
+
+mod attributes;
+mod classes;
+mod declarations;
+mod docblock;
+mod evaluate;
+mod expression;
+mod files;
+mod methods;
+mod model;
+mod parse;
+mod reader;
+mod string;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod types;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::hint::hinted;
+use crate::source::Source;
+use files::Files;
+use parse::Parser;
+use reader::Reader;
+use tree::Tree;
+
+/// So many notes are told.
+const MAX_NOTES: usize = 40;
+
+/// How a directory of PHP source is read.
+#[derive(Debug, Clone, Default)]
+pub struct PhpOptions {
+    /// Name of the source; by default that of the directory.
+    pub name: Option<String>,
+    /// Also reads `vendor` and `node_modules`.
+    pub vendor: bool,
+    /// Directories and files to leave out, by name or by path below the directory.
+    pub skip: Vec<PathBuf>,
+}
+
+/// Reads the PHP files under a directory, on a blocking thread, since many take seconds.
+pub async fn read(
+    directory: &Path,
+    upstream: &str,
+    reading: &PhpOptions,
+) -> anyhow::Result<Source> {
+    let (directory, upstream) = (directory.to_owned(), upstream.to_owned());
+    let reading = reading.clone();
+    let read = move || read_directory(&directory, &upstream, &reading);
+    tokio::task::spawn_blocking(read).await.context("the reading was broken off")?
+}
+
+fn read_directory(
+    directory: &Path,
+    upstream: &str,
+    reading: &PhpOptions,
+) -> anyhow::Result<Source> {
+    let shown = directory.display();
+    let root = directory.canonicalize().with_context(|| format!("cannot read `{shown}`"))?;
+    if !root.is_dir() {
+        return Err(hinted(
+            format!("`{shown}` is not a directory"),
+            "name the directory that it is in; `--select` takes some methods only",
+        ));
+    }
+    let mut files = Files::find(&root, reading)?;
+    let count = files.paths.len();
+    let mut declared = Tree::default();
+    let mut parser = Parser::new()?;
+    for path in std::mem::take(&mut files.paths) {
+        let read = files.read(&root, &path).and_then(|text| {
+            let (tree, text, error) = parser.parse(&text)?;
+            let file = path.to_string_lossy();
+            declarations::read(tree.root_node(), &text, &file, &mut declared);
+            error.map_or(Ok(()), Err)
+        });
+        if let Err(error) = read {
+            files.leave(&path, format!("{error:#}"));
+        }
+    }
+    let name = root.file_name().map(|name| name.to_string_lossy());
+    let name = reading.name.as_deref().map(Into::into).or(name).unwrap_or_default();
+    let mut source = methods_of(&declared, &format!("PHP source `{name}`"), upstream);
+    source.notes.insert(0, format!("it has {count} PHP files"));
+    source.unread = files.unread;
+    if files.links > 0 {
+        source.notes.push(format!("note: {} links are not followed", files.links));
+    }
+    Ok(source)
+}
+
+/// The methods that are declared, and the classes behind their types.
+fn methods_of(tree: &Tree, name: &str, upstream: &str) -> Source {
+    let mut reader = Reader { tree, notes: Vec::new(), types: Vec::new(), permissions: 0 };
+    let mut source = Source::new(name, upstream);
+    for class in &tree.classes {
+        let mut found = methods::read(&mut reader, class);
+        found.extend(attributes::read(&mut reader, class));
+        for method in found {
+            source.add(method);
+        }
+    }
+    source.types = classes::read(&mut reader);
+    if reader.permissions > 0 {
+        reader.notes.push(format!(
+            "note: {} methods need permissions of Drupal, which it checks itself; `--section` says what \
+             is needed here",
+            reader.permissions
+        ));
+    }
+    let more = reader.notes.len().saturating_sub(MAX_NOTES);
+    reader.notes.truncate(MAX_NOTES);
+    if more > 0 {
+        reader.notes.push(format!("note: and {more} more like these"));
+    }
+    source.notes = reader.notes;
+    source
+}

@@ -1,0 +1,225 @@
+//! Methods that attributes describe, as Drupal's are: `#[JsonRpcMethod]`,
+//! `#[JsonRpcParameterDefinition]` and `#[McpTool]`.
+
+use callgate::model::ParamStyle;
+use callgate_registry::MethodRow;
+use serde_json::{Map, Value, json};
+
+use super::evaluate::{Context, evaluate};
+use super::expression::{Argument, Element, Expression, argument};
+use super::methods::{description, json as column};
+use super::model::{Attribute, Class, Method, short};
+use super::reader::{MethodReader, Reader, object};
+use super::tree::Tree;
+use crate::source::{Proposal, Refusal};
+
+/// Only methods that are marked are tools (D16).
+const NOT_MARKED: &str = "it has no `#[McpTool]`";
+
+/// What `#[McpTool]` says.
+#[derive(Debug, Default)]
+pub(super) struct Marker {
+    is_there: bool,
+    pub(super) title: Option<String>,
+    pub(super) annotations: Map<String, Value>,
+}
+
+/// The methods that attributes of a class, or of its functions, describe.
+pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposal, Refusal>> {
+    let methods = class.methods.iter().map(Some);
+    [None].into_iter().chain(methods).filter_map(|method| read_one(reader, class, method)).collect()
+}
+
+/// A method before which, or before whose class, `#[JsonRpcMethod]` stands.
+fn read_one(
+    reader: &mut Reader<'_>,
+    class: &Class,
+    method: Option<&Method>,
+) -> Option<Result<Proposal, Refusal>> {
+    let (at, tree) = (Context::of(class), reader.tree);
+    let attributes = method.map_or(&class.attributes, |method| &method.attributes);
+    let attribute = *find(tree, at, attributes, "JsonRpcMethod").first()?;
+    let line = method.map_or(class.line, |method| method.line);
+    let id = argument(&attribute.arguments, "id", 0).and_then(|id| evaluate(tree, at, id));
+    let Some(id) = id.as_ref().and_then(Value::as_str) else {
+        let reason = "the `id` of `#[JsonRpcMethod]` is not a constant text";
+        return Some(Err(Refusal::new(format!("{}:{line}", at.scope.file), reason)));
+    };
+    let mut reader = MethodReader { reader, at, id, line };
+    let read = reader.described(class, method, &attribute.arguments);
+    Some(read.map_err(|reason| reader.refusal(&reason)))
+}
+
+impl MethodReader<'_, '_> {
+    fn described(
+        &mut self,
+        class: &Class,
+        method: Option<&Method>,
+        arguments: &[Argument],
+    ) -> Result<Proposal, String> {
+        let (attributes, doc) = match method {
+            Some(method) => (&method.attributes, &method.doc),
+            None => (&class.attributes, &class.doc),
+        };
+        let mut marker = self.marker(attributes)?;
+        let usage = self.text(arguments, "usage", 1);
+        let safety = self.safety(doc, &mut marker.annotations);
+        let hidden = match (doc.has("deprecated"), marker.is_there) {
+            (true, _) => Some("deprecated"),
+            (false, true) => None,
+            (false, false) => Some(NOT_MARKED),
+        };
+        if matches!(argument(arguments, "access", 2), Some(Expression::Array(named)) if !named.is_empty())
+        {
+            self.reader.permissions += 1;
+        }
+        let defined = find(self.reader.tree, self.at, attributes, "JsonRpcParameterDefinition");
+        let (params, style) = match (not_null(argument(arguments, "params", 3)), method) {
+            (Some(given), _) => self.listed(given)?,
+            (None, Some(method)) if defined.is_empty() => (self.params(method)?.params, None),
+            (None, _) => {
+                let define = |attribute: &&Attribute| self.define(None, &attribute.arguments);
+                (defined.iter().map(define).collect::<Result<_, _>>()?, None)
+            }
+        };
+        let output = self.output(class, arguments);
+        let row = MethodRow {
+            exposed: Some("1".to_owned()),
+            params: column(params),
+            params_by: style.map(|style| style.as_str().to_owned()),
+            output_schema: output.map(|schema| schema.to_string()),
+            ..self.row(usage.unwrap_or_else(|| description(doc)), marker)
+        };
+        Ok(Proposal::new(row, safety).hide(hidden))
+    }
+
+    /// What `output` or a static `outputSchema()` says.
+    fn output(&mut self, class: &Class, arguments: &[Argument]) -> Option<Value> {
+        let own = || class.method("outputSchema")?.result.as_ref();
+        let schema = self.value(argument(arguments, "output", 4).or_else(own)?);
+        if schema.is_none() {
+            self.note("its output schema is not constant, so it is not taken");
+        }
+        schema.filter(Value::is_object)
+    }
+
+    /// What `#[McpTool]` says, where it is there.
+    pub(super) fn marker(&mut self, attributes: &[Attribute]) -> Result<Marker, String> {
+        let attributes = find(self.reader.tree, self.at, attributes, "McpTool");
+        let Some(Attribute { arguments, .. }) = attributes.first() else {
+            return Ok(Marker::default());
+        };
+        let title = self.text(arguments, "title", 0);
+        let annotations = argument(arguments, "annotations", 1).map(|given| self.value(given));
+        let annotations = match annotations {
+            None | Some(Some(Value::Null)) => Map::new(),
+            Some(Some(Value::Object(annotations))) => annotations,
+            Some(Some(Value::Array(items))) if items.is_empty() => Map::new(),
+            Some(Some(_)) => return Err("`annotations`: expected keys and values".to_owned()),
+            Some(None) => {
+                self.note("its annotations are not constant, so they are not taken");
+                Map::new()
+            }
+        };
+        Ok(Marker { is_there: true, title, annotations })
+    }
+
+    /// `params: ['id' => new JsonRpcParameterDefinition(…)]`; without keys, they are a list.
+    fn listed(&mut self, given: &Expression) -> Result<(Vec<Value>, Option<ParamStyle>), String> {
+        let Expression::Array(elements) = given else {
+            return Err("`params` is not an array that stands there".to_owned());
+        };
+        let mut params = Vec::new();
+        let mut style = ParamStyle::Positional;
+        for element in elements {
+            let (key, value) = match element {
+                Element::Item(value) => (None, value),
+                Element::Pair(key, value) => (self.value(key), value),
+                Element::Spread(_) => return Err("`params` is not constant".to_owned()),
+            };
+            let Expression::Call { is_new: true, arguments, .. } = value else {
+                return Err("`params`: expected `new JsonRpcParameterDefinition(…)`".to_owned());
+            };
+            let key = key.as_ref().and_then(Value::as_str);
+            if key.is_some() {
+                style = ParamStyle::Named;
+            }
+            params.push(self.define(key, arguments)?);
+        }
+        Ok((params, (!elements.is_empty()).then_some(style)))
+    }
+
+    /// A parameter, from the arguments of its definition: id, schema, factory, description, required.
+    fn define(&mut self, key: Option<&str>, arguments: &[Argument]) -> Result<Value, String> {
+        let value = |name: &str, place: usize| self.value(argument(arguments, name, place)?);
+        let id = value("name", 0).or_else(|| value("id", 0));
+        let is_required = value("required", 4) == Some(Value::Bool(true));
+        let name = key.or_else(|| id.as_ref().and_then(Value::as_str));
+        let name = name.ok_or("a parameter's name is not a constant text")?;
+        let schema = self.schema(name, arguments);
+        let description = self.text(arguments, "description", 3);
+        Ok(object([
+            ("name", Some(json!(name))),
+            ("schema", Some(schema)),
+            ("description", description.map(Value::String)),
+            ("optional", (!is_required).then(|| json!(true))),
+        ]))
+    }
+
+    /// The schema that stands there, else that of the factory.
+    fn schema(&mut self, name: &str, arguments: &[Argument]) -> Value {
+        let note = if let Some(given) = not_null(argument(arguments, "schema", 1)) {
+            match self.value(given) {
+                Some(schema @ Value::Object(_)) => return schema,
+                // PHP's way of writing an empty object.
+                Some(Value::Array(items)) if items.is_empty() => return json!({}),
+                _ => format!("the schema of `{name}` is not constant; anything is taken"),
+            }
+        } else {
+            let factory = argument(arguments, "factory", 2).and_then(|factory| self.value(factory));
+            let factory = factory.as_ref().and_then(Value::as_str);
+            if let Some(schema) = factory.and_then(|factory| made_by(self.reader.tree, factory)) {
+                return schema;
+            }
+            format!("what `{name}` takes is not known here; anything is taken")
+        };
+        self.note(&note);
+        json!({})
+    }
+}
+
+/// The attributes of a name, in whatever namespace they are.
+fn find<'a>(
+    tree: &Tree,
+    at: Context<'_>,
+    attributes: &'a [Attribute],
+    name: &str,
+) -> Vec<&'a Attribute> {
+    let is_it = |attribute: &&Attribute| {
+        short(&attribute.name) == name || short(&tree.resolve(at, &attribute.name)) == name
+    };
+    attributes.iter().filter(is_it).collect()
+}
+
+fn not_null(given: Option<&Expression>) -> Option<&Expression> {
+    given.filter(|given| **given != Expression::Scalar(Value::Null))
+}
+
+/// What a factory says of its parameters, by itself or as one of those that come with Drupal's jsonrpc.
+fn made_by(tree: &Tree, factory: &str) -> Option<Value> {
+    let class = tree.class(factory.trim_start_matches('\\'));
+    let own = class.and_then(|class| {
+        let result = class.method("schema")?.result.as_ref()?;
+        evaluate(tree, Context::of(class), result).filter(Value::is_object)
+    });
+    let properties = match short(factory) {
+        _ if own.is_some() => return own,
+        "PaginationParameterFactory" => {
+            let count = json!({"type": "integer", "minimum": 0});
+            json!({"limit": count, "offset": count})
+        }
+        "EntityParameterFactory" => json!({"type": {"type": "string"}, "uuid": {"type": "string"}}),
+        _ => return None,
+    };
+    Some(json!({"type": "object", "properties": properties}))
+}

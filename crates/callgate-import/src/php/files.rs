@@ -1,0 +1,145 @@
+//! The PHP files under a directory.
+//!
+//! Links are not followed: what they lead to inside of the directory is found where it is, and what
+//! is outside was not asked for.
+
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use super::PhpOptions;
+use crate::hint::hinted;
+use crate::source::Refusal;
+
+/// More files than this are refused.
+const MAX_FILES: usize = 50_000;
+/// More entries of directories, of whatever kind.
+const MAX_ENTRIES: usize = 1_000_000;
+/// Directories below this depth are not read.
+const MAX_DEPTH: usize = 40;
+/// Longer files are not read.
+const MAX_BYTES: u64 = 2 * 1024 * 1024;
+/// All files together.
+const MAX_TOTAL: u64 = 512 * 1024 * 1024;
+
+/// Code of others, and no code at all.
+const NOT_OURS: [&str; 2] = ["vendor", "node_modules"];
+
+/// What is under a directory.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    /// The files, by their path below it, in order.
+    pub(super) paths: Vec<PathBuf>,
+    /// What could not be read.
+    pub(super) unread: Vec<Refusal>,
+    /// Links, which are not followed.
+    pub(super) links: usize,
+    entries: usize,
+    bytes: u64,
+}
+
+impl PhpOptions {
+    /// Whether a directory is not looked into.
+    fn leaves_out(&self, name: &OsStr, path: &Path) -> bool {
+        let is_hidden = name.as_encoded_bytes().starts_with(b".");
+        let is_not_ours = !self.vendor && NOT_OURS.iter().any(|one| name == *one);
+        is_hidden || is_not_ours || self.skips(name, path)
+    }
+
+    /// Whether a directory or a file was named.
+    fn skips(&self, name: &OsStr, path: &Path) -> bool {
+        self.skip.iter().any(|skip| skip == Path::new(name) || skip == path)
+    }
+}
+
+impl Files {
+    pub(super) fn find(root: &Path, reading: &PhpOptions) -> anyhow::Result<Self> {
+        let mut files = Self::default();
+        let mut waiting = vec![(PathBuf::new(), 0)];
+        while let Some((directory, depth)) = waiting.pop() {
+            let inner = match files.look(root, &directory, reading) {
+                // Without the root there is nothing to import.
+                Err(error) if depth == 0 => return Err(error),
+                Err(error) => Err(format!("{error:#}")),
+                Ok(inner) if depth == MAX_DEPTH && !inner.is_empty() => {
+                    Err(format!("it lies more than {MAX_DEPTH} directories deep"))
+                }
+                Ok(inner) => Ok(inner),
+            };
+            match inner {
+                Ok(inner) => waiting.extend(inner.into_iter().map(|path| (path, depth + 1))),
+                Err(reason) => files.leave(&directory, reason),
+            }
+            if files.paths.len() > MAX_FILES || files.entries > MAX_ENTRIES {
+                let problem = format!(
+                    "the directory has more than {MAX_FILES} PHP files or {MAX_ENTRIES} entries"
+                );
+                return Err(hinted(
+                    problem,
+                    "name a directory in it, or leave some out with `--skip`",
+                ));
+            }
+        }
+        files.paths.sort();
+        Ok(files)
+    }
+
+    /// Takes the files of one directory; the directories in it come back.
+    fn look(
+        &mut self,
+        root: &Path,
+        directory: &Path,
+        reading: &PhpOptions,
+    ) -> anyhow::Result<Vec<PathBuf>> {
+        let whole = root.join(directory);
+        let cannot = || format!("cannot read the directory `{}`", whole.display());
+        let mut inner = Vec::new();
+        for entry in std::fs::read_dir(&whole).with_context(cannot)? {
+            let entry = entry.with_context(cannot)?;
+            let kind = entry.file_type().with_context(cannot)?;
+            let path = directory.join(entry.file_name());
+            self.entries += 1;
+            if self.entries > MAX_ENTRIES {
+                break;
+            }
+            if kind.is_symlink() {
+                self.links += 1;
+            } else if kind.is_dir() && !reading.leaves_out(&entry.file_name(), &path) {
+                inner.push(path);
+            } else if kind.is_file() && is_php(&path) && !reading.skips(&entry.file_name(), &path) {
+                self.paths.push(path);
+            }
+        }
+        Ok(inner)
+    }
+
+    /// A file as text. PHP takes any bytes; those that are no text are marked as such.
+    pub(super) fn read(&mut self, root: &Path, path: &Path) -> anyhow::Result<String> {
+        let file = std::fs::File::open(root.join(path)).context("cannot open it")?;
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).context("cannot read it")?;
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        if length > MAX_BYTES {
+            anyhow::bail!("it has more than {MAX_BYTES} bytes");
+        }
+        self.bytes = self.bytes.saturating_add(length);
+        if self.bytes > MAX_TOTAL {
+            anyhow::bail!(
+                "the files before it have {MAX_TOTAL} bytes, which is as much as is read"
+            );
+        }
+        Ok(String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    }
+
+    pub(super) fn leave(&mut self, path: &Path, reason: String) {
+        self.unread.push(Refusal::new(path.display().to_string(), reason));
+    }
+}
+
+fn is_php(path: &Path) -> bool {
+    let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    ["php", "inc", "module"].iter().any(|one| extension.eq_ignore_ascii_case(one))
+}

@@ -1,0 +1,368 @@
+//! A source compared with the registry: the rows to write, and what to report.
+
+mod access;
+pub(crate) mod columns;
+mod merge;
+mod needs;
+mod report;
+mod written;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use callgate_registry::{
+    AccessRows, CatalogRows, Import, ImportChange, ImportRow, MethodRow, SqlStore, Store as _,
+    StoreError, TokenRow, TypeRow,
+};
+use sha2::{Digest as _, Sha256};
+
+use crate::hint::hinted;
+use crate::needs::Needs;
+use crate::source::{ImportOptions, Proposal, Refusal, Source};
+use columns::normalized;
+use merge::{Merged, Registry, case_conflict};
+use needs::{kind, masks};
+use written::Written;
+
+pub use report::{Detail, Line, Report};
+
+/// Number of attempts if others write to the registry at the same time.
+const ATTEMPTS: usize = 5;
+
+/// Reports what an import would change.
+pub async fn preview(
+    source: &Source,
+    store: &Arc<SqlStore>,
+    options: &ImportOptions,
+    detail: Detail,
+) -> anyhow::Result<Report> {
+    let plan = Plan::read(store, source, options).await?;
+    Ok(Report::of_preview(source, &plan, detail))
+}
+
+/// Imports a source. If `expected` is set, fails unless the change has this digest.
+pub async fn write(
+    source: &Source,
+    store: &Arc<SqlStore>,
+    options: &ImportOptions,
+    expected: Option<&str>,
+) -> anyhow::Result<Report> {
+    for _ in 0..ATTEMPTS {
+        let plan = Plan::read(store, source, options).await?;
+        if expected.is_some_and(|expected| plan.digest().as_deref() != Some(expected)) {
+            return Err(hinted(
+                "the source or the registry has changed since, and nothing was written",
+                "ask again: what it would do now is another thing",
+            ));
+        }
+        match store.import(&plan.import).await {
+            Err(StoreError::Moved) => {}
+            Err(error) => return Err(error.into()),
+            Ok(()) => return Ok(Report::of_import(source, &plan)),
+        }
+    }
+    Err(StoreError::Moved.into())
+}
+
+/// Returns the rows whose safety is a guess of an import.
+pub async fn guessed<'a>(
+    store: &Arc<SqlStore>,
+    rows: impl IntoIterator<Item = &'a MethodRow>,
+) -> anyhow::Result<Vec<&'a MethodRow>> {
+    let notes = store.imports().await?;
+    let key = |note: &'_ ImportRow| (note.upstream.clone(), note.rpc_method.clone());
+    let notes: HashMap<_, _> = notes.iter().map(|note| (key(note), note)).collect();
+    let is_guess = |row: &&MethodRow| {
+        let note = notes.get(&(row.upstream_name().to_owned(), row.rpc_method.clone()));
+        note.map(|note| Written::parse(note)).is_some_and(|written| {
+            written.safety_is_guess && written.get("safety") == normalized(row).safety.as_deref()
+        })
+    };
+    Ok(rows.into_iter().filter(is_guess).collect())
+}
+
+/// The changes that an import makes.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// New methods.
+    pub added: Vec<Added>,
+    changed: Vec<Changed>,
+    /// Methods that the source no longer has: hidden, or deleted if `is_pruned`.
+    removed: Vec<String>,
+    is_pruned: bool,
+    /// Values of the registry that stay, and why.
+    kept: Vec<Refusal>,
+    /// Methods that are not tools, and why.
+    pub hidden: Vec<Refusal>,
+    /// Methods that are not imported, and why.
+    pub refused: Vec<Refusal>,
+    unchanged: usize,
+    not_selected: usize,
+    notes: Vec<String>,
+    import: Import,
+}
+
+/// A new method.
+#[derive(Debug)]
+pub struct Added {
+    /// The row to write.
+    pub row: MethodRow,
+    needs: Needs,
+    /// If set, the safety is guessed.
+    pub safety_is_guess: bool,
+}
+
+#[derive(Debug)]
+struct Changed {
+    id: String,
+    fields: Vec<Difference>,
+}
+
+/// A column, its old and its new value.
+type Difference = (&'static str, Option<String>, Option<String>);
+
+impl Plan {
+    async fn read(
+        store: &Arc<SqlStore>,
+        source: &Source,
+        options: &ImportOptions,
+    ) -> anyhow::Result<Self> {
+        let written = store.imports().await?;
+        let rows = store.catalog_rows().await?;
+        let mut plan = Self::new(source, &rows, &written, options);
+        if !source.access.is_empty() {
+            plan.add_access(source, &store.access_rows().await?, &store.tokens().await?);
+        }
+        if !source.unread.is_empty() {
+            let note = "note: nothing is removed, since not all of the source was read";
+            plan.notes.push(note.to_owned());
+        }
+        let ids: Vec<&str> = source.methods.iter().map(|it| it.row.rpc_method.as_str()).collect();
+        let unused = options.selection.unused(&ids).into_iter();
+        plan.notes.extend(unused.map(|pattern| format!("note: no method is like `{pattern}`")));
+        Ok(plan)
+    }
+
+    /// Compares a source with the rows of a registry.
+    pub fn new(
+        source: &Source,
+        rows: &CatalogRows,
+        written: &[ImportRow],
+        options: &ImportOptions,
+    ) -> Self {
+        let mut plan = Self { is_pruned: options.prune, ..Self::default() };
+        plan.import.revision = rows.revision;
+        let registry = Registry::new(rows, written);
+        for refusal in source.refused.iter().filter(|one| options.selection.has(&one.id)) {
+            plan.refuse(&refusal.id, refusal.reason.clone());
+        }
+        let mut seen: HashMap<String, &str> = HashMap::new();
+        for proposal in &source.methods {
+            let id = proposal.row.rpc_method.as_str();
+            if !options.selection.has(id) {
+                plan.not_selected += 1;
+                continue;
+            }
+            match *seen.entry(id.to_ascii_lowercase()).or_insert(id) {
+                // The id was not in `seen` before.
+                first if std::ptr::eq(first, id) => plan.propose(source, proposal, &registry),
+                first if first == id => {
+                    plan.refuse(id, "another method of the source has the same name".to_owned());
+                }
+                first => plan.refuse(id, case_conflict(first)),
+            }
+        }
+        if source.unread.is_empty() {
+            plan.remove_missing(source, &registry, options);
+        }
+        plan.add_types(source, rows);
+        plan.add_missing_sections(rows);
+        plan
+    }
+
+    /// Returns `true` if no method, type or grant changes.
+    fn is_unchanged(&self) -> bool {
+        self.added.is_empty()
+            && self.changed.is_empty()
+            && self.removed.is_empty()
+            && self.import.types.is_empty()
+            && self.import.access.is_empty()
+    }
+
+    /// Adds sections, roles, users and grants that the registry does not have.
+    fn add_access(&mut self, source: &Source, rows: &AccessRows, tokens: &[TokenRow]) {
+        let (access, notes) = access::missing(&source.access, rows, tokens);
+        let made: HashSet<&str> = access.sections.iter().map(|row| row.ident.as_str()).collect();
+        self.import.sections.retain(|ident| !made.contains(ident.as_str()));
+        self.notes.extend(notes);
+        self.import.access = access;
+    }
+
+    /// Returns a digest of all changes, or `None` if there are none.
+    fn digest(&self) -> Option<String> {
+        let Import { sections, types, changes, access, .. } = &self.import;
+        if self.is_unchanged() {
+            return None;
+        }
+        // Without the revisions: others may write unrelated rows meanwhile.
+        let access = (&access.sections, &access.roles, &access.users, &access.grants);
+        let digest = Sha256::digest(format!("{sections:?}{types:?}{changes:?}{access:?}"));
+        Some(callgate_registry::hex::to_hex(&digest))
+    }
+
+    fn refuse(&mut self, id: &str, reason: String) {
+        self.refused.push(Refusal::new(id, reason));
+    }
+
+    /// Plans the import of one method.
+    fn propose(&mut self, source: &Source, proposal: &Proposal, registry: &Registry<'_>) {
+        let (id, upstream) = (proposal.row.rpc_method.as_str(), proposal.row.upstream_name());
+        let row = registry.methods.get(id).filter(|row| row.upstream_name() == upstream);
+        let last = registry.written.get(&(upstream, id)).copied().filter(|_| row.is_some());
+        let is_stronger = |last: &&ImportRow| {
+            source.yields_to.iter().any(|stronger| last.source.starts_with(stronger))
+        };
+        if let Some(last) = last.filter(is_stronger) {
+            let reason = format!("all of it, {} says more", last.source);
+            return self.kept.push(Refusal::new(id, reason));
+        }
+        let merged = match registry.merge(source, proposal, last) {
+            Ok(merged) => merged,
+            Err(reason) => return self.refuse(id, reason),
+        };
+        if let Some(reason) = proposal.hidden
+            && merged.row.exposed.as_deref() == Some("0")
+        {
+            self.hidden.push(Refusal::new(id, reason));
+        }
+        if !merged.kept.is_empty() {
+            self.kept.push(Refusal::new(id, merged.kept.join("; ")));
+        }
+        let note = merged.written.to_row(upstream, id, &source.name);
+        if row.is_some() && merged.changes.is_empty() {
+            self.unchanged += 1;
+            // Importing an exported manifest does not make it the source of the methods.
+            let is_anothers = last.is_some_and(|last| kind(&last.source) != kind(&source.name));
+            if !is_anothers && last != Some(&note) {
+                self.import.changes.push(ImportChange::Note(note));
+            }
+            return;
+        }
+        let Merged { row: new, needs, changes, .. } = merged;
+        self.import.changes.push(ImportChange::Write {
+            row: Box::new(new.clone()),
+            needs: needs.as_ref().map(masks),
+            note,
+        });
+        if row.is_some() {
+            self.changed.push(Changed { id: id.to_owned(), fields: changes });
+        } else {
+            let needs = needs.unwrap_or_default();
+            self.added.push(Added { row: new, needs, safety_is_guess: proposal.safety_is_guess });
+        }
+    }
+
+    /// Removes methods that the source no longer has. Methods that it has and refuses now stay.
+    fn remove_missing(
+        &mut self,
+        source: &Source,
+        registry: &Registry<'_>,
+        options: &ImportOptions,
+    ) {
+        let known: HashSet<&str> = source
+            .methods
+            .iter()
+            .map(|method| method.row.rpc_method.as_str())
+            .chain(source.refused.iter().filter(|it| !it.hides).map(|it| it.id.as_str()))
+            .collect();
+        let mut gone: Vec<&ImportRow> = registry.written.values().copied().collect();
+        gone.retain(|note| {
+            (note.source == source.name || source.supersedes.contains(&note.source.as_str()))
+                && source.upstreams.contains(&note.upstream)
+                && !known.contains(note.rpc_method.as_str())
+                && options.selection.has(&note.rpc_method)
+        });
+        gone.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
+        for note in gone {
+            let row = registry.methods.get(note.rpc_method.as_str());
+            if let Some(row) = row.filter(|row| row.upstream_name() == note.upstream) {
+                self.remove(row, note, options.prune);
+            }
+        }
+    }
+
+    fn remove(&mut self, row: &MethodRow, note: &ImportRow, prune: bool) {
+        let mut written = Written::parse(note);
+        if prune {
+            self.import.changes.push(ImportChange::Remove(Box::new(row.clone())));
+        } else if written.get("exposed") == Some("0")
+            || normalized(row).exposed.as_deref() == Some("0")
+        {
+            // Hidden before; if a person has exposed it since, it stays exposed.
+            return;
+        } else {
+            let hidden = Some("0".to_owned());
+            written.set_hidden();
+            let note = written.to_row(&note.upstream, &note.rpc_method, &note.source);
+            let row = Box::new(MethodRow { exposed: hidden, ..row.clone() });
+            self.import.changes.push(ImportChange::Write { row, needs: None, note });
+        }
+        self.removed.push(row.rpc_method.clone());
+    }
+
+    fn add_types(&mut self, source: &Source, rows: &CatalogRows) {
+        let known: HashMap<&str, &TypeRow> =
+            rows.types.iter().map(|row| (row.name.as_str(), row)).collect();
+        let is_new = |row: &&TypeRow| known.get(row.name.as_str()) != Some(row);
+        self.import.types = source.types.iter().filter(is_new).cloned().collect();
+        // The registry does not know which source a class is from.
+        let names = self.import.types.iter().map(|row| row.name.as_str());
+        let others: Vec<&str> = names.filter(|name| known.contains_key(name)).collect();
+        if !others.is_empty() {
+            self.notes.push(format!(
+                "note: classes that were there with other fields have those of this source now: `{}`",
+                others.join("`, `")
+            ));
+        }
+    }
+
+    fn add_missing_sections(&mut self, rows: &CatalogRows) {
+        let known: HashSet<&str> = rows.sections.iter().map(|row| row.ident.as_str()).collect();
+        let mut missing = BTreeSet::new();
+        for change in &self.import.changes {
+            if let ImportChange::Write { needs: Some(needs), .. } = change {
+                let idents = needs.iter().map(|(ident, _)| ident);
+                missing.extend(idents.filter(|ident| !known.contains(ident.as_str())).cloned());
+            }
+        }
+        self.import.sections = missing.into_iter().collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use callgate_registry::{DatabaseOptions, DatabaseUrl};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_the_previewed_change_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let url = DatabaseUrl::sqlite(directory.path().join("a.db"));
+        let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
+        let store = Arc::new(store);
+        let mut source = Source { name: "manifest".to_owned(), ..Source::default() };
+        let row = MethodRow { rpc_method: "pet.get".to_owned(), ..MethodRow::default() };
+        source.methods.push(Proposal { row, ..Proposal::default() });
+        let options = ImportOptions::default();
+        let seen = preview(&source, &store, &options, Detail::Brief).await.unwrap().digest.unwrap();
+        // The source changes between the preview and the import.
+        source.methods[0].row.title = Some("Other".to_owned());
+        let error = write(&source, &store, &options, Some(&seen)).await.unwrap_err();
+        assert!(error.to_string().contains("nothing was written"), "{error}");
+        assert!(store.catalog_rows().await.unwrap().methods.is_empty());
+        source.methods[0].row.title = None;
+        write(&source, &store, &options, Some(&seen)).await.unwrap();
+        assert_eq!(store.catalog_rows().await.unwrap().methods.len(), 1);
+    }
+}

@@ -1,0 +1,170 @@
+//! A proposed method and the row that the registry has of it, merged.
+
+use std::collections::HashMap;
+
+use callgate::model::LOCAL;
+use callgate_registry::{CatalogRows, DEFAULT_UPSTREAM, ImportRow, MethodRow, check};
+
+use super::Difference;
+use super::columns::{columns, keeps_edits, keeps_names, normalized};
+use super::needs::{Kept, MergedNeeds, display, section_names};
+use super::written::Written;
+use crate::needs::{Needs, NeedsByKey};
+use crate::source::{Proposal, Source};
+
+/// Indexes of the registry's rows.
+pub(super) struct Registry<'a> {
+    /// By id. Of several rows with one id, the first is the one that is served.
+    pub(super) methods: HashMap<&'a str, &'a MethodRow>,
+    /// By upstream and id.
+    pub(super) written: HashMap<(&'a str, &'a str), &'a ImportRow>,
+    needs: NeedsByKey,
+    by_action: HashMap<(String, String), Vec<&'a MethodRow>>,
+    /// Ids, by the id in lower case.
+    in_lower_case: HashMap<String, &'a str>,
+}
+
+/// A method after an import.
+pub(super) struct Merged {
+    pub(super) row: MethodRow,
+    /// Needs to write; `None` leaves those of the registry.
+    pub(super) needs: Option<Needs>,
+    pub(super) written: Written,
+    pub(super) changes: Vec<Difference>,
+    /// Columns that differ from the source, and why.
+    pub(super) kept: Vec<String>,
+}
+
+impl<'a> Registry<'a> {
+    pub(super) fn new(rows: &'a CatalogRows, written: &'a [ImportRow]) -> Self {
+        let mut registry = Self {
+            methods: HashMap::new(),
+            written: HashMap::new(),
+            needs: NeedsByKey::of_rows(rows),
+            by_action: HashMap::new(),
+            in_lower_case: HashMap::new(),
+        };
+        for row in &rows.methods {
+            let id = row.rpc_method.as_str();
+            registry.methods.entry(id).or_insert(row);
+            registry.by_action.entry(row.action_key()).or_default().push(row);
+            registry.in_lower_case.insert(id.to_ascii_lowercase(), id);
+        }
+        let key = |row: &'a ImportRow| (row.upstream.as_str(), row.rpc_method.as_str());
+        registry.written.extend(written.iter().map(|row| (key(row), row)));
+        registry
+    }
+
+    /// Merges a proposal with the registry's row, or returns why it is refused. `last` is the note of the
+    /// last import.
+    pub(super) fn merge(
+        &self,
+        source: &Source,
+        proposal: &Proposal,
+        last: Option<&ImportRow>,
+    ) -> Result<Merged, String> {
+        let (id, upstream) = (proposal.row.rpc_method.as_str(), proposal.row.upstream_name());
+        if let Some(other) = self.differs_in_case(id) {
+            return Err(case_conflict(other));
+        }
+        let old_row = self.methods.get(id).copied();
+        if let Some(owner) = old_row.map(MethodRow::upstream_name).filter(|it| *it != upstream) {
+            return Err(format!("upstream `{owner}` has a method of that name"));
+        }
+        let last = last.map(Written::parse);
+        let (mut row, mut changes, mut by_hand) = match old_row {
+            Some(row) => merge_columns(row, &proposal.row, last.as_ref()),
+            None => (new_row(&proposal.row), Vec::new(), Vec::new()),
+        };
+        // By the key before the import, which may change it.
+        let old = old_row.map(|row| self.needs.of(row));
+        let needs = MergedNeeds::new(proposal, &row, old.as_ref(), last.as_ref(), &source.name);
+        if let Some(new) = &needs.new {
+            changes.push(("sections", old.as_ref().and_then(display), display(new)));
+            row.sections = section_names(new);
+        }
+        if upstream != LOCAL {
+            check(&row).map_err(|error| error.to_string())?;
+        }
+        let is_moved = old_row.is_some_and(|old| old.action_key() != row.action_key());
+        let claimed = needs.new.as_ref().or(old.as_ref().filter(|_| is_moved));
+        claimed.map_or(Ok(()), |claimed| self.check_actions(&row, claimed))?;
+        if needs.kept == Some(Kept::ByHand) {
+            by_hand.push("sections");
+        }
+        let by_hand = Some(by_hand.join(", ")).filter(|columns| !columns.is_empty());
+        let by_hand = by_hand.map(|columns| format!("{columns}, changed by hand"));
+        let another = "sections, another source needs more".to_owned();
+        let another = Some(another).filter(|_| needs.kept == Some(Kept::Another));
+        Ok(Merged {
+            row,
+            needs: needs.new.clone(),
+            written: Written::new(proposal, needs),
+            changes,
+            kept: by_hand.into_iter().chain(another).collect(),
+        })
+    }
+
+    /// Returns an id that differs from this one in case only: both would share their actions.
+    fn differs_in_case(&self, id: &str) -> Option<&'a str> {
+        let other = self.in_lower_case.get(&id.to_ascii_lowercase()).copied()?;
+        (other != id && !self.methods.contains_key(id)).then_some(other)
+    }
+
+    /// Checks that no method of another upstream shares the actions and needs something else.
+    fn check_actions(&self, row: &MethodRow, claimed: &Needs) -> Result<(), String> {
+        let rows = self.by_action.get(&row.action_key()).into_iter().flatten();
+        let mut others = rows.filter(|other| other.upstream_name() != row.upstream_name());
+        let Some(other) = others.find(|other| self.needs.of(other) != *claimed) else {
+            return Ok(());
+        };
+        let ((plugin, method), owner) = (row.permission_key(), other.upstream_name());
+        Err(format!(
+            "upstream `{owner}` has a method with the actions of `{plugin}` and `{method}`, and needs \
+             something else"
+        ))
+    }
+}
+
+pub(super) fn case_conflict(other: &str) -> String {
+    format!("it differs from `{other}` in case only, and what callers need would be one for both")
+}
+
+fn new_row(proposed: &MethodRow) -> MethodRow {
+    let mut row = proposed.clone();
+    // The key of its actions stays when the upstream changes.
+    let upstream = row.upstream_name().to_owned();
+    row.method.get_or_insert_with(|| row.rpc_method.clone());
+    row.plugin.get_or_insert_with(|| upstream.clone());
+    row.upstream = Some(upstream).filter(|name| name != DEFAULT_UPSTREAM);
+    row
+}
+
+/// Returns a row with the columns that a source proposes, the differences, and the columns that people have
+/// changed, which stay.
+fn merge_columns(
+    row: &MethodRow,
+    proposed: &MethodRow,
+    last: Option<&Written>,
+) -> (MethodRow, Vec<Difference>, Vec<&'static str>) {
+    let (old_row, new_row, mut row) = (normalized(row), normalized(proposed), row.clone());
+    let (mut changes, mut by_hand) = (Vec::new(), Vec::new());
+    for column in columns() {
+        let (old, new) = (column.get(&old_row), column.get(&new_row));
+        if old == new || (new.is_none() && keeps_names(column)) {
+            continue;
+        }
+        // Values of a row that no import wrote are a person's.
+        let is_by_hand = match last {
+            Some(last) => old.as_deref() != last.get(column.name),
+            None => old.is_some(),
+        };
+        if is_by_hand && keeps_edits(column) {
+            by_hand.push(column.name);
+        } else {
+            column.get_mut(&mut row).clone_from(new);
+            changes.push((column.name, old.clone(), new.clone()));
+        }
+    }
+    (row, changes, by_hand)
+}

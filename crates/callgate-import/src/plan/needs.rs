@@ -1,0 +1,136 @@
+//! The sections that a method needs after an import: those of the source, of the registry and of earlier
+//! imports.
+
+use callgate::Mask;
+use callgate::model::Safety;
+use callgate_registry::MethodRow;
+use serde_json::json;
+
+use super::written::Written;
+use crate::needs::{CLOSED, Needs, strictness, tighten};
+use crate::source::{Needed, Proposal};
+
+/// Stands in place of a kind of source if several stated the needs together. None of them loosens them alone.
+const SEVERAL: &str = "several";
+
+/// Returns the first word of a source's name.
+pub(super) fn kind(source: &str) -> &str {
+    source.split(' ').next().unwrap_or_default()
+}
+
+/// The needs of a method after an import.
+#[derive(Debug, Default)]
+pub(super) struct MergedNeeds {
+    /// Needs to write; `None` leaves those of the registry.
+    pub(super) new: Option<Needs>,
+    /// Needs that imports have written then, and the kind of source that stated them.
+    pub(super) written: Option<Needs>,
+    pub(super) written_by: Option<String>,
+    /// Why the needs differ from those of the source.
+    pub(super) kept: Option<Kept>,
+}
+
+/// Why the needs of a source are not written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    ByHand,
+    /// Another kind of source needs more.
+    Another,
+}
+
+impl MergedNeeds {
+    /// Merges the needs of a proposal with those of the registry, which are `old`; `None` for a new method.
+    /// Needs that people changed stay, and those of another kind of source are only tightened.
+    pub(super) fn new(
+        proposal: &Proposal,
+        row: &MethodRow,
+        old: Option<&Needs>,
+        last: Option<&Written>,
+        source: &str,
+    ) -> Self {
+        let written = last.and_then(|last| last.sections.as_ref());
+        let by = last.and_then(|last| last.sections_by.as_deref());
+        let unchanged = |kept| Self {
+            new: None,
+            written: written.cloned(),
+            written_by: by.map(ToOwned::to_owned),
+            kept,
+        };
+        let Some(proposed) = proposal.needs.as_deref() else { return unchanged(None) };
+        let is_ours = written.is_none_or(Needs::is_empty) || by == Some(kind(source));
+        let (none, is_new) = (Needs::new(), old.is_none());
+        let old = old.unwrap_or(&none);
+        let proposed = with_masks(proposed, row, old, is_ours);
+        if written.map_or(!old.is_empty(), |written| written != old) {
+            return unchanged((proposed != *old).then_some(Kept::ByHand));
+        }
+        let new = if is_ours { proposed.clone() } else { strictest(old, &proposed) };
+        let kept = (new != proposed).then_some(Kept::Another);
+        if !is_ours && new == *old {
+            return unchanged(kept);
+        }
+        let is_one_source = new == proposed && !proposal.has_combined_needs;
+        let by = if is_one_source { kind(source) } else { SEVERAL };
+        Self {
+            new: (is_new || new != *old).then(|| new.clone()),
+            written: Some(new),
+            written_by: Some(by.to_owned()),
+            kept,
+        }
+    }
+}
+
+/// Returns needs with masks. If the source states none, the mask of the registry stays, unless an import from
+/// the same kind of source wrote it and the method's safety demands more now.
+fn with_masks(needs: &[(String, Needed)], row: &MethodRow, old: &Needs, is_ours: bool) -> Needs {
+    let reads = row.safety.as_deref() == Some(Safety::ReadOnly.as_str());
+    let by_safety = if reads { Mask::Read } else { Mask::Write }.value().to_string();
+    let mut all = Needs::new();
+    for (ident, needed) in needs {
+        let mask = match (needed, old.get(ident)) {
+            (Needed::Mask(mask), _) => mask.value().to_string(),
+            (Needed::Closed, _) => CLOSED.to_owned(),
+            (Needed::BySafety, Some(old))
+                if !is_ours || strictness(old) > strictness(&by_safety) =>
+            {
+                old.clone()
+            }
+            (Needed::BySafety, _) => by_safety.clone(),
+        };
+        tighten(&mut all, ident, &mask);
+    }
+    all
+}
+
+fn strictest(one: &Needs, other: &Needs) -> Needs {
+    let mut all = one.clone();
+    for (ident, mask) in other {
+        tighten(&mut all, ident, mask);
+    }
+    all
+}
+
+/// Returns the column `sections`. It names the sections beside the actions: if an action is lost, the method
+/// is closed and not open.
+pub(super) fn section_names(needs: &Needs) -> Option<String> {
+    let idents: Vec<&String> = needs.keys().collect();
+    (!idents.is_empty()).then(|| json!(idents).to_string())
+}
+
+pub(super) fn masks(needs: &Needs) -> Vec<(String, Mask)> {
+    let mask = |text: &String| Mask::required(text.parse().ok()?);
+    needs.iter().filter_map(|(ident, text)| Some((ident.clone(), mask(text)?))).collect()
+}
+
+/// Returns sections and masks in one line.
+pub(super) fn display(needs: &Needs) -> Option<String> {
+    let name = |mask: &str| match mask {
+        "2" => "read".to_owned(),
+        "4" => "write".to_owned(),
+        "6" => "execute".to_owned(),
+        other => other.to_owned(),
+    };
+    let needs: Vec<String> =
+        needs.iter().map(|(ident, mask)| format!("{ident}:{}", name(mask))).collect();
+    (!needs.is_empty()).then(|| needs.join(" "))
+}

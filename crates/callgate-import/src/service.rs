@@ -1,0 +1,71 @@
+//! A running service that is asked for a description of its methods.
+
+mod attempts;
+
+use callgate::forward::{AskError, Forward, ForwardOptions, Target};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::limits::MAX_DOCUMENT_BYTES;
+use crate::text::shortened;
+
+pub use attempts::Attempts;
+
+pub(crate) use attempts::{GET_DOCUMENT, is_unknown_method};
+
+/// Maximum length of a service's message in an error, in characters.
+const MAX_MESSAGE: usize = 200;
+
+/// A running service, with the options that its methods are called with.
+#[derive(Debug)]
+pub struct Service {
+    forward: Forward,
+    options: ForwardOptions,
+}
+
+impl Service {
+    /// Creates a client for the service. Replies may be as large as a document.
+    pub fn new(options: ForwardOptions) -> anyhow::Result<Self> {
+        let mut asking = options.clone();
+        asking.limits.result_bytes = usize::try_from(MAX_DOCUMENT_BYTES).unwrap_or(usize::MAX);
+        Ok(Self { forward: Forward::new("import", asking)?, options })
+    }
+
+    /// Returns the URL of the service.
+    pub fn target(&self) -> &Target {
+        self.options.target()
+    }
+
+    /// Returns the options that its methods are called with.
+    pub fn options(&self) -> &ForwardOptions {
+        &self.options
+    }
+
+    pub(crate) fn set_options(&mut self, options: ForwardOptions) {
+        self.options = options;
+    }
+
+    /// Calls a method.
+    pub(crate) async fn ask(
+        &self,
+        method: &str,
+        params: &[Value],
+    ) -> Result<Box<RawValue>, AskError> {
+        let none = || RawValue::NULL.to_owned();
+        let params = to_raw_value(params).unwrap_or_else(|_| none());
+        self.forward.ask(method, &params).await
+    }
+
+    /// Returns the document at its URL, or at another URL of the same server.
+    pub(crate) async fn get(&self, other: Option<&Target>) -> Result<String, AskError> {
+        match other {
+            None => self.forward.get().await,
+            Some(other) => self.forward.get_at(other).await,
+        }
+    }
+}
+
+/// Returns a service's message in one line.
+pub(crate) fn shortened_message(text: &str) -> String {
+    shortened(text, MAX_MESSAGE)
+}

@@ -1,0 +1,145 @@
+//! Requests for descriptions, and whether a service lacks a description or only failed to return it.
+//!
+//! The next description is requested only if the service says that it does not have this one. A refusal or
+//! a failure may be temporary, and the next description may have methods that this one leaves out.
+
+use callgate::forward::{AskError, Outcome, Target};
+use callgate::jsonrpc::{INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, RpcError};
+
+use super::shortened_message;
+use crate::hint::hinted;
+
+/// Phrases in errors of services that do not have a method, or no information about it.
+const UNKNOWN_PHRASES: [&str; 10] = [
+    "unknown method",
+    "method unknown",
+    "no such",
+    "not found",
+    "can't find",
+    "not defined",
+    "does not exist",
+    "not supported",
+    "unsupported",
+    "not implemented",
+];
+
+const OTHER_ANSWER: &str =
+    "a login page or a proxy may answer in its place; ask the same URL with curl";
+
+/// Name of the request for a document at the URL of a service.
+pub(crate) const GET_DOCUMENT: &str = "GET";
+
+/// The descriptions that a service does not have.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    absent: Vec<String>,
+    is_search: bool,
+}
+
+impl Attempts {
+    /// Creates attempts at a URL that may be anything: a reply that is not JSON-RPC, such as a web page, also
+    /// means that the description is not there.
+    pub fn searching() -> Self {
+        Self { absent: Vec::new(), is_search: true }
+    }
+
+    /// Parses a reply. Returns `None`, and records it, if the service does not have the description. Every
+    /// other failure is an error, with `reason` as its hint.
+    pub(crate) fn read<T>(
+        &mut self,
+        service: &Target,
+        what: &str,
+        answer: Result<String, AskError>,
+        reason: Option<&str>,
+        read: impl FnOnce(String) -> Result<T, &'static str>,
+    ) -> anyhow::Result<Option<T>> {
+        let (problem, is_absent, hint) = match answer.map(read) {
+            Ok(Ok(read)) => return Ok(Some(read)),
+            Ok(Err(problem)) => (problem.to_owned(), self.is_search, OTHER_ANSWER),
+            Err(error) => (
+                shortened_message(&error.to_string()),
+                is_absent(&error) || (self.is_search && is_no_rpc(what, &error)),
+                reason.unwrap_or_else(|| likely_reason(&error)),
+            ),
+        };
+        if !is_absent {
+            return Err(hinted(format!("{service}: {what}: {problem}"), hint));
+        }
+        self.absent.push(format!("{what}: {problem}"));
+        Ok(None)
+    }
+
+    /// Returns the error for a service that has none of the descriptions.
+    pub fn into_error(self, problem: &str, hint: &str) -> anyhow::Error {
+        hinted([&[problem.to_owned()][..], &self.absent].concat().join("\n  "), hint)
+    }
+}
+
+/// Returns `true` if the service says that it has no such method, resource or HTTP method. Words alone do
+/// not count ("no such session" is a refusal), except with the code of aria2.
+fn is_absent(error: &AskError) -> bool {
+    match error {
+        AskError::Rpc(error) => {
+            error.code == METHOD_NOT_FOUND
+                || (error.code == 1 && error.message.starts_with("No such method: "))
+        }
+        AskError::Failed { status, .. } => matches!(status, Some(404 | 405 | 501)),
+    }
+}
+
+/// Returns `true` if the reply is not that of a JSON-RPC service, or of one that does not answer GET.
+fn is_no_rpc(what: &str, error: &AskError) -> bool {
+    let (outcome, status) = match error {
+        AskError::Rpc(error) => {
+            return matches!(error.code, INVALID_PARAMS | PARSE_ERROR) || is_unknown_method(error);
+        }
+        AskError::Failed { outcome, status, .. } => (outcome, status),
+    };
+    match outcome {
+        // Services that only accept POST answer GET with various statuses.
+        Outcome::Status if what == GET_DOCUMENT => true,
+        Outcome::Status => matches!(status, Some(400 | 415 | 422 | 426)),
+        Outcome::ContentType | Outcome::NotJson | Outcome::NotRpc | Outcome::Empty => true,
+        _ => false,
+    }
+}
+
+/// Returns `true` if the error says that the method is unknown. Not every service uses the standard code:
+/// aria2 uses 1, and services derived from XML-RPC their own.
+pub(crate) fn is_unknown_method(error: &RpcError) -> bool {
+    let message = error.message.to_lowercase().replace('_', " ");
+    let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
+    error.code == METHOD_NOT_FOUND || (says(&["method", "signature"]) && says(&UNKNOWN_PHRASES))
+}
+
+fn likely_reason(error: &AskError) -> &'static str {
+    const CREDENTIALS: &str = "it needs other credentials, or more permissions for them: `--header-env \
+         Authorization=VARIABLE`, or those of an upstream by `--upstream NAME`";
+    let AskError::Failed { outcome, status, .. } = error else {
+        return "the service has this method and does not answer it; nothing else was asked";
+    };
+    match (outcome, status) {
+        (Outcome::Refused, _) => CREDENTIALS,
+        (Outcome::NoToken, _) => {
+            "the service was not asked: look at `token_url`, `client_id`, `client_secret`, `scope` and \
+             `refresh_token` in the table `oauth` of the upstream, and at the log of the authorization \
+             server; one that is away may be back later"
+        }
+        (Outcome::Redirected, _) => {
+            "redirects are not followed; name the URL that it leads to, if that is the service's"
+        }
+        (_, Some(503)) => "it is not available now, such as a site in maintenance; try again later",
+        (_, Some(500..)) => "its own log says why; try again later",
+        (
+            Outcome::Busy
+            | Outcome::Down
+            | Outcome::Unreachable
+            | Outcome::Untrusted
+            | Outcome::NoHttp
+            | Outcome::NoWebSocket
+            | Outcome::TimedOut,
+            _,
+        ) => "is it running, and is that its URL?",
+        _ => OTHER_ANSWER,
+    }
+}

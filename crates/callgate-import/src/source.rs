@@ -1,0 +1,204 @@
+//! What a source proposes, before it is compared with the registry.
+
+mod safety;
+mod selection;
+
+use std::collections::BTreeSet;
+
+use callgate::Mask;
+use callgate::model::Safety;
+use callgate_registry::{ImportGrant, MethodRow, RoleRow, SectionRow, TypeRow, UserRow, check};
+use serde_json::Value;
+
+pub use selection::Selection;
+
+pub(crate) use safety::declared as declared_safety;
+
+/// Options of an import that hold for every source.
+#[derive(Debug, Clone, Default)]
+pub struct ImportOptions {
+    /// Which methods are imported.
+    pub selection: Selection,
+    /// Sections that callers need, for methods of which the source names none.
+    pub sections: Vec<(String, Needed)>,
+    /// Drops the output schemas of the source.
+    pub no_output_schemas: bool,
+    /// Deletes methods that the source no longer has, instead of hiding them.
+    pub prune: bool,
+}
+
+/// The methods that a source describes.
+#[derive(Debug, Default)]
+pub struct Source {
+    /// Identifies the source: methods that an import from a source of this name wrote, and that it no longer
+    /// has, are removed.
+    pub name: String,
+    /// The upstreams of its methods.
+    pub upstreams: BTreeSet<String>,
+    /// Methods that can be imported.
+    pub methods: Vec<Proposal>,
+    /// Methods that cannot be imported.
+    pub refused: Vec<Refusal>,
+    /// Classes that the types of methods name.
+    pub types: Vec<TypeRow>,
+    /// Parts that could not be read. Nothing is removed then, since they may still have its methods.
+    pub unread: Vec<Refusal>,
+    /// Sections, roles, users and grants of the source.
+    pub(crate) access: AccessProposal,
+    /// If set, sections of the command line are required in addition to those that the source states.
+    pub(crate) states_access: bool,
+    /// Names of sources that this one replaces: methods that only they have are removed.
+    pub(crate) supersedes: &'static [&'static str],
+    /// Prefixes of names of sources whose methods this one does not change, since they describe more.
+    pub(crate) yields_to: &'static [&'static str],
+    /// Keys that the configuration of the upstream should have; `None` if the source does not know where
+    /// the service is.
+    pub upstream_keys: Option<UpstreamKeys>,
+    /// Lines for the report.
+    pub notes: Vec<String>,
+}
+
+/// Keys of an upstream's configuration and their values.
+pub type UpstreamKeys = Vec<(&'static str, Value)>;
+
+impl Source {
+    /// Creates a source whose methods are on one upstream.
+    pub(crate) fn new(name: impl Into<String>, upstream: &str) -> Self {
+        let upstreams = BTreeSet::from([upstream.to_owned()]);
+        Self { name: name.into(), upstreams, ..Self::default() }
+    }
+
+    /// Returns `true` if nothing was found, not even methods that cannot be imported.
+    pub fn is_empty(&self) -> bool {
+        self.methods.is_empty() && self.refused.is_empty() && self.unread.is_empty()
+    }
+
+    /// Returns `true` if users are imported too.
+    pub fn has_users(&self) -> bool {
+        !self.access.users.is_empty()
+    }
+
+    /// Adds a method or a refusal. Methods that name no upstream get that of the source.
+    pub(crate) fn add(&mut self, method: Result<Proposal, Refusal>) {
+        match method {
+            Ok(mut proposal) => {
+                let upstream = proposal.row.upstream.take();
+                proposal.row.upstream = upstream.or_else(|| self.upstreams.first().cloned());
+                self.methods.push(proposal);
+            }
+            Err(refusal) => self.refused.push(refusal),
+        }
+    }
+
+    /// Applies options to all methods. An invalid output schema is dropped, since the method works without.
+    pub fn apply_options(&mut self, options: &ImportOptions) {
+        for method in &mut self.methods {
+            method.add_sections(&options.sections, self.states_access);
+            let row = &mut method.row;
+            if row.output_schema.is_none() && row.return_type.is_none() {
+                continue;
+            }
+            let without = MethodRow { output_schema: None, return_type: None, ..row.clone() };
+            if options.no_output_schemas {
+                *row = without;
+            } else if let Err(problem) = check(row)
+                && check(&without).is_ok()
+            {
+                let id = &row.rpc_method;
+                self.notes.push(format!("note: `{id}` has no output schema: {problem}"));
+                *row = without;
+            }
+        }
+    }
+}
+
+/// A method that a source proposes.
+#[derive(Debug, Default)]
+pub struct Proposal {
+    /// The row as the source would write it.
+    pub(crate) row: MethodRow,
+    /// Sections that callers need; `None` if the source does not state them.
+    pub(crate) needs: Option<Vec<(String, Needed)>>,
+    /// If set, `needs` combines those of the source and of the command line.
+    pub(crate) has_combined_needs: bool,
+    /// If set, the safety is guessed from the name and the description.
+    pub(crate) safety_is_guess: bool,
+    /// Why the method is not exposed as a tool.
+    pub(crate) hidden: Option<&'static str>,
+}
+
+impl Proposal {
+    /// Creates a proposal. Without `safety`, it is guessed from the id and the description.
+    pub(crate) fn new(mut row: MethodRow, safety: Option<Safety>) -> Self {
+        let description = row.description.as_deref().unwrap_or_default();
+        let guess =
+            if safety.is_none() { safety::guess(&row.rpc_method, description) } else { None };
+        row.safety = safety.or(guess).map(|safety| safety.as_str().to_owned());
+        Self { row, safety_is_guess: guess.is_some(), ..Self::default() }
+    }
+
+    /// Hides the method if there is a reason to.
+    pub(crate) fn hide(mut self, reason: Option<&'static str>) -> Self {
+        if reason.is_some() {
+            self.row.exposed = Some("0".to_owned());
+        }
+        Self { hidden: reason, ..self }
+    }
+
+    fn add_sections(&mut self, sections: &[(String, Needed)], states_access: bool) {
+        if sections.is_empty() {
+            return;
+        }
+        if states_access {
+            self.has_combined_needs = true;
+            self.needs.get_or_insert_default().extend_from_slice(sections);
+        } else {
+            self.needs.get_or_insert_with(|| sections.to_vec());
+        }
+    }
+}
+
+/// The mask that callers need on a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needed {
+    /// This mask.
+    Mask(Mask),
+    /// Read for read-only methods, write for others.
+    BySafety,
+    /// No mask is enough.
+    Closed,
+}
+
+/// A part of a source that is not imported, or not as the source has it.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The method's id, or its position in the source.
+    pub id: String,
+    /// Why.
+    pub reason: String,
+    /// If set and the method was imported before, it is hidden, since it may be restricted now.
+    pub(crate) hides: bool,
+}
+
+impl Refusal {
+    /// Creates a refusal that does not hide a method imported before.
+    pub(crate) fn new(id: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { id: id.into(), reason: reason.into(), hides: false }
+    }
+}
+
+/// Sections, roles, users and grants of a source.
+#[derive(Debug, Default)]
+pub(crate) struct AccessProposal {
+    pub(crate) sections: Vec<SectionRow>,
+    pub(crate) roles: Vec<RoleRow>,
+    pub(crate) users: Vec<UserRow>,
+    /// Users and roles have the source's ids.
+    pub(crate) grants: Vec<ImportGrant>,
+}
+
+impl AccessProposal {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sections.is_empty() && self.roles.is_empty() && self.grants.is_empty()
+    }
+}

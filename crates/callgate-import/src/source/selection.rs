@@ -1,0 +1,66 @@
+//! Selection of methods by patterns, in which `*` stands for any text.
+
+/// Patterns for the ids of methods.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// If not empty, an id must match one of these.
+    pub select: Vec<String>,
+    /// An id must match none of these.
+    pub exclude: Vec<String>,
+}
+
+impl Selection {
+    pub(crate) fn has(&self, id: &str) -> bool {
+        (self.select.is_empty() || self.select.iter().any(|pattern| matches(id, pattern)))
+            && !self.exclude.iter().any(|pattern| matches(id, pattern))
+    }
+
+    /// Returns the patterns that match none of the ids.
+    pub(crate) fn unused<'a>(&'a self, ids: &[&str]) -> Vec<&'a str> {
+        let patterns = self.select.iter().chain(&self.exclude).map(String::as_str);
+        patterns.filter(|pattern| !ids.iter().any(|id| matches(id, pattern))).collect()
+    }
+}
+
+/// Matches each part between two `*` at its first occurrence, which is enough.
+fn matches(id: &str, pattern: &str) -> bool {
+    let Some((first, others)) = pattern.split_once('*') else { return id == pattern };
+    let Some(mut rest) = id.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = others.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some((_, behind)) = rest.split_once(part) else { return false };
+        rest = behind;
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        for (id, pattern) in [
+            ("user.get", "user.get"),
+            ("user.get", "user.*"),
+            ("user.get", "*.get"),
+            ("user.get", "*"),
+            ("user.get", "u*r*t"),
+            ("user.get", "**user.get**"),
+            ("aab", "*ab"),
+        ] {
+            assert!(matches(id, pattern), "{id} {pattern}");
+        }
+        for (id, pattern) in [
+            ("user.get", "user"),
+            ("user.get", "user.*t.get"),
+            ("user.get", ""),
+            ("user.get", "*.set"),
+            ("ab", "ab*b"),
+            ("user.get", "u?er.get"),
+        ] {
+            assert!(!matches(id, pattern), "{id} {pattern}");
+        }
+    }
+}

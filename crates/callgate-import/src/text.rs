@@ -1,0 +1,38 @@
+//! Text of files, and text for one line of output.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use crate::hint::hinted;
+use crate::limits::MAX_DOCUMENT_BYTES;
+
+/// Returns a file's text, without a byte order mark.
+pub fn read_file(file: &Path) -> anyhow::Result<String> {
+    let shown = file.display();
+    let size = std::fs::metadata(file).with_context(|| format!("cannot read `{shown}`"))?.len();
+    if size > MAX_DOCUMENT_BYTES {
+        return Err(hinted(
+            format!("`{shown}` has {size} bytes, more than {MAX_DOCUMENT_BYTES}"),
+            "import it in parts",
+        ));
+    }
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read `{shown}`"))?;
+    Ok(text.strip_prefix('\u{feff}').map(ToOwned::to_owned).unwrap_or(text))
+}
+
+/// Escapes control characters, so that the text breaks neither its line nor the terminal.
+pub fn one_line(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] })
+        .collect()
+}
+
+/// Returns a text in one line, cut after `most` characters.
+pub fn shortened(text: &str, most: usize) -> String {
+    let line = one_line(text);
+    match line.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+        None => line,
+    }
+}

@@ -1,0 +1,239 @@
+//! Imports that are repeated: by `callgate import … --watch`, and by a server for each `[imports.NAME]`.
+//!
+//! If a source cannot be read, or has no methods any more, nothing is changed.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::bail;
+use callgate_registry::SqlStore;
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::plan::{Detail, preview, write};
+use crate::source::{ImportOptions, Source};
+
+/// Maximum length of a change that is stored for people to read, in bytes.
+const MAX_TEXT: usize = 4 << 20;
+/// Maximum length of a change in the log, in bytes.
+const MAX_LOGGED: usize = 64 << 10;
+
+/// Reads a source again. The caller decides where that happens, since a source is somebody else's input.
+pub type ReadSource<'a> = Box<dyn Fn() -> BoxFuture<'a, anyhow::Result<Source>> + Send + Sync + 'a>;
+
+/// A source that is read again and again.
+pub struct WatchedSource<'a> {
+    /// Name of the import.
+    pub name: &'a str,
+    /// Reads the source.
+    pub read: ReadSource<'a>,
+    /// Options of the import.
+    pub options: ImportOptions,
+    /// Interval between two readings.
+    pub every: Duration,
+    /// What happens to a change.
+    pub policy: Policy,
+}
+
+impl std::fmt::Debug for WatchedSource<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WatchedSource").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What happens to a change of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// It is written.
+    #[default]
+    Apply,
+    /// It is stored until somebody approves it.
+    Hold,
+    /// It is reported.
+    Show,
+}
+
+/// A change that a source would make, or has made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Identifies the change.
+    pub digest: String,
+    /// The report.
+    pub text: String,
+    /// Time when it was first seen, in seconds since 1970.
+    pub since: i64,
+}
+
+/// An event of a watched source.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// There is a change, with this report.
+    Changed(&'a str),
+    /// The source could not be read.
+    Failed(&'a anyhow::Error),
+    /// The source can be read again.
+    Recovered,
+}
+
+impl WatchedSource<'_> {
+    /// Reads the source. Returns the change that it would make.
+    pub async fn read(
+        &self,
+        store: &Arc<SqlStore>,
+        detail: Detail,
+    ) -> anyhow::Result<(Source, Option<Change>)> {
+        let source = (self.read)().await?;
+        if source.methods.is_empty() {
+            bail!("the source has no methods any more");
+        }
+        let report = preview(&source, store, &self.options, detail).await?;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let since = i64::try_from(since).unwrap_or(i64::MAX);
+        let text = || truncated(&report.data_text(), MAX_TEXT);
+        let change = report.digest.clone().map(|digest| Change { digest, text: text(), since });
+        Ok((source, change))
+    }
+
+    /// Writes a change. Fails if the source would now make another one.
+    pub async fn apply(
+        &self,
+        store: &Arc<SqlStore>,
+        source: &Source,
+        change: &Change,
+    ) -> anyhow::Result<()> {
+        write(source, store, &self.options, Some(&change.digest)).await.map(drop)
+    }
+
+    async fn run(&self, store: &Arc<SqlStore>) -> anyhow::Result<Option<Change>> {
+        let detail = if self.policy == Policy::Hold { Detail::Full } else { Detail::Brief };
+        let (source, change) = self.read(store, detail).await?;
+        match (self.policy, &change) {
+            (Policy::Apply, Some(change)) => self.apply(store, &source, change).await?,
+            (Policy::Hold, change) => Pending(store).set(self.name, change.as_ref()).await?,
+            (Policy::Apply | Policy::Show, _) => {}
+        }
+        Ok(change)
+    }
+}
+
+/// Watches sources and logs their events, until the future is dropped.
+pub async fn serve(store: &Arc<SqlStore>, sources: Vec<WatchedSource<'_>>) {
+    let tasks = sources.into_iter().map(|source| Task {
+        source,
+        due: Instant::now(),
+        last: Outcome::Unchanged,
+    });
+    run(store, tasks.collect(), |source, event| log(source, &event)).await;
+}
+
+/// Watches one source that was just imported, until the future is dropped. The change with the digest `last`
+/// is not reported again.
+pub async fn watch(
+    store: &Arc<SqlStore>,
+    source: WatchedSource<'_>,
+    last: Option<String>,
+    mut on_event: impl FnMut(Event<'_>),
+) {
+    let due = Instant::now() + source.every;
+    let task = Task { source, due, last: last.map_or(Outcome::Unchanged, Outcome::Change) };
+    run(store, vec![task], |_, event| on_event(event)).await;
+}
+
+struct Task<'a> {
+    source: WatchedSource<'a>,
+    due: Instant,
+    /// Compared with the next outcome, so that each is reported once.
+    last: Outcome,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Unchanged,
+    Change(String),
+    Failure(String),
+}
+
+/// Reads each source when it is due and reports what is new. One after the other: they write to one registry.
+async fn run(
+    store: &Arc<SqlStore>,
+    mut tasks: Vec<Task<'_>>,
+    mut on_event: impl FnMut(&WatchedSource<'_>, Event<'_>),
+) {
+    while let Some(task) = tasks.iter_mut().min_by_key(|task| task.due) {
+        tokio::time::sleep_until(task.due).await;
+        let result = task.source.run(store).await;
+        if result.is_ok() && matches!(task.last, Outcome::Failure(_)) {
+            on_event(&task.source, Event::Recovered);
+        }
+        let outcome = match &result {
+            Ok(None) => Outcome::Unchanged,
+            Ok(Some(change)) => Outcome::Change(change.digest.clone()),
+            Err(error) => Outcome::Failure(format!("{error:#}")),
+        };
+        if outcome != task.last {
+            match &result {
+                Ok(None) => {}
+                Ok(Some(change)) => on_event(&task.source, Event::Changed(&change.text)),
+                Err(error) => on_event(&task.source, Event::Failed(error)),
+            }
+        }
+        task.last = outcome;
+        task.due = Instant::now() + task.source.every;
+    }
+}
+
+fn log(source: &WatchedSource<'_>, event: &Event<'_>) {
+    let name = source.name;
+    let text = match event {
+        Event::Recovered => return tracing::info!("import `{name}` works again"),
+        Event::Failed(error) => {
+            let error = format!("{error:#}");
+            return tracing::warn!(error, "import `{name}` failed, and methods stay as they are");
+        }
+        Event::Changed(text) => truncated(text, MAX_LOGGED),
+    };
+    match source.policy {
+        Policy::Apply => tracing::info!("import `{name}` has changed methods:\n{text}"),
+        Policy::Hold => tracing::warn!(
+            "import `{name}` would change methods, `callgate import approve {name}` does it:\n{text}"
+        ),
+        Policy::Show => tracing::warn!("import `{name}` would change methods:\n{text}"),
+    }
+}
+
+fn truncated(text: &str, most: usize) -> String {
+    let text = text.trim_end();
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    format!("{}\n…", text.get(..text.floor_char_boundary(most)).unwrap_or_default())
+}
+
+/// The changes that wait for approval, in the registry's metadata.
+#[derive(Debug)]
+pub struct Pending<'a>(pub &'a Arc<SqlStore>);
+
+impl Pending<'_> {
+    fn key(name: &str) -> String {
+        format!("import_pending {name}")
+    }
+
+    /// Returns the change of an import that waits.
+    pub async fn get(&self, name: &str) -> anyhow::Result<Option<Change>> {
+        let text = self.0.meta(&Self::key(name)).await?.filter(|text| !text.is_empty());
+        // An unreadable value is ignored: the next reading of the source replaces it.
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    /// Stores a change, unless it waits already; `None` removes it.
+    pub async fn set(&self, name: &str, change: Option<&Change>) -> anyhow::Result<()> {
+        let known = self.get(name).await?;
+        if known.as_ref().map(|known| &known.digest) == change.map(|change| &change.digest) {
+            return Ok(());
+        }
+        let text = change.map(serde_json::to_string).transpose()?.unwrap_or_default();
+        Ok(self.0.set_meta(&Self::key(name), &text).await?)
+    }
+}
