@@ -5,7 +5,9 @@
 use std::time::SystemTime;
 
 use crate::access::Caller;
-use crate::mcp::{Header, Headers, Reject, Route, SessionKey, Sessions, Verb, classify};
+use crate::mcp::parse::classify::{Route, classify};
+use crate::mcp::parse::envelope::incoming;
+use crate::mcp::{Header, Headers, Reject, SessionKey, Sessions, Verb};
 use crate::model::type_expr::TypeExpr;
 use crate::wire::cursor::{AfterCursor, OffsetCursor};
 use crate::wire::revision::Revision;
@@ -58,7 +60,7 @@ fn refused(reject: &Reject) {
 /// One message. Whatever is read is JSON, and is what a plain reader of JSON sees.
 pub fn envelope(body: &str) {
     let plain: Result<serde_json::Value, _> = serde_json::from_str(body);
-    match crate::mcp::incoming(body) {
+    match incoming(body) {
         Ok(_) => {
             let plain = plain.unwrap_or_default();
             assert_eq!(plain.get("jsonrpc").and_then(|it| it.as_str()), Some("2.0"), "{body}");

@@ -6,39 +6,13 @@
 //! transport polls, or a [`Listener`] that the transport streams from. HTTP is in [`crate::transport::http`],
 //! stdio in [`crate::transport::stdio`].
 
-mod classify;
-pub(crate) mod compact;
-mod completion;
-mod connection;
-mod elicitation;
-mod envelope;
-mod events;
-mod handshake;
-pub(crate) mod headers;
-mod legacy;
-mod list;
-mod message;
-mod notifier;
-mod output;
-mod param_headers;
-#[cfg(feature = "macros")]
-pub(crate) mod prompt_function;
-mod prompts;
-mod registry;
-mod reject;
-mod relay;
-mod replay;
-mod request;
-#[cfg(feature = "macros")]
-pub(crate) mod resource_function;
-mod resources;
-mod running;
-mod session;
-mod session_state;
-mod subscriptions;
-mod tasks;
-mod terms;
-mod tools;
+pub(crate) mod parse;
+pub(crate) mod reply;
+mod sessions;
+mod calls;
+mod streams;
+pub(crate) mod features;
+mod dispatch;
 
 use std::sync::Arc;
 
@@ -47,36 +21,34 @@ use tokio::sync::watch;
 use crate::access::Caller;
 use crate::gateway::Gateway;
 use crate::upstream::BoxFuture;
-use elicitation::Questions;
-use events::{Change, EventBus};
-use output::OutputChecks;
-use registry::{Cancellations, Scope};
-use tasks::Tasks;
+use calls::elicitation::Questions;
+use calls::in_flight::{Cancellations, Scope};
+use features::output::OutputChecks;
+use features::tasks::Tasks;
+use parse::classify::classify;
+use streams::event::{Change, EventBus};
 
 pub use crate::wire::{Era, LogLevel, LogLevelError, Revision, RevisionError};
-pub use classify::{HEADER_MISMATCH, UNSUPPORTED_VERSION, Verb};
-pub(crate) use classify::{Route, classify};
-pub use completion::{Complete, CompletionOf, Completions, ToComplete};
-pub use connection::Connection;
-#[cfg(any(test, fuzzing))]
-pub(crate) use envelope::incoming;
-pub use events::{Event, Identify, Unidentified};
-pub use headers::{Header, Headers, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
-pub use message::OutMessage;
+pub use calls::running_call::{Answer, RunningCall};
+pub use features::completion::{Complete, CompletionOf, Completions, ToComplete};
 #[cfg(feature = "macros")]
-pub use prompt_function::PromptFunction;
-pub use prompts::{Filled, Prompt, Prompts};
-pub use reject::{MISSING_CAPABILITY, Reject};
-pub use relay::Relay;
-pub use replay::{Kept, KeptReader, KeptStream, Replay};
+pub use features::prompt_function::PromptFunction;
+pub use features::prompts::{Filled, Prompt, Prompts};
 #[cfg(feature = "macros")]
-pub use resource_function::{IntoContents, ResourceFunction};
-pub use resources::{Resource, Resources};
-pub use running::{Answer, RunningCall};
-pub use session::{Nonce, SessionKey, Sessions};
-pub use session_state::{KeepSessions, SessionChange, SessionEdit, SessionState};
-pub use subscriptions::Listener;
-pub use tasks::{Task, TaskStatus, TaskStore};
+pub use features::resource_function::{IntoContents, ResourceFunction};
+pub use features::resources::{Resource, Resources};
+pub use features::tasks::{Task, TaskStatus, TaskStore};
+pub use parse::classify::{HEADER_MISMATCH, UNSUPPORTED_VERSION, Verb};
+pub use parse::headers::{Header, Headers, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
+pub use reply::error::{MISSING_CAPABILITY, Reject};
+pub use reply::message::OutMessage;
+pub use sessions::connection::Connection;
+pub use sessions::relay::Relay;
+pub use sessions::session::{Nonce, SessionKey, Sessions};
+pub use sessions::state::{KeepSessions, SessionChange, SessionEdit, SessionState};
+pub use streams::event::{Event, Identify, Unidentified};
+pub use streams::event_store::{Kept, KeptReader, KeptStream, Replay};
+pub use streams::notification_stream::Listener;
 
 /// The protocol over a gateway, shared by every transport.
 #[derive(Debug)]
@@ -282,25 +254,6 @@ impl Mcp {
             self.gateway.prepare_at_once(caller.clone()).await
         };
         self.route(&Inbound { caller, ..*inbound }, route).await
-    }
-
-    async fn route(
-        self: &Arc<Self>,
-        inbound: &Inbound<'_>,
-        route: Route<'_>,
-    ) -> Result<Reply, Reject> {
-        match route {
-            Route::Modern(request) => {
-                self.modern(inbound, &request).await.map_err(|reject| reject.of(request.id))
-            }
-            Route::Legacy { claimed, message } => {
-                let terms = self.terms_of(inbound, claimed, &message)?;
-                self.legacy(inbound, terms, message).await
-            }
-            Route::Batch { claimed, messages } => self.batch(inbound, claimed, messages).await,
-            Route::Stream { claimed } => self.legacy_stream(inbound, claimed),
-            Route::End => self.end(inbound).await,
-        }
     }
 
     fn can_subscribe(&self) -> bool {

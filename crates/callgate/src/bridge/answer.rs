@@ -14,8 +14,8 @@ use super::forward::Refusal;
 use super::message::{FromServer, Id, Request, Revision, from_server, rpc_error};
 use super::session::Live;
 use super::stream::{EventStream, MIN_PAUSE, PAUSE, is_stream, resuming};
-use crate::mcp::compact::compact;
-use crate::mcp::headers::SESSION_ID;
+use crate::mcp::parse::headers::SESSION_ID;
+use crate::mcp::reply::compact::compact;
 use crate::wire::jsonrpc::RpcError;
 
 /// How long a stream may stay open when everything is answered.

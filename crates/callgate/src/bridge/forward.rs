@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::message::{CallParams, Id, Modern, Request, from_server, rpc_error};
 use super::session::Live;
 use crate::http_client::send_error::{SendError, SendErrorKind};
-use crate::mcp::headers::{METHOD, NAME, PROTOCOL_VERSION, encode};
+use crate::mcp::parse::headers::{METHOD, NAME, PROTOCOL_VERSION, encode};
 use crate::mcp::{HEADER_MISMATCH, UNSUPPORTED_VERSION};
 use crate::wire::jsonrpc::{METHOD_NOT_FOUND, RpcError};
 

@@ -8,7 +8,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::mcp::headers::encode;
+use crate::mcp::parse::headers::encode;
 use crate::model::tool::{HEADER_KEYWORD, HeaderParam, header_params};
 use crate::wire::strict_json::text;
 

@@ -11,7 +11,7 @@ use super::Bridge;
 use super::failure::Failure;
 use super::forward::{Delivery, Refusal};
 use super::message::{INITIALIZED, Revision, from_server};
-use crate::mcp::headers::{PROTOCOL_VERSION, SESSION_ID};
+use crate::mcp::parse::headers::{PROTOCOL_VERSION, SESSION_ID};
 
 /// A session that is open.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use super::options::Limits;
 use super::session::Live;
 use super::sse::{SseEvent, SseReader};
 use crate::backoff::jittered;
-use crate::mcp::headers::LAST_EVENT_ID;
+use crate::mcp::parse::headers::LAST_EVENT_ID;
 
 /// Before a stream is opened again, where the server does not say.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);

@@ -14,9 +14,9 @@ use crate::catalog::{Catalog, CatalogBuilder};
 use crate::gateway::Gateway;
 use crate::gateway::settings::Settings;
 #[cfg(feature = "macros")]
-use crate::mcp::prompt_function::{LocalPrompts, PromptFunction};
+use crate::mcp::features::prompt_function::{LocalPrompts, PromptFunction};
 #[cfg(feature = "macros")]
-use crate::mcp::resource_function::{LocalResources, ResourceFunction};
+use crate::mcp::features::resource_function::{LocalResources, ResourceFunction};
 use crate::mcp::{
     Complete, Mcp, Prompts, Replay, Resources, Services, SessionKey, Sessions, TaskStore,
 };

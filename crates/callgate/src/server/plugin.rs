@@ -25,8 +25,8 @@
 
 use std::sync::Arc;
 
-use crate::mcp::prompt_function::PromptFunction;
-use crate::mcp::resource_function::ResourceFunction;
+use crate::mcp::features::prompt_function::PromptFunction;
+use crate::mcp::features::resource_function::ResourceFunction;
 use crate::upstream::local::Function;
 
 /// Makes a type a [`Plugin`]: goes before its `impl`.

@@ -17,20 +17,13 @@
 //! ```
 
 mod authenticate;
+mod origin;
 mod body;
-mod endpoint;
-mod guard;
-mod health;
-mod jsonrpc;
-mod mcp;
-mod metrics;
-mod per_tool;
-mod refusal;
-mod reply;
-mod rest;
-mod server;
+mod response;
+mod error;
 mod sse;
-mod well_known;
+mod endpoints;
+mod server;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -50,13 +43,13 @@ use crate::access::Caller;
 use crate::gateway::Gateway;
 use crate::mcp::Mcp;
 use crate::upstream::BoxFuture;
-use endpoint::Endpoint;
-use refusal::Refusal;
+use endpoints::{Endpoint, health, jsonrpc, mcp, metrics, per_tool, rest, well_known};
+use error::Refusal;
 
 pub use axum::http::request::Parts;
 
 pub use authenticate::{Anonymous, Authenticate, AuthenticateError, bearer_token};
-pub use health::{Readiness, RegistryAway, RegistryHealth, WatchRegistry};
+pub use endpoints::health::{Readiness, RegistryAway, RegistryHealth, WatchRegistry};
 pub use server::{ServerLimits, serve, told_to_stop};
 
 /// What the router allows.
@@ -180,25 +173,25 @@ async fn respond(shared: Shared, request: Request) -> Response {
     let checked = match endpoint {
         // Probes come by all kinds of names, and learn nothing.
         Endpoint::Healthz | Endpoint::Readyz => Ok(None),
-        _ => guard::check(&parts.headers, &parts.uri, &shared.options),
+        _ => origin::check(&parts.headers, &parts.uri, &shared.options),
     };
     let (origin, answered) = match checked {
-        Ok(origin) => match guard::preflight(&parts.method, &parts.headers) {
+        Ok(origin) => match origin::preflight(&parts.method, &parts.headers) {
             Some(preflight) if origin.is_some() => (origin, Ok(preflight)),
             _ => (origin, answer(&shared, endpoint, &parts, body).await),
         },
         Err(refusal) => (None, Err(refusal)),
     };
-    let mut response = answered.unwrap_or_else(|refusal| refusal.into_response(endpoint));
+    let mut reply = answered.unwrap_or_else(|refusal| refusal.into_response(endpoint));
     if let Some(origin) = origin {
-        guard::allow(&mut response, origin);
+        origin::allow(&mut reply, origin);
     }
-    reply::add_headers(&mut response);
+    response::add_headers(&mut reply);
     if parts.method == Method::HEAD {
         // hyper does so over HTTP/1 only.
-        *response.body_mut() = Body::empty();
+        *reply.body_mut() = Body::empty();
     }
-    response
+    reply
 }
 
 async fn answer(

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Method};
 use thiserror::Error;
 
 use super::Shared;
-use super::refusal::Refusal;
+use super::error::Refusal;
 use crate::access::Caller;
 use crate::upstream::BoxFuture;
 

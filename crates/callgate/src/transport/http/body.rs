@@ -14,7 +14,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::LengthLimitError;
 
 use super::HttpOptions;
-use super::refusal::Refusal;
+use super::error::Refusal;
 use crate::wire::jsonrpc::EnvelopeError;
 
 /// The whole body, if it is small enough and arrives in time.

@@ -1,0 +1,178 @@
+//! Calls, streams and questions that are open, by session or connection and id, so that a client's later
+//! messages find them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use crate::mcp::sessions::session::Nonce;
+
+/// What the ids of requests are unique within.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    Session(Nonce),
+    Connection(u64),
+}
+
+/// What is registered. Streams are numbered, the newest last.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    /// A request of the client, by the JSON text of its id.
+    Request(String),
+    /// A request to the client, by its id.
+    Question(String),
+    /// A stream that the client resumed.
+    Resumed(u64),
+    /// A stream for notifications.
+    Stream(u64),
+}
+
+/// Open calls, streams or questions.
+#[derive(Debug)]
+pub(crate) struct Registry<T> {
+    entries: Mutex<Entries<T>>,
+    count: AtomicU64,
+}
+
+type Entries<T> = BTreeMap<(Scope, Key), (u64, T)>;
+
+impl<T> Default for Registry<T> {
+    fn default() -> Self {
+        Self { entries: Mutex::default(), count: AtomicU64::new(0) }
+    }
+}
+
+impl<T> Registry<T> {
+    fn lock(&self) -> MutexGuard<'_, Entries<T>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a number that no other entry has.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.count.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Registers something until the returned guard is dropped. A key that is used again is the newer
+    /// entry's.
+    pub(crate) fn insert(self: &Arc<Self>, scope: Scope, key: Key, value: T) -> Registered<T> {
+        let (key, number) = ((scope, key), self.next_number());
+        self.lock().insert(key.clone(), (number, value));
+        Registered { registry: Arc::clone(self), key, number }
+    }
+
+    pub(crate) fn remove(&self, scope: Scope, key: Key) -> Option<T> {
+        self.lock().remove(&(scope, key)).map(|(_, value)| value)
+    }
+
+    /// Returns `true` if the stream is the newest one of its scope.
+    fn is_newest(&self, (scope, key): &(Scope, Key)) -> bool {
+        let entries = self.lock();
+        let streams = entries.range((*scope, Key::Stream(0))..=(*scope, Key::Stream(u64::MAX)));
+        streams.last().is_some_and(|((_, newest), _)| newest == key)
+    }
+}
+
+/// Removes its entry from the registry when dropped.
+#[derive(Debug)]
+pub(crate) struct Registered<T> {
+    registry: Arc<Registry<T>>,
+    key: (Scope, Key),
+    number: u64,
+}
+
+impl<T> Registered<T> {
+    pub(crate) fn take(&self) -> Option<T> {
+        let mut entries = self.registry.lock();
+        let is_own = entries.get(&self.key).is_some_and(|(number, _)| *number == self.number);
+        if is_own { entries.remove(&self.key).map(|(_, value)| value) } else { None }
+    }
+
+    pub(crate) fn is_some_and(&self, test: impl FnOnce(&T) -> bool) -> bool {
+        self.registry.lock().get(&self.key).is_some_and(|(_, value)| test(value))
+    }
+}
+
+impl<T> Drop for Registered<T> {
+    fn drop(&mut self) {
+        self.take();
+    }
+}
+
+/// The calls and streams that can be cancelled.
+pub(crate) type Cancellations = Registry<oneshot::Sender<()>>;
+
+impl Cancellations {
+    /// Registers a call or a stream. The transport bounds how many there are.
+    pub(crate) fn register(self: &Arc<Self>, scope: Scope, key: Key) -> Cancellation {
+        let (sender, cancelled) = oneshot::channel();
+        Cancellation { registered: self.insert(scope, key, sender), cancelled }
+    }
+
+    /// Cancels a call. Returns `true` if it runs on this server.
+    pub(crate) fn cancel(&self, scope: Scope, id: &RawValue) -> bool {
+        let sender = self.remove(scope, Key::Request(id.get().to_owned()));
+        sender.map(|sender| sender.send(())).is_some()
+    }
+
+    /// Cancels the calls and streams of a session that ends.
+    pub(crate) fn cancel_all(&self, scope: Scope) {
+        let mut entries = self.lock();
+        let ended: Vec<_> = entries.extract_if(.., |(of, _), _| *of == scope).collect();
+        drop(entries);
+        for (_, (_, sender)) in ended {
+            let _ = sender.send(());
+        }
+    }
+}
+
+/// Resolves when the client cancels a call or ends its session.
+#[derive(Debug)]
+pub(crate) struct Cancellation {
+    registered: Registered<oneshot::Sender<()>>,
+    cancelled: oneshot::Receiver<()>,
+}
+
+impl Cancellation {
+    /// Waits until the client cancels; may be called again after it was dropped. Never ends if another
+    /// request has taken the id.
+    pub(crate) async fn cancelled(&mut self) {
+        if self.cancelled.is_terminated() || (&mut self.cancelled).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// The same, where there may be nothing that could cancel.
+    pub(crate) async fn of(cancellation: &mut Option<Self>) {
+        match cancellation {
+            Some(cancellation) => cancellation.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns `true` if the stream is the newest one of its session.
+    pub(crate) fn is_newest(&self) -> bool {
+        self.registered.registry.is_newest(&self.registered.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_whose_id_another_has_taken_is_never_cancelled() {
+        let calls = Arc::<Cancellations>::default();
+        let key = || Key::Request("1".to_owned());
+        let mut first = calls.register(Scope::Connection(1), key());
+        let _second = calls.register(Scope::Connection(1), key());
+        for _ in 0..2 {
+            let waiting = tokio::time::timeout(Duration::from_secs(1), first.cancelled());
+            assert!(waiting.await.is_err());
+        }
+    }
+}

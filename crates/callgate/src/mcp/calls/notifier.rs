@@ -1,0 +1,150 @@
+//! What a client is sent before the reply, in the form of its revision.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Number;
+use serde_json::value::RawValue;
+
+use super::negotiated::Terms;
+use crate::mcp::parse::classify::McpRequest;
+use crate::mcp::parse::envelope::is_id;
+use crate::mcp::reply::error::Reject;
+use crate::mcp::reply::message::OutMessage;
+use crate::mcp::streams::event::Event;
+use crate::upstream::client::{CallChannel, Outgoing};
+use crate::wire::log_level::LogLevel;
+use crate::wire::revision::Revision;
+
+/// Turns what a method sends into messages.
+#[derive(Debug)]
+pub(crate) struct Notifier {
+    /// `None` for methods that cannot send anything.
+    channel: Option<Arc<CallChannel>>,
+    token: Option<Box<RawValue>>,
+    revision: Revision,
+    /// Whether the method reports progress by itself.
+    has_own_progress: bool,
+    /// The last progress.
+    progress: f64,
+}
+
+impl Notifier {
+    pub(crate) fn new(request: &McpRequest<'_>, terms: &Terms) -> Result<Self, Reject> {
+        let token = request.meta.get("progressToken");
+        if token.is_some_and(|token| !is_id(token.get())) {
+            return Err(Reject::invalid_params("`progressToken` must be a string or an integer"));
+        }
+        let token = token.map(ToOwned::to_owned);
+        let revision = terms.revision;
+        Ok(Self { channel: None, token, revision, has_own_progress: false, progress: 0.0 })
+    }
+
+    /// Opens the channel, for a method that may notify or ask its client.
+    pub(crate) fn open(&mut self, terms: &Terms) {
+        let has_progress = self.has_progress();
+        let channel = CallChannel::new(terms.capabilities, has_progress, terms.log_level);
+        self.channel = Some(Arc::new(channel));
+    }
+
+    pub(crate) fn channel(&self) -> Option<&Arc<CallChannel>> {
+        self.channel.as_ref()
+    }
+
+    /// Returns what the method sends next.
+    pub(crate) async fn next_outgoing(&self) -> Outgoing {
+        match &self.channel {
+            Some(channel) => channel.next_outgoing().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns `true` if the client wants to know about progress.
+    pub(crate) fn has_progress(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Returns `true` if the client wants to know about progress and the method does not report any.
+    pub(crate) fn reports_time(&self) -> bool {
+        self.token.is_some() && !self.has_own_progress
+    }
+
+    /// Returns the messages that have not been sent.
+    pub(crate) fn take_messages(&mut self) -> Vec<OutMessage> {
+        let Some(channel) = &self.channel else { return Vec::new() };
+        let outgoing = channel.take_outgoing();
+        let events = outgoing.into_iter().filter_map(|outgoing| self.event(outgoing));
+        events.flat_map(Event::into_messages).collect()
+    }
+
+    pub(crate) fn event(&mut self, outgoing: Outgoing) -> Option<Event> {
+        Some(Event::Message(match outgoing {
+            Outgoing::Retry(retry) => return Some(Event::Retry(Some(retry))),
+            Outgoing::Progress { progress, total, message } => {
+                self.has_own_progress = true;
+                self.progress(progress, total, message)?
+            }
+            Outgoing::Log { level, logger, data } => log(level, &logger, &data),
+            Outgoing::Request { id, method, params } => OutMessage::request(&id, method, &params),
+        }))
+    }
+
+    /// Reports how much time has passed.
+    pub(crate) fn elapsed(&mut self, elapsed: Duration) -> Option<OutMessage> {
+        let seconds = elapsed.as_secs();
+        let message = format!("still running after {seconds} s");
+        #[expect(clippy::cast_precision_loss, reason = "nobody waits that long")]
+        self.progress(seconds as f64, None, Some(message))
+    }
+
+    /// Returns nothing for progress that would go back, or is no number.
+    fn progress(
+        &mut self,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<String>,
+    ) -> Option<OutMessage> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params<'a> {
+            progress_token: &'a RawValue,
+            progress: Number,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            total: Option<Number>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            message: Option<String>,
+        }
+        if progress < self.progress {
+            return None;
+        }
+        let params = Params {
+            progress_token: self.token.as_deref()?,
+            progress: number(progress)?,
+            total: total.and_then(number),
+            message: message.filter(|_| self.revision > Revision::V2024_11_05),
+        };
+        self.progress = progress;
+        Some(OutMessage::notification("notifications/progress", &params))
+    }
+}
+
+/// Whole numbers without a fraction, as people write them; none for what is not finite.
+fn number(number: f64) -> Option<Number> {
+    #[expect(clippy::cast_possible_truncation, reason = "compared right after")]
+    let integer = number as i64;
+    #[expect(clippy::cast_precision_loss, clippy::float_cmp, reason = "exactly that is asked")]
+    if integer as f64 == number { Some(integer.into()) } else { Number::from_f64(number) }
+}
+
+/// `notifications/message`
+pub(crate) fn log(level: LogLevel, logger: &str, data: &impl Serialize) -> OutMessage {
+    #[derive(Serialize)]
+    struct Params<'a, D> {
+        level: &'static str,
+        logger: &'a str,
+        data: &'a D,
+    }
+    let params = Params { level: level.as_str(), logger, data };
+    OutMessage::notification("notifications/message", &params)
+}

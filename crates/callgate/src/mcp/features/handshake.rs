@@ -1,0 +1,82 @@
+//! How a client and the server come to terms: `server/discover` in the modern era, `initialize` in
+//! the legacy one.
+
+use std::str::FromStr as _;
+use std::time::SystemTime;
+
+use serde_json::{Map, Value, json};
+
+use crate::mcp::calls::context::RequestContext;
+use crate::mcp::parse::classify::Verb;
+use crate::mcp::reply::error::Reject;
+use crate::mcp::reply::message::{ResultWriter, ServerInfo};
+use crate::mcp::{Mcp, Reply};
+use crate::upstream::client::{Capabilities, TASKS_EXTENSION};
+use crate::wire::revision::Revision;
+
+/// How long a client may keep what `server/discover` says, which is the same for everybody.
+const DISCOVER_TTL_MS: u32 = 60_000;
+
+/// `server/discover`
+pub(crate) fn discover(request: &RequestContext<'_>) -> Reply {
+    let settings = request.mcp.gateway.settings();
+    let versions: Vec<&str> = settings.protocol_version.and_older().map(Revision::as_str).collect();
+    let mut result = request.result(300);
+    result.value("supportedVersions", &versions);
+    let mut capabilities = capabilities(request.mcp);
+    if request.mcp.tasks.is_some() {
+        capabilities.insert("extensions".to_owned(), json!({TASKS_EXTENSION: {}}));
+    }
+    result.value("capabilities", &capabilities);
+    result.cache(DISCOVER_TTL_MS, "public");
+    Reply::Message(result.finish(&settings))
+}
+
+/// `initialize`
+pub(crate) fn initialize(request: &RequestContext<'_>) -> Result<Reply, Reject> {
+    let RequestContext { mcp, inbound, request, .. } = *request;
+    let settings = mcp.gateway.settings();
+    let wanted = request.params.required_text("protocolVersion")?;
+    let newest = settings.protocol_version.min(Revision::NEWEST_LEGACY);
+    let revision = Revision::from_str(&wanted).unwrap_or(newest).min(newest);
+    let declared = request.params.get("capabilities").map(Capabilities::declared).transpose();
+    let declared = declared.map_err(|error| {
+        let problem = crate::wire::strict_json::problem(&error);
+        Reject::invalid_params(format!("`capabilities` must be an object: {problem}"))
+    })?;
+    let declared = declared.unwrap_or_default();
+    let mut result = ResultWriter::new(request.id, revision, 300);
+    result.value("protocolVersion", &revision.as_str());
+    result.value("capabilities", &capabilities(mcp));
+    result.value("serverInfo", &ServerInfo::of(&settings));
+    let message = result.finish(&settings);
+    if let Some(connection) = inbound.connection {
+        connection.agree(|agreed| {
+            agreed.revision = Some(revision);
+            agreed.capabilities = declared;
+        });
+    }
+    let is_http = inbound.connection.is_none() && inbound.verb != Verb::Raw;
+    let open = || mcp.sessions.open(revision, declared, inbound.caller, SystemTime::now());
+    Ok(Reply::Opened { message, session: if is_http { open() } else { None } })
+}
+
+/// The same in both eras.
+fn capabilities(mcp: &Mcp) -> Map<String, Value> {
+    let resources = match (mcp.services.resources.is_some(), mcp.can_subscribe()) {
+        (true, true) => json!({"subscribe": true, "listChanged": true}),
+        (true, false) => json!({"listChanged": true}),
+        (false, _) => json!({}),
+    };
+    let prompts =
+        if mcp.services.prompts.is_some() { json!({"listChanged": true}) } else { json!({}) };
+    let mut all = Map::new();
+    all.insert("tools".to_owned(), json!({"listChanged": true}));
+    all.insert("resources".to_owned(), resources);
+    all.insert("prompts".to_owned(), prompts);
+    all.insert("logging".to_owned(), json!({}));
+    if mcp.services.completion.is_some() {
+        all.insert("completions".to_owned(), json!({}));
+    }
+    all
+}

@@ -1,0 +1,203 @@
+//! `resources/*`: those of an embedder, and the caller's tools as one more.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::pagination;
+use super::pagination::Item;
+use crate::access::Caller;
+use crate::catalog::listing::PageLimit;
+use crate::mcp::Reply;
+use crate::mcp::calls::context::RequestContext;
+use crate::mcp::calls::elicitation::Subject;
+use crate::mcp::reply::error::Reject;
+use crate::mcp::reply::message::write_json;
+use crate::model::tool::Shape;
+use crate::upstream::BoxFuture;
+use crate::upstream::content::ResourceContents;
+use crate::upstream::local::Error;
+use crate::upstream::local::context::Context;
+use crate::wire::revision::Revision;
+
+/// The caller's tools.
+const TOOLS_URI: &str = "callgate://tools";
+/// The tools' resource shows no more than this of them; `tools/list` has the rest.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// What legacy revisions say of a resource that is not there.
+const RESOURCE_NOT_FOUND: i64 = -32002;
+
+/// The resources of a server.
+pub trait Resources: Send + Sync + fmt::Debug {
+    /// Those that the caller may read.
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Resource>, Error>>;
+
+    /// Families of resources that the caller may read, with parts of the address to fill in.
+    fn templates<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Resource>, Error>> {
+        let _ = caller;
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// A resource; `None` where there is none of that address for the caller.
+    fn read(
+        self: Arc<Self>,
+        context: Context,
+        uri: String,
+    ) -> BoxFuture<'static, Result<Option<Vec<ResourceContents>>, Error>>;
+
+    /// Whether the caller may hear that this resource changed; whoever may read it, may.
+    fn may_hear(&self, caller: &Caller, uri: &str) -> bool {
+        let _ = (caller, uri);
+        true
+    }
+
+    /// Whether clients may ask to be told of changes. What changes is told with
+    /// [`Mcp::resource_updated`](crate::mcp::Mcp::resource_updated), to clients that named its address and
+    /// [`may_hear`](Self::may_hear) of it.
+    fn can_subscribe(&self) -> bool {
+        false
+    }
+}
+
+/// A resource, or a family of them such as `file:///{path}`, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Resource {
+    uri: String,
+    #[serde(flatten)]
+    about: About,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct About {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mime_type: Option<String>,
+}
+
+impl Resource {
+    /// A resource with this address.
+    pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
+        let about = About { name: name.into(), description: None, mime_type: None };
+        Self { uri: uri.into(), about }
+    }
+
+    /// What it is about.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.about.description = Some(description.into());
+        self
+    }
+
+    /// Such as `text/plain`.
+    #[must_use]
+    pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.about.mime_type = Some(mime_type.into());
+        self
+    }
+}
+
+impl Item for Resource {
+    fn key(&self) -> &str {
+        &self.uri
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Template {
+    uri_template: String,
+    #[serde(flatten)]
+    about: About,
+}
+
+impl From<Resource> for Template {
+    fn from(Resource { uri, about }: Resource) -> Self {
+        Self { uri_template: uri, about }
+    }
+}
+
+impl Item for Template {
+    fn key(&self) -> &str {
+        &self.uri_template
+    }
+}
+
+/// `resources/list`
+pub(crate) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+    let tools = Resource::new(TOOLS_URI, "tools")
+        .description("The tools that you may use, as JSON.")
+        .mime_type("application/json");
+    let all =
+        context.mcp.services.resources.clone().map(|resources| {
+            |context: Context| async move { resources.list(&context.caller).await }
+        });
+    pagination::list(context, ("resources/list", "resources"), all, vec![tools])
+}
+
+/// `resources/templates/list`
+pub(crate) fn list_templates(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+    let all = context.mcp.services.resources.clone().map(|resources| {
+        |context: Context| async move {
+            let templates = resources.templates(&context.caller).await?;
+            Ok(templates.into_iter().map(Template::from).collect())
+        }
+    });
+    pagination::list(context, ("resources/templates/list", "resourceTemplates"), all, Vec::new())
+}
+
+/// `resources/read`
+pub(crate) fn read(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+    let uri = context.request.params.required_text("uri")?.into_owned();
+    let revision = context.terms.revision;
+    if uri == TOOLS_URI {
+        return Ok(read_tools(context));
+    }
+    let Some(resources) = context.mcp.services.resources.clone() else {
+        return Err(not_found(&uri, revision));
+    };
+    let subject = Subject { method: "resources/read", name: uri.clone(), arguments: None };
+    let run = move |context| resources.read(context, uri);
+    context.run_about(subject, run, move |contents, call| {
+        let contents = contents.ok_or_else(|| not_found(&call.subject.name, revision))?;
+        let mut result = call.result(200);
+        result.value("contents", &contents);
+        result.cache(call.mcp.gateway.settings().list_ttl_ms, "private");
+        Ok(call.finish(result))
+    })
+}
+
+fn not_found(uri: &str, revision: Revision) -> Reject {
+    let uri: String = uri.chars().take(2000).collect();
+    let message = format!("Resource '{uri}' not found");
+    let reject = if revision.is_modern() {
+        Reject::invalid_params(message)
+    } else {
+        Reject::with_status(200, RESOURCE_NOT_FOUND, message)
+    };
+    reject.with_data(json!({"uri": uri}))
+}
+
+fn read_tools(context: &RequestContext<'_>) -> Reply {
+    let RequestContext { mcp, inbound, terms, .. } = *context;
+    let limit = PageLimit { tools: usize::MAX, bytes: MAX_BYTES };
+    let (tools, more) =
+        mcp.gateway.list_after(inbound.caller, Shape::of(terms.revision), None, limit);
+    let mut text = b"{\"tools\":[".to_vec();
+    text.extend(tools.iter().flatten());
+    text.extend_from_slice(if more.is_some() { b"],\"more\":true}" } else { b"]}" });
+    let settings = mcp.gateway.settings();
+    let mut result = context.result(text.len() + text.len() / 8);
+    let out = result.member("contents");
+    out.extend_from_slice(b"[{\"uri\":");
+    write_json(out, TOOLS_URI);
+    out.extend_from_slice(b",\"mimeType\":\"application/json\",\"text\":");
+    write_json(out, &String::from_utf8_lossy(&text));
+    out.extend_from_slice(b"}]");
+    result.cache(settings.list_ttl_ms, "private");
+    Reply::Message(result.finish(&settings))
+}

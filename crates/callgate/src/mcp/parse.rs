@@ -1,0 +1,6 @@
+//! Reads a message: the JSON-RPC envelope, the HTTP headers that repeat it, and its protocol era.
+
+pub(crate) mod envelope;
+pub(crate) mod headers;
+pub(crate) mod classify;
+pub(crate) mod param_headers;

@@ -1,0 +1,63 @@
+//! `Mcp-Param-*`: arguments that a modern client repeats in headers must be what the body says, since
+//! something between may have decided by them.
+
+use serde_json::value::RawValue;
+
+use super::classify::mismatch;
+use super::headers::{Header, Headers, decode};
+use crate::mcp::reply::error::Reject;
+use crate::model::tool::HeaderParam;
+use crate::wire::strict_json::{members, text};
+
+/// Compares each annotated argument with its header.
+pub(crate) fn check(
+    params: &[HeaderParam],
+    arguments: Option<&RawValue>,
+    headers: &dyn Headers,
+) -> Result<(), Reject> {
+    for HeaderParam { header, path } in params {
+        let argument = argument_at(arguments, path);
+        match (argument, headers.header(header)) {
+            (None, Header::Absent) => {}
+            (None, _) => return Err(mismatch(header, "is there, but its argument is not")),
+            (Some(_), Header::Absent) => return Err(mismatch(header, "is missing")),
+            (Some(_), Header::Unusable) => {
+                return Err(mismatch(header, "is there twice or is not plain text"));
+            }
+            (Some(argument), Header::One(value)) => match decode(value) {
+                None => return Err(mismatch(header, "is not valid Base64")),
+                Some(value) if says(&value, argument) => {}
+                Some(_) => return Err(mismatch(header, "is not what the body says")),
+            },
+        }
+    }
+    Ok(())
+}
+
+/// The argument, unless it is absent or null.
+fn argument_at<'a>(arguments: Option<&'a RawValue>, path: &[Box<str>]) -> Option<&'a RawValue> {
+    let mut at = arguments?;
+    for name in path {
+        (_, at) = members(at.get()).ok()?.into_iter().find(|(known, _)| **known == **name)?;
+    }
+    (at.get() != "null").then_some(at)
+}
+
+fn says(header: &str, argument: &RawValue) -> bool {
+    let raw = argument.get();
+    if raw.starts_with('"') {
+        return text(argument).is_some_and(|text| text == header);
+    }
+    if raw == "true" || raw == "false" {
+        return raw == header;
+    }
+    match (raw.parse::<i128>(), header.parse::<i128>()) {
+        (Ok(argument), Ok(header)) => argument == header,
+        _ => match (raw.parse::<f64>(), header.parse::<f64>()) {
+            #[expect(clippy::float_cmp, reason = "both are written out, as `1.0` and `1`")]
+            (Ok(argument), Ok(header)) => argument == header,
+            // A list or an object: the check of the arguments says more.
+            _ => raw.starts_with(['[', '{']),
+        },
+    }
+}

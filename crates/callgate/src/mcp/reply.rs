@@ -1,0 +1,5 @@
+//! Writes messages to clients: results, errors, notifications.
+
+pub(crate) mod message;
+pub(crate) mod error;
+pub(crate) mod compact;

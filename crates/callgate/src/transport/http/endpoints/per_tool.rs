@@ -1,0 +1,88 @@
+//! One tool at a URL of its own, taking a JSON-RPC payload.
+//!
+//! What is decided about is what runs: the payload's method must be the tool of the URL, and a
+//! batch, which could name others, is refused.
+
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::value::RawValue;
+
+use super::rest;
+use crate::access::Caller;
+use crate::gateway::CallRequest;
+use crate::transport::http::error::{self, Refusal};
+use crate::transport::http::{Shared, body, response};
+use crate::wire::jsonrpc;
+use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
+use crate::wire::percent;
+
+/// `POST /mcp/tools/{id}`, and `GET /mcp/tools/{id}?query=` for read-only tools.
+pub(crate) async fn answer(
+    shared: &Shared,
+    caller: &Caller,
+    parts: &Parts,
+    body: &[u8],
+) -> Result<Response, Refusal> {
+    let path = parts.uri.path();
+    let id = path.strip_prefix("/mcp/tools/").and_then(percent::decoded);
+    let id = &*id.ok_or_else(|| Refusal::no_such_path(path))?;
+    if parts.method == Method::POST {
+        return Ok(match body::text(body) {
+            Ok(payload) => run(shared, caller, id, payload, Form::Post).await,
+            Err(error) => rpc_reply(StatusCode::BAD_REQUEST, None, &error.into()),
+        });
+    }
+    let Some(query) = rest::query_parameter(&parts.uri, "query") else {
+        let caller = shared.gateway.prepared(caller).await;
+        shared.gateway.describe(&caller, id)?;
+        return Err(Refusal::MissingParameter("query"));
+    };
+    Ok(run(shared, caller, id, &query, Form::Get).await)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Get,
+    Post,
+}
+
+async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Form) -> Response {
+    let request = match jsonrpc::Request::parse(payload) {
+        Ok(request) if request.method == id => request,
+        Ok(request) => {
+            let message = format!("the payload's method must be the tool of this URL, `{id}`");
+            let error = RpcError::new(INVALID_REQUEST, message);
+            return refuse(shared, caller, id, request.id, &error).await;
+        }
+        Err(error) => return refuse(shared, caller, id, None, &error.into()).await,
+    };
+    let call = CallRequest { id, arguments: request.params, read_only: form == Form::Get };
+    match shared.gateway.call(caller, call).await {
+        Ok(_) if request.id.is_none() => StatusCode::NO_CONTENT.into_response(),
+        Ok(outcome) => {
+            let reply = jsonrpc::reply(request.id, Ok(&outcome.value));
+            response::bytes_as_json(StatusCode::OK, outcome.hold.keep(reply.into()))
+        }
+        Err(error) => error::rpc_failed(error::rpc_error(&error).0, request.id, &error),
+    }
+}
+
+/// A payload that cannot run. Whoever may not use the tool learns nothing from why.
+async fn refuse(
+    shared: &Shared,
+    caller: &Caller,
+    id: &str,
+    request_id: Option<&RawValue>,
+    error: &RpcError,
+) -> Response {
+    let caller = shared.gateway.prepared(caller).await;
+    match shared.gateway.describe(&caller, id) {
+        Ok(_) => rpc_reply(StatusCode::BAD_REQUEST, request_id, error),
+        Err(hidden) => error::rpc_failed(StatusCode::NOT_FOUND, request_id, &hidden.into()),
+    }
+}
+
+fn rpc_reply(status: StatusCode, id: Option<&RawValue>, error: &RpcError) -> Response {
+    response::bytes_as_json(status, jsonrpc::reply(id, Err(error)))
+}

@@ -1,0 +1,107 @@
+//! List, describe, invoke.
+
+use std::borrow::Cow;
+
+use axum::body::Body;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use crate::access::Caller;
+use crate::gateway::CallRequest;
+use crate::transport::http::body::Slices;
+use crate::transport::http::error::Refusal;
+use crate::transport::http::{Shared, response};
+use crate::wire::cursor::OffsetCursor;
+use crate::wire::strict_json;
+
+/// How many tools a page of the REST face has.
+const PAGE_SIZE: usize = 50;
+
+/// `GET /mcp/tools/list?cursor=`
+pub(crate) async fn list(shared: &Shared, caller: Caller, uri: &Uri) -> Result<Response, Refusal> {
+    let cursor = query_parameter(uri, "cursor").unwrap_or_default();
+    let OffsetCursor(offset) = OffsetCursor::decode(&cursor)?;
+    let caller = shared.gateway.prepare(caller).await;
+    let page = shared.gateway.list(&caller, offset, PAGE_SIZE);
+    let end = match page.next {
+        Some(next) => format!("],\"nextCursor\":\"{}\"}}", OffsetCursor(next).encode()).into(),
+        None => Bytes::from_static(b"],\"nextCursor\":null}"),
+    };
+    let start = Bytes::from_static(b"{\"tools\":[");
+    let slices = Slices::new([start].into_iter().chain(page.tools).chain([end]));
+    Ok(response::bytes_as_json(StatusCode::OK, Body::new(slices)))
+}
+
+/// `GET /mcp/tools/describe?name=`
+pub(crate) async fn describe(
+    shared: &Shared,
+    caller: Caller,
+    uri: &Uri,
+) -> Result<Response, Refusal> {
+    let name = query_parameter(uri, "name")
+        .filter(|name| !name.is_empty())
+        .ok_or(Refusal::MissingParameter("name"))?;
+    let caller = shared.gateway.prepare(caller).await;
+    let tool = shared.gateway.describe(&caller, &name)?;
+    let slices = [Bytes::from_static(b"{\"tool\":"), tool, Bytes::from_static(b"}")];
+    Ok(response::bytes_as_json(StatusCode::OK, Body::new(Slices::new(slices))))
+}
+
+/// `POST /mcp/tools/invoke`
+pub(crate) async fn invoke(
+    shared: &Shared,
+    caller: &Caller,
+    body: &[u8],
+) -> Result<Response, Refusal> {
+    let body = std::str::from_utf8(body).map_err(|_| Refusal::InvalidJson)?;
+    let Invocation { name, arguments } = Invocation::parse(body)?;
+    let request = CallRequest { id: &name, arguments: Some(arguments), read_only: false };
+    let outcome = shared.gateway.call(caller, request).await?;
+    let result = outcome.value.get();
+    let mut body = Vec::with_capacity(result.len() + 12);
+    body.extend_from_slice(b"{\"result\":");
+    body.extend_from_slice(result.as_bytes());
+    body.push(b'}');
+    Ok(response::bytes_as_json(StatusCode::OK, outcome.hold.keep(body.into())))
+}
+
+/// The body of an invocation. The order of the checks is the seed's: JSON, name, arguments.
+struct Invocation<'a> {
+    name: Cow<'a, str>,
+    arguments: &'a RawValue,
+}
+
+impl<'a> Invocation<'a> {
+    fn parse(body: &'a str) -> Result<Self, Refusal> {
+        let members = match strict_json::members(body) {
+            Ok(members) => members,
+            // JSON, but not an object: then there is no name in it.
+            Err(_) if is_other_json(body) => return Err(Refusal::MissingParameter("name")),
+            Err(error) if error.is_data() => {
+                return Err(Refusal::AmbiguousJson(strict_json::problem(&error)));
+            }
+            Err(_) => return Err(Refusal::InvalidJson),
+        };
+        let member =
+            |key: &str| members.iter().find(|(name, _)| name == key).map(|(_, value)| *value);
+        let name = member("name")
+            .and_then(|name| serde_json::from_str(name.get()).ok())
+            .ok_or(Refusal::MissingParameter("name"))?;
+        let arguments = member("arguments")
+            .filter(|arguments| arguments.get().starts_with(['{', '[']))
+            .ok_or(Refusal::MissingParameter("arguments"))?;
+        Ok(Self { name, arguments })
+    }
+}
+
+fn is_other_json(body: &str) -> bool {
+    !body.trim_start().starts_with('{') && serde_json::from_str::<&RawValue>(body).is_ok()
+}
+
+/// The last value of a query parameter, as PHP takes it.
+pub(crate) fn query_parameter<'a>(uri: &'a Uri, name: &str) -> Option<Cow<'a, str>> {
+    let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    pairs.filter(|(key, _)| key == name).last().map(|(_, value)| value)
+}

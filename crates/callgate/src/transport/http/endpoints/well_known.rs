@@ -1,0 +1,31 @@
+//! `/.well-known/mcp.json`: what this server is and where its faces are.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::json;
+
+use crate::transport::http::{Shared, response};
+use crate::wire::revision::Revision;
+
+pub(crate) fn mcp(shared: &Shared) -> Response {
+    let settings = shared.gateway.settings();
+    let offered: Vec<&str> = settings.protocol_version.and_older().map(Revision::as_str).collect();
+    let body = json!({
+        "name": settings.server_name,
+        "version": settings.server_version,
+        "authentication": {
+            "required": shared.options.require_auth,
+            "schemes": ["bearer"],
+        },
+        "protocol_versions": offered,
+        "endpoints": {
+            "mcp": "/mcp",
+            "list": "/mcp/tools/list",
+            "describe": "/mcp/tools/describe",
+            "invoke": "/mcp/tools/invoke",
+            "tool": "/mcp/tools/{name}",
+            "jsonrpc": "/jsonrpc",
+        },
+    });
+    response::json(StatusCode::OK, &body)
+}

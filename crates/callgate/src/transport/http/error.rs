@@ -1,0 +1,265 @@
+//! Why a request is not answered with a result, for every endpoint, and how that is rendered.
+
+use axum::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use super::authenticate::AuthenticateError;
+use super::endpoints::{Endpoint, mcp};
+use super::response::{bytes_as_json, json};
+use crate::mcp::Reject;
+use crate::model::oauth_scope::OAuthScope;
+use crate::upstream::NotFound;
+use crate::upstream::{CallError, CallFailure};
+use crate::wire::cursor::CursorError;
+use crate::wire::jsonrpc;
+use crate::wire::jsonrpc::{
+    INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError,
+};
+
+const USE_A_STATIC_TOKEN: &str = "send a static token in the Authorization header, \
+     `Authorization: Bearer …`; this server has no OAuth sign-in";
+
+const CHALLENGE: &str = "Bearer realm=\"callgate\"";
+
+/// Why a request is not answered with a result.
+#[derive(Debug, Error)]
+pub(super) enum Refusal {
+    #[error("the host `{0}` is not known; add it to `allowed_hosts`")]
+    Host(String),
+    #[error("pages of `{0}` may not call; add it to `allowed_origins`")]
+    Origin(String),
+    #[error("{0}")]
+    Unavailable(&'static str),
+    #[error("{0}; {USE_A_STATIC_TOKEN}")]
+    Credential(AuthenticateError),
+    #[error("this server needs a credential; {USE_A_STATIC_TOKEN}")]
+    NoCredential,
+    #[error("there is nothing at {0}")]
+    NoSuchPath(String),
+    #[error("this path takes other methods; the Allow header names them")]
+    MethodNotAllowed(&'static str),
+    #[error("the request body is larger than {limit} bytes")]
+    BodyTooLarge { limit: usize },
+    #[error("the request body did not arrive in time")]
+    BodyTooSlow,
+    #[error("the request body did not arrive whole")]
+    BodyBroken,
+    #[error("Request body must be valid JSON")]
+    InvalidJson,
+    #[error("Request body must be unambiguous JSON: {0}")]
+    AmbiguousJson(String),
+    #[error("Required parameter \"{0}\" is missing or invalid")]
+    MissingParameter(&'static str),
+    #[error(transparent)]
+    InvalidCursor(#[from] CursorError),
+    #[error("{}", call_message(.0))]
+    Call(#[from] CallError),
+    #[error("{}", .0.error)]
+    Mcp(Reject),
+}
+
+impl From<Reject> for Refusal {
+    fn from(reject: Reject) -> Self {
+        Self::Mcp(reject)
+    }
+}
+
+impl From<NotFound> for Refusal {
+    fn from(error: NotFound) -> Self {
+        Self::Call(error.into())
+    }
+}
+
+impl Refusal {
+    pub(super) fn no_such_path(path: &str) -> Self {
+        Self::NoSuchPath(path.chars().take(200).collect())
+    }
+
+    /// The status, and the code over REST.
+    fn status_and_code(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::Host(_) => (StatusCode::FORBIDDEN, "forbidden_host"),
+            Self::Origin(_) => (StatusCode::FORBIDDEN, "forbidden_origin"),
+            Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            Self::Credential(_) => (StatusCode::UNAUTHORIZED, "invalid_token"),
+            Self::NoCredential => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            Self::NoSuchPath(_) => (StatusCode::NOT_FOUND, "not_found"),
+            Self::MethodNotAllowed(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
+            Self::BodyTooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+            Self::BodyTooSlow => (StatusCode::REQUEST_TIMEOUT, "body_too_slow"),
+            Self::BodyBroken => (StatusCode::BAD_REQUEST, "body_broken"),
+            Self::InvalidJson | Self::AmbiguousJson(_) => (StatusCode::BAD_REQUEST, "invalid_json"),
+            Self::MissingParameter(_) => (StatusCode::BAD_REQUEST, "missing_parameter"),
+            Self::InvalidCursor(_) => (StatusCode::BAD_REQUEST, "invalid_cursor"),
+            Self::Call(error) => {
+                let (status, code, _) = status_and_codes(error);
+                (status, code)
+            }
+            Self::Mcp(_) => (StatusCode::BAD_REQUEST, "invalid_request"),
+        }
+    }
+
+    /// In the form of the endpoint. A challenge is the same everywhere, since clients look for its
+    /// header.
+    pub(super) fn into_response(self, endpoint: Endpoint) -> Response {
+        let (status, _) = self.status_and_code();
+        let is_mcp = endpoint == Endpoint::Mcp;
+        match &self {
+            Self::Mcp(reject) => mcp::rejected(reject),
+            Self::Unavailable(why) if is_mcp => {
+                mcp::rejected(&Reject::with_status(status.as_u16(), INTERNAL_ERROR, *why))
+            }
+            Self::BodyTooLarge { .. } | Self::BodyTooSlow | Self::BodyBroken if is_mcp => {
+                let message = self.to_string();
+                mcp::rejected(&Reject::with_status(status.as_u16(), INVALID_REQUEST, message))
+            }
+            // The request was not read, so nothing is known of its id.
+            Self::Unavailable(why) if endpoint.speaks_json_rpc() => {
+                let body = jsonrpc::reply(None, Err(&RpcError::new(INTERNAL_ERROR, *why)));
+                let mut response = bytes_as_json(status, body);
+                say_when_to_retry(&mut response);
+                response
+            }
+            _ => self.rest_response(),
+        }
+    }
+
+    /// `{"error":{"code":…,"message":…}}`
+    fn rest_response(&self) -> Response {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            error: ErrorBody<'a>,
+        }
+        #[derive(Serialize)]
+        struct ErrorBody<'a> {
+            code: &'a str,
+            message: String,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            data: Option<&'a RpcError>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            error_id: Option<&'a str>,
+        }
+        let (status, code) = self.status_and_code();
+        let call = match self {
+            Self::Call(error) => Some(error),
+            _ => None,
+        };
+        let (failure, scope) = call.map(failure_and_scope).unwrap_or_default();
+        let data = match call {
+            Some(CallError::Rpc(error) | CallError::Protocol(error)) => Some(error),
+            _ => None,
+        };
+        let error_id = failure.map(|failure| &*failure.error_id);
+        let error = ErrorBody { code, message: self.to_string(), data, error_id };
+        let mut response = json(status, &Body { error });
+        add_challenge(&mut response, scope);
+        say_when_to_retry(&mut response);
+        let headers = response.headers_mut();
+        match self {
+            Self::MethodNotAllowed(allowed) => {
+                headers.insert(ALLOW, HeaderValue::from_static(allowed));
+            }
+            Self::Credential(_) => {
+                let challenge = "Bearer realm=\"callgate\", error=\"invalid_token\", \
+                                 error_description=\"The access token is invalid or expired\"";
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// Says on a 401 that a token is wanted, and on a 403 which scope is missing.
+fn add_challenge(response: &mut Response, scope: Option<&OAuthScope>) {
+    let challenge = match (response.status(), scope) {
+        (StatusCode::UNAUTHORIZED, _) => Ok(HeaderValue::from_static(CHALLENGE)),
+        (StatusCode::FORBIDDEN, Some(scope)) => HeaderValue::try_from(format!(
+            "{CHALLENGE}, error=\"insufficient_scope\", scope=\"{scope}\""
+        )),
+        _ => return,
+    };
+    // A scope has only characters that a header can have.
+    if let Ok(challenge) = challenge {
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    }
+}
+
+/// Sets `Retry-After` on a 503, in seconds: whatever is in the way is looked at again within these.
+pub(super) fn say_when_to_retry(response: &mut Response) {
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("2"));
+    }
+}
+
+/// How a call without a result looks over HTTP: the status, the code over REST, the code over JSON-RPC.
+fn status_and_codes(error: &CallError) -> (StatusCode, &'static str, i64) {
+    match error {
+        CallError::NotFound(_) | CallError::Denied { .. } | CallError::Gone(..) => {
+            (StatusCode::NOT_FOUND, "tool_not_found", METHOD_NOT_FOUND)
+        }
+        CallError::NotReadOnly(_) => {
+            (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", INVALID_REQUEST)
+        }
+        CallError::Arguments(_) => (StatusCode::BAD_REQUEST, "invalid_arguments", INVALID_PARAMS),
+        CallError::Rpc(_) | CallError::Protocol(_) | CallError::Failed(_) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "execution_error", INTERNAL_ERROR)
+        }
+        CallError::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "unauthorized", INTERNAL_ERROR),
+        CallError::Forbidden(_, Some(_)) => {
+            (StatusCode::FORBIDDEN, "insufficient_scope", INTERNAL_ERROR)
+        }
+        CallError::Forbidden(_, None) => (StatusCode::FORBIDDEN, "forbidden", INTERNAL_ERROR),
+    }
+}
+
+/// What REST and JSON-RPC tell of a failure. A method that is gone looks unknown, so nothing of that.
+fn failure_and_scope(error: &CallError) -> (Option<&CallFailure>, Option<&OAuthScope>) {
+    match error {
+        CallError::Failed(failure) | CallError::Unauthorized(failure) => (Some(failure), None),
+        CallError::Forbidden(failure, scope) => (Some(failure), scope.as_ref()),
+        _ => (None, None),
+    }
+}
+
+fn call_message(error: &CallError) -> String {
+    match error {
+        CallError::Rpc(error) | CallError::Protocol(error) if error.message.is_empty() => {
+            "Tool execution failed".to_owned()
+        }
+        CallError::Rpc(error) | CallError::Protocol(error) => error.message.clone(),
+        CallError::NotReadOnly(_) => format!("{error}; use POST"),
+        error => error.to_string(),
+    }
+}
+
+/// A call without a result, over JSON-RPC. A method's own error comes with HTTP 200.
+pub(super) fn rpc_error(error: &CallError) -> (StatusCode, RpcError) {
+    if let CallError::Rpc(error) | CallError::Protocol(error) = error {
+        return (StatusCode::OK, error.clone());
+    }
+    let (status, _, code) = status_and_codes(error);
+    let data = match failure_and_scope(error) {
+        (None, _) => None,
+        (Some(failure), scope) => {
+            let scope = scope.map(|scope| ("scope", scope.as_str()));
+            Some([("error_id", &*failure.error_id)].into_iter().chain(scope).collect())
+        }
+    };
+    (status, RpcError { code, message: call_message(error), data })
+}
+
+/// The reply to a single JSON-RPC call, with the challenge of a 401 or 403.
+pub(super) fn rpc_failed(status: StatusCode, id: Option<&RawValue>, error: &CallError) -> Response {
+    let (_, body) = rpc_error(error);
+    let mut response = bytes_as_json(status, jsonrpc::reply(id, Err(&body)));
+    add_challenge(&mut response, failure_and_scope(error).1);
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    }
+    response
+}

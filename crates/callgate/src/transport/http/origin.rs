@@ -1,0 +1,185 @@
+//! Which pages in a browser may talk to this server.
+//!
+//! A page of another site can make a browser send requests here, and by a name that it lets resolve to
+//! this machine it can even read the replies. So the `Origin` of a page and the `Host` that it thinks
+//! it talks to must be known ones; pages of this machine are, such as the MCP Inspector.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY,
+};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+
+use super::HttpOptions;
+use super::error::Refusal;
+
+/// Headers that pages may send, beside `mcp-param-…`.
+const REQUEST_HEADERS: [&str; 9] = [
+    "accept",
+    "authorization",
+    "content-type",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "x-requested-with",
+];
+
+/// Lets the page read the reply.
+pub(super) fn allow(response: &mut Response, origin: HeaderValue) {
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.append(VARY, HeaderValue::from_static("origin"));
+    let exposed = HeaderValue::from_static("mcp-session-id, www-authenticate");
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+}
+
+/// The page's origin, where there is a page.
+pub(super) fn check(
+    headers: &HeaderMap,
+    uri: &Uri,
+    options: &HttpOptions,
+) -> Result<Option<HeaderValue>, Refusal> {
+    let authority = uri.authority().map(Authority::as_str);
+    let mut hosts = headers.get_all(HOST).iter().map(text);
+    let host = hosts.next();
+    let is_known = |host: &str| is_local_or_address(host) || lists(&options.allowed_hosts, host);
+    // All of them, whichever somebody in between took.
+    let others: Vec<Cow<'_, str>> = hosts.collect();
+    let named = host.iter().chain(&others).map(AsRef::as_ref).chain(authority);
+    if let Some(name) = named.map(name_of).find(|name| !is_known(name)) {
+        return Err(Refusal::Host(name.chars().take(200).collect()));
+    }
+    let host = host.as_deref().or(authority);
+    let mut origins = headers.get_all(ORIGIN).iter();
+    let Some(origin) = origins.next() else { return Ok(None) };
+    let value = text(origin);
+    let page = value.split_once("://").map(|(_, authority)| authority);
+    let is_same = page.is_some() && page == host;
+    let is_welcome = page.is_some_and(|page| is_loopback(name_of(page)))
+        || lists(&options.allowed_origins, &value);
+    if origins.next().is_none() && (is_same || is_welcome) {
+        return Ok(Some(origin.clone()));
+    }
+    Err(Refusal::Origin(value.chars().take(200).collect()))
+}
+
+fn text(value: &HeaderValue) -> Cow<'_, str> {
+    String::from_utf8_lossy(value.as_bytes())
+}
+
+fn lists(list: &[String], value: &str) -> bool {
+    list.iter().any(|known| known == "*" || known.eq_ignore_ascii_case(value))
+}
+
+/// A host without its port.
+fn name_of(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// An address cannot be made to mean another machine, as a name can.
+fn is_local_or_address(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost") || address(name).is_some()
+}
+
+fn is_loopback(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost")
+        || address(name).is_some_and(|address| address.is_loopback())
+}
+
+fn address(name: &str) -> Option<IpAddr> {
+    name.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+/// The answer to a browser that asks before it sends.
+pub(super) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response> {
+    if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+        return None;
+    }
+    let wanted = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).map(text).unwrap_or_default();
+    let is_known = |name: &&str| {
+        REQUEST_HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name))
+            || name.get(..10).is_some_and(|start| start.eq_ignore_ascii_case("mcp-param-"))
+    };
+    let allowed: Vec<&str> = wanted.split(',').map(str::trim).filter(is_known).collect();
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    let methods = HeaderValue::from_static("GET, POST, DELETE, OPTIONS");
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    if let Ok(allowed) = HeaderValue::try_from(allowed.join(", ")) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed);
+    }
+    Some(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(host: &str, origin: &str) -> Result<bool, Refusal> {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, host.parse().unwrap());
+        if !origin.is_empty() {
+            headers.insert(ORIGIN, origin.parse().unwrap());
+        }
+        let options = HttpOptions {
+            allowed_hosts: vec!["mcp.example.com".to_owned()],
+            allowed_origins: vec!["https://app.example.com".to_owned()],
+            ..HttpOptions::default()
+        };
+        check(&headers, &Uri::from_static("/mcp"), &options).map(|origin| origin.is_some())
+    }
+
+    #[test]
+    fn d23_known_hosts_and_origins_pass() {
+        for host in [
+            "localhost",
+            "LOCALHOST:8080",
+            "127.0.0.1:1",
+            "[::1]:8080",
+            "192.0.2.7",
+            "mcp.example.com",
+        ] {
+            assert!(!checked(host, "").unwrap(), "{host}");
+        }
+        for origin in [
+            "http://localhost:6274",
+            "http://127.0.0.1:3000",
+            "http://[::1]",
+            "https://app.example.com",
+        ] {
+            assert!(checked("localhost:8080", origin).unwrap(), "{origin}");
+        }
+        assert!(checked("mcp.example.com", "https://mcp.example.com").unwrap(), "its own page");
+    }
+
+    #[test]
+    fn d23_foreign_hosts_and_origins_are_refused() {
+        for host in
+            ["evil.example.com", "localhost.evil.example.com", "127.0.0.1.evil.example.com", ""]
+        {
+            assert!(matches!(checked(host, ""), Err(Refusal::Host(_))), "{host}");
+        }
+        for origin in [
+            "http://evil.example.com",
+            "null",
+            "http://localhost.evil.example.com",
+            "https://app.example.com.evil.example.com",
+            "file://",
+            "http://192.0.2.7",
+        ] {
+            assert!(matches!(checked("localhost", origin), Err(Refusal::Origin(_))), "{origin}");
+        }
+    }
+}
