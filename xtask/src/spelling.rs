@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::{fs, thread};
 
 use anyhow::Context as _;
-use callgate_throwaway::{debian, debian_package};
+use callgate_test_support::{debian, debian_package};
 
 use crate::documents::prose;
 use crate::root;

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread;
 
 use anyhow::Context as _;
-use callgate_throwaway::{BUILT, MariaDb, Postgres, debian, npm};
+use callgate_test_support::{DatabaseServer, Engine, WORKSPACE_BUILT, debian, npm};
 use serde_json::Value;
 
 use crate::run::{Run, Step, panic_message};
@@ -168,7 +168,8 @@ fn documentation_and_features() -> anyhow::Result<Vec<Step>> {
 
 /// Builds the stand-in for SQL Server in a process of its own, which can be given less precedence.
 fn stand_in() -> Step {
-    let arguments = ["run", "--quiet", "--package", "callgate-throwaway", "--bin", "build-tools"];
+    let arguments =
+        ["run", "--quiet", "--package", "callgate-test-support", "--bin", "build-tools"];
     Step::cargo("SQL Server's stand-in builds", &arguments)
 }
 
@@ -195,20 +196,20 @@ fn download(tmp: &Path) {
 
 /// The database servers of all test processes.
 struct Servers {
-    postgres: callgate_throwaway::Server,
-    mariadb: callgate_throwaway::Server,
+    postgres: DatabaseServer,
+    mariadb: DatabaseServer,
 }
 
 impl Servers {
     fn start(tmp: &Path) -> Self {
-        Self { postgres: Postgres::start(tmp), mariadb: MariaDb::start(tmp) }
+        Self { postgres: Engine::Postgres.start(tmp), mariadb: Engine::MariaDb.start(tmp) }
     }
 
     /// The step with the addresses in its environment.
     fn told(&self, step: Step) -> Step {
-        step.variable(Postgres::VARIABLE, self.postgres.address().to_string())
-            .variable(MariaDb::VARIABLE, self.mariadb.address().to_string())
-            .variable(BUILT, "1")
+        step.variable(Engine::Postgres.env_var(), self.postgres.address().to_string())
+            .variable(Engine::MariaDb.env_var(), self.mariadb.address().to_string())
+            .variable(WORKSPACE_BUILT, "1")
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use callgate_throwaway::debian;
+use callgate_test_support::debian;
 use tempfile::TempDir;
 
 /// What is worth copying; the names in it stand for addresses.

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use callgate_throwaway::Postgres;
+use callgate_test_support::Engine;
 use clap::Parser;
 
 use balancer::Balancer;
@@ -41,7 +41,7 @@ async fn main() -> anyhow::Result<()> {
     // Where cargo has the files of tests: what has to be unpacked is unpacked once.
     let tmp = program.ancestors().nth(2).context("this program is nowhere")?.join("tmp");
     eprintln!("replicas: starting PostgreSQL");
-    let database = Postgres::start(&tmp);
+    let database = Engine::Postgres.start(&tmp);
     let registry = database.database();
     let gateways = Gateways::start(callgate, registry.url, GATEWAYS)?;
     let token = gateways.token("admin")?;

@@ -4,7 +4,7 @@ mod servers;
 
 use serde_json::json;
 
-use super::fake::Fake;
+use super::fake::FakeService;
 use super::support::{Place, Server};
 
 const FESTI: &str = "festi.db";
@@ -125,7 +125,7 @@ fn d13_a_festi_token_is_good_in_either_header_and_dead_once_it_is_another() {
 #[test]
 fn our_own_tokens_speak_for_festis_users_and_calls_take_the_callers_own_token_along() {
     let place = application();
-    let festi = Fake::service(|method, params| Some(json!([method, params])));
+    let festi = FakeService::service(|method, params| Some(json!([method, params])));
     place.write(
         "callgate.toml",
         &format!(
@@ -146,10 +146,10 @@ fn our_own_tokens_speak_for_festis_users_and_calls_take_the_callers_own_token_al
     );
     assert_eq!(server.invoke("token-of-root", "getProjects", &json!({})).status, 200);
     let tokens = ["token-of-ada", "token-of-root"];
-    for (asked, token) in festi.seen().iter().zip(tokens) {
+    for (asked, token) in festi.log.requests().iter().zip(tokens) {
         assert!(asked.head.contains(&format!("x-authorization: {token}")), "{}", asked.head);
     }
-    assert_eq!(festi.seen().len(), 2);
+    assert_eq!(festi.log.requests().len(), 2);
 }
 
 #[test]

@@ -5,12 +5,12 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use super::fake::Fake;
+use super::fake::FakeService;
 use super::support::{Place, Ran};
 
 /// A registry with a service behind it that gives back its parameters.
-fn place() -> (Place, Fake) {
-    let service = Fake::service(|method, params| match method {
+fn place() -> (Place, FakeService) {
+    let service = FakeService::service(|method, params| match method {
         "pet.name" => Some(json!("Rex")),
         "pet.get" => Some(json!({"id": params["id"], "name": "Rex"})),
         _ => None,
@@ -41,7 +41,7 @@ fn a_tool_is_called_by_id_or_name_as_anybody_and_its_result_is_printed() {
     assert_eq!(place.ok(&["call", "pet_name", "{}"]), "Rex\n");
     let result = place.ok(&["call", "pet.get", r#"{"id": 7}"#, "--user", "ada"]);
     assert_eq!(result, "{\"id\":7,\"name\":\"Rex\"}\n");
-    let asked = service.seen();
+    let asked = service.log.requests();
     assert_eq!(asked.last().unwrap().body["params"], json!({"id": 7, "all": false}));
     let whole = place.ok(&["call", "pet.name", "--json"]);
     let whole: Value = serde_json::from_str(&whole).unwrap();
@@ -81,7 +81,7 @@ fn the_caller_is_a_user_a_token_or_nobody() {
 fn what_goes_wrong_is_told_with_what_to_do() {
     let (place, service) = place();
     place.ok(&["method", "add", "pet.secret", "--hidden"]);
-    let before = service.seen().len();
+    let before = service.log.requests().len();
     let failures: Vec<(i32, String)> = [
         &["pet.nam"][..],
         &["something.else"],
@@ -97,7 +97,7 @@ fn what_goes_wrong_is_told_with_what_to_do() {
     .map(|arguments| place.call(arguments).failure())
     .collect();
     insta::assert_debug_snapshot!(failures);
-    assert_eq!(service.seen().len(), before, "nothing ran");
+    assert_eq!(service.log.requests().len(), before, "nothing ran");
     insta::assert_debug_snapshot!(place.call(&["pet.lost"]).failure());
     let ran = place.call(&["pet.lost", "--json"]);
     let whole: Value = serde_json::from_str(&ran.data()).unwrap();

@@ -4,19 +4,19 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use callgate_throwaway::{MariaDb, Postgres, Server as Database};
+use callgate_test_support::{DatabaseServer, Engine};
 
 use super::support::{Place, Ran, Server};
 
 /// Each server, and what gives a user the rights to serve and no more.
-fn databases() -> [(&'static Database, &'static str); 2] {
+fn databases() -> [(&'static DatabaseServer, &'static str); 2] {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let postgres = "CREATE ROLE {user} LOGIN PASSWORD 'hunter2';
         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {user};
         GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA public TO {user};";
     let mysql = "CREATE USER {user}@'127.0.0.1' IDENTIFIED BY 'hunter2';
         GRANT SELECT, INSERT, UPDATE, DELETE ON {database}.* TO {user}@'127.0.0.1';";
-    [(Postgres::shared(tmp), postgres), (MariaDb::shared(tmp), mysql)]
+    [(Engine::Postgres.shared(tmp), postgres), (Engine::MariaDb.shared(tmp), mysql)]
 }
 
 /// A URL for another user, without a password.

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use serde_json::Value;
 
-use super::fake::{Answer, Fake, Seen};
+use super::fake::{FakeResponse, FakeService, ReceivedRequest};
 
 /// What was recorded, one exchange a line.
 static EXCHANGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
@@ -13,11 +13,11 @@ static EXCHANGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
 });
 
 /// A rule that answers in place of the recording.
-type Rule = Box<dyn Fn(&Seen) -> Option<Answer> + Send + Sync>;
+type Rule = Box<dyn Fn(&ReceivedRequest) -> Option<FakeResponse> + Send + Sync>;
 
 /// The site. Users come with `Bearer NAME` or with `Basic NAME`, which stands for their password too.
 pub(crate) struct Site {
-    pub(crate) fake: Fake,
+    pub(crate) fake: FakeService,
     rule: Arc<Mutex<Option<Rule>>>,
 }
 
@@ -25,7 +25,7 @@ impl Site {
     pub(crate) fn start() -> Self {
         let rule: Arc<Mutex<Option<Rule>>> = Arc::default();
         let shared = Arc::clone(&rule);
-        let fake = Fake::start(move |asked| {
+        let fake = FakeService::start(move |asked| {
             let ruled = shared.lock().unwrap().as_ref().and_then(|rule| rule(asked));
             ruled.or_else(|| recorded(asked)).unwrap_or_else(not_found)
         });
@@ -37,7 +37,10 @@ impl Site {
     }
 
     /// From now on answers with what `rule` says, where it says something.
-    pub(crate) fn rule(&self, rule: impl Fn(&Seen) -> Option<Answer> + Send + Sync + 'static) {
+    pub(crate) fn rule(
+        &self,
+        rule: impl Fn(&ReceivedRequest) -> Option<FakeResponse> + Send + Sync + 'static,
+    ) {
         *self.rule.lock().unwrap() = Some(Box::new(rule));
     }
 }
@@ -57,17 +60,17 @@ pub(crate) fn listed(who: &str) -> Vec<String> {
 }
 
 /// Drupal's page for what is not there.
-pub(crate) fn not_found() -> Answer {
+pub(crate) fn not_found() -> FakeResponse {
     page(404)
 }
 
 /// A page of HTML, as Drupal has for every status.
-pub(crate) fn page(status: u16) -> Answer {
-    Answer::text(status, "text/html; charset=UTF-8", "<!DOCTYPE html>\n<html lang=\"en\">")
+pub(crate) fn page(status: u16) -> FakeResponse {
+    FakeResponse::text(status, "text/html; charset=UTF-8", "<!DOCTYPE html>\n<html lang=\"en\">")
 }
 
 /// What the site answered to the same request of the same user.
-fn recorded(asked: &Seen) -> Option<Answer> {
+fn recorded(asked: &ReceivedRequest) -> Option<FakeResponse> {
     let (method, path) = asked.target().split_once(' ').unwrap();
     let who = who(&asked.head);
     let is_it = |exchange: &&Value| {
@@ -93,7 +96,7 @@ fn is_same_call(recorded: Option<&str>, body: &Value) -> bool {
 }
 
 /// The response, with the id of the request where the site repeated one.
-fn replied(response: &Value, id: &Value) -> Answer {
+fn replied(response: &Value, id: &Value) -> FakeResponse {
     let mut json = response["json"].clone();
     if json["id"] == 1 {
         json["id"] = id.clone();
@@ -105,7 +108,7 @@ fn replied(response: &Value, id: &Value) -> Answer {
     };
     let status = u16::try_from(response["status"].as_u64().unwrap()).unwrap();
     let headers = response["headers"].as_object().unwrap();
-    headers.iter().fold(Answer::empty(status).body(body), |answer, (name, value)| {
+    headers.iter().fold(FakeResponse::empty(status).body(body), |answer, (name, value)| {
         answer.with(name, value.as_str().unwrap())
     })
 }

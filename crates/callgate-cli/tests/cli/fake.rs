@@ -2,32 +2,32 @@
 
 use std::ops::Deref;
 
-use callgate_throwaway::fake;
+use callgate_test_support::fake_service;
 use serde_json::{Value, json};
 
-pub(crate) use callgate_throwaway::fake::{Answer, Seen};
+pub(crate) use callgate_test_support::fake_service::{FakeResponse, ReceivedRequest};
 
 /// A server with a thread of its own, until it is dropped.
-pub(crate) struct Fake {
-    fake: fake::Fake,
+pub(crate) struct FakeService {
+    fake: fake_service::FakeService,
     _runtime: tokio::runtime::Runtime,
 }
 
-impl Deref for Fake {
-    type Target = fake::Fake;
+impl Deref for FakeService {
+    type Target = fake_service::FakeService;
 
-    fn deref(&self) -> &fake::Fake {
+    fn deref(&self) -> &fake_service::FakeService {
         &self.fake
     }
 }
 
-impl Fake {
+impl FakeService {
     /// Answers each request with a status and a body of JSON, or with headers of its own.
-    pub(crate) fn start<A: Into<Answer>>(
-        script: impl Fn(&Seen) -> A + Send + Sync + 'static,
+    pub(crate) fn start<A: Into<FakeResponse>>(
+        script: impl Fn(&ReceivedRequest) -> A + Send + Sync + 'static,
     ) -> Self {
         let runtime = super::front::runtime();
-        let fake = runtime.block_on(fake::Fake::start(script));
+        let fake = runtime.block_on(fake_service::FakeService::start(script));
         Self { fake, _runtime: runtime }
     }
 
@@ -36,8 +36,8 @@ impl Fake {
         answer: impl Fn(&str, &Value) -> Option<Value> + Send + Sync + 'static,
     ) -> Self {
         Self::start(move |seen| {
-            if seen.verb() == "GET" {
-                return Answer::from((405, String::new()));
+            if seen.http_method() == "GET" {
+                return FakeResponse::from((405, String::new()));
             }
             match answer(seen.method(), &seen.body["params"]) {
                 Some(result) => seen.result(result),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use callgate_throwaway::tls;
+use callgate_test_support::tls;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use super::faults::client::{Client, Era};
-use callgate_throwaway::built;
+use callgate_test_support::workspace_program;
 
 /// A tool of the demo.
 const CALLED: &str = "cache_rebuild";
@@ -30,7 +30,7 @@ impl Drop for Replicas {
 
 impl Replicas {
     fn start() -> Self {
-        let mut command = Command::new(built("replicas"));
+        let mut command = Command::new(workspace_program("replicas"));
         command.args(["--listen", "127.0.0.1:0", "--callgate", env!("CARGO_BIN_EXE_callgate")]);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use super::drupal_site::{self, Site};
-use super::fake::Fake;
+use super::fake::FakeService;
 use super::support::{Place, Server};
 
 fn document() -> Value {
@@ -20,8 +20,8 @@ fn document() -> Value {
     ]})
 }
 
-fn pets() -> Fake {
-    Fake::service(|method, params| match method {
+fn pets() -> FakeService {
+    FakeService::service(|method, params| match method {
         "rpc.discover" => Some(document()),
         "pet.get" => Some(json!({"number": params[0]})),
         _ => None,
@@ -76,7 +76,7 @@ fn calls_reach_the_service_and_are_checked() {
 #[test]
 fn it_finds_each_way_that_a_service_has() {
     let place = Place::new();
-    let lists = Fake::service(|method, params| match method {
+    let lists = FakeService::service(|method, params| match method {
         "system.listMethods" => Some(json!(["item.get", "system.listMethods"])),
         "item.get" => Some(params.clone()),
         _ => None,
@@ -85,7 +85,7 @@ fn it_finds_each_way_that_a_service_has() {
     assert_eq!(server.start["found_by"], "system.listMethods");
     let reply = server.invoke("", "item.get", &json!({"params": [1, 2]}));
     assert_eq!(reply.json(), json!({"result": [1, 2]}));
-    let has_it = Fake::start(|asked| match asked.target() {
+    let has_it = FakeService::start(|asked| match asked.target() {
         "GET /rpc" => (200, document().to_string()),
         _ => (405, String::new()),
     });
@@ -103,7 +103,7 @@ fn it_finds_each_way_that_a_service_has() {
 #[test]
 fn what_was_tried_is_told_where_nothing_is_found() {
     let place = Place::new();
-    let service = Fake::service(|_, _| None);
+    let service = FakeService::service(|_, _| None);
     let mut told = service.hide(&place.run(&["try", &service.url("/rpc")]).failure().1);
     let url = "http://127.0.0.1:9/";
     for arguments in [
@@ -134,7 +134,9 @@ fn a_site_that_refuses_its_list_is_not_tried_in_another_way() {
     callgate: http://127.0.0.1:[port]/: GET /mcp/tools/list: HTTP 401: it does not accept the credentials that are configured
     hint: who asks needs the permission `access mcp tool discovery`, and a credential that the route takes: an OAuth bearer token, not HTTP Basic
     ");
-    assert!(site.fake.seen().iter().all(|asked| !asked.target().contains("/jsonrpc/methods")));
+    assert!(
+        site.fake.log.requests().iter().all(|asked| !asked.target().contains("/jsonrpc/methods"))
+    );
     place.write("who", "Bearer ada");
     let header = ["--header-file", "Authorization=who"];
     let server = start(&place, &site.url(), &header);

@@ -4,18 +4,18 @@ use std::net::{SocketAddr, TcpListener};
 
 use serde_json::{Value, json};
 
-use super::fake::Fake;
+use super::fake::FakeService;
 use super::support::{Place, Server};
 
 /// A service that takes what aria2 takes: a token first, in a list.
 pub(crate) struct Service {
-    fake: Fake,
+    fake: FakeService,
     pub(crate) address: SocketAddr,
 }
 
 impl Service {
     pub(crate) fn start() -> Self {
-        let fake = Fake::start(|asked| {
+        let fake = FakeService::start(|asked| {
             let (status, reply) = match asked.body.as_array() {
                 Some(all) => (200, all.iter().map(|asked| answer(asked).1).collect()),
                 None => answer(&asked.body),
@@ -27,7 +27,7 @@ impl Service {
 
     /// The heads and bodies that came so far.
     pub(crate) fn seen(&self) -> Vec<(String, Value)> {
-        self.fake.seen().into_iter().map(|asked| (asked.head, asked.body)).collect()
+        self.fake.log.requests().into_iter().map(|asked| (asked.head, asked.body)).collect()
     }
 }
 
@@ -113,8 +113,8 @@ fn calls_that_arrive_together_are_one_batch_where_the_table_says_so() {
 }
 
 /// Answers what it was asked, and at which path.
-fn where_asked() -> Fake {
-    Fake::start(|asked| {
+fn where_asked() -> FakeService {
+    FakeService::start(|asked| {
         let path = asked.target().split_whitespace().nth(1).unwrap_or_default().to_owned();
         let result = json!({"path": path, "params": asked.body["params"]});
         (200, json!({"jsonrpc": "2.0", "id": asked.body["id"], "result": result}).to_string())
@@ -168,7 +168,7 @@ fn null_is_absent_where_the_table_says_so() {
 
 #[test]
 fn the_text_of_an_internal_error_is_told_only_where_the_table_says_so() {
-    let fake = Fake::start(|asked| {
+    let fake = FakeService::start(|asked| {
         let error = json!({"code": -32603, "message": "Internal Error", "data": "in /var/www"});
         (200, json!({"jsonrpc": "2.0", "id": asked.body["id"], "error": error}).to_string())
     });

@@ -13,7 +13,7 @@ use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient};
 use serde_json::{Value, json};
 
-use callgate_throwaway::built;
+use callgate_test_support::workspace_program;
 
 use crate::rmcp_client::modern;
 
@@ -35,7 +35,7 @@ impl Drop for Example {
 
 impl Example {
     fn start(name: &str, arguments: &[&str]) -> Self {
-        let mut command = Command::new(built(name));
+        let mut command = Command::new(workspace_program(name));
         command.args(arguments).env("NO_COLOR", "1").stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -128,7 +128,7 @@ async fn hello_is_a_server_with_two_tools() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_builder_builds_speaks_on_standard_input_and_output() {
-    let mut command = tokio::process::Command::new(built("everything"));
+    let mut command = tokio::process::Command::new(workspace_program("everything"));
     command.arg("--stdio").kill_on_drop(true);
     let transport = TokioChildProcess::new(command).unwrap();
     let client = ().serve_with_lifecycle(transport, modern()).await.unwrap();

@@ -8,14 +8,14 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use callgate_throwaway::built;
+use callgate_test_support::workspace_program;
 
 const DATABASE: &str = "sqlite:callgate-demo.db";
 
 /// The program: the one that `CALLGATE_BIN` names, else the one beside this test, made if it must be.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let build = || built("callgate");
+    let build = || workspace_program("callgate");
     PROGRAM.get_or_init(|| std::env::var_os("CALLGATE_BIN").map_or_else(build, PathBuf::from))
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use callgate_registry::{DatabaseOptions, DatabaseUrl, Dialect, SqlStore, TableNames};
-use callgate_throwaway::{MariaDb, Postgres, Server, StandIn};
+use callgate_test_support::{DatabaseServer, Engine, SqlServerEmulator};
 use tempfile::TempDir;
 
 use crate::stand_in;
@@ -50,9 +50,9 @@ pub(crate) struct Place {
 enum Home {
     Directory(#[expect(dead_code, reason = "it is gone with it")] TempDir),
     /// With the name that it has there.
-    Server(&'static Server, String),
+    Server(&'static DatabaseServer, String),
     /// It has one database only.
-    StandIn(StandIn),
+    SqlServerEmulator(SqlServerEmulator),
 }
 
 impl Kind {
@@ -67,9 +67,9 @@ impl Kind {
             }
             Self::Postgres | Self::MariaDb => self.server().into(),
             Self::SqlServer => {
-                let server = StandIn::start(Path::new(env!("CARGO_TARGET_TMPDIR")));
+                let server = SqlServerEmulator::start(Path::new(env!("CARGO_TARGET_TMPDIR")));
                 let url = server.url().parse().unwrap();
-                Place { url, home: Home::StandIn(server) }
+                Place { url, home: Home::SqlServerEmulator(server) }
             }
         }
     }
@@ -84,12 +84,12 @@ impl Kind {
     }
 
     /// The server of all tests.
-    pub(crate) fn server(self) -> &'static Server {
+    pub(crate) fn server(self) -> &'static DatabaseServer {
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
         match self {
             Self::Sqlite | Self::SqlServer => panic!("{self:?} has no server of all tests"),
-            Self::Postgres => Postgres::shared(tmp),
-            Self::MariaDb => MariaDb::shared(tmp),
+            Self::Postgres => Engine::Postgres.shared(tmp),
+            Self::MariaDb => Engine::MariaDb.shared(tmp),
         }
     }
 
@@ -108,8 +108,8 @@ impl Kind {
 }
 
 /// A database that has nothing yet.
-impl From<&'static Server> for Place {
-    fn from(server: &'static Server) -> Self {
+impl From<&'static DatabaseServer> for Place {
+    fn from(server: &'static DatabaseServer) -> Self {
         let database = server.database();
         Self { url: database.url.parse().unwrap(), home: Home::Server(server, database.name) }
     }
@@ -140,7 +140,9 @@ impl Place {
     pub(crate) async fn try_sql(&self, sql: &str) -> Result<String, String> {
         match &self.home {
             Home::Directory(_) => sqlite(&self.url, sql).await.map(|()| String::new()),
-            Home::StandIn(server) => stand_in::try_sql(server, sql).await.map(|()| String::new()),
+            Home::SqlServerEmulator(server) => {
+                stand_in::try_sql(server, sql).await.map(|()| String::new())
+            }
             Home::Server(server, name) => {
                 let (server, name, sql) = (*server, name.clone(), sql.to_owned());
                 let run = move || server.try_sql(&name, &sql);
@@ -196,9 +198,9 @@ impl Place {
     }
 
     /// The server, where it is SQL Server's stand-in.
-    pub(crate) fn stand_in(&self) -> &StandIn {
+    pub(crate) fn stand_in(&self) -> &SqlServerEmulator {
         match &self.home {
-            Home::StandIn(server) => server,
+            Home::SqlServerEmulator(server) => server,
             Home::Directory(_) | Home::Server(..) => panic!("it has none"),
         }
     }
@@ -229,7 +231,7 @@ impl Place {
     pub(crate) async fn told(&self, sql: &str) -> String {
         match &self.home {
             Home::Directory(_) => sqlite_texts(&self.url, sql).await.join("\n"),
-            Home::StandIn(server) => stand_in::told(server, sql).await,
+            Home::SqlServerEmulator(server) => stand_in::told(server, sql).await,
             Home::Server(server, name) => server.sql(name, sql),
         }
     }

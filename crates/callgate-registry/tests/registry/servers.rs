@@ -9,7 +9,7 @@ use callgate::Mask;
 use callgate_registry::{
     DatabaseErrorKind, DatabaseOptions, MethodRow, SqlStore, Store as _, StoreError,
 };
-use callgate_throwaway::{MariaDb, Postgres, Server};
+use callgate_test_support::{DatabaseServer, Engine};
 
 use crate::databases::{Kind, Place};
 
@@ -169,21 +169,21 @@ async fn answers(store: &SqlStore) {
     tokio::time::timeout(PATIENCE, asking).await.unwrap();
 }
 
-async fn away_and_back(server: &'static Server) {
+async fn away_and_back(server: &'static DatabaseServer) {
     let place = Place::from(server);
     let store = migrated(&place).await;
     let section = |name: &'static str| store.add_section(name, "S", Mask::Read);
-    server.stop();
+    server.suspend();
     for error in [store.revisions().await.map(drop), section("a").await] {
         assert_eq!(kind(&error.unwrap_err()), Some(DatabaseErrorKind::Away));
     }
-    server.go_on();
+    server.resume();
     answers(&store).await;
     section("b").await.unwrap();
     server.kill();
     assert_eq!(kind(&store.revisions().await.unwrap_err()), Some(DatabaseErrorKind::Away));
     assert_eq!(kind(&section("c").await.unwrap_err()), Some(DatabaseErrorKind::Away));
-    server.start_again();
+    server.restart();
     answers(&store).await;
     section("d").await.unwrap();
     let names: Vec<String> =
@@ -191,18 +191,18 @@ async fn away_and_back(server: &'static Server) {
     assert!(names.ends_with(&["b".to_owned(), "d".to_owned()]), "{names:?}");
 }
 
-fn own(server: Server) -> &'static Server {
+fn own(server: DatabaseServer) -> &'static DatabaseServer {
     Box::leak(Box::new(server))
 }
 
 #[tokio::test]
 async fn postgres_is_given_up_when_it_does_not_answer_and_found_again() {
-    away_and_back(own(Postgres::start(Path::new(env!("CARGO_TARGET_TMPDIR"))))).await;
+    away_and_back(own(Engine::Postgres.start(Path::new(env!("CARGO_TARGET_TMPDIR"))))).await;
 }
 
 #[tokio::test]
 async fn mariadb_is_given_up_when_it_does_not_answer_and_found_again() {
-    away_and_back(own(MariaDb::start(Path::new(env!("CARGO_TARGET_TMPDIR"))))).await;
+    away_and_back(own(Engine::MariaDb.start(Path::new(env!("CARGO_TARGET_TMPDIR"))))).await;
 }
 
 async fn somebody_in_the_way(kind: Kind, sleep: &str) {

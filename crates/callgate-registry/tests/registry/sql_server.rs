@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use callgate_registry::{DatabaseErrorKind, DatabaseOptions, SqlStore, Store as _, StoreError};
-use callgate_throwaway::StandIn;
+use callgate_test_support::SqlServerEmulator;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpSocket};
 
@@ -40,7 +40,7 @@ fn url(address: SocketAddr, options: &str) -> String {
 
 #[tokio::test]
 async fn a_wrong_password_is_refused_without_showing_it() {
-    let server = StandIn::start(Path::new(TMP));
+    let server = SqlServerEmulator::start(Path::new(TMP));
     let url = format!("mssql://sa:another-s3cret@{}/master?encrypt=off", server.address());
     let (kind, text) = refusal(&url, &DatabaseOptions::default()).await;
     assert_eq!(kind, DatabaseErrorKind::Refused, "{text}");
@@ -49,7 +49,7 @@ async fn a_wrong_password_is_refused_without_showing_it() {
 
 #[tokio::test]
 async fn a_server_that_does_not_encrypt_gets_no_password_unless_the_url_says_so() {
-    let server = StandIn::start(Path::new(TMP));
+    let server = SqlServerEmulator::start(Path::new(TMP));
     for options in ["", "?encrypt=required", "?trust_certificate=true"] {
         let url = url(server.address(), options);
         let (kind, text) = refusal(&url, &DatabaseOptions::default()).await;
@@ -65,7 +65,7 @@ async fn an_encrypted_server_is_trusted_by_its_certificate() {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let certificate = directory.path().join("certificate.pem");
     std::fs::write(&certificate, made.cert.pem()).unwrap();
-    let server = StandIn::start(Path::new(TMP));
+    let server = SqlServerEmulator::start(Path::new(TMP));
     let door = encrypting::door(server.address(), &made);
     let (kind, text) = refusal(&url(door, ""), &DatabaseOptions::default()).await;
     assert_eq!(kind, DatabaseErrorKind::Untrusted);

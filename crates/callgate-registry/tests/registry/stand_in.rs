@@ -1,15 +1,18 @@
 //! SQL Server's stand-in: plain SQL, and what it needs that SQL Server does not.
 
 use callgate_registry::{Dialect, TableNames, install_script};
-use callgate_throwaway::StandIn;
+use callgate_test_support::SqlServerEmulator;
 use tiberius::{AuthMethod, Client, Config, EncryptionLevel};
 use tokio::net::TcpStream;
 use tokio_util::compat::TokioAsyncWriteCompatExt as _;
 
 /// Runs plain SQL on a connection of its own; lines with `GO` divide it.
-pub(crate) async fn try_sql(server: &StandIn, sql: &str) -> Result<(), String> {
+pub(crate) async fn try_sql(server: &SqlServerEmulator, sql: &str) -> Result<(), String> {
     let mut config = Config::new();
-    config.authentication(AuthMethod::sql_server(StandIn::USER, StandIn::PASSWORD));
+    config.authentication(AuthMethod::sql_server(
+        SqlServerEmulator::USER,
+        SqlServerEmulator::PASSWORD,
+    ));
     config.encryption(EncryptionLevel::NotSupported);
     let stream = TcpStream::connect(server.address()).await.unwrap();
     let mut client = Box::pin(Client::connect(config, stream.compat_write())).await.unwrap();
@@ -24,9 +27,12 @@ pub(crate) async fn try_sql(server: &StandIn, sql: &str) -> Result<(), String> {
 }
 
 /// What it answers to a question, row by row.
-pub(crate) async fn told(server: &StandIn, sql: &str) -> String {
+pub(crate) async fn told(server: &SqlServerEmulator, sql: &str) -> String {
     let mut config = Config::new();
-    config.authentication(AuthMethod::sql_server(StandIn::USER, StandIn::PASSWORD));
+    config.authentication(AuthMethod::sql_server(
+        SqlServerEmulator::USER,
+        SqlServerEmulator::PASSWORD,
+    ));
     config.encryption(EncryptionLevel::NotSupported);
     let stream = TcpStream::connect(server.address()).await.unwrap();
     let mut client = Box::pin(Client::connect(config, stream.compat_write())).await.unwrap();

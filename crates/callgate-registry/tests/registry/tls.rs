@@ -6,7 +6,7 @@ use callgate::Mask;
 use callgate_registry::{
     DatabaseErrorKind, DatabaseOptions, DatabaseUrl, SqlStore, Store as _, StoreError,
 };
-use callgate_throwaway::{Identity, MariaDb, Postgres, Server};
+use callgate_test_support::{DatabaseServer, Engine, TlsIdentity};
 use rcgen::{CertifiedKey, KeyPair};
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
@@ -28,9 +28,9 @@ impl Papers {
     }
 
     /// Starts a server with them.
-    fn server(&self, start: fn(&Path, Identity<'_>) -> Server) -> Server {
+    fn server(&self, engine: Engine) -> DatabaseServer {
         let (certificate, key) = (self.made.cert.pem(), self.made.signing_key.serialize_pem());
-        start(Path::new(TMP), Identity { certificate: &certificate, key: &key })
+        engine.start_with_tls(Path::new(TMP), TlsIdentity { certificate: &certificate, key: &key })
     }
 
     /// A URL with these parameters, in which `OWN` and `OTHER` are the files.
@@ -57,7 +57,7 @@ async fn refused(url: &DatabaseUrl) -> DatabaseErrorKind {
 #[tokio::test]
 async fn postgres_is_trusted_by_its_certificate_and_everything_is_encrypted() {
     let papers = Papers::make();
-    let server = papers.server(Postgres::encrypting);
+    let server = papers.server(Engine::Postgres);
     let database = server.database();
     let by_name = database.url.replace("127.0.0.1", "localhost");
     for parameters in ["sslmode=verify-full", "sslmode=verify-full&sslrootcert=OTHER"] {
@@ -81,7 +81,7 @@ async fn postgres_is_trusted_by_its_certificate_and_everything_is_encrypted() {
 #[tokio::test]
 async fn mariadb_is_trusted_by_its_certificate_and_everything_is_encrypted() {
     let papers = Papers::make();
-    let server = papers.server(MariaDb::encrypting);
+    let server = papers.server(Engine::MariaDb);
     let database = server.database();
     let name = &database.name;
     let safe = format!(

@@ -14,7 +14,7 @@ mod down;
 mod drupal;
 mod faces;
 mod failures;
-mod fake_socket;
+mod fake_web_socket;
 mod metrics;
 mod oauth;
 mod recorded;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use callgate_throwaway::{MariaDb, Postgres, Server as Database};
+use callgate_test_support::{DatabaseServer, Engine};
 
 use super::super::databases::url_of;
 use super::super::support::{Place, Ran, Server};
@@ -27,7 +27,7 @@ const ACTIONS: &str = "festi_section_actions";
 
 /// A Festi application in a database of a server, and a user who may read what docs/guide/festi.md names.
 struct Site {
-    server: &'static Database,
+    server: &'static DatabaseServer,
     name: String,
     /// Of the owner, with the password.
     url: String,
@@ -38,7 +38,7 @@ struct Site {
 }
 
 impl Site {
-    fn new(server: &'static Database, unreadable: &[&str]) -> Self {
+    fn new(server: &'static DatabaseServer, unreadable: &[&str]) -> Self {
         let database = server.database();
         let (name, url) = (database.name, database.url);
         let is_mysql = url.starts_with("mysql");
@@ -103,12 +103,12 @@ impl Site {
     }
 }
 
-fn servers() -> [(&'static Database, bool); 2] {
+fn servers() -> [(&'static DatabaseServer, bool); 2] {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    [(Postgres::shared(tmp), true), (MariaDb::shared(tmp), false)]
+    [(Engine::Postgres.shared(tmp), true), (Engine::MariaDb.shared(tmp), false)]
 }
 
-fn is_followed((server, is_same): (&'static Database, bool)) {
+fn is_followed((server, is_same): (&'static DatabaseServer, bool)) {
     let (place, site) = (Place::new(), Site::new(server, &[]));
     let before = site.checksum();
     let run = |arguments: &[&str]| {

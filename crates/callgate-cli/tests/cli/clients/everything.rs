@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use callgate_throwaway::built;
+use callgate_test_support::workspace_program;
 
 use super::{Killed, node};
 
@@ -27,7 +27,7 @@ impl Everything {
 
     /// Ours; port 0 is any.
     pub(crate) fn ours(port: u16) -> Self {
-        let mut command = Command::new(built("everything"));
+        let mut command = Command::new(workspace_program("everything"));
         command.args(["--listen", &format!("127.0.0.1:{port}")]);
         let (process, line) = started(command, |line| line.starts_with("everything: "));
         let url = line.trim_start_matches("everything: ").to_owned();
@@ -38,7 +38,7 @@ impl Everything {
 impl Everything {
     /// Makes ours, which takes time that a bridge may not wait.
     pub(crate) fn build_ours() {
-        built("everything");
+        workspace_program("everything");
     }
 }
 

@@ -56,6 +56,6 @@ fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
-        callgate_throwaway::npm(Path::new(env!("CARGO_TARGET_TMPDIR")), &source, &FILES)
+        callgate_test_support::npm(Path::new(env!("CARGO_TARGET_TMPDIR")), &source, &FILES)
     })
 }

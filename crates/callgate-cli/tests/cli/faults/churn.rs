@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use callgate_throwaway::Server;
+use callgate_test_support::DatabaseServer;
 
 /// So long lies between two changes.
 const PACE: Duration = Duration::from_millis(500);
@@ -36,7 +36,7 @@ impl Drop for Churn {
 }
 
 impl Churn {
-    pub(crate) fn start(server: Arc<Server>, database: String) -> Self {
+    pub(crate) fn start(server: Arc<DatabaseServer>, database: String) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {

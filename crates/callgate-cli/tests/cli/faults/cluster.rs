@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use callgate_throwaway::{MariaDb, Postgres, Server};
+use callgate_test_support::{DatabaseServer, Engine};
 use serde_json::Value;
 
 use super::churn::Churn;
@@ -31,11 +31,11 @@ pub(crate) enum Brand {
 }
 
 impl Brand {
-    pub(crate) fn start(self) -> Server {
+    pub(crate) fn start(self) -> DatabaseServer {
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
         match self {
-            Self::Postgres => Postgres::start(tmp),
-            Self::MariaDb => MariaDb::start(tmp),
+            Self::Postgres => Engine::Postgres.start(tmp),
+            Self::MariaDb => Engine::MariaDb.start(tmp),
         }
     }
 
@@ -51,7 +51,7 @@ impl Brand {
 pub(crate) struct Cluster {
     pub(crate) gateways: Vec<Running>,
     pub(crate) wires: Vec<Proxy>,
-    pub(crate) database: Arc<Server>,
+    pub(crate) database: Arc<DatabaseServer>,
     pub(crate) registry: Filled,
     /// The database's name.
     name: String,

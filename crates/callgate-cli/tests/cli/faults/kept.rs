@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use callgate_throwaway::{MariaDb, Postgres, Server, StandIn, TestDatabase};
+use callgate_test_support::{DatabaseServer, Engine, SqlServerEmulator, TestDatabase};
 use tiberius::{AuthMethod, Client, Config, EncryptionLevel};
 use tokio::net::TcpStream;
 use tokio_util::compat::TokioAsyncWriteCompatExt as _;
@@ -16,23 +16,26 @@ const INSTALL: &str = include_str!("../../../../../install/install.mssql.sql");
 /// Where the registry is. The servers are nobody else's: they count all that they are asked.
 pub(crate) enum Kept {
     File,
-    Server(Server, TestDatabase),
+    Server(DatabaseServer, TestDatabase),
     /// SQL Server's, with its URL.
-    StandIn(#[expect(dead_code, reason = "runs as long as this lives")] StandIn, String),
+    SqlServerEmulator(
+        #[expect(dead_code, reason = "runs as long as this lives")] SqlServerEmulator,
+        String,
+    ),
 }
 
 impl Kept {
     /// The databases themselves.
     pub(crate) fn real() -> Vec<(&'static str, Self)> {
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let on = |server: Server| {
+        let on = |server: DatabaseServer| {
             let database = server.database();
             Self::Server(server, database)
         };
         vec![
             ("SQLite", Self::File),
-            ("PostgreSQL", on(Postgres::start(tmp))),
-            ("MariaDB", on(MariaDb::start(tmp))),
+            ("PostgreSQL", on(Engine::Postgres.start(tmp))),
+            ("MariaDB", on(Engine::MariaDb.start(tmp))),
         ]
     }
 
@@ -45,17 +48,17 @@ impl Kept {
 
     /// What stands in for SQL Server.
     pub(crate) fn sql_server() -> (&'static str, Self) {
-        let stand_in = StandIn::start(Path::new(env!("CARGO_TARGET_TMPDIR")));
+        let stand_in = SqlServerEmulator::start(Path::new(env!("CARGO_TARGET_TMPDIR")));
         prepare(&stand_in);
         let url = stand_in.url();
-        ("SQL Server's stand-in", Self::StandIn(stand_in, url))
+        ("SQL Server's stand-in", Self::SqlServerEmulator(stand_in, url))
     }
 
     pub(crate) fn url(&self) -> &str {
         match self {
             Self::File => "sqlite:callgate.db",
             Self::Server(_, database) => &database.url,
-            Self::StandIn(_, url) => url,
+            Self::SqlServerEmulator(_, url) => url,
         }
     }
 
@@ -70,7 +73,7 @@ impl Kept {
                 );
             }
             Self::Server(server, database) => drop(server.sql(&database.name, sql)),
-            Self::StandIn(..) => panic!("it is not asked by others: {sql}"),
+            Self::SqlServerEmulator(..) => panic!("it is not asked by others: {sql}"),
         }
     }
 
@@ -90,7 +93,7 @@ impl Kept {
 
 /// Makes the tables, and takes the triggers away: the stand-in fails where a statement changes no row of a
 /// table that has one. Nothing changes later on, so none is missed.
-fn prepare(server: &StandIn) {
+fn prepare(server: &SqlServerEmulator) {
     let place = Place::new();
     let migrated = place.command(&["migrate"]).env("CALLGATE_DATABASE", server.url()).output();
     let migrated = migrated.unwrap();
@@ -101,7 +104,10 @@ fn prepare(server: &StandIn) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut config = Config::new();
-        config.authentication(AuthMethod::sql_server(StandIn::USER, StandIn::PASSWORD));
+        config.authentication(AuthMethod::sql_server(
+            SqlServerEmulator::USER,
+            SqlServerEmulator::PASSWORD,
+        ));
         config.encryption(EncryptionLevel::NotSupported);
         let stream = TcpStream::connect(server.address()).await.unwrap();
         let mut client = Box::pin(Client::connect(config, stream.compat_write())).await.unwrap();

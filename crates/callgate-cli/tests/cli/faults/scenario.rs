@@ -170,7 +170,7 @@ pub(crate) fn database_is_killed(program: Program, brand: Brand) -> Shown {
     });
     cluster.until("every gateway says so", |it| EACH.iter().all(|gateway| it.is_stale(*gateway)));
     until_each(load, &EACH, Who::Steady, &Outcome::Away);
-    cluster.database.start_again();
+    cluster.database.restart();
     let whole = Instant::now();
     let well = cluster.until("all are ready", |it| EACH.iter().all(|it_is| it.is_ready(*it_is)));
     let faults = EACH.map(|one| scene.fault(Broke::Registry(one, honoured[one]), well)).to_vec();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::registry;
 use crate::drupal_site::{self, Site, listed};
-use crate::fake::{Fake, Seen};
+use crate::fake::{FakeService, ReceivedRequest};
 use crate::support::{Place, Ran};
 
 /// What `jsonrpc_discovery` answers.
@@ -37,7 +37,7 @@ fn discovery() -> Value {
 
 #[test]
 fn d16_methods_of_jsonrpc_discovery_are_read_with_patience() {
-    let site = Fake::start(|asked| match asked.target() {
+    let site = FakeService::start(|asked| match asked.target() {
         "GET /sub/jsonrpc/methods" => (200, discovery().to_string()),
         _ => (404, String::new()),
     });
@@ -73,7 +73,7 @@ fn d16_methods_of_jsonrpc_discovery_are_read_with_patience() {
 
 #[test]
 fn tools_of_jsonrpc_mcp_are_read_page_by_page() {
-    let page = |asked: &Seen| match asked.target() {
+    let page = |asked: &ReceivedRequest| match asked.target() {
         "GET /mcp/tools/list" => json!({"tools": [
             {"name": "cache.rebuild", "title": "Rebuild", "description": "Makes them anew.",
              "inputSchema": {"type": "object", "properties": []},
@@ -87,7 +87,7 @@ fn tools_of_jsonrpc_mcp_are_read_page_by_page() {
         ], "nextCursor": null}),
         other => panic!("{other}"),
     };
-    let site = Fake::start(move |asked| (200, page(asked).to_string()));
+    let site = FakeService::start(move |asked| (200, page(asked).to_string()));
     let place = registry();
     let said = place.ok(&["import", "drupal", &site.url("")]);
     assert!(said.contains("refused  #4: the tool has no `name`\n3 added"), "{said}");
@@ -127,13 +127,14 @@ fn our_own_faces_are_a_site_too() {
 #[test]
 fn a_site_that_does_not_end_or_says_nothing_is_told() {
     let place = registry();
-    let circle = Fake::start(|_| (200, json!({"tools": [], "nextCursor": "again"}).to_string()));
-    let closed = Fake::start(|_| (403, String::new()));
-    let plain = Fake::start(|asked| match asked.target() {
+    let circle =
+        FakeService::start(|_| (200, json!({"tools": [], "nextCursor": "again"}).to_string()));
+    let closed = FakeService::start(|_| (403, String::new()));
+    let plain = FakeService::start(|asked| match asked.target() {
         "GET /jsonrpc/methods" => (200, "{\"message\":\"\"}".to_owned()),
         _ => (404, String::new()),
     });
-    let breaks = Fake::start(|asked| match asked.target() {
+    let breaks = FakeService::start(|asked| match asked.target() {
         "GET /mcp/tools/list" => (200, json!({"tools": [], "nextCursor": "b"}).to_string()),
         _ => (500, String::new()),
     });
@@ -209,7 +210,7 @@ fn a_refusal_does_not_mean_that_the_module_is_not_there() {
     told.push_str(&site.fake.hide(&import(&site, &place, "Bearer ada", &[]).failure().1));
     insta::assert_snapshot!(told);
     assert!(place.exported().is_empty());
-    let asked = site.fake.seen();
+    let asked = site.fake.log.requests();
     assert!(asked.iter().all(|asked| asked.target() == "GET /mcp/tools/list"), "{asked:?}");
     // Asked for by name, it is read.
     assert!(import(&site, &place, "Basic ada", &["--from", "discovery"]).0.status.success());
@@ -333,7 +334,7 @@ fn a_repeated_import_whose_list_fails_changes_nothing_and_says_why() {
         site.rule(|_| None);
         until(&mut log, &["import `site` works again"]);
     }
-    assert!(site.fake.seen().iter().all(|asked| asked.target() != "GET /jsonrpc/methods"));
+    assert!(site.fake.log.requests().iter().all(|asked| asked.target() != "GET /jsonrpc/methods"));
     server.kill().unwrap();
     server.wait().unwrap();
 }
@@ -391,7 +392,7 @@ fn a_tool_that_wants_a_login_is_401_for_callers_without_one() {
         }
     }
     insta::assert_snapshot!(told);
-    assert!(site.fake.seen().iter().all(|asked| !asked.target().starts_with("POST")));
+    assert!(site.fake.log.requests().iter().all(|asked| !asked.target().starts_with("POST")));
 }
 
 #[test]
@@ -412,8 +413,8 @@ fn calls_go_to_the_url_of_the_tool_where_the_site_has_it() {
     assert_eq!(reply.json()["result"]["roles"], json!(["anonymous"]), "{}", reply.body);
     let reply = server.invoke("", "probe.echo", &json!({"text": "a", "deep": null}));
     assert_eq!(reply.status, 404, "the recording has no such call: {}", reply.body);
-    let asked = site.fake.seen();
-    let sent: Vec<&str> = asked.iter().rev().take(2).map(Seen::target).collect();
+    let asked = site.fake.log.requests();
+    let sent: Vec<&str> = asked.iter().rev().take(2).map(ReceivedRequest::target).collect();
     assert_eq!(sent, ["POST /mcp/tools/probe.echo", "POST /mcp/tools/probe.whoami"]);
     let params = &asked.last().unwrap().body["params"];
     assert_eq!(params, &json!({"text": "a", "times": 1}), "null is absent");

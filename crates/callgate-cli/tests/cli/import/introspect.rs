@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::registry;
-use crate::fake::Fake;
+use crate::fake::FakeService;
 
 /// A service with signatures and help, which it lists or not.
-fn service(is_listed: bool) -> Fake {
-    Fake::service(move |method, params| {
+fn service(is_listed: bool) -> FakeService {
+    FakeService::service(move |method, params| {
         let own = ["system.listMethods", "system.methodSignature", "system.methodHelp"];
         let own = own.map(Value::from).into_iter().filter(|_| is_listed);
         let names = ["item.get", "item.add", "odd", "system.multicall", "system.hostname", "odd"];
@@ -89,7 +89,7 @@ fn only_a_service_that_does_not_know_leaves_a_method_undescribed() {
         for is_listed in [true, false] {
             let fails = Arc::new(AtomicBool::new(false));
             let now = Arc::clone(&fails);
-            let service = Fake::start(move |asked| {
+            let service = FakeService::start(move |asked| {
                 let (body, own) = (&asked.body, ["system.listMethods", "system.methodHelp"]);
                 let listed = own.into_iter().filter(|_| is_listed).chain(["item.get"]);
                 let mut reply = json!({"jsonrpc": "2.0", "id": body["id"]});
@@ -147,9 +147,9 @@ fn b59_parameters_without_names_go_by_position() {
 fn what_lists_nothing_is_told() {
     let place = registry();
     let mut told = String::new();
-    let none = Fake::service(|_, _| None);
-    let odd = Fake::service(|_, _| Some(json!({"methods": []})));
-    let many = Fake::service(|_, _| {
+    let none = FakeService::service(|_, _| None);
+    let odd = FakeService::service(|_, _| Some(json!({"methods": []})));
+    let many = FakeService::service(|_, _| {
         Some((0..10_001).map(|number| Value::from(format!("m{number}"))).collect())
     });
     for service in [&none, &odd, &many] {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{document, reading, registry};
-use crate::fake::{Fake, Seen};
+use crate::fake::{FakeService, ReceivedRequest};
 
 fn pets() -> serde_json::Value {
     serde_json::from_str(&document(&json!([reading("pet.get", "A pet.")]))).unwrap()
@@ -11,7 +11,7 @@ fn pets() -> serde_json::Value {
 
 #[test]
 fn a_service_is_asked_for_its_document_and_the_table_to_paste_is_told() {
-    let service = Fake::service(|method, _| (method == "rpc.discover").then(pets));
+    let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
     let place = registry();
     let url = service.url("/rpc");
     let ran = place.run(&["import", "openrpc", &url, "--upstream", "pets"]);
@@ -35,28 +35,28 @@ fn a_service_is_asked_for_its_document_and_the_table_to_paste_is_told() {
 
 #[test]
 fn a_document_at_a_url_is_read_and_a_service_may_have_it_at_its_own() {
-    let has = |asked: &Seen| match asked.target() {
+    let has = |asked: &ReceivedRequest| match asked.target() {
         "GET /openrpc.json" | "GET /rpc" => (200, pets().to_string()),
         _ => (404, "{}".to_owned()),
     };
-    let server = Fake::start(has);
+    let server = FakeService::start(has);
     for (path, lines) in
         [("/openrpc.json", &["GET /openrpc.json"][..]), ("/rpc", &["POST /rpc", "GET /rpc"])]
     {
-        let before = server.seen().len();
+        let before = server.log.requests().len();
         let ran = registry().run(&["import", "openrpc", &server.url(path)]);
         assert!(ran.data().starts_with("1 added"), "{}", ran.talk());
         assert!(!ran.talk().contains("callgate.toml"), "where the service is, is not known");
-        let asked = server.seen();
-        let asked: Vec<&str> = asked[before..].iter().map(Seen::target).collect();
+        let asked = server.log.requests();
+        let asked: Vec<&str> = asked[before..].iter().map(ReceivedRequest::target).collect();
         assert_eq!(asked, lines);
     }
 }
 
 #[test]
 fn credentials_go_to_the_upstreams_own_url_and_nowhere_else() {
-    let service = Fake::service(|method, _| (method == "rpc.discover").then(pets));
-    let other = Fake::service(|method, _| (method == "rpc.discover").then(pets));
+    let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
+    let other = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
     let place = registry();
     let url = service.url("/rpc");
     place.write(
@@ -65,21 +65,21 @@ fn credentials_go_to_the_upstreams_own_url_and_nowhere_else() {
     );
     place.ok(&["import", "openrpc", "--upstream", "pets"]);
     place.ok(&["import", "openrpc", &url, "--upstream", "pets"]);
-    assert!(service.seen().iter().all(|asked| asked.head.contains("x-key: s3cret")));
-    assert_eq!(service.seen().len(), 2);
+    assert!(service.log.requests().iter().all(|asked| asked.head.contains("x-key: s3cret")));
+    assert_eq!(service.log.requests().len(), 2);
     let ran = place.run(&["import", "openrpc", &other.url("/rpc"), "--upstream", "pets"]);
     let told = service.hide(&ran.talk());
     let note = "note: upstream `pets` is at http://127.0.0.1:[port]/rpc, so nothing of it is used";
     assert!(told.contains(note), "{told}");
     // Also where the path is another.
     place.run(&["import", "openrpc", &service.url("/other"), "--upstream", "pets"]);
-    let others = other.seen().into_iter().chain(service.seen().into_iter().skip(2));
+    let others = other.log.requests().into_iter().chain(service.log.requests().into_iter().skip(2));
     assert!(others.into_iter().all(|asked| !asked.head.contains("s3cret")));
 }
 
 #[test]
 fn an_upstream_of_the_registry_counts_too() {
-    let service = Fake::service(|method, _| (method == "rpc.discover").then(pets));
+    let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
     let place = registry();
     let url = format!("url={}", service.url("/rpc"));
     place.ok(&["upstream", "set", "pets", &url, "headers.X-Key={\"file\":\"key\"}"]);
@@ -90,12 +90,12 @@ fn an_upstream_of_the_registry_counts_too() {
     let ran = place.run(&["import", "openrpc", "--upstream", "pets"]);
     assert!(ran.data().starts_with("1 added"), "{}", ran.talk());
     assert!(!ran.talk().contains("callgate.toml"), "{}", ran.talk());
-    assert!(service.seen()[0].head.contains("x-key: s3cret"));
+    assert!(service.log.requests()[0].head.contains("x-key: s3cret"));
 }
 
 #[test]
 fn headers_come_from_variables_and_files() {
-    let service = Fake::service(|method, _| (method == "rpc.discover").then(pets));
+    let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
     let place = registry();
     place.write("team.txt", "blue\n");
     let url = service.url("/rpc");
@@ -105,7 +105,7 @@ fn headers_come_from_variables_and_files() {
     let output = command.env("PETS_TOKEN", "Bearer s3cret").output().unwrap();
     let talk = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{talk}");
-    let head = &service.seen()[0].head;
+    let head = &service.log.requests()[0].head;
     assert!(head.contains("authorization: bearer s3cret\r\nx-team: blue"), "{head}");
     let table = r#"headers = { "Authorization" = { env = "PETS_TOKEN" }, "X-Team" = { file = "team.txt" } }"#;
     assert!(talk.contains(table) && !talk.contains("s3cret"), "{talk}");
@@ -114,7 +114,7 @@ fn headers_come_from_variables_and_files() {
         ["import", "openrpc", &url, "--upstream", "the pets", "--first-param-env", "PETS_TOKEN"];
     let output = place.command(&first).env("PETS_TOKEN", "s3cret").output().unwrap();
     let talk = service.hide(&String::from_utf8(output.stderr).unwrap());
-    assert_eq!(service.seen()[1].body["params"], json!(["s3cret"]));
+    assert_eq!(service.log.requests()[1].body["params"], json!(["s3cret"]));
     let table = r#"
 [upstreams."the pets"]
 url = "http://127.0.0.1:[port]/rpc"  # and what follows `?`
@@ -129,16 +129,16 @@ first_params = [{ env = "PETS_TOKEN" }]
 #[test]
 fn what_was_tried_is_told_with_what_to_do() {
     let place = registry();
-    let plain = Fake::service(|_, _| None);
-    let page = Fake::start(|asked| match asked.target() {
+    let plain = FakeService::service(|_, _| None);
+    let page = FakeService::start(|asked| match asked.target() {
         "GET /rpc" => (200, "<html>\u{7}".to_owned()),
         _ => (302, String::new()),
     });
-    let json = Fake::start(|asked| match asked.target() {
+    let json = FakeService::start(|asked| match asked.target() {
         "GET /rpc" => (200, "{\"swagger\":\"2.0\"}".to_owned()),
         _ => (500, String::new()),
     });
-    let closed = Fake::start(|_| (401, String::new()));
+    let closed = FakeService::start(|_| (401, String::new()));
     let mut told = String::new();
     for server in [&plain, &page, &json, &closed] {
         let (code, talk) = place.run(&["import", "openrpc", &server.url("/rpc")]).failure();
@@ -163,7 +163,7 @@ fn words_that_sound_like_unknown_do_not_make_another_description_count() {
         "Method not permitted: no such permission",
         "Invalid signature: key not found",
     ] {
-        let service = Fake::start(move |asked| {
+        let service = FakeService::start(move |asked| {
             if asked.target() == "GET /rpc" {
                 return (200, pets().to_string());
             }

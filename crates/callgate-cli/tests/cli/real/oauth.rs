@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::servers::{self, Running, SECRET};
-use crate::fake::Fake;
+use crate::fake::FakeService;
 use crate::support::{Place, Server};
 use crate::upstreams::place_with_a_method;
 
 /// A service that wants an access token, and refuses those that were revoked.
 struct Service {
-    fake: Fake,
+    fake: FakeService,
     revoked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -20,7 +20,7 @@ impl Service {
     fn start() -> Self {
         let revoked: Arc<Mutex<Vec<String>>> = Arc::default();
         let known = Arc::clone(&revoked);
-        let fake = Fake::start(move |asked| match token(&asked.head) {
+        let fake = FakeService::start(move |asked| match token(&asked.head) {
             Some(token) if token.starts_with("ey") && !known.lock().unwrap().contains(&token) => (
                 200,
                 json!({"jsonrpc": "2.0", "id": asked.body["id"], "result": token}).to_string(),
@@ -89,7 +89,7 @@ fn calls_go_with_a_token_that_is_renewed_when_it_is_refused() {
     let second = called(&server, "").unwrap();
     assert_ne!(second, first);
     assert_eq!(called(&server, "").unwrap(), second);
-    assert_eq!(service.fake.seen().len(), 5, "one request was sent again");
+    assert_eq!(service.fake.log.requests().len(), 5, "one request was sent again");
     let log = log_of(server).to_lowercase();
     assert!(!log.contains(SECRET) && !log.contains(&first), "{log}");
 }
@@ -110,7 +110,7 @@ fn a_client_that_the_server_refuses_is_told_to_callers_and_in_the_log() {
     let server = serve_with(&place, "wrong-s3cret");
     let told = called(&server, "").unwrap_err();
     assert!(told.contains("does not accept the gateway's client id and secret"), "{told}");
-    assert_eq!(service.fake.seen().len(), 0);
+    assert_eq!(service.fake.log.requests().len(), 0);
     let log = log_of(server);
     assert!(log.contains("this is invalid_client"), "{log}");
     assert!(log.contains("(`invalid_client`)") && !log.contains("wrong-s3cret"), "{log}");
@@ -176,7 +176,7 @@ fn a_users_refresh_token_is_replaced_in_the_registry() {
 #[test]
 fn an_import_goes_with_a_token() {
     let authorization = servers::authorization(3600);
-    let fake = Fake::start(|asked| match token(&asked.head) {
+    let fake = FakeService::start(|asked| match token(&asked.head) {
         Some(_) if asked.target().starts_with("GET ") => (405, String::new()),
         Some(_) => {
             let method =

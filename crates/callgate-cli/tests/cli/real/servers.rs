@@ -75,7 +75,7 @@ impl Running {
     /// Has it do nothing until it is sent `-CONT`.
     pub(crate) fn stop(&self) {
         let (child, _) = self.process.as_ref().unwrap();
-        callgate_throwaway::stop(&child.id().to_string());
+        callgate_test_support::suspend_process(&child.id().to_string());
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -107,7 +107,7 @@ impl Running {
 
 /// A program of a package of Debian.
 pub(crate) fn debian(package: &'static str, program: &str) -> Command {
-    callgate_throwaway::debian(Path::new(TMP), package, program)
+    callgate_test_support::debian(Path::new(TMP), package, program)
 }
 
 fn spawn(mut command: Command) -> (Child, File) {
@@ -182,6 +182,6 @@ fn packages() -> &'static Path {
     DIRECTORY.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers");
         let files = ["../clients/loopback.cjs", "authorization.mjs"];
-        callgate_throwaway::npm(Path::new(TMP), &source, &files)
+        callgate_test_support::npm(Path::new(TMP), &source, &files)
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 
 use crate::bridge::Client;
-use callgate_throwaway::fake::{Answer, Fake};
+use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 fn ping(id: impl Into<Value>) -> Value {
     let id: Value = id.into();
@@ -25,14 +25,18 @@ async fn errors(client: &mut Client, count: usize) -> Vec<(Value, Value)> {
 
 #[tokio::test]
 async fn batches_pass_as_they_are() {
-    let server = Fake::start(|seen| {
-        let Some(items) = seen.body.as_array() else { return Answer::empty(202) };
+    let server = FakeService::start(|seen| {
+        let Some(items) = seen.body.as_array() else { return FakeResponse::empty(202) };
         let answers: Vec<Value> = items
             .iter()
             .filter(|item| item.get("id").is_some())
             .map(|item| json!({"jsonrpc": "2.0", "id": item["id"], "result": {}}))
             .collect();
-        if answers.is_empty() { Answer::empty(202) } else { Answer::json(200, json!(answers)) }
+        if answers.is_empty() {
+            FakeResponse::empty(202)
+        } else {
+            FakeResponse::json(200, json!(answers))
+        }
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
@@ -47,7 +51,7 @@ async fn batches_pass_as_they_are() {
 
 #[tokio::test]
 async fn a_batch_that_is_not_sent_has_an_error_for_each_of_its_ids() {
-    let server = Fake::start(|seen| seen.result(json!({}))).await;
+    let server = FakeService::start(|seen| seen.result(json!({}))).await;
     let mut client = Client::start(&server.url("/mcp"));
     client.send(json!([])).await;
     assert_eq!(errors(&mut client, 1).await, [(Value::Null, json!(-32600))]);
@@ -59,14 +63,14 @@ async fn a_batch_that_is_not_sent_has_an_error_for_each_of_its_ids() {
     client.send(json!([5])).await;
     assert_eq!(errors(&mut client, 1).await, [(Value::Null, json!(-32600))]);
     assert!(client.leave().await.is_empty());
-    assert!(server.seen().is_empty());
+    assert!(server.log.requests().is_empty());
 }
 
 #[tokio::test]
 async fn a_batch_with_an_id_under_way_leaves_that_one_alone() {
-    let (stream, opened) = Answer::stream();
+    let (stream, opened) = FakeResponse::stream();
     let opened = Mutex::new(Some(opened));
-    let server = Fake::start(move |_| opened.lock().unwrap().take().unwrap()).await;
+    let server = FakeService::start(move |_| opened.lock().unwrap().take().unwrap()).await;
     let mut client = Client::start(&server.url("/mcp"));
     client.send(ping("first")).await;
     client.send(json!([ping("first"), ping("other")])).await;
@@ -76,7 +80,7 @@ async fn a_batch_with_an_id_under_way_leaves_that_one_alone() {
     let answer = json!({"jsonrpc": "2.0", "id": "first", "result": {}});
     stream.send(format!("data: {answer}\n\n")).await.unwrap();
     assert_eq!(client.answer("first").await, answer);
-    assert_eq!(server.seen().len(), 1);
+    assert_eq!(server.log.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -90,7 +94,7 @@ async fn what_a_server_says_of_a_whole_batch_it_says_of_each() {
         (200, json!([nameless]), 2),
         (200, json!([one, nameless, one]), 1),
     ] {
-        let server = Fake::start(move |_| Answer::json(status, &body)).await;
+        let server = FakeService::start(move |_| FakeResponse::json(status, &body)).await;
         let mut client = Client::start(&server.url("/mcp"));
         client.send(json!([ping(1), ping(2)])).await;
         if rest == 1 {

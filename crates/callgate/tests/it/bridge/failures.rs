@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::bridge::{Client, modern, until};
-use callgate_throwaway::fake::{Answer, Fake};
+use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 /// A port that nobody listens on.
 async fn free_port() -> u16 {
@@ -28,19 +28,19 @@ async fn users_16_d38_the_first_request_waits_for_a_server_that_is_not_up() {
         assert_eq!(client.next().await["error"]["code"], -32700, "it is alive while it waits");
         // Until now nobody was there; the request has met a closed door at least once.
         let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
-        let server = Fake::on(listener, |seen| seen.result(json!({"late": true})));
+        let server = FakeService::on(listener, |seen| seen.result(json!({"late": true})));
         assert_eq!(client.answer(1).await["result"]["late"], true);
-        assert_eq!(server.of(method).len(), 1);
+        assert_eq!(server.log.requests_for(method).len(), 1);
     }
 }
 
 #[tokio::test]
 async fn users_16_d38_a_proxy_without_its_server_is_waited_for_too() {
     let count = AtomicUsize::new(0);
-    let server = Fake::start(move |seen| match count.fetch_add(1, Ordering::SeqCst) {
-        0 => Answer::text(502, "text/html", "<h1>Bad Gateway</h1>"),
-        1 => Answer::text(503, "text/html", "<h1>Unavailable</h1>"),
-        2 => Answer::close(),
+    let server = FakeService::start(move |seen| match count.fetch_add(1, Ordering::SeqCst) {
+        0 => FakeResponse::text(502, "text/html", "<h1>Bad Gateway</h1>"),
+        1 => FakeResponse::text(503, "text/html", "<h1>Unavailable</h1>"),
+        2 => FakeResponse::close(),
         _ => seen.result(json!({})),
     })
     .await;
@@ -71,23 +71,25 @@ async fn users_16_a_server_that_does_not_come_is_an_error_that_says_what_to_do()
 
 #[tokio::test]
 async fn d31_what_was_sent_is_sent_again_only_if_it_reads() {
-    let server = Fake::start(|_| Answer::close()).await;
+    let server = FakeService::start(|_| FakeResponse::close()).await;
     let mut client = Client::start(&server.url("/mcp"));
     for (id, method, times) in [(1, "tools/call", 1), (2, "tools/list", 2), (3, "prompts/get", 2)] {
         client.request(id, method, json!({"name": "x"})).await;
         let message = client.answer(id).await["error"]["message"].to_string();
         assert!(message.contains("may have been carried out"), "{message}");
-        assert_eq!(server.of(method).len(), times, "{method}");
+        assert_eq!(server.log.requests_for(method).len(), times, "{method}");
     }
 }
 
 #[tokio::test]
 async fn d31_nothing_is_sent_again_after_a_time_out() {
-    let server = Fake::start(|_| Answer::text(504, "text/html", "<h1>Gateway Timeout</h1>")).await;
+    let server =
+        FakeService::start(|_| FakeResponse::text(504, "text/html", "<h1>Gateway Timeout</h1>"))
+            .await;
     let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "tools/list", json!({})).await;
     assert_eq!(client.answer(1).await["error"]["data"]["status"], 504);
-    assert_eq!(server.seen().len(), 1);
+    assert_eq!(server.log.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -98,22 +100,22 @@ async fn d31_what_could_not_leave_is_tried_until_it_can() {
     client.send_text("nonsense").await;
     client.next().await;
     let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
-    let server = Fake::on(listener, |seen| seen.result(json!({})));
+    let server = FakeService::on(listener, |seen| seen.result(json!({})));
     client.answer(1).await;
-    assert_eq!(server.seen().len(), 1);
+    assert_eq!(server.log.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn users_16_errors_of_http_name_their_remedy() {
-    let server = Fake::start(|seen| match seen.body["params"]["case"].as_i64() {
+    let server = FakeService::start(|seen| match seen.body["params"]["case"].as_i64() {
         Some(status @ (301 | 308)) => {
-            let answer = Answer::empty(u16::try_from(status).unwrap());
+            let answer = FakeResponse::empty(u16::try_from(status).unwrap());
             answer.with("location", "https://example.com/mcp?key=secret")
         }
-        Some(200) => Answer::text(200, "text/html", "<h1>Welcome</h1>"),
-        Some(202) => Answer::empty(202),
-        Some(status) => Answer::text(u16::try_from(status).unwrap(), "text/plain", "no"),
-        None => Answer::empty(500),
+        Some(200) => FakeResponse::text(200, "text/html", "<h1>Welcome</h1>"),
+        Some(202) => FakeResponse::empty(202),
+        Some(status) => FakeResponse::text(u16::try_from(status).unwrap(), "text/plain", "no"),
+        None => FakeResponse::empty(500),
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
@@ -140,7 +142,8 @@ async fn users_16_errors_of_http_name_their_remedy() {
 async fn a_server_that_says_nothing_of_mcp_is_taken_for_a_wrong_path_and_for_no_era() {
     for status in [400, 404, 405, 415, 501] {
         for media in ["text/html", "application/json"] {
-            let server = Fake::start(move |_| Answer::text(status, media, "{\"no\": 1}")).await;
+            let server =
+                FakeService::start(move |_| FakeResponse::text(status, media, "{\"no\": 1}")).await;
             let mut client = Client::start(&server.url("/mcp"));
             client.request(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
             let message = client.answer(1).await["error"]["message"].to_string();
@@ -148,7 +151,7 @@ async fn a_server_that_says_nothing_of_mcp_is_taken_for_a_wrong_path_and_for_no_
             assert!(!message.contains("era"), "{message}");
         }
     }
-    let server = Fake::start(|_| Answer::json(200, json!({"hello": "world"}))).await;
+    let server = FakeService::start(|_| FakeResponse::json(200, json!({"hello": "world"}))).await;
     let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
@@ -157,9 +160,10 @@ async fn a_server_that_says_nothing_of_mcp_is_taken_for_a_wrong_path_and_for_no_
 
 #[tokio::test]
 async fn a_server_that_knows_the_method_not_is_of_another_era() {
-    let server =
-        Fake::start(|seen| seen.error(404, json!({"code": -32601, "message": "unknown method"})))
-            .await;
+    let server = FakeService::start(|seen| {
+        seen.error(404, json!({"code": -32601, "message": "unknown method"}))
+    })
+    .await;
     let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
     let error = client.answer(1).await["error"].clone();
@@ -169,7 +173,7 @@ async fn a_server_that_knows_the_method_not_is_of_another_era() {
 
 #[tokio::test]
 async fn without_a_token_a_401_asks_for_one() {
-    let server = Fake::start(|_| Answer::empty(401)).await;
+    let server = FakeService::start(|_| FakeResponse::empty(401)).await;
     let mut client = Client::with(Options::new(server.url("/mcp").parse().unwrap()));
     client.request(1, "initialize", json!({})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
@@ -178,14 +182,14 @@ async fn without_a_token_a_401_asks_for_one() {
 
 #[tokio::test]
 async fn errors_in_json_pass_with_the_id_filled_in() {
-    let server = Fake::start(|seen| {
+    let server = FakeService::start(|seen| {
         let mut body = json!({"jsonrpc": "2.0", "error": {"code": -32001, "message": "no"}});
         match seen.method() {
             "a" => body["id"] = Value::Null,
             "b" => {}
             _ => body["id"] = seen.body["id"].clone(),
         }
-        Answer::json(400, &body)
+        FakeResponse::json(400, &body)
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
@@ -197,10 +201,12 @@ async fn errors_in_json_pass_with_the_id_filled_in() {
 
 #[tokio::test]
 async fn an_answer_that_is_none_is_an_error() {
-    let server = Fake::start(|seen| match seen.method() {
-        "other" => Answer::json(200, json!({"jsonrpc": "2.0", "id": "another", "result": {}})),
-        "cut" => Answer::text(200, "application/json", r#"{"jsonrpc":"2.0","#),
-        _ => Answer::events("data: not json\n\n"),
+    let server = FakeService::start(|seen| match seen.method() {
+        "other" => {
+            FakeResponse::json(200, json!({"jsonrpc": "2.0", "id": "another", "result": {}}))
+        }
+        "cut" => FakeResponse::text(200, "application/json", r#"{"jsonrpc":"2.0","#),
+        _ => FakeResponse::events("data: not json\n\n"),
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
@@ -213,11 +219,11 @@ async fn an_answer_that_is_none_is_an_error() {
 
 #[tokio::test]
 async fn answers_and_events_are_bounded() {
-    let server = Fake::start(|seen| {
+    let server = FakeService::start(|seen| {
         let result = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": "x".repeat(2000)});
         match seen.method() {
-            "json" => Answer::json(200, &result),
-            _ => Answer::events(format!("data: {result}\n\n")),
+            "json" => FakeResponse::json(200, &result),
+            _ => FakeResponse::events(format!("data: {result}\n\n")),
         }
     })
     .await;
@@ -232,7 +238,8 @@ async fn answers_and_events_are_bounded() {
 
 #[tokio::test]
 async fn a_connection_that_the_server_closed_is_replaced() {
-    let server = Fake::start(|seen| seen.result(json!({})).with("connection", "close")).await;
+    let server =
+        FakeService::start(|seen| seen.result(json!({})).with("connection", "close")).await;
     let mut client = Client::start(&server.url("/mcp"));
     for id in 1..=20 {
         client.request(id, "tools/call", json!({})).await;
@@ -242,9 +249,9 @@ async fn a_connection_that_the_server_closed_is_replaced() {
 
 #[tokio::test]
 async fn what_needs_no_answer_goes_out_in_order() {
-    let server = Fake::start(|seen| match seen.method() {
+    let server = FakeService::start(|seen| match seen.method() {
         "ping" => seen.result(json!({})),
-        _ => Answer::empty(202),
+        _ => FakeResponse::empty(202),
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
@@ -255,19 +262,20 @@ async fn what_needs_no_answer_goes_out_in_order() {
     client.request(1, "ping", json!({})).await;
     client.answer(1).await;
     let numbers: Vec<i64> = server
-        .of("notifications/progress")
+        .log
+        .requests_for("notifications/progress")
         .iter()
         .map(|seen| seen.body["params"]["n"].as_i64().unwrap())
         .collect();
     assert_eq!(numbers, (0..50).collect::<Vec<_>>());
-    assert_eq!(server.seen().last().unwrap().method(), "ping", "after what it depends on");
+    assert_eq!(server.log.requests().last().unwrap().method(), "ping", "after what it depends on");
 }
 
 #[tokio::test]
 async fn a_server_that_never_takes_a_notification_holds_up_no_request_for_long() {
-    let (_stream, hanging) = Answer::stream();
+    let (_stream, hanging) = FakeResponse::stream();
     let hanging = std::sync::Mutex::new(Some(hanging));
-    let server = Fake::start(move |seen| match seen.method() {
+    let server = FakeService::start(move |seen| match seen.method() {
         "ping" => seen.result(json!({})),
         _ => hanging.lock().unwrap().take().unwrap(),
     })
@@ -279,5 +287,5 @@ async fn a_server_that_never_takes_a_notification_holds_up_no_request_for_long()
     client.request(1, "ping", json!({})).await;
     client.answer(1).await;
     assert!(started.elapsed() < Duration::from_secs(10));
-    until("both were seen", || server.seen().len() == 2).await;
+    until("both were seen", || server.log.requests().len() == 2).await;
 }

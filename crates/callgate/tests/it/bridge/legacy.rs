@@ -6,28 +6,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 
 use crate::bridge::{Client, PATIENCE, until};
-use callgate_throwaway::fake::{Answer, Fake, Seen};
+use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
 const VERSION: &str = "2025-06-18";
 
 /// A server with sessions; those before `first` are lost.
 fn with_sessions(
-    seen: &Seen,
+    seen: &ReceivedRequest,
     sessions: &AtomicUsize,
     is_known: impl Fn(&str) -> bool,
-    lost: Answer,
-) -> Answer {
-    match (seen.verb(), seen.method()) {
+    lost: FakeResponse,
+) -> FakeResponse {
+    match (seen.http_method(), seen.method()) {
         ("POST", "initialize") => {
             let number = sessions.fetch_add(1, Ordering::SeqCst) + 1;
             let result = json!({"protocolVersion": VERSION, "capabilities": {}});
             seen.result(result).with("mcp-session-id", format!("s{number}"))
         }
-        ("GET", _) => Answer::empty(405),
-        ("DELETE", _) => Answer::empty(204),
+        ("GET", _) => FakeResponse::empty(405),
+        ("DELETE", _) => FakeResponse::empty(204),
         _ if !seen.header("mcp-session-id").is_some_and(is_known) => lost,
         _ if seen.body.get("id").is_none() || seen.body.get("method").is_none() => {
-            Answer::empty(202)
+            FakeResponse::empty(202)
         }
         _ => seen.result(json!({"session": seen.header("mcp-session-id")})),
     }
@@ -36,14 +36,17 @@ fn with_sessions(
 #[tokio::test]
 async fn b66_messages_of_a_session_carry_its_id_its_revision_and_the_token() {
     let sessions = AtomicUsize::new(0);
-    let server =
-        Fake::start(move |seen| with_sessions(seen, &sessions, |_| true, Answer::empty(404))).await;
+    let server = FakeService::start(move |seen| {
+        with_sessions(seen, &sessions, |_| true, FakeResponse::empty(404))
+    })
+    .await;
     let mut client = Client::start(&server.url("/mcp"));
     client.initialize(VERSION).await;
     client.request(1, "tools/list", json!({})).await;
     client.answer(1).await;
-    let seen: Vec<Seen> = server.seen().into_iter().filter(|seen| seen.verb() == "POST").collect();
-    let order: Vec<&str> = seen.iter().map(Seen::method).collect();
+    let seen: Vec<ReceivedRequest> =
+        server.log.requests().into_iter().filter(|seen| seen.http_method() == "POST").collect();
+    let order: Vec<&str> = seen.iter().map(ReceivedRequest::method).collect();
     assert_eq!(order, ["initialize", "notifications/initialized", "tools/list"]);
     for (index, seen) in seen.iter().enumerate() {
         let expected = (index > 0).then_some(("s1", VERSION));
@@ -57,17 +60,17 @@ async fn b66_messages_of_a_session_carry_its_id_its_revision_and_the_token() {
 }
 
 /// What happens when the first session is lost.
-async fn lost_session(lost: fn(&Seen) -> Answer) {
+async fn lost_session(lost: fn(&ReceivedRequest) -> FakeResponse) {
     let sessions = AtomicUsize::new(0);
     let renewed = AtomicUsize::new(0);
-    let server = Fake::start(move |seen| {
+    let server = FakeService::start(move |seen| {
         let is_call = seen.method() == "tools/call";
         let is_lost = is_call || renewed.load(Ordering::SeqCst) > 0;
         if is_lost && seen.header("mcp-session-id") == Some("s1") {
             renewed.store(1, Ordering::SeqCst);
             return lost(seen);
         }
-        with_sessions(seen, &sessions, |_| true, Answer::empty(404))
+        with_sessions(seen, &sessions, |_| true, FakeResponse::empty(404))
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
@@ -85,20 +88,28 @@ async fn lost_session(lost: fn(&Seen) -> Answer) {
     }
     ids.sort_unstable();
     assert_eq!(ids, [1, 2, 3, 4, 5]);
-    assert_eq!(server.of("initialize").len(), 2, "one new session for all that lost it");
     assert_eq!(
-        server.of("initialize")[0].body["params"],
-        server.of("initialize")[1].body["params"]
+        server.log.requests_for("initialize").len(),
+        2,
+        "one new session for all that lost it"
     );
-    assert_eq!(server.of("notifications/initialized").len(), 2);
-    assert_eq!(server.of("tools/list").len(), 1, "only what got the 404 is sent again");
+    assert_eq!(
+        server.log.requests_for("initialize")[0].body["params"],
+        server.log.requests_for("initialize")[1].body["params"]
+    );
+    assert_eq!(server.log.requests_for("notifications/initialized").len(), 2);
+    assert_eq!(
+        server.log.requests_for("tools/list").len(),
+        1,
+        "only what got the 404 is sent again"
+    );
     client.leave().await;
-    assert_eq!(server.seen().pop().unwrap().header("mcp-session-id"), Some("s2"));
+    assert_eq!(server.log.requests().pop().unwrap().header("mcp-session-id"), Some("s2"));
 }
 
 #[tokio::test]
 async fn users_7_d38_a_lost_session_is_renewed_once_and_only_what_got_the_404_is_sent_again() {
-    lost_session(|_| Answer::text(404, "text/plain", "no such session")).await;
+    lost_session(|_| FakeResponse::text(404, "text/plain", "no such session")).await;
 }
 
 #[tokio::test]
@@ -115,16 +126,16 @@ async fn users_7_d38_servers_that_say_400_for_a_lost_session_are_understood() {
 #[tokio::test]
 async fn d38_a_new_session_of_another_revision_is_refused() {
     let sessions = AtomicUsize::new(0);
-    let server = Fake::start(move |seen| match seen.method() {
+    let server = FakeService::start(move |seen| match seen.method() {
         "initialize" => {
             let number = sessions.fetch_add(1, Ordering::SeqCst);
             let version = ["2025-06-18", "2025-03-26"][number.min(1)];
             let result = json!({"protocolVersion": version});
             seen.result(result).with("mcp-session-id", format!("s{number}"))
         }
-        "notifications/initialized" => Answer::empty(202),
-        _ if seen.verb() == "GET" => Answer::empty(405),
-        _ => Answer::empty(404),
+        "notifications/initialized" => FakeResponse::empty(202),
+        _ if seen.http_method() == "GET" => FakeResponse::empty(405),
+        _ => FakeResponse::empty(404),
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
@@ -132,18 +143,18 @@ async fn d38_a_new_session_of_another_revision_is_refused() {
     client.request(1, "tools/list", json!({})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
     assert!(message.contains("2025-03-26 instead of 2025-06-18"), "{message}");
-    assert_eq!(server.of("tools/list").len(), 1);
+    assert_eq!(server.log.requests_for("tools/list").len(), 1);
 }
 
 #[tokio::test]
 async fn d38_a_new_session_is_asked_for_what_the_lost_one_had_granted() {
     let sessions = AtomicUsize::new(0);
-    let server = Fake::start(move |seen| {
+    let server = FakeService::start(move |seen| {
         let is_lost = seen.method() == "tools/call" && seen.header("mcp-session-id") == Some("s1");
         if seen.body["params"]["uri"] == "refused:" {
             return seen.error(200, json!({"code": -32002, "message": "no such resource"}));
         }
-        with_sessions(seen, &sessions, |_| !is_lost, Answer::empty(404))
+        with_sessions(seen, &sessions, |_| !is_lost, FakeResponse::empty(404))
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
@@ -161,9 +172,10 @@ async fn d38_a_new_session_is_asked_for_what_the_lost_one_had_granted() {
         client.answer(id).await;
     }
     let again: Vec<_> = server
-        .seen()
+        .log
+        .requests()
         .into_iter()
-        .filter(|seen| seen.header("mcp-session-id") == Some("s2") && seen.verb() == "POST")
+        .filter(|seen| seen.header("mcp-session-id") == Some("s2") && seen.http_method() == "POST")
         .map(|seen| (seen.method().to_owned(), seen.body["params"].clone()))
         .collect();
     let expected = [
@@ -178,35 +190,39 @@ async fn d38_a_new_session_is_asked_for_what_the_lost_one_had_granted() {
 #[tokio::test]
 async fn d38_a_session_that_is_lost_again_at_once_is_an_error_and_no_loop() {
     let sessions = AtomicUsize::new(0);
-    let server = Fake::start(move |seen| {
+    let server = FakeService::start(move |seen| {
         let is_told = seen.method() == "notifications/initialized";
-        with_sessions(seen, &sessions, |_| is_told, Answer::empty(404))
+        with_sessions(seen, &sessions, |_| is_told, FakeResponse::empty(404))
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
     client.initialize(VERSION).await;
     client.request(1, "tools/list", json!({})).await;
     assert_eq!(client.answer(1).await["error"]["data"]["status"], 404);
-    assert_eq!(server.of("initialize").len(), 2);
+    assert_eq!(server.log.requests_for("initialize").len(), 2);
 }
 
 #[tokio::test]
 async fn d30_a_legacy_cancellation_is_a_message_and_no_answer_comes() {
-    let (stream, opened) = Answer::stream();
+    let (stream, opened) = FakeResponse::stream();
     let opened = Mutex::new(Some(opened));
     let sessions = AtomicUsize::new(0);
-    let server = Fake::start(move |seen| match seen.method() {
+    let server = FakeService::start(move |seen| match seen.method() {
         "tools/call" => opened.lock().unwrap().take().unwrap(),
-        _ => with_sessions(seen, &sessions, |_| true, Answer::empty(404)),
+        _ => with_sessions(seen, &sessions, |_| true, FakeResponse::empty(404)),
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
     client.initialize(VERSION).await;
     client.request(7, "tools/call", json!({"name": "x"})).await;
-    until("it is under way", || server.of("tools/call").len() == 1).await;
+    until("it is under way", || server.log.requests_for("tools/call").len() == 1).await;
     client.notify("notifications/cancelled", json!({"requestId": 7})).await;
-    until("the server is told", || server.of("notifications/cancelled").len() == 1).await;
-    assert_eq!(server.of("notifications/cancelled")[0].body["params"]["requestId"], 7);
+    until("the server is told", || server.log.requests_for("notifications/cancelled").len() == 1)
+        .await;
+    assert_eq!(
+        server.log.requests_for("notifications/cancelled")[0].body["params"]["requestId"],
+        7
+    );
     // The server does not answer, and some never close the stream either.
     tokio::time::timeout(PATIENCE, stream.closed()).await.expect("it is left in the end");
     client.request(8, "ping", json!({})).await;
@@ -216,12 +232,12 @@ async fn d30_a_legacy_cancellation_is_a_message_and_no_answer_comes() {
 
 #[tokio::test]
 async fn d30_one_of_a_batch_is_cancelled_and_the_others_are_answered() {
-    let (stream, opened) = Answer::stream();
+    let (stream, opened) = FakeResponse::stream();
     let opened = Mutex::new(Some(opened));
     let sessions = AtomicUsize::new(0);
-    let server = Fake::start(move |seen| match &seen.body {
+    let server = FakeService::start(move |seen| match &seen.body {
         serde_json::Value::Array(_) => opened.lock().unwrap().take().unwrap(),
-        _ => with_sessions(seen, &sessions, |_| true, Answer::empty(404)),
+        _ => with_sessions(seen, &sessions, |_| true, FakeResponse::empty(404)),
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
@@ -229,7 +245,8 @@ async fn d30_one_of_a_batch_is_cancelled_and_the_others_are_answered() {
     let request = |id: i64| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
     client.send(json!([request(1), request(2)])).await;
     client.notify("notifications/cancelled", json!({"requestId": 1})).await;
-    until("the server is told", || server.of("notifications/cancelled").len() == 1).await;
+    until("the server is told", || server.log.requests_for("notifications/cancelled").len() == 1)
+        .await;
     for id in [1, 2] {
         let answer = json!({"jsonrpc": "2.0", "id": id, "result": {}});
         stream.send(format!("data: {answer}\n\n")).await.unwrap();
@@ -252,10 +269,10 @@ async fn d30_a_request_that_has_not_left_is_cancelled_here() {
 
 #[tokio::test]
 async fn d38_a_legacy_client_at_a_modern_server_is_told_the_versions() {
-    let server = Fake::start(|seen| {
+    let server = FakeService::start(|seen| {
         let data = json!({"supported": ["2026-07-28"], "requested": VERSION});
         let error = json!({"code": -32022, "message": "unsupported", "data": data});
-        Answer::json(400, json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}))
+        FakeResponse::json(400, json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": error}))
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));

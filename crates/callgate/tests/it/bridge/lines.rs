@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::bridge::{Client, PATIENCE};
-use callgate_throwaway::fake::{Answer, Fake};
+use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 #[tokio::test]
 async fn what_is_no_message_is_answered_and_the_rest_goes_on() {
-    let server = Fake::start(|seen| seen.result(json!({}))).await;
+    let server = FakeService::start(|seen| seen.result(json!({}))).await;
     let mut client = Client::start(&server.url("/mcp"));
     client.send_text("nonsense").await;
     assert_eq!(client.next().await["error"]["code"], -32700);
@@ -18,12 +18,12 @@ async fn what_is_no_message_is_answered_and_the_rest_goes_on() {
     client.request("a", "ping", json!({})).await;
     client.answer("a").await;
     assert_eq!(client.leave().await, [Value::Null; 0]);
-    assert_eq!(server.seen().len(), 1);
+    assert_eq!(server.log.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn a_line_that_is_too_long_is_skipped() {
-    let server = Fake::start(|seen| seen.result(json!({}))).await;
+    let server = FakeService::start(|seen| seen.result(json!({}))).await;
     let options = callgate::bridge::Options::new(server.url("/mcp").parse().unwrap());
     let limits = callgate::bridge::Limits { line_bytes: 100, ..Default::default() };
     let mut client = Client::with(options.limits(limits));
@@ -43,16 +43,16 @@ async fn a_line_that_is_too_long_is_skipped() {
 
 #[tokio::test]
 async fn b66_d28_pretty_printed_answers_become_one_line() {
-    let server = Fake::start(|seen| {
+    let server = FakeService::start(|seen| {
         let result =
             json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"a b": [1, "c\n d"]}});
         let pretty = serde_json::to_string_pretty(&result).unwrap();
         match seen.body["id"].as_i64() {
-            Some(1) => Answer::text(200, "application/json; charset=utf-8", pretty),
+            Some(1) => FakeResponse::text(200, "application/json; charset=utf-8", pretty),
             _ => {
                 let data: Vec<String> =
                     pretty.lines().map(|line| format!("data: {line}\r\n")).collect();
-                Answer::events(format!("event: message\r\n{}\r\n", data.concat()))
+                FakeResponse::events(format!("event: message\r\n{}\r\n", data.concat()))
             }
         }
     })
@@ -68,40 +68,41 @@ async fn b66_d28_pretty_printed_answers_become_one_line() {
 
 #[tokio::test]
 async fn users_17_the_end_of_the_input_lets_requests_finish_and_ends_the_session() {
-    let (stream, opened) = Answer::stream();
+    let (stream, opened) = FakeResponse::stream();
     let opened = std::sync::Mutex::new(Some(opened));
-    let server = Fake::start(move |seen| match (seen.verb(), seen.method()) {
+    let server = FakeService::start(move |seen| match (seen.http_method(), seen.method()) {
         ("POST", "initialize") => {
             let result = json!({"protocolVersion": "2025-06-18"});
             seen.result(result).with("mcp-session-id", "one")
         }
         ("POST", "tools/call") => opened.lock().unwrap().take().unwrap(),
-        ("DELETE", _) => Answer::empty(204),
-        ("GET", _) => Answer::empty(405),
-        _ => Answer::empty(202),
+        ("DELETE", _) => FakeResponse::empty(204),
+        ("GET", _) => FakeResponse::empty(405),
+        _ => FakeResponse::empty(202),
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
     client.initialize("2025-06-18").await;
     client.request(1, "tools/call", json!({"name": "x"})).await;
-    crate::bridge::until("it is under way", || server.of("tools/call").len() == 1).await;
+    crate::bridge::until("it is under way", || server.log.requests_for("tools/call").len() == 1)
+        .await;
     let left = tokio::spawn(client.leave());
     let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {"late": true}});
     stream.send(format!("data: {answer}\n\n")).await.unwrap();
     drop(stream);
     assert_eq!(left.await.unwrap(), [answer]);
-    let last = server.seen().pop().unwrap();
-    assert_eq!((last.verb(), last.header("mcp-session-id")), ("DELETE", Some("one")));
+    let last = server.log.requests().pop().unwrap();
+    assert_eq!((last.http_method(), last.header("mcp-session-id")), ("DELETE", Some("one")));
 }
 
 #[tokio::test]
 async fn users_17_a_request_that_never_ends_holds_up_no_end() {
-    let (stream, opened) = Answer::stream();
+    let (stream, opened) = FakeResponse::stream();
     let opened = std::sync::Mutex::new(Some(opened));
-    let server = Fake::start(move |_| opened.lock().unwrap().take().unwrap()).await;
+    let server = FakeService::start(move |_| opened.lock().unwrap().take().unwrap()).await;
     let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "tools/call", json!({"name": "x"})).await;
-    crate::bridge::until("it is under way", || server.seen().len() == 1).await;
+    crate::bridge::until("it is under way", || server.log.requests().len() == 1).await;
     let rest = client.leave().await;
     assert_eq!((rest.len(), &rest[0]["id"]), (1, &json!(1)), "{rest:?}");
     let message = rest[0]["error"]["message"].to_string();
@@ -124,7 +125,7 @@ async fn users_17_a_request_that_waits_for_a_server_is_answered_before_the_end()
 
 #[tokio::test]
 async fn users_17_a_client_that_no_longer_reads_ends_the_bridge() {
-    let server = Fake::start(|seen| seen.result(json!({}))).await;
+    let server = FakeService::start(|seen| seen.result(json!({}))).await;
     let mut client = Client::start(&server.url("/mcp"));
     let output = std::mem::replace(&mut client.output, {
         use tokio::io::AsyncBufReadExt as _;
@@ -138,9 +139,9 @@ async fn users_17_a_client_that_no_longer_reads_ends_the_bridge() {
 
 #[tokio::test]
 async fn more_requests_than_are_allowed_are_told_so() {
-    let (_stream, opened) = Answer::stream();
+    let (_stream, opened) = FakeResponse::stream();
     let opened = std::sync::Mutex::new(Some(opened));
-    let server = Fake::start(move |_| opened.lock().unwrap().take().unwrap()).await;
+    let server = FakeService::start(move |_| opened.lock().unwrap().take().unwrap()).await;
     let options = callgate::bridge::Options::new(server.url("/mcp").parse().unwrap());
     let limits = callgate::bridge::Limits { in_flight: 1, ..Default::default() };
     let mut client = Client::with(options.limits(limits));

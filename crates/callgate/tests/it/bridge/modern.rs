@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use crate::bridge::{Client, PATIENCE, modern, until};
-use callgate_throwaway::fake::{Answer, Fake};
+use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 fn tools() -> Value {
     json!([{"name": "route", "inputSchema": {"type": "object", "properties": {
@@ -17,7 +17,7 @@ fn tools() -> Value {
 
 #[tokio::test]
 async fn d38_headers_repeat_what_the_body_says() {
-    let server = Fake::start(|seen| seen.result(json!({"resultType": "complete"}))).await;
+    let server = FakeService::start(|seen| seen.result(json!({"resultType": "complete"}))).await;
     let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "tools/call", modern(json!({"name": "größe"}))).await;
     client.answer(1).await;
@@ -27,7 +27,7 @@ async fn d38_headers_repeat_what_the_body_says() {
     client.answer(3).await;
     client.request(4, "tools/list", modern(json!({}))).await;
     client.answer(4).await;
-    let seen = server.seen();
+    let seen = server.log.requests();
     let names: Vec<Option<&str>> = seen.iter().map(|seen| seen.header("mcp-name")).collect();
     assert_eq!(names, [Some("=?base64?Z3LDtsOfZQ==?="), Some("file:///a b"), Some("t1"), None]);
     for seen in &seen {
@@ -39,7 +39,7 @@ async fn d38_headers_repeat_what_the_body_says() {
 
 #[tokio::test]
 async fn d38_annotated_arguments_are_repeated_once_the_list_has_passed() {
-    let server = Fake::start(|seen| match seen.method() {
+    let server = FakeService::start(|seen| match seen.method() {
         "tools/list" => seen.result(json!({"tools": tools()})),
         _ => seen.result(json!({})),
     })
@@ -50,14 +50,14 @@ async fn d38_annotated_arguments_are_repeated_once_the_list_has_passed() {
     let arguments = json!({"region": "eu", "shard": 7});
     client.request(2, "tools/call", modern(json!({"name": "route", "arguments": arguments}))).await;
     client.answer(2).await;
-    let call = &server.of("tools/call")[0];
+    let call = &server.log.requests_for("tools/call")[0];
     assert_eq!(call.header("mcp-param-region"), Some("eu"));
     assert_eq!(call.header("mcp-param-shard"), Some("7"));
 }
 
 #[tokio::test]
 async fn d38_a_schema_that_was_not_seen_is_asked_for_once() {
-    let server = Fake::start(|seen| match seen.method() {
+    let server = FakeService::start(|seen| match seen.method() {
         "tools/list" if seen.body["params"].get("cursor").is_none() => {
             seen.result(json!({"tools": [], "nextCursor": "more"}))
         }
@@ -73,19 +73,22 @@ async fn d38_a_schema_that_was_not_seen_is_asked_for_once() {
     let call = |region: &str| modern(json!({"name": "route", "arguments": {"region": region}}));
     client.request(1, "tools/call", call("eu")).await;
     assert!(client.answer(1).await.get("result").is_some());
-    assert_eq!(server.of("tools/list").len(), 2);
-    assert_eq!(server.of("tools/list")[0].body["params"]["_meta"], call("eu")["_meta"]);
+    assert_eq!(server.log.requests_for("tools/list").len(), 2);
+    assert_eq!(
+        server.log.requests_for("tools/list")[0].body["params"]["_meta"],
+        call("eu")["_meta"]
+    );
     client.request(2, "tools/call", call("us")).await;
     assert_eq!(client.answer(2).await["error"]["code"], -32020, "and no more than once");
-    assert_eq!(server.of("tools/call").len(), 4);
+    assert_eq!(server.log.requests_for("tools/call").len(), 4);
 }
 
 #[tokio::test]
 async fn d30_a_modern_cancellation_leaves_the_connection_and_says_nothing() {
     for method in ["tools/call", "subscriptions/listen"] {
-        let (stream, opened) = Answer::stream();
+        let (stream, opened) = FakeResponse::stream();
         let opened = Mutex::new(Some(opened));
-        let server = Fake::start(move |seen| match seen.method() {
+        let server = FakeService::start(move |seen| match seen.method() {
             "server/discover" => seen.result(json!({})),
             _ => opened.lock().unwrap().take().unwrap(),
         })
@@ -100,18 +103,18 @@ async fn d30_a_modern_cancellation_leaves_the_connection_and_says_nothing() {
         client.request(2, "server/discover", modern(json!({}))).await;
         client.answer(2).await;
         assert!(client.leave().await.is_empty());
-        assert!(server.of("notifications/cancelled").is_empty());
+        assert!(server.log.requests_for("notifications/cancelled").is_empty());
     }
 }
 
 #[tokio::test]
 async fn the_end_of_the_input_ends_subscriptions_at_once() {
-    let (stream, opened) = Answer::stream();
+    let (stream, opened) = FakeResponse::stream();
     let opened = Mutex::new(Some(opened));
-    let server = Fake::start(move |_| opened.lock().unwrap().take().unwrap()).await;
+    let server = FakeService::start(move |_| opened.lock().unwrap().take().unwrap()).await;
     let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "subscriptions/listen", modern(json!({}))).await;
-    until("it listens", || server.seen().len() == 1).await;
+    until("it listens", || server.log.requests().len() == 1).await;
     let started = std::time::Instant::now();
     client.leave().await;
     assert!(started.elapsed() < std::time::Duration::from_secs(2));
@@ -121,9 +124,9 @@ async fn the_end_of_the_input_ends_subscriptions_at_once() {
 #[tokio::test]
 async fn a_modern_stream_that_breaks_is_an_error_and_not_resumed() {
     let is_first = AtomicBool::new(true);
-    let server = Fake::start(move |seen| {
+    let server = FakeService::start(move |seen| {
         if is_first.swap(false, Ordering::SeqCst) {
-            return Answer::events("id: 1\ndata:\n\n");
+            return FakeResponse::events("id: 1\ndata:\n\n");
         }
         seen.result(json!({}))
     })
@@ -132,5 +135,5 @@ async fn a_modern_stream_that_breaks_is_an_error_and_not_resumed() {
     client.request(1, "tools/call", modern(json!({"name": "x"}))).await;
     let message = client.answer(1).await["error"]["message"].to_string();
     assert!(message.contains("ended before the answer came"), "{message}");
-    assert_eq!(server.seen().len(), 1);
+    assert_eq!(server.log.requests().len(), 1);
 }

@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 
 use crate::bridge::{Client, until};
-use callgate_throwaway::fake::{Answer, Fake, Seen};
+use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
-fn opened(seen: &Seen) -> Answer {
+fn opened(seen: &ReceivedRequest) -> FakeResponse {
     seen.result(json!({"protocolVersion": "2025-11-25"})).with("mcp-session-id", "s")
 }
 
 #[tokio::test]
 async fn b66_messages_pass_as_they_come_and_the_client_may_answer_the_server() {
-    let (stream, call) = Answer::stream();
+    let (stream, call) = FakeResponse::stream();
     let call = Mutex::new(Some(call));
-    let server = Fake::start(move |seen| match (seen.verb(), seen.method()) {
+    let server = FakeService::start(move |seen| match (seen.http_method(), seen.method()) {
         ("POST", "initialize") => opened(seen),
         ("POST", "tools/call") => call.lock().unwrap().take().unwrap(),
-        ("GET", _) => Answer::empty(405),
-        _ => Answer::empty(202),
+        ("GET", _) => FakeResponse::empty(405),
+        _ => FakeResponse::empty(202),
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
@@ -40,8 +40,10 @@ async fn b66_messages_pass_as_they_come_and_the_client_may_answer_the_server() {
     assert_eq!(client.next().await, ask, "it has the id of our own request, which is no matter");
     let reply = json!({"jsonrpc": "2.0", "id": 1, "result": {"action": "accept"}});
     client.send(reply.clone()).await;
-    until("the server has the answer", || server.seen().iter().any(|seen| seen.body == reply))
-        .await;
+    until("the server has the answer", || {
+        server.log.requests().iter().any(|seen| seen.body == reply)
+    })
+    .await;
     let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
     stream.send(format!("data: {answer}\n\n")).await.unwrap();
     assert_eq!(client.next().await, answer);
@@ -53,16 +55,16 @@ async fn d38_a_stream_with_ids_goes_on_where_it_broke() {
     let note = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}});
     let resumed = AtomicUsize::new(0);
     let (last, middle) = (answer.clone(), note.clone());
-    let server = Fake::start(move |seen| match (seen.verb(), seen.method()) {
+    let server = FakeService::start(move |seen| match (seen.http_method(), seen.method()) {
         ("POST", "initialize") => opened(seen),
-        ("POST", "tools/call") => Answer::events("id: a-1\nretry: 60\ndata:\n\n"),
-        ("GET", _) if seen.header("last-event-id").is_none() => Answer::empty(405),
+        ("POST", "tools/call") => FakeResponse::events("id: a-1\nretry: 60\ndata:\n\n"),
+        ("GET", _) if seen.header("last-event-id").is_none() => FakeResponse::empty(405),
         ("GET", _) => match resumed.fetch_add(1, Ordering::SeqCst) {
-            0 => Answer::events(format!("id: a-2\ndata: {middle}\n\n")),
-            1 => Answer::events(""),
-            _ => Answer::events(format!("id: a-3\ndata: {last}\n\n")),
+            0 => FakeResponse::events(format!("id: a-2\ndata: {middle}\n\n")),
+            1 => FakeResponse::events(""),
+            _ => FakeResponse::events(format!("id: a-3\ndata: {last}\n\n")),
         },
-        _ => Answer::empty(202),
+        _ => FakeResponse::empty(202),
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
@@ -71,22 +73,23 @@ async fn d38_a_stream_with_ids_goes_on_where_it_broke() {
     assert_eq!(client.next().await, note);
     assert_eq!(client.next().await, answer);
     let ids: Vec<String> = server
-        .seen()
+        .log
+        .requests()
         .iter()
         .filter_map(|seen| seen.header("last-event-id").map(ToOwned::to_owned))
         .collect();
     assert_eq!(ids, ["a-1", "a-2", "a-2"]);
-    assert_eq!(server.of("tools/call").len(), 1, "the call itself is sent once");
+    assert_eq!(server.log.requests_for("tools/call").len(), 1, "the call itself is sent once");
 }
 
 #[tokio::test]
 async fn d38_a_stream_that_cannot_be_resumed_is_an_error() {
-    let server = Fake::start(|seen| match (seen.verb(), seen.method()) {
+    let server = FakeService::start(|seen| match (seen.http_method(), seen.method()) {
         ("POST", "initialize") => opened(seen),
-        ("POST", "tools/call") => Answer::events("id: 1\nretry: 1\ndata:\n\n"),
-        ("POST", "tools/list") => Answer::events(": nothing\n\n"),
-        ("GET", _) => Answer::empty(405),
-        _ => Answer::empty(202),
+        ("POST", "tools/call") => FakeResponse::events("id: 1\nretry: 1\ndata:\n\n"),
+        ("POST", "tools/list") => FakeResponse::events(": nothing\n\n"),
+        ("GET", _) => FakeResponse::empty(405),
+        _ => FakeResponse::empty(202),
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
@@ -102,22 +105,23 @@ async fn d38_a_stream_that_cannot_be_resumed_is_an_error() {
 async fn b66_the_stream_of_a_session_is_open_and_opened_again() {
     let note = |number: i64| json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"n": number}});
     let count = AtomicUsize::new(0);
-    let server = Fake::start(move |seen| match (seen.verb(), seen.method()) {
+    let server = FakeService::start(move |seen| match (seen.http_method(), seen.method()) {
         ("POST", "initialize") => opened(seen),
         ("GET", _) => match count.fetch_add(1, Ordering::SeqCst) {
-            0 => Answer::events(format!("id: 7\nretry: 60\ndata: {}\n\n", note(1))),
-            1 => Answer::empty(503),
-            2 => Answer::events(format!("data: {}\n\n", note(2))),
-            _ => Answer::empty(405),
+            0 => FakeResponse::events(format!("id: 7\nretry: 60\ndata: {}\n\n", note(1))),
+            1 => FakeResponse::empty(503),
+            2 => FakeResponse::events(format!("data: {}\n\n", note(2))),
+            _ => FakeResponse::empty(405),
         },
-        _ => Answer::empty(202),
+        _ => FakeResponse::empty(202),
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
     client.initialize("2025-11-25").await;
     assert_eq!(client.next().await, note(1));
     assert_eq!(client.next().await, note(2));
-    let gets: Vec<Seen> = server.seen().into_iter().filter(|seen| seen.verb() == "GET").collect();
+    let gets: Vec<ReceivedRequest> =
+        server.log.requests().into_iter().filter(|seen| seen.http_method() == "GET").collect();
     assert_eq!(gets[0].header("accept"), Some("text/event-stream"));
     assert_eq!(gets[0].header("last-event-id"), None);
     assert_eq!(gets[2].header("last-event-id"), Some("7"));
@@ -126,11 +130,11 @@ async fn b66_the_stream_of_a_session_is_open_and_opened_again() {
 
 #[tokio::test]
 async fn no_stream_is_opened_before_the_client_is_ready() {
-    let server = Fake::start(|seen| match (seen.verb(), seen.method()) {
+    let server = FakeService::start(|seen| match (seen.http_method(), seen.method()) {
         ("POST", "initialize") => opened(seen),
         ("POST", "ping") => seen.result(json!({})),
-        ("GET", _) => Answer::empty(405),
-        _ => Answer::empty(202),
+        ("GET", _) => FakeResponse::empty(405),
+        _ => FakeResponse::empty(202),
     })
     .await;
     let mut client = Client::start(&server.url("/mcp"));
@@ -139,7 +143,8 @@ async fn no_stream_is_opened_before_the_client_is_ready() {
     client.answer(0).await;
     client.request(1, "ping", json!({})).await;
     client.answer(1).await;
-    assert!(server.seen().iter().all(|seen| seen.verb() == "POST"));
+    assert!(server.log.requests().iter().all(|seen| seen.http_method() == "POST"));
     client.notify("notifications/initialized", json!({})).await;
-    until("it listens", || server.seen().iter().any(|seen| seen.verb() == "GET")).await;
+    until("it listens", || server.log.requests().iter().any(|seen| seen.http_method() == "GET"))
+        .await;
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use callgate::bridge::{Limits, Options};
-use callgate_throwaway::fake::{Answer, Fake, Record, Script, Seen, serve};
-use callgate_throwaway::tls;
+use callgate_test_support::fake_service::{
+    FakeResponse, FakeService, Handler, ReceivedRequest, ServiceLog, serve,
+};
+use callgate_test_support::tls;
 use rcgen::{BasicConstraints, IsCa};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -32,10 +34,10 @@ async fn serve_with(acceptor: TlsAcceptor) -> String {
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
                 if let Ok(stream) = acceptor.accept(stream).await {
-                    let script: Script = Arc::new(|seen: &Seen| {
+                    let script: Handler = Arc::new(|seen: &ReceivedRequest| {
                         seen.result(json!({"token": seen.header("authorization").is_some()}))
                     });
-                    serve(stream, Record::default(), script).await;
+                    serve(stream, ServiceLog::default(), script).await;
                 }
             });
         }
@@ -77,12 +79,12 @@ async fn users_16_a_server_that_says_nothing_of_tls_holds_up_nobody() {
 
 #[tokio::test]
 async fn users_16_https_where_http_is_spoken_is_told_at_once() {
-    let server = Fake::start(|seen| seen.result(json!({}))).await;
+    let server = FakeService::start(|seen| seen.result(json!({}))).await;
     let mut client = Client::start(&server.url("/mcp").replace("http:", "https:"));
     client.request(1, "initialize", json!({})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
     assert!(message.contains("does not speak TLS; try --protocol http"), "{message}");
-    assert!(server.seen().is_empty());
+    assert!(server.log.requests().is_empty());
 }
 
 #[tokio::test]
@@ -93,7 +95,7 @@ async fn users_16_http_where_https_is_spoken_is_told_without_a_long_wait() {
     let message = client.answer(1).await["error"]["message"].to_string();
     assert!(message.contains("try --protocol https"), "{message}");
     let words = "<h1>400 The plain HTTP request was sent to HTTPS port</h1>";
-    let nginx = Fake::start(move |_| Answer::text(400, "text/html", words)).await;
+    let nginx = FakeService::start(move |_| FakeResponse::text(400, "text/html", words)).await;
     let mut client = Client::start(&nginx.url("/mcp"));
     client.request(1, "initialize", json!({})).await;
     let message = client.answer(1).await["error"]["message"].to_string();

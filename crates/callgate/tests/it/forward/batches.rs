@@ -13,14 +13,14 @@ use tokio::sync::Semaphore;
 use crate::forward::credentials::{Known, user};
 use crate::forward::secrets::log_everything;
 use crate::forward::{App, ada, limits, options};
-use callgate_throwaway::fake::{Answer, Fake, Seen};
+use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
-fn app(fake: &Fake) -> App {
+fn app(fake: &FakeService) -> App {
     App::with(options(&fake.url("/rpc")).batch())
 }
 
 /// Answers one request or many, the last first.
-fn answer(seen: &Seen, reply: impl Fn(&Value) -> Value) -> Answer {
+fn answer(seen: &ReceivedRequest, reply: impl Fn(&Value) -> Value) -> FakeResponse {
     let reply = |request: &Value| {
         let mut reply = reply(request);
         if reply.get("id").is_none() {
@@ -29,18 +29,20 @@ fn answer(seen: &Seen, reply: impl Fn(&Value) -> Value) -> Answer {
         reply
     };
     match seen.body.as_array() {
-        Some(requests) => Answer::json(200, requests.iter().rev().map(reply).collect::<Value>()),
-        None => Answer::json(200, reply(&seen.body)),
+        Some(requests) => {
+            FakeResponse::json(200, requests.iter().rev().map(reply).collect::<Value>())
+        }
+        None => FakeResponse::json(200, reply(&seen.body)),
     }
 }
 
-fn echo(seen: &Seen) -> Answer {
+fn echo(seen: &ReceivedRequest) -> FakeResponse {
     answer(seen, |request| json!({"jsonrpc": "2.0", "result": request["params"]["id"]}))
 }
 
 /// How many calls each request had; 0 is one that is no batch.
-fn sizes(fake: &Fake) -> Vec<usize> {
-    fake.record.seen().iter().map(|seen| seen.body.as_array().map_or(0, Vec::len)).collect()
+fn sizes(fake: &FakeService) -> Vec<usize> {
+    fake.log.requests().iter().map(|seen| seen.body.as_array().map_or(0, Vec::len)).collect()
 }
 
 async fn get_all(app: &App, count: i32) -> Vec<Value> {
@@ -51,7 +53,7 @@ async fn get_all(app: &App, count: i32) -> Vec<Value> {
 #[tokio::test]
 async fn calls_that_arrive_together_are_one_request() {
     for ids in [Ids::Text, Ids::Number] {
-        let fake = Fake::start(echo).await;
+        let fake = FakeService::start(echo).await;
         let mut options = options(&fake.url("/rpc")).batch();
         options.ids = ids;
         let app = App::with(options);
@@ -63,18 +65,18 @@ async fn calls_that_arrive_together_are_one_request() {
 
 #[tokio::test]
 async fn a_call_alone_is_a_request_as_ever() {
-    let fake = Fake::start(echo).await;
+    let fake = FakeService::start(echo).await;
     let app = app(&fake);
     for id in 0..3 {
         assert_eq!(app.invoke("order.get", json!({"id": id})).await.1, json!({"result": id}));
     }
     assert_eq!(sizes(&fake), [0, 0, 0]);
-    assert_eq!(fake.record.connections(), 1);
+    assert_eq!(fake.log.connections(), 1);
 }
 
 #[tokio::test]
 async fn a_batch_of_jsonrpc_goes_on_as_one() {
-    let fake = Fake::start(echo).await;
+    let fake = FakeService::start(echo).await;
     let app = app(&fake);
     let call = |id| json!({"jsonrpc": "2.0", "id": id, "method": "order.get", "params": [id]});
     let (_, replies) = app.post("/jsonrpc", (1..4).map(call).collect()).await;
@@ -85,7 +87,7 @@ async fn a_batch_of_jsonrpc_goes_on_as_one() {
 
 #[tokio::test]
 async fn batches_are_limited() {
-    let fake = Fake::start(echo).await;
+    let fake = FakeService::start(echo).await;
     let limits = ForwardLimits { concurrent: 1000, ..limits() };
     let app = App::with(options(&fake.url("/rpc")).limits(limits).batch());
     assert_eq!(get_all(&app, 350).await.len(), 350);
@@ -94,14 +96,14 @@ async fn batches_are_limited() {
     assert!(sizes.len() < 50, "{sizes:?}");
     assert_eq!(app.count(Outcome::Result), 350);
 
-    let fake = Fake::start(echo).await;
+    let fake = FakeService::start(echo).await;
     let app = self::app(&fake);
     let note = "n".repeat(400_000);
     let calls = (0..5).map(|id| app.invoke("order.get", json!({"id": id, "note": note})));
     assert!(join_all(calls).await.iter().all(|(status, _)| *status == 200));
     let lengths: Vec<usize> = fake
-        .record
-        .seen()
+        .log
+        .requests()
         .iter()
         .map(|seen| seen.headers["content-length"].parse().unwrap())
         .collect();
@@ -111,7 +113,7 @@ async fn batches_are_limited() {
 
 #[tokio::test]
 async fn callers_with_other_headers_are_not_mixed() {
-    let fake = Fake::start(echo).await;
+    let fake = FakeService::start(echo).await;
     let user_id = Some(header_name("X-User-Id").unwrap());
     let pass_caller = PassCaller { user_id, ..PassCaller::default() };
     let app = App::with(options(&fake.url("/rpc")).batch().pass_caller(pass_caller).unwrap());
@@ -120,16 +122,16 @@ async fn callers_with_other_headers_are_not_mixed() {
     let (known, anybody) = tokio::join!(join_all(known), get_all(&app, 2));
     assert!(known.into_iter().all(|result| result.is_ok()));
     assert_eq!(anybody, [0, 1]);
-    for seen in fake.record.seen() {
+    for seen in fake.log.requests() {
         let is_ada = seen.headers.get("x-user-id").is_some_and(|id| id == "7");
         assert_eq!(seen.body.as_array().unwrap().len(), if is_ada { 3 } else { 2 });
     }
-    assert_eq!(fake.record.seen().len(), 2);
+    assert_eq!(fake.log.requests().len(), 2);
 }
 
 #[tokio::test]
 async fn users_with_credentials_of_their_own_are_not_mixed() {
-    let fake = Fake::start(echo).await;
+    let fake = FakeService::start(echo).await;
     let how = UserCredential {
         place: CredentialPlace::Member("auth".to_owned()),
         prefix: String::new(),
@@ -142,14 +144,14 @@ async fn users_with_credentials_of_their_own_are_not_mixed() {
     let calls = callers.iter().map(|caller| caller.call("order.get", json!({"id": 1})));
     assert!(join_all(calls).await.into_iter().all(|result| result.is_ok()));
     assert_eq!(sizes(&fake), [2, 2]);
-    for seen in fake.record.seen() {
+    for seen in fake.log.requests() {
         assert_eq!(seen.body[0]["auth"], seen.body[1]["auth"]);
     }
 }
 
 #[tokio::test]
 async fn one_failure_hurts_one_call() {
-    let fake = Fake::start(|seen| {
+    let fake = FakeService::start(|seen| {
         answer(seen, |request| match request["params"]["id"].as_i64().unwrap() {
             1 => json!({"error": {"code": 4711, "message": "the order is gone"}}),
             2 => json!({"result": "for somebody else", "id": "mcp_0"}),
@@ -171,9 +173,9 @@ async fn one_failure_hurts_one_call() {
 
 #[tokio::test]
 async fn an_error_for_the_whole_batch_is_for_each_call() {
-    let fake = Fake::start(|_| {
+    let fake = FakeService::start(|_| {
         let error = json!({"code": -32029, "message": "slow down"});
-        Answer::json(429, json!({"jsonrpc": "2.0", "error": error, "id": null}))
+        FakeResponse::json(429, json!({"jsonrpc": "2.0", "error": error, "id": null}))
     })
     .await;
     let app = app(&fake);
@@ -181,22 +183,23 @@ async fn an_error_for_the_whole_batch_is_for_each_call() {
     for (text, _) in join_all(calls).await {
         assert_eq!(text, "slow down (code -32029)");
     }
-    let fake = Fake::start(|_| Answer::text(502, "text/html", "<h1>Bad gateway</h1>")).await;
+    let fake =
+        FakeService::start(|_| FakeResponse::text(502, "text/html", "<h1>Bad gateway</h1>")).await;
     let app = self::app(&fake);
     let calls = (0..2).map(|id| app.text("order_delete", json!({"id": id})));
     for (text, _) in join_all(calls).await {
         assert!(text.contains("answered HTTP 502 without saying why"), "{text}");
     }
-    assert_eq!((app.count(Outcome::Status), fake.record.seen().len()), (2, 1));
+    assert_eq!((app.count(Outcome::Status), fake.log.requests().len()), (2, 1));
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_service_without_batches_is_asked_one_by_one() {
     let (log, _guard) = log_everything();
-    let fake = Fake::start(|seen| {
+    let fake = FakeService::start(|seen| {
         if seen.body.is_array() {
             let error = json!({"code": -32700, "message": "Parse error"});
-            return Answer::json(400, json!({"jsonrpc": "2.0", "error": error, "id": 0}));
+            return FakeResponse::json(400, json!({"jsonrpc": "2.0", "error": error, "id": 0}));
         }
         echo(seen)
     })
@@ -217,9 +220,9 @@ async fn a_service_without_batches_is_asked_one_by_one() {
 
 #[tokio::test]
 async fn d31_what_may_have_run_is_not_sent_again() {
-    let fake = Fake::start(|_| {
+    let fake = FakeService::start(|_| {
         let error = json!({"code": -32000, "message": "the batch timed out"});
-        Answer::json(504, json!({"jsonrpc": "2.0", "error": error, "id": null}))
+        FakeResponse::json(504, json!({"jsonrpc": "2.0", "error": error, "id": null}))
     })
     .await;
     let app = app(&fake);
@@ -232,8 +235,10 @@ async fn d31_what_may_have_run_is_not_sent_again() {
 
 #[tokio::test]
 async fn a_batch_that_is_too_large_is_not_the_last() {
-    let fake = Fake::start(|seen| match seen.body.as_array() {
-        Some(calls) if calls.len() > 3 => Answer::text(413, "text/html", "<h1>Too large</h1>"),
+    let fake = FakeService::start(|seen| match seen.body.as_array() {
+        Some(calls) if calls.len() > 3 => {
+            FakeResponse::text(413, "text/html", "<h1>Too large</h1>")
+        }
         _ => echo(seen),
     })
     .await;
@@ -245,8 +250,8 @@ async fn a_batch_that_is_too_large_is_not_the_last() {
 
 #[tokio::test]
 async fn d31_of_a_batch_that_is_lost_what_only_reads_goes_out_again() {
-    let fake = Fake::start(|seen| match seen.number {
-        0 => Answer::close(),
+    let fake = FakeService::start(|seen| match seen.number {
+        0 => FakeResponse::close(),
         _ => echo(seen),
     })
     .await;
@@ -258,7 +263,7 @@ async fn d31_of_a_batch_that_is_lost_what_only_reads_goes_out_again() {
     );
     assert_eq!((first.1, second.1), (json!({"result": 1}), json!({"result": 3})));
     assert!(changing.0.contains("It may have run all the same"), "{}", changing.0);
-    let again: Vec<Value> = fake.record.seen()[1..]
+    let again: Vec<Value> = fake.log.requests()[1..]
         .iter()
         .filter_map(|seen| seen.body.as_array().cloned())
         .flatten()
@@ -271,7 +276,7 @@ async fn d31_of_a_batch_that_is_lost_what_only_reads_goes_out_again() {
 #[tokio::test]
 async fn errors_that_nobody_can_match_have_what_reads_sent_alone_and_nothing_else() {
     // Out of order, and two errors do not say whose they are.
-    let fake = Fake::start(|seen| {
+    let fake = FakeService::start(|seen| {
         answer(seen, |request| match request["params"]["id"].as_i64().unwrap() {
             id if seen.body.is_array() && id < 3 => {
                 json!({"error": {"code": 1, "message": "no"}, "id": null})
@@ -291,15 +296,15 @@ async fn errors_that_nobody_can_match_have_what_reads_sent_alone_and_nothing_els
     insta::assert_snapshot!(changing.0, @"The service behind this tool answered a batch of requests with an error that is not clearly about this one. It may have run all the same: look before you try again. (error id ID)");
     assert_eq!((third.1, fourth.1), (json!({"result": 3}), json!({"result": 4})));
     assert_eq!(sizes(&fake), [4, 0]);
-    assert_eq!(fake.record.seen()[1].body["method"], "order.get");
+    assert_eq!(fake.log.requests()[1].body["method"], "order.get");
     assert_eq!((app.count(Outcome::WrongId), app.forward.stats().retries()), (1, 1));
 }
 
 #[tokio::test]
 async fn what_changes_something_is_not_sent_again_after_an_error_for_another() {
-    let fake = Fake::start(|seen| {
+    let fake = FakeService::start(|seen| {
         let error = json!({"code": -32601, "message": "Method Not Found"});
-        Answer::json(400, json!({"jsonrpc": "2.0", "error": error, "id": seen.body[1]["id"]}))
+        FakeResponse::json(400, json!({"jsonrpc": "2.0", "error": error, "id": seen.body[1]["id"]}))
     })
     .await;
     let app = app(&fake);
@@ -312,8 +317,8 @@ async fn what_changes_something_is_not_sent_again_after_an_error_for_another() {
 
 #[tokio::test]
 async fn a_slow_method_holds_up_nobody() {
-    let fake = Fake::start(|seen| {
-        if seen.body["method"] == "order.delete" { Answer::hang() } else { echo(seen) }
+    let fake = FakeService::start(|seen| {
+        if seen.body["method"] == "order.delete" { FakeResponse::hang() } else { echo(seen) }
     })
     .await;
     let app = Arc::new(app(&fake));
@@ -321,18 +326,18 @@ async fn a_slow_method_holds_up_nobody() {
     for id in 0..5 {
         let app = Arc::clone(&app);
         slow.push(tokio::spawn(async move { app.invoke("order.delete", json!({"id": id})).await }));
-        fake.record.asked(id + 1).await;
+        fake.log.wait_for_requests(id + 1).await;
     }
     assert_eq!(get_all(&app, 3).await, [0, 1, 2]);
     assert_eq!(sizes(&fake), [0, 0, 0, 0, 0, 3]);
     slow.iter().for_each(tokio::task::JoinHandle::abort);
-    fake.record.gone(5).await;
+    fake.log.wait_for_disconnects(5).await;
 }
 
 #[tokio::test]
 async fn d30_a_call_that_is_dropped_leaves_the_others_of_its_batch_alone() {
     let gate = Arc::new(Semaphore::new(0));
-    let fake = Fake::start({
+    let fake = FakeService::start({
         let gate = Arc::clone(&gate);
         move |seen| echo(seen).after(&gate)
     })
@@ -341,7 +346,7 @@ async fn d30_a_call_that_is_dropped_leaves_the_others_of_its_batch_alone() {
     let dropped = async {
         tokio::select! {
             _ = app.invoke("order.delete", json!({"id": 1})) => panic!("there is no answer yet"),
-            () = fake.record.asked(1) => {}
+            () = fake.log.wait_for_requests(1) => {}
         }
         gate.add_permits(1);
     };
@@ -353,12 +358,12 @@ async fn d30_a_call_that_is_dropped_leaves_the_others_of_its_batch_alone() {
 
 #[tokio::test]
 async fn d30_a_batch_that_nobody_waits_for_is_closed() {
-    let fake = Fake::start(|_| Answer::hang()).await;
+    let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let app = app(&fake);
     tokio::select! {
         _ = get_all(&app, 3) => panic!("there is no answer"),
-        () = fake.record.asked(1) => {}
+        () = fake.log.wait_for_requests(1) => {}
     }
-    fake.record.gone(1).await;
+    fake.log.wait_for_disconnects(1).await;
     assert_eq!((sizes(&fake), app.count(Outcome::Cancelled)), (vec![3], 3));
 }

@@ -13,7 +13,7 @@ use serde_json::json;
 use tower::ServiceExt as _;
 
 use crate::forward::{App, limits, methods, options};
-use callgate_throwaway::fake::{Answer, Fake};
+use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 /// What a service and a function give.
 const RESULT: usize = 600_000;
@@ -64,7 +64,7 @@ fn in_flight(app: &App) -> usize {
 
 #[tokio::test]
 async fn d28_a_result_counts_until_its_reply_is_sent_on_every_face() {
-    let fake = Fake::start(|seen| seen.result(json!("x".repeat(RESULT)))).await;
+    let fake = FakeService::start(|seen| seen.result(json!("x".repeat(RESULT)))).await;
     let app = app(large(&fake.url("/rpc")));
     let (id, params) = ("order.get", json!({"id": 1}));
     let rpc = json!({"jsonrpc": "2.0", "id": 1, "method": id, "params": params});
@@ -100,9 +100,9 @@ async fn d28_what_a_call_read_is_given_back_when_it_fails_or_is_dropped() {
     // More than it says it has, so that the reading never ends.
     let start =
         format!("HTTP/1.1 200 OK\r\nContent-Length: {BUDGET}\r\n\r\n{}", "x".repeat(RESULT));
-    let fake = Fake::start(move |seen| match seen.number {
-        0 => Answer::raw(start.clone()),
-        _ => Answer::raw(start.clone()).and_close(),
+    let fake = FakeService::start(move |seen| match seen.number {
+        0 => FakeResponse::raw(start.clone()),
+        _ => FakeResponse::raw(start.clone()).and_close(),
     })
     .await;
     let app = Arc::new(app(large(&fake.url("/rpc"))));
@@ -123,10 +123,10 @@ async fn d28_what_a_call_read_is_given_back_when_it_fails_or_is_dropped() {
 
 #[tokio::test]
 async fn d28_the_answer_to_a_batch_counts_as_a_whole() {
-    let fake = Fake::start(|seen| match seen.body.as_array() {
+    let fake = FakeService::start(|seen| match seen.body.as_array() {
         Some(all) => {
             let reply = |request: &serde_json::Value| json!({"result": "x".repeat(RESULT), "id": request["id"]});
-            Answer::json(200, all.iter().map(reply).collect::<serde_json::Value>())
+            FakeResponse::json(200, all.iter().map(reply).collect::<serde_json::Value>())
         }
         None => seen.result(json!("x".repeat(RESULT))),
     })
@@ -135,6 +135,6 @@ async fn d28_the_answer_to_a_batch_counts_as_a_whole() {
     let call = || app.invoke("order.get", json!({"id": 1}));
     let (first, second) = tokio::join!(call(), call());
     assert_eq!((first.0, second.0, app.count(Outcome::OverBudget)), (500, 500, 2));
-    assert_eq!((call().await.0, fake.record.seen().len()), (200, 2));
+    assert_eq!((call().await.0, fake.log.requests().len()), (200, 2));
     assert_eq!(in_flight(&app), 0);
 }

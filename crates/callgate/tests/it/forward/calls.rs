@@ -7,20 +7,20 @@ use callgate::model::ParamStyle;
 use serde_json::json;
 
 use crate::forward::{App, ada, options};
-use callgate_throwaway::fake::{Answer, Fake, Seen};
+use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
-fn echo(seen: &Seen) -> Answer {
+fn echo(seen: &ReceivedRequest) -> FakeResponse {
     seen.result(seen.body["params"].clone())
 }
 
 #[tokio::test]
 async fn arguments_and_results_pass_as_they_are() {
-    let fake = Fake::start(|seen| {
+    let fake = FakeService::start(|seen| {
         let id = &seen.body["id"];
         // Numbers beyond any tree's, and white space, stay.
         let body =
             format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{ "n": 1.000000000000000000001 }}}}"#);
-        Answer::text(200, "application/json", &body)
+        FakeResponse::text(200, "application/json", &body)
     })
     .await;
     let app = App::new(&fake.url("/rpc"));
@@ -30,8 +30,8 @@ async fn arguments_and_results_pass_as_they_are() {
         callgate::gateway::CallRequest { id: "order.get", arguments: Some(&raw), read_only: false };
     let result = app.gateway.gateway().call(&ada(), request).await.unwrap();
     assert_eq!(result.value.get(), r#"{ "n": 1.000000000000000000001 }"#);
-    let seen = &fake.record.seen()[0];
-    assert_eq!(seen.line, "POST /rpc HTTP/1.1");
+    let seen = &fake.log.requests()[0];
+    assert_eq!(seen.request_line, "POST /rpc HTTP/1.1");
     assert_eq!(seen.body["jsonrpc"], "2.0");
     assert_eq!(seen.body["method"], "order.get");
     assert_eq!(seen.body["params"], json!({"id": 7, "note": "a"}));
@@ -42,17 +42,17 @@ async fn arguments_and_results_pass_as_they_are() {
 
 #[tokio::test]
 async fn nothing_of_the_caller_is_passed_on_unless_asked_for() {
-    let fake = Fake::start(echo).await;
+    let fake = FakeService::start(echo).await;
     let app = App::new(&fake.url("/rpc"));
     app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await.unwrap();
-    let mut names: Vec<String> = fake.record.seen()[0].headers.keys().cloned().collect();
+    let mut names: Vec<String> = fake.log.requests()[0].headers.keys().cloned().collect();
     names.sort();
     assert_eq!(names, ["accept", "content-length", "content-type", "host"]);
 }
 
 #[tokio::test]
 async fn services_are_called_in_their_own_manner() {
-    let fake = Fake::start(echo).await;
+    let fake = FakeService::start(echo).await;
     let name = |name| Some(header_name(name).unwrap());
     let pass_caller = PassCaller {
         user_id: name("X-User-Id"),
@@ -78,7 +78,7 @@ async fn services_are_called_in_their_own_manner() {
     let result = ada.call("order.get", json!({"note": "n", "id": 1})).await.unwrap();
     assert_eq!(result, json!(["token:s3cret", {"a": [1]}, 1, "n"]));
     app.invoke("order.get", json!({"id": 2})).await;
-    let seen = fake.record.seen();
+    let seen = fake.log.requests();
     assert_eq!(
         seen[0].body,
         json!({
@@ -101,26 +101,26 @@ async fn services_are_called_in_their_own_manner() {
 
 #[tokio::test]
 async fn connections_are_used_again() {
-    let fake = Fake::start(echo).await;
+    let fake = FakeService::start(echo).await;
     let app = App::new(&fake.url("/rpc"));
     for id in 0..20 {
         assert_eq!(app.invoke("order.get", json!({"id": id})).await.1["result"]["id"], id);
     }
     assert_eq!(app.count(Outcome::Result), 20);
-    assert_eq!(fake.record.connections(), 1);
+    assert_eq!(fake.log.connections(), 1);
 }
 
 #[tokio::test]
 async fn d30_a_call_that_is_dropped_closes_its_request() {
-    let fake = Fake::start(|_| Answer::hang()).await;
+    let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let app = Arc::new(App::new(&fake.url("/rpc")));
     let calling = tokio::spawn({
         let app = Arc::clone(&app);
         async move { app.invoke("order.delete", json!({"id": 1})).await }
     });
-    fake.record.asked(1).await;
+    fake.log.wait_for_requests(1).await;
     calling.abort();
-    fake.record.gone(1).await;
+    fake.log.wait_for_disconnects(1).await;
     assert!(calling.await.unwrap_err().is_cancelled());
     assert_eq!(app.count(Outcome::Cancelled), 1);
 }

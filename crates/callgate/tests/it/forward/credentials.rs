@@ -12,7 +12,7 @@ use callgate::{Caller, Grants, Secret, User};
 use serde_json::json;
 
 use crate::forward::{App, ada, options, without_error_id};
-use callgate_throwaway::fake::{Answer, Fake, Seen};
+use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
 /// Ada's, bob's with a line break in it, and none of others.
 #[derive(Debug)]
@@ -57,23 +57,23 @@ fn app(options: ForwardOptions, how: UserCredential) -> App {
     App::with(options.credential(how, Known::new()).unwrap())
 }
 
-fn echo(seen: &Seen) -> Answer {
+fn echo(seen: &ReceivedRequest) -> FakeResponse {
     seen.result(seen.body["params"].clone())
 }
 
 #[tokio::test]
 async fn each_caller_goes_with_their_own_credential() {
-    let fake = Fake::start(echo).await;
+    let fake = FakeService::start(echo).await;
     let app = app(options(&fake.url("/rpc")), bearer());
     app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await.unwrap();
-    let seen = fake.record.seen();
+    let seen = fake.log.requests();
     assert_eq!(seen[0].headers["authorization"], "Bearer s3cret-of-ada");
     assert_eq!(seen[0].body["params"], json!({"id": 1}));
 }
 
 #[tokio::test]
 async fn without_a_credential_nothing_is_sent_and_the_caller_is_told() {
-    let fake = Fake::start(echo).await;
+    let fake = FakeService::start(echo).await;
     let app = app(options(&fake.url("/rpc")), bearer());
     let mut told = Vec::new();
     for caller in [Caller::anonymous(), user(9, "eve"), user(8, "bob"), user(10, "dan")] {
@@ -81,13 +81,13 @@ async fn without_a_credential_nothing_is_sent_and_the_caller_is_told() {
         told.push(without_error_id(&call.unwrap_err().to_string()));
     }
     insta::assert_debug_snapshot!(told);
-    assert_eq!(fake.record.seen().len(), 0);
+    assert_eq!(fake.log.requests().len(), 0);
     assert_eq!(app.count(Outcome::NoCredential), 4);
 }
 
 #[tokio::test]
 async fn an_upstream_may_take_callers_without_one() {
-    let fake = Fake::start(echo).await;
+    let fake = FakeService::start(echo).await;
     let app = app(
         options(&fake.url("/rpc")),
         UserCredential { missing: MissingCredential::Anonymous, ..bearer() },
@@ -95,14 +95,14 @@ async fn an_upstream_may_take_callers_without_one() {
     for caller in [Caller::anonymous(), user(9, "eve"), ada()] {
         app.gateway.as_caller(caller).call("order.get", json!({"id": 1})).await.unwrap();
     }
-    let sent = fake.record.seen();
+    let sent = fake.log.requests();
     let sent: Vec<_> = sent.iter().map(|seen| seen.headers.get("authorization")).collect();
     assert_eq!(sent, [None, None, Some(&"Bearer s3cret-of-ada".to_owned())]);
 }
 
 #[tokio::test]
 async fn a_credential_can_be_the_first_parameter_or_a_member() {
-    let fake = Fake::start(echo).await;
+    let fake = FakeService::start(echo).await;
     let place =
         |place, prefix: &str| UserCredential { place, prefix: prefix.to_owned(), ..bearer() };
     let positional = || options(&fake.url("/rpc")).params(ParamStyle::Positional);
@@ -115,7 +115,7 @@ async fn a_credential_can_be_the_first_parameter_or_a_member() {
     for app in &apps {
         app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await.unwrap();
     }
-    let seen = fake.record.seen();
+    let seen = fake.log.requests();
     assert_eq!(seen[0].body["params"], json!(["token:s3cret-of-ada", 1]));
     assert_eq!(seen[1].body["params"], json!(["token:s3cret-of-ada", "for all", 1]));
     assert_eq!(seen[2].body["auth"], "s3cret-of-ada");
@@ -124,7 +124,7 @@ async fn a_credential_can_be_the_first_parameter_or_a_member() {
 
 #[tokio::test]
 async fn a_credential_that_the_service_refuses_is_told_from_the_gateways_own() {
-    let fake = Fake::start(|_| Answer::text(401, "text/plain", "no")).await;
+    let fake = FakeService::start(|_| FakeResponse::text(401, "text/plain", "no")).await;
     let app = app(options(&fake.url("/rpc")), bearer());
     let refused = app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await;
     insta::assert_snapshot!(

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::forward::{App, limits, options};
-use callgate_throwaway::fake::{Fake, nobody};
+use callgate_test_support::fake_service::{FakeService, unused_address};
 
 fn app(url: &str, pause: Duration) -> App {
     let breaker = BreakerLimits { failures: 2, pause };
@@ -16,7 +16,7 @@ fn app(url: &str, pause: Duration) -> App {
 
 #[tokio::test]
 async fn a_service_that_is_away_is_left_alone_and_named_on_readyz() {
-    let app = app(&format!("http://{}/", nobody().await), Duration::from_hours(1));
+    let app = app(&format!("http://{}/", unused_address().await), Duration::from_hours(1));
     assert_eq!(app.ready().await.get("upstreams_down"), None);
     for _ in 0..2 {
         assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 500);
@@ -31,14 +31,14 @@ async fn a_service_that_is_away_is_left_alone_and_named_on_readyz() {
 
 #[tokio::test]
 async fn a_service_that_is_back_is_found_by_one_call() {
-    let address = nobody().await;
+    let address = unused_address().await;
     let app = app(&format!("http://{address}/"), Duration::ZERO);
     for _ in 0..3 {
         assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 500);
     }
     assert_eq!(app.ready().await["upstreams_down"], json!(["shop"]));
     let listener = TcpListener::bind(address).await.unwrap();
-    let _fake = Fake::on(listener, |seen| seen.result(json!("back")));
+    let _fake = FakeService::on(listener, |seen| seen.result(json!("back")));
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "back"}));
     assert_eq!(app.ready().await.get("upstreams_down"), None);
 }

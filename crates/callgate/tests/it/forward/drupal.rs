@@ -24,17 +24,17 @@ use crate::forward::credentials::user;
 use crate::forward::recorded::EXCHANGES;
 use crate::forward::secrets::log_everything;
 use crate::forward::{App, ForwardLimits, limits, options, without_error_id};
-use callgate_throwaway::fake::{Answer, Fake, Seen};
+use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
 /// What the site answers to a request like a recorded one.
-fn site(seen: &Seen) -> Answer {
-    let path = seen.line.split(' ').nth(1).unwrap();
+fn site(seen: &ReceivedRequest) -> FakeResponse {
+    let path = seen.request_line.split(' ').nth(1).unwrap();
     let who = match seen.headers.get("authorization") {
         Some(value) => value.strip_prefix("Bearer ").unwrap(),
         None => "nobody",
     };
     if who == "wrong-bearer" {
-        return Answer::text(401, "text/html", "<!DOCTYPE html>");
+        return FakeResponse::text(401, "text/html", "<!DOCTYPE html>");
     }
     let found = EXCHANGES.iter().find(|exchange| {
         let request = &exchange["request"];
@@ -58,7 +58,10 @@ fn site(seen: &Seen) -> Answer {
         body = format!("Content-Length: {}\r\n\r\n{body}", body.len());
     }
     let media = response["headers"]["Content-Type"].as_str().unwrap();
-    Answer::raw(format!("HTTP/1.1 {} Some\r\nContent-Type: {media}\r\n{body}", response["status"]))
+    FakeResponse::raw(format!(
+        "HTTP/1.1 {} Some\r\nContent-Type: {media}\r\n{body}",
+        response["status"]
+    ))
 }
 
 /// Whether two requests, or two batches of them, are the same but for their ids.
@@ -119,7 +122,7 @@ impl Credentials for Tokens {
     }
 }
 
-fn drupal(fake: &Fake) -> ForwardOptions {
+fn drupal(fake: &FakeService) -> ForwardOptions {
     options(&format!("http://{}/jsonrpc", fake.address))
         .limits(ForwardLimits { result_bytes: 10_000, ..limits() })
 }
@@ -205,8 +208,8 @@ async fn faces(app: &App, who: &str, id: &str) -> String {
     table
 }
 
-async fn start() -> Fake {
-    Fake::start(site).await
+async fn start() -> FakeService {
+    FakeService::start(site).await
 }
 
 #[tokio::test]
@@ -217,8 +220,8 @@ async fn calls_go_to_the_url_of_each_tool_with_the_same_envelope() {
     let invocation = json!({"name": "probe.echo", "arguments": {"text": "a"}});
     let (status, _, body) = post(&app, "mia", "/mcp/tools/invoke", invocation.clone()).await;
     assert_eq!((status, body), (200, json!({"result": {"text": "a", "user": "mia"}})));
-    let seen = &fake.record.seen()[0];
-    assert_eq!(seen.line, "POST /mcp/tools/probe.echo HTTP/1.1");
+    let seen = &fake.log.requests()[0];
+    assert_eq!(seen.request_line, "POST /mcp/tools/probe.echo HTTP/1.1");
     assert_eq!(seen.body["method"], "probe.echo");
     assert_eq!(seen.body["params"], json!({"text": "a"}));
     let single = self::app(drupal(&fake));
@@ -300,7 +303,7 @@ async fn an_internal_error_without_a_text_and_errors_on_purpose_pass() {
         json!({"code": -32000, "message": "on purpose", "data": "detail"}),
     ] {
         let expected = error["message"].clone();
-        let fake = Fake::start(move |seen| seen.error(200, error.clone())).await;
+        let fake = FakeService::start(move |seen| seen.error(200, error.clone())).await;
         let app = app(drupal(&fake));
         let call = json!({"name": "probe.whoami", "arguments": {}});
         let (status, _, body) = post(&app, "bob", "/mcp/tools/invoke", call).await;
@@ -311,7 +314,7 @@ async fn an_internal_error_without_a_text_and_errors_on_purpose_pass() {
 
 #[tokio::test]
 async fn null_for_an_optional_parameter_is_absent_where_the_service_says_so() {
-    let fake = Fake::start(|seen| seen.result(seen.body["params"].clone())).await;
+    let fake = FakeService::start(|seen| seen.result(seen.body["params"].clone())).await;
     let mut lenient = drupal(&fake);
     lenient.null_is_absent = true;
     let lenient = app(lenient);
@@ -354,7 +357,7 @@ async fn errors_of_a_batch_without_an_id_reach_their_calls() {
     assert_eq!(replies[0].1["result"]["name"], "bob");
     assert_eq!((replies[1].0, &replies[1].1["error"]["code"]), (404, &json!("tool_not_found")));
     assert_eq!((replies[2].0, &replies[2].1["error"]["message"]), (500, &json!("Out of stock")));
-    assert_eq!(fake.record.seen().len(), 1);
+    assert_eq!(fake.log.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -367,7 +370,7 @@ async fn one_error_for_a_whole_batch_leaves_the_others_to_be_sent_alone() {
         (replies[1].0, &replies[1].1["error"]["message"]),
         (500, &json!("Method Not Found"))
     );
-    let seen = fake.record.seen();
+    let seen = fake.log.requests();
     assert_eq!((seen.len(), &seen[1].body["method"]), (2, &json!("probe.whoami")));
     assert_eq!(app.forward.stats().retries(), 1);
 }

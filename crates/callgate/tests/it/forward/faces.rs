@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::forward::{App, without_error_id};
-use callgate_throwaway::fake::{Answer, Fake};
+use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 fn error() -> serde_json::Value {
     json!({"code": 4711, "message": "the order is gone", "data": {"since": "May"}})
@@ -13,7 +13,7 @@ fn error() -> serde_json::Value {
 async fn d27_the_services_own_errors_pass_through() {
     // As aria2 and others do.
     for status in [200, 400, 404, 500] {
-        let fake = Fake::start(move |seen| seen.error(status, error())).await;
+        let fake = FakeService::start(move |seen| seen.error(status, error())).await;
         let app = App::new(&fake.url("/rpc"));
         let (text, is_error) = app.text("order_get", json!({"id": 1})).await;
         assert_eq!(text, "the order is gone (code 4711)\n{\"since\":\"May\"}");
@@ -32,7 +32,8 @@ async fn d27_the_services_own_errors_pass_through() {
 
 #[tokio::test]
 async fn d27_our_own_failures_have_words_and_an_id_on_each_face() {
-    let fake = Fake::start(|_| Answer::text(502, "text/html", "<h1>Bad gateway</h1>")).await;
+    let fake =
+        FakeService::start(|_| FakeResponse::text(502, "text/html", "<h1>Bad gateway</h1>")).await;
     let app = App::new(&fake.url("/rpc"));
     let words = "The service behind this tool answered HTTP 502 without saying why. It only reads, so \
                  it can be tried again.";
@@ -53,9 +54,9 @@ async fn d27_our_own_failures_have_words_and_an_id_on_each_face() {
 #[tokio::test]
 async fn drupals_denial_reaches_the_agent() {
     let data = "Access Denied: The 'use jsonrpc services' permission is required.";
-    let fake = Fake::start(move |_| {
+    let fake = FakeService::start(move |_| {
         let error = json!({"code": -32600, "message": "Invalid Request", "data": data});
-        Answer::json(200, json!({"jsonrpc": "2.0", "error": error, "id": null}))
+        FakeResponse::json(200, json!({"jsonrpc": "2.0", "error": error, "id": null}))
     })
     .await;
     let app = App::new(&fake.url("/rpc"));

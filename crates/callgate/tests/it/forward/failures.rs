@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use crate::forward::{App, limits, options};
-use callgate_throwaway::fake::{Answer, Fake, nobody};
+use callgate_test_support::fake_service::{FakeResponse, FakeService, unused_address};
 
 /// The words that an agent gets, and that this is counted and nothing else.
 pub(crate) async fn told(app: &App, outcome: Outcome) -> String {
@@ -28,31 +28,32 @@ pub(crate) async fn told(app: &App, outcome: Outcome) -> String {
 #[tokio::test]
 async fn answers_that_are_wrong() {
     let chunk = "7".repeat(600);
-    let answers: [(Outcome, Answer); 11] = [
-        (Outcome::Refused, Answer::text(401, "text/html", "<h1>Who?</h1>")),
-        (Outcome::Status, Answer::text(503, "text/plain", "later")),
+    let answers: [(Outcome, FakeResponse); 11] = [
+        (Outcome::Refused, FakeResponse::text(401, "text/html", "<h1>Who?</h1>")),
+        (Outcome::Status, FakeResponse::text(503, "text/plain", "later")),
         (
             Outcome::Redirected,
-            Answer::raw(
+            FakeResponse::raw(
                 "HTTP/1.1 301 Moved\r\nLocation: /login?s3cret\r\nContent-Length: 0\r\n\r\n",
             ),
         ),
-        (Outcome::ContentType, Answer::text(200, "text/html", "<html>")),
-        (Outcome::NotJson, Answer::text(200, "application/json", "{\"jsonrpc\":")),
-        (Outcome::Empty, Answer::raw("HTTP/1.1 204 None\r\n\r\n")),
-        (Outcome::NotRpc, Answer::text(200, "application/json", "[1,2]")),
+        (Outcome::ContentType, FakeResponse::text(200, "text/html", "<html>")),
+        (Outcome::NotJson, FakeResponse::text(200, "application/json", "{\"jsonrpc\":")),
+        (Outcome::Empty, FakeResponse::raw("HTTP/1.1 204 None\r\n\r\n")),
+        (Outcome::NotRpc, FakeResponse::text(200, "application/json", "[1,2]")),
         (
             Outcome::WrongId,
-            Answer::json(200, json!({"jsonrpc": "2.0", "result": 1, "id": "other"})),
+            FakeResponse::json(200, json!({"jsonrpc": "2.0", "result": 1, "id": "other"})),
         ),
         (
             Outcome::Truncated,
-            Answer::raw("HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{\"jsonrpc\"").and_close(),
+            FakeResponse::raw("HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{\"jsonrpc\"")
+                .and_close(),
         ),
-        (Outcome::TooLarge, Answer::text(200, "application/json", "7".repeat(1001))),
+        (Outcome::TooLarge, FakeResponse::text(200, "application/json", "7".repeat(1001))),
         (
             Outcome::TooLarge,
-            Answer::raw(format!(
+            FakeResponse::raw(format!(
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n258\r\n{chunk}\r\n258\r\n{chunk}\r\n"
             )),
         ),
@@ -60,7 +61,7 @@ async fn answers_that_are_wrong() {
     let mut table = String::new();
     for (outcome, act) in answers {
         let act = std::sync::Mutex::new(Some(act));
-        let fake = Fake::start(move |_| act.lock().unwrap().take().unwrap()).await;
+        let fake = FakeService::start(move |_| act.lock().unwrap().take().unwrap()).await;
         table.push_str(&told(&App::new(&fake.url("/rpc")), outcome).await);
     }
     insta::assert_snapshot!(table);
@@ -82,10 +83,11 @@ pub(crate) async fn without_tls() -> SocketAddr {
 #[tokio::test]
 async fn connections_that_fail() {
     let mut table =
-        told(&App::new(&format!("http://{}/", nobody().await)), Outcome::Unreachable).await;
-    let silent = Fake::start(|_| Answer::close()).await;
+        told(&App::new(&format!("http://{}/", unused_address().await)), Outcome::Unreachable).await;
+    let silent = FakeService::start(|_| FakeResponse::close()).await;
     table.push_str(&told(&App::new(&silent.url("/rpc")), Outcome::Broken).await);
-    let other = Fake::start(|_| Answer::raw("220 mail.example ESMTP\r\n").and_close()).await;
+    let other =
+        FakeService::start(|_| FakeResponse::raw("220 mail.example ESMTP\r\n").and_close()).await;
     table.push_str(&told(&App::new(&other.url("/rpc")), Outcome::NoHttp).await);
     let url = format!("https://{}/", without_tls().await);
     table.push_str(&told(&App::new(&url), Outcome::Untrusted).await);
@@ -94,26 +96,26 @@ async fn connections_that_fail() {
 
 #[tokio::test]
 async fn users_15_no_answer_in_time() {
-    let fake = Fake::start(|_| Answer::hang()).await;
+    let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let app = App::impatient(&fake.url("/rpc"), Duration::from_millis(500));
     insta::assert_snapshot!(told(&app, Outcome::TimedOut).await, @"timed_out: The service behind this tool did not answer within 500ms. It may have run all the same: look before you try again. (error id ID)");
     // The request does not go on behind our back.
-    fake.record.gone(1).await;
+    fake.log.wait_for_disconnects(1).await;
 }
 
 #[tokio::test]
 async fn calls_beyond_the_limit_wait_and_then_hear_that_it_is_busy() {
-    let fake = Fake::start(|_| Answer::hang()).await;
+    let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let limits = ForwardLimits { timeout: Duration::from_secs(1), concurrent: 1, ..limits() };
     let app = App::with(options(&fake.url("/rpc")).limits(limits));
     let first = app.text("order_delete", json!({"id": 1}));
     let second = async {
-        fake.record.asked(1).await;
+        fake.log.wait_for_requests(1).await;
         app.text("order_delete", json!({"id": 2})).await
     };
     let ((first, _), (second, _)) = tokio::join!(first, second);
     assert!(first.contains("did not answer within 1s"), "{first}");
     insta::assert_snapshot!(second, @"The service behind this tool is busy: too many calls are under way, and none ended within 500ms. Nothing was run: try again later. (error id ID)");
-    assert_eq!(fake.record.seen().len(), 1);
+    assert_eq!(fake.log.requests().len(), 1);
     assert_eq!((app.count(Outcome::Busy), app.count(Outcome::TimedOut)), (1, 1));
 }

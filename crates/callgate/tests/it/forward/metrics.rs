@@ -13,7 +13,7 @@ use serde_json::json;
 use tower::ServiceExt as _;
 
 use crate::forward::{App, ada, methods, options};
-use callgate_throwaway::fake::{Answer, Fake};
+use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 fn app(url: &str) -> App {
     let forward = Arc::new(Forward::new("shop", options(url)).unwrap());
@@ -42,10 +42,10 @@ fn under_way(gateway: &Gateway) -> Vec<(String, u64)> {
 
 #[tokio::test]
 async fn calls_are_counted_by_upstream_and_outcome() {
-    let fake = Fake::start(|seen| match seen.number {
+    let fake = FakeService::start(|seen| match seen.number {
         0 => seen.result(json!(1)),
         1 => seen.error(200, json!({"code": 1, "message": "no"})),
-        2 => Answer::close(),
+        2 => FakeResponse::close(),
         _ => seen.result(json!(2)),
     })
     .await;
@@ -63,17 +63,17 @@ async fn calls_are_counted_by_upstream_and_outcome() {
 
 #[tokio::test]
 async fn calls_under_way_are_counted_until_they_end_or_are_dropped() {
-    let fake = Fake::start(|_| Answer::hang()).await;
+    let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let app = Arc::new(app(&fake.url("/rpc")));
     let calling = tokio::spawn({
         let app = Arc::clone(&app);
         async move { app.invoke("order.get", json!({"id": 1})).await }
     });
-    fake.record.asked(1).await;
+    fake.log.wait_for_requests(1).await;
     let shop = |count| vec![("a\"b\\c".to_owned(), 0), ("shop".to_owned(), count)];
     assert_eq!(under_way(app.gateway.gateway()), shop(1));
     calling.abort();
-    fake.record.gone(1).await;
+    fake.log.wait_for_disconnects(1).await;
     assert!(calling.await.unwrap_err().is_cancelled());
     assert_eq!(under_way(app.gateway.gateway()), shop(0));
 }

@@ -13,7 +13,7 @@ use callgate::forward::{ForwardOptions, OAuthClient};
 use serde_json::{Value, json};
 
 use crate::forward::{App, options};
-use callgate_throwaway::fake::{Answer, Fake, Seen};
+use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
 pub(crate) const SECRET: &str = "s3cret of/callgate";
 
@@ -35,49 +35,52 @@ pub(crate) fn rotated(token: &str, refresh_token: &str) -> Value {
 }
 
 /// A member of a form.
-pub(crate) fn field(seen: &Seen, name: &str) -> Option<String> {
+pub(crate) fn field(seen: &ReceivedRequest, name: &str) -> Option<String> {
     let form = seen.body.as_str()?;
     let mut pairs = form.split('&').filter_map(|pair| pair.split_once('='));
     pairs.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
 }
 
 /// Issues `token-1`, `token-2` and so on, each for 100 seconds.
-pub(crate) async fn issuer() -> Fake {
-    Fake::start(|seen| Answer::json(200, granted(&format!("token-{}", seen.number + 1), 100))).await
+pub(crate) async fn issuer() -> FakeService {
+    FakeService::start(|seen| {
+        FakeResponse::json(200, granted(&format!("token-{}", seen.number + 1), 100))
+    })
+    .await
 }
 
 /// The reply with this result, to a call or to each of a batch.
-fn result(seen: &Seen, result: Value) -> Answer {
+fn result(seen: &ReceivedRequest, result: Value) -> FakeResponse {
     let Some(batch) = seen.body.as_array() else { return seen.result(result) };
     let reply = |call: &Value| json!({"jsonrpc": "2.0", "result": result, "id": call["id"]});
-    Answer::json(200, batch.iter().map(reply).collect::<Value>())
+    FakeResponse::json(200, batch.iter().map(reply).collect::<Value>())
 }
 
 /// A service that says with which token it was called.
-pub(crate) async fn service() -> Fake {
-    Fake::start(|seen| result(seen, json!(seen.headers.get("authorization")))).await
+pub(crate) async fn service() -> FakeService {
+    FakeService::start(|seen| result(seen, json!(seen.headers.get("authorization")))).await
 }
 
 /// A service that takes none but these tokens.
-pub(crate) async fn service_that_takes(good: Arc<Mutex<Vec<String>>>) -> Fake {
-    Fake::start(move |seen| {
+pub(crate) async fn service_that_takes(good: Arc<Mutex<Vec<String>>>) -> FakeService {
+    FakeService::start(move |seen| {
         let sent = seen.headers.get("authorization").cloned().unwrap_or_default();
         if good.lock().unwrap().iter().any(|good| sent == format!("Bearer {good}")) {
             result(seen, json!(sent))
         } else {
-            Answer::text(401, "text/html", "<h1>Who are you?</h1>")
+            FakeResponse::text(401, "text/html", "<h1>Who are you?</h1>")
         }
     })
     .await
 }
 
-pub(crate) fn client(issuer: &Fake) -> OAuthClient {
+pub(crate) fn client(issuer: &FakeService) -> OAuthClient {
     OAuthClient::new(&format!("http://{}/token?tenant=1", issuer.address))
         .unwrap()
         .client("call gate", Some(secret(SECRET)))
 }
 
-pub(crate) fn with_oauth(issuer: &Fake, service: &Fake) -> ForwardOptions {
+pub(crate) fn with_oauth(issuer: &FakeService, service: &FakeService) -> ForwardOptions {
     options(&service.url("/rpc")).oauth(client(issuer))
 }
 

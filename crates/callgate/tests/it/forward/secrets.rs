@@ -11,9 +11,9 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::forward::fake_socket::{FakeSocket, Peer};
+use crate::forward::fake_web_socket::{FakeWebSocket, Peer};
 use crate::forward::{App, limits, options};
-use callgate_throwaway::fake::{Answer, Fake, nobody};
+use callgate_test_support::fake_service::{FakeResponse, FakeService, unused_address};
 
 const SECRET: &str = "s3cret";
 /// `gate:s3cret`
@@ -84,15 +84,15 @@ fn check(log: &Log, told: &str, failures: usize) {
 async fn secrets_are_in_no_log_no_debug_and_no_reply() {
     let (log, _guard) = log_everything();
     // It repeats all that it was sent.
-    let fake = Fake::start(|seen| match seen.number {
-        0 => Answer::text(200, "text/html", format!("{seen:?}")),
-        1 => Answer::text(500, "application/json", format!("{seen:?}")),
-        2 => Answer::raw(format!(
+    let fake = FakeService::start(|seen| match seen.number {
+        0 => FakeResponse::text(200, "text/html", format!("{seen:?}")),
+        1 => FakeResponse::text(500, "application/json", format!("{seen:?}")),
+        2 => FakeResponse::raw(format!(
             "HTTP/1.1 302 Found\r\nLocation: http://localhost/?key={SECRET}\r\nContent-Length: 0\r\n\r\n"
         )),
-        3 => Answer::close(),
-        4 => Answer::hang(),
-        _ => Answer::json(200, json!({"result": 1, "id": SECRET})),
+        3 => FakeResponse::close(),
+        4 => FakeResponse::hang(),
+        _ => FakeResponse::json(200, json!({"result": 1, "id": SECRET})),
     })
     .await;
     let app = app(&fake.url("/rpc"));
@@ -100,11 +100,14 @@ async fn secrets_are_in_no_log_no_debug_and_no_reply() {
     for _ in 0..6 {
         told.push_str(&app.text("order_delete", json!({"id": 1})).await.0);
     }
-    let refused = self::app(&format!("http://{}/", nobody().await));
+    let refused = self::app(&format!("http://{}/", unused_address().await));
     told.push_str(&refused.text("order_delete", json!({"id": 1})).await.0);
-    let seen = fake.record.seen();
+    let seen = fake.log.requests();
     assert_eq!(seen.len(), 6);
-    assert!(seen.iter().all(|seen| seen.headers["x-key"] == SECRET && seen.line.contains(SECRET)));
+    assert!(
+        seen.iter()
+            .all(|seen| seen.headers["x-key"] == SECRET && seen.request_line.contains(SECRET))
+    );
     check(&log, &told, 7);
 }
 
@@ -112,7 +115,7 @@ async fn secrets_are_in_no_log_no_debug_and_no_reply() {
 async fn nor_are_they_over_websocket() {
     let (log, _guard) = log_everything();
     // It repeats all that it was sent.
-    let fake = FakeSocket::start(|number, mut peer| async move {
+    let fake = FakeWebSocket::start(|number, mut peer| async move {
         let request = peer.next().await.unwrap();
         match number {
             0 => {
@@ -132,18 +135,20 @@ async fn nor_are_they_over_websocket() {
         told.push_str(&app.text("order_delete", json!({"id": 1})).await.0);
     }
     let others = [
-        FakeSocket::start(|_, peer| answer_with(peer, json!({"echo": SECRET}))).await,
-        FakeSocket::start(|_, peer| answer_with(peer, json!({"result": "7".repeat(1000)}))).await,
+        FakeWebSocket::start(|_, peer| answer_with(peer, json!({"echo": SECRET}))).await,
+        FakeWebSocket::start(|_, peer| answer_with(peer, json!({"result": "7".repeat(1000)})))
+            .await,
     ];
     for other in &others {
         let app = self::app(&format!("ws://{}/", other.address));
         told.push_str(&app.text("order_delete", json!({"id": 1})).await.0);
     }
-    let refusing = Fake::start(|seen| Answer::text(403, "text/html", format!("{seen:?}"))).await;
+    let refusing =
+        FakeService::start(|seen| FakeResponse::text(403, "text/html", format!("{seen:?}"))).await;
     let refused = self::app(&format!("ws://{}/", refusing.address));
     told.push_str(&refused.text("order_delete", json!({"id": 1})).await.0);
     check(&log, &told, 5);
-    assert!(fake.record.seen()[0].to_string().contains(SECRET), "it was sent");
+    assert!(fake.log.requests()[0].to_string().contains(SECRET), "it was sent");
 }
 
 async fn answer_with(mut peer: Peer, mut reply: Value) {

@@ -13,7 +13,7 @@ use serde_json::json;
 use tower::ServiceExt as _;
 
 use crate::forward::{ada, options};
-use callgate_throwaway::fake::{Fake, Seen};
+use callgate_test_support::fake_service::{FakeService, ReceivedRequest};
 
 /// Everybody with this token is ada, and everybody else is nobody.
 const TOKEN: &str = "cg_s3cret";
@@ -74,31 +74,31 @@ async fn call(gateway: &Callgate, id: &str, token: &str) {
     assert_eq!(gateway.router().oneshot(request).await.unwrap().status(), 200);
 }
 
-fn header(seen: &Seen, name: &str) -> Option<String> {
+fn header(seen: &ReceivedRequest, name: &str) -> Option<String> {
     seen.headers.get(name).cloned()
 }
 
 #[tokio::test]
 async fn a_token_is_passed_on_to_the_upstream_that_asks_and_to_no_other() {
-    let fake = Fake::start(|seen| seen.result(json!(1))).await;
+    let fake = FakeService::start(|seen| seen.result(json!(1))).await;
     let curious = Curious::default();
     let app = gateway(&fake.url("/rpc"), Some("X-Authorization"), &curious);
     for (id, token) in [("a", TOKEN), ("b", TOKEN), ("a", "unknown")] {
         call(&app, id, token).await;
     }
-    let seen = fake.record.seen();
+    let seen = fake.log.requests();
     let sent: Vec<_> = seen.iter().map(|seen| header(seen, "x-authorization")).collect();
     assert_eq!(sent, [Some(TOKEN.to_owned()), None, None], "only of whom it makes somebody");
     assert!(seen.iter().all(|seen| header(seen, "authorization").is_none()));
     let app = gateway(&fake.url("/rpc"), Some("Authorization"), &curious);
     call(&app, "a", TOKEN).await;
-    let sent = header(&fake.record.seen()[3], "authorization");
+    let sent = header(&fake.log.requests()[3], "authorization");
     assert_eq!(sent, Some(format!("Bearer {TOKEN}")));
 }
 
 #[tokio::test]
 async fn where_no_upstream_asks_nobody_keeps_the_token() {
-    let fake = Fake::start(|seen| seen.result(json!(1))).await;
+    let fake = FakeService::start(|seen| seen.result(json!(1))).await;
     let curious = Curious::default();
     let app = gateway(&fake.url("/rpc"), None, &curious);
     call(&app, "c", TOKEN).await;

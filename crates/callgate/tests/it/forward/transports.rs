@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use callgate::forward::Outcome;
-use callgate_throwaway::tls;
+use callgate_test_support::tls;
 use http::{Request, Response, Version};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -95,22 +95,22 @@ async fn http2_is_spoken_without_tls_where_told() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_socket_in_the_file_system_is_a_place_too() {
-    use callgate_throwaway::fake::{Record, Script, Seen, serve};
+    use callgate_test_support::fake_service::{Handler, ReceivedRequest, ServiceLog, serve};
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("service.sock");
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
-    let record = Record::default();
-    let script: Script = Arc::new(|seen: &Seen| seen.result(json!("here")));
-    let all = record.clone();
+    let log = ServiceLog::default();
+    let handler: Handler = Arc::new(|seen: &ReceivedRequest| seen.result(json!("here")));
+    let shared_log = log.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream, all.clone(), Arc::clone(&script)));
+            tokio::spawn(serve(stream, shared_log.clone(), Arc::clone(&handler)));
         }
     });
     let app = App::new(&format!("unix:{}:/rpc", path.display()));
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "here"}));
-    assert_eq!(record.seen()[0].line, "POST /rpc HTTP/1.1");
-    assert_eq!(record.seen()[0].headers["host"], "localhost");
+    assert_eq!(log.requests()[0].request_line, "POST /rpc HTTP/1.1");
+    assert_eq!(log.requests()[0].headers["host"], "localhost");
     drop(directory);
     let gone = App::new("unix:/nonexistent/service.sock");
     let (text, _) = gone.text("order_get", json!({"id": 1})).await;

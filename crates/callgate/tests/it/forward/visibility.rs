@@ -22,7 +22,7 @@ use tower::ServiceExt as _;
 use crate::forward::credentials::user;
 use crate::forward::recorded::{EXCHANGES, json_of};
 use crate::forward::{ada, options};
-use callgate_throwaway::fake::{Answer, Fake, Seen};
+use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
 const LIST: &str = "/mcp/tools/list";
 
@@ -49,15 +49,15 @@ fn names(page: &str) -> Vec<String> {
 }
 
 /// The site, as it answered.
-fn site(seen: &Seen) -> Answer {
+fn site(seen: &ReceivedRequest) -> FakeResponse {
     let who = seen.headers.get("authorization").map_or("", String::as_str);
-    let json = |page: &str| Answer::text(200, "application/json", page);
-    match (seen.line.as_str(), who) {
+    let json = |page: &str| FakeResponse::text(200, "application/json", page);
+    match (seen.request_line.as_str(), who) {
         ("GET /mcp/tools/list HTTP/1.1", "Bearer of-ada") => json(&ADA_1),
         ("GET /mcp/tools/list?cursor=NTA%3D HTTP/1.1", "Bearer of-ada") => json(&ADA_2),
         ("GET /mcp/tools/list HTTP/1.1", "Bearer of-bob") => json(&BOB),
-        ("GET /mcp/tools/list HTTP/1.1", "") => Answer::text(403, "text/html", PAGE),
-        ("GET /mcp/tools/list HTTP/1.1", _) => Answer::text(401, "text/html", PAGE),
+        ("GET /mcp/tools/list HTTP/1.1", "") => FakeResponse::text(403, "text/html", PAGE),
+        ("GET /mcp/tools/list HTTP/1.1", _) => FakeResponse::text(401, "text/html", PAGE),
         ("POST /jsonrpc HTTP/1.1", "Bearer of-ada") => seen.result(json!("done")),
         ("POST /jsonrpc HTTP/1.1", _) => json(&DENIED),
         other => panic!("{other:?}"),
@@ -112,7 +112,7 @@ fn described_by(mut options: ForwardOptions, described_by: DescribedBy) -> Forwa
     options
 }
 
-fn drupal(fake: &Fake, missing: MissingCredential) -> ForwardOptions {
+fn drupal(fake: &FakeService, missing: MissingCredential) -> ForwardOptions {
     let place = CredentialPlace::Header(header_name("Authorization").unwrap());
     let how = UserCredential { place, prefix: "Bearer ".to_owned(), missing, oauth: None };
     let options = options(&format!("http://{}/jsonrpc", fake.address));
@@ -171,14 +171,14 @@ async fn seen_by(gateway: &Callgate, caller: Caller) -> Vec<String> {
 
 #[tokio::test]
 async fn each_user_sees_what_drupal_lists_for_them_over_every_face() {
-    let fake = Fake::start(site).await;
+    let fake = FakeService::start(site).await;
     let gateway = gateway(drupal(&fake, MissingCredential::Refuse));
     assert_eq!(counts(&gateway, "ada").await, [86; 3]);
     assert_eq!(counts(&gateway, "bob").await, [25; 3]);
     assert_eq!(counts(&gateway, "eve").await, [0; 3], "whose credential is refused");
     assert_eq!(counts(&gateway, "dan").await, [0; 3], "who has none");
     assert_eq!(counts(&gateway, "").await, [0; 3]);
-    assert_eq!(fake.record.seen().len(), 4, "ada's two pages, bob's one, eve's one");
+    assert_eq!(fake.log.requests().len(), 4, "ada's two pages, bob's one, eve's one");
     let mut bobs = names(&BOB);
     bobs.sort();
     assert_eq!(seen_by(&gateway, named("bob")).await, bobs);
@@ -186,7 +186,7 @@ async fn each_user_sees_what_drupal_lists_for_them_over_every_face() {
 
 #[tokio::test]
 async fn what_drupal_does_not_list_looks_unknown_and_is_not_sent() {
-    let fake = Fake::start(site).await;
+    let fake = FakeService::start(site).await;
     let gateway = gateway(drupal(&fake, MissingCredential::Refuse));
     let hidden = names(&ADA_2).into_iter().find(|id| !names(&BOB).contains(id)).unwrap();
     let mut told = Vec::new();
@@ -206,12 +206,12 @@ async fn what_drupal_does_not_list_looks_unknown_and_is_not_sent() {
     assert!(
         told[0][0]["error"]["message"].as_str().unwrap().contains("not found or access denied")
     );
-    assert!(fake.record.seen().iter().all(|seen| seen.line.starts_with("GET ")));
+    assert!(fake.log.requests().iter().all(|seen| seen.request_line.starts_with("GET ")));
 }
 
 #[tokio::test]
 async fn what_drupal_denies_at_the_call_is_no_longer_shown() {
-    let fake = Fake::start(site).await;
+    let fake = FakeService::start(site).await;
     let gateway = gateway(drupal(&fake, MissingCredential::Refuse));
     let id = names(&BOB)[0].clone();
     assert!(seen_by(&gateway, named("bob")).await.contains(&id));
@@ -223,15 +223,15 @@ async fn what_drupal_denies_at_the_call_is_no_longer_shown() {
 
 #[tokio::test]
 async fn callers_without_a_credential_are_one_where_the_service_takes_them() {
-    let fake = Fake::start(|seen| match seen.headers.get("authorization") {
-        None => Answer::text(200, "application/json", BOB.as_str()),
-        Some(_) => Answer::text(200, "application/json", ADA_2.as_str()),
+    let fake = FakeService::start(|seen| match seen.headers.get("authorization") {
+        None => FakeResponse::text(200, "application/json", BOB.as_str()),
+        Some(_) => FakeResponse::text(200, "application/json", ADA_2.as_str()),
     })
     .await;
     let gateway = gateway(drupal(&fake, MissingCredential::Anonymous));
     assert_eq!(seen_by(&gateway, Caller::anonymous()).await.len(), 25);
     assert_eq!(seen_by(&gateway, named("dan")).await.len(), 25);
-    assert_eq!(fake.record.seen().len(), 1);
+    assert_eq!(fake.log.requests().len(), 1);
     assert_eq!(seen_by(&gateway, named("ada")).await.len(), 36);
 }
 
@@ -239,15 +239,15 @@ async fn callers_without_a_credential_are_one_where_the_service_takes_them() {
 async fn pages_that_are_none_or_do_not_end_are_no_answer() {
     let answer = Arc::new(AtomicUsize::new(0));
     let now = Arc::clone(&answer);
-    let fake = Fake::start(move |seen| match now.load(Ordering::SeqCst) {
-        0 => Answer::text(503, "text/html", PAGE),
-        1 => Answer::text(200, "text/html", PAGE),
-        2 => Answer::json(404, json!({"error": "no module"})),
-        3 => Answer::json(200, json!({"tools": null})),
-        4 => Answer::json(200, json!({"tools": [], "nextCursor": "again"})),
-        5 => Answer::json(200, json!({"tools": [], "nextCursor": seen.number.to_string()})),
-        6 => Answer::close(),
-        _ => Answer::json(200, json!({"tools": []})),
+    let fake = FakeService::start(move |seen| match now.load(Ordering::SeqCst) {
+        0 => FakeResponse::text(503, "text/html", PAGE),
+        1 => FakeResponse::text(200, "text/html", PAGE),
+        2 => FakeResponse::json(404, json!({"error": "no module"})),
+        3 => FakeResponse::json(200, json!({"tools": null})),
+        4 => FakeResponse::json(200, json!({"tools": [], "nextCursor": "again"})),
+        5 => FakeResponse::json(200, json!({"tools": [], "nextCursor": seen.number.to_string()})),
+        6 => FakeResponse::close(),
+        _ => FakeResponse::json(200, json!({"tools": []})),
     })
     .await;
     let forward = Forward::new("drupal", drupal(&fake, MissingCredential::Refuse)).unwrap();
@@ -270,7 +270,7 @@ async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
         let methods: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
         json!({"openrpc": "1.3.2", "info": {"title": "x".repeat(2000)}, "methods": methods})
     };
-    let fake = Fake::start(move |seen| {
+    let fake = FakeService::start(move |seen| {
         assert_eq!(seen.body["method"], "rpc.discover");
         match seen.body["params"][0].as_str() {
             Some("of-ada") => seen.result(document(&["a", "b"])),
@@ -303,7 +303,7 @@ async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
 
 #[tokio::test]
 async fn who_a_caller_is_changes_with_their_credential_and_tells_nothing_of_it() {
-    let fake = Fake::start(site).await;
+    let fake = FakeService::start(site).await;
     let vault = vault();
     let place = CredentialPlace::Header(header_name("Authorization").unwrap());
     let missing = MissingCredential::Refuse;

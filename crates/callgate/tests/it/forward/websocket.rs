@@ -14,31 +14,31 @@ use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::forward::failures::{told, without_tls};
-use crate::forward::fake_socket::{FakeSocket, Peer};
-use callgate_throwaway::fake::{Answer, Fake, nobody};
-use callgate_throwaway::tls;
+use crate::forward::fake_web_socket::{FakeWebSocket, Peer};
+use callgate_test_support::fake_service::{FakeResponse, FakeService, unused_address};
+use callgate_test_support::tls;
 
 use crate::forward::{App, limits, options};
 
 #[tokio::test]
 async fn all_calls_share_one_connection() {
-    let fake = FakeSocket::start(|_, peer| peer.echo()).await;
+    let fake = FakeWebSocket::start(|_, peer| peer.echo()).await;
     let app = App::new(&fake.url());
     let calls = (0..200).map(|id| app.invoke("order.get", json!({"id": id})));
     for (id, (status, body)) in join_all(calls).await.into_iter().enumerate() {
         assert_eq!((status, body), (200, json!({"result": {"id": id}})));
     }
-    assert_eq!((fake.record.connections(), app.count(Outcome::Result)), (1, 200));
-    let request = &fake.record.seen()[0];
+    assert_eq!((fake.log.connections(), app.count(Outcome::Result)), (1, 200));
+    let request = &fake.log.requests()[0];
     assert_eq!((&request["jsonrpc"], &request["method"]), (&json!("2.0"), &json!("order.get")));
     assert!(request["id"].as_str().unwrap().starts_with("mcp_"));
     drop(app);
-    fake.record.gone(1).await;
+    fake.log.wait_for_disconnects(1).await;
 }
 
 #[tokio::test]
 async fn replies_find_their_calls_in_any_order_and_other_messages_are_ignored() {
-    let fake = FakeSocket::start(|_, mut peer| async move {
+    let fake = FakeWebSocket::start(|_, mut peer| async move {
         let mut requests = Vec::new();
         while requests.len() < 3 {
             requests.extend(peer.next().await);
@@ -71,7 +71,7 @@ async fn replies_find_their_calls_in_any_order_and_other_messages_are_ignored() 
 
 #[tokio::test]
 async fn an_error_without_an_id_is_for_the_only_call() {
-    let fake = FakeSocket::start(|_, mut peer| async move {
+    let fake = FakeWebSocket::start(|_, mut peer| async move {
         peer.next().await;
         let error = json!({"code": -32600, "message": "Invalid Request"});
         peer.send(json!({"jsonrpc": "2.0", "error": error, "id": null})).await;
@@ -85,7 +85,7 @@ async fn an_error_without_an_id_is_for_the_only_call() {
 
 #[tokio::test]
 async fn the_handshake_has_the_headers_and_the_path() {
-    let fake = FakeSocket::start(|_, peer| peer.echo()).await;
+    let fake = FakeWebSocket::start(|_, peer| peer.echo()).await;
     let options = options(&fake.url())
         .basic("gate", "s3cret")
         .unwrap()
@@ -95,7 +95,7 @@ async fn the_handshake_has_the_headers_and_the_path() {
         .unwrap();
     let app = App::with(options);
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 200);
-    let (path, headers) = &fake.record.opened()[0];
+    let (path, headers) = &fake.log.opened()[0];
     assert_eq!(path, "/rpc?key=1");
     assert_eq!(headers["authorization"], "Basic Z2F0ZTpzM2NyZXQ=");
     assert_eq!(headers["x-team"], "blue");
@@ -105,7 +105,7 @@ async fn the_handshake_has_the_headers_and_the_path() {
 
 #[tokio::test]
 async fn pings_are_answered() {
-    let fake = FakeSocket::start(|_, mut peer| async move {
+    let fake = FakeWebSocket::start(|_, mut peer| async move {
         let request = peer.next().await.unwrap();
         peer.socket.send(Message::Ping("are you there?".into())).await.unwrap();
         let pong = peer.socket.next().await.unwrap().unwrap();
@@ -148,24 +148,24 @@ async fn connections_that_are_not_opened() {
     let accept = "HTTP/1.1 101 Some\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                   Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n";
     let answers = [
-        (Outcome::Refused, Answer::text(401, "text/html", "<h1>Who?</h1>")),
-        (Outcome::NoWebSocket, Answer::text(404, "text/html", "<h1>Where?</h1>")),
-        (Outcome::NoWebSocket, Answer::text(200, "application/json", "{}")),
-        (Outcome::NoWebSocket, Answer::raw(accept)),
+        (Outcome::Refused, FakeResponse::text(401, "text/html", "<h1>Who?</h1>")),
+        (Outcome::NoWebSocket, FakeResponse::text(404, "text/html", "<h1>Where?</h1>")),
+        (Outcome::NoWebSocket, FakeResponse::text(200, "application/json", "{}")),
+        (Outcome::NoWebSocket, FakeResponse::raw(accept)),
         (
             Outcome::Redirected,
-            Answer::raw("HTTP/1.1 301 Moved\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"),
+            FakeResponse::raw("HTTP/1.1 301 Moved\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"),
         ),
-        (Outcome::NoHttp, Answer::raw("220 mail.example ESMTP\r\n").and_close()),
+        (Outcome::NoHttp, FakeResponse::raw("220 mail.example ESMTP\r\n").and_close()),
     ];
     let mut table = String::new();
     for (outcome, act) in answers {
         let act = std::sync::Mutex::new(Some(act));
-        let fake = Fake::start(move |_| act.lock().unwrap().take().unwrap()).await;
+        let fake = FakeService::start(move |_| act.lock().unwrap().take().unwrap()).await;
         let app = App::new(&format!("ws://{}/rpc", fake.address));
         table.push_str(&told(&app, outcome).await);
     }
-    let silent = Fake::start(|_| Answer::close()).await;
+    let silent = FakeService::start(|_| FakeResponse::close()).await;
     let app = App::new(&format!("ws://{}/rpc", silent.address));
     table.push_str(&told(&app, Outcome::Unreachable).await);
     let app = App::new(&format!("wss://{}/", without_tls().await));
@@ -175,19 +175,19 @@ async fn connections_that_are_not_opened() {
 
 #[tokio::test]
 async fn a_handshake_without_an_answer_is_no_connection_for_all_who_wait() {
-    let fake = Fake::start(|_| Answer::hang()).await;
+    let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let limits = ForwardLimits { connect: Duration::from_millis(300), ..limits() };
     let app = App::with(options(&format!("ws://{}/", fake.address)).limits(limits));
     let calls = (0..3).map(|id| app.text("order_delete", json!({"id": id})));
     for (text, _) in join_all(calls).await {
         assert!(text.contains("cannot be reached. Nothing was run"), "{text}");
     }
-    assert_eq!((app.count(Outcome::Unreachable), fake.record.seen().len()), (3, 1));
+    assert_eq!((app.count(Outcome::Unreachable), fake.log.requests().len()), (3, 1));
 }
 
 #[tokio::test]
 async fn a_service_that_is_away_is_left_alone_and_found_again() {
-    let address = nobody().await;
+    let address = unused_address().await;
     let breaker = BreakerLimits { failures: 2, pause: Duration::ZERO };
     let limits = ForwardLimits { breaker, ..limits() };
     let app = App::with(options(&format!("ws://{address}/")).limits(limits));
@@ -197,14 +197,14 @@ async fn a_service_that_is_away_is_left_alone_and_found_again() {
     assert_eq!((app.count(Outcome::Unreachable), app.forward.stats().retries()), (2, 2));
     assert_eq!(app.ready().await["upstreams_down"], json!(["shop"]));
     let listener = TcpListener::bind(address).await.unwrap();
-    let _fake = FakeSocket::on(listener, |_, peer| peer.echo());
+    let _fake = FakeWebSocket::on(listener, |_, peer| peer.echo());
     assert_eq!(app.invoke("order.delete", json!({"id": 1})).await.0, 200);
     assert_eq!(app.ready().await.get("upstreams_down"), None);
 }
 
 /// Answers from the second connection on; the first ends after a request was read.
-async fn breaking() -> FakeSocket {
-    FakeSocket::start(|number, mut peer: Peer| async move {
+async fn breaking() -> FakeWebSocket {
+    FakeWebSocket::start(|number, mut peer: Peer| async move {
         if number > 0 {
             return peer.echo().await;
         }
@@ -218,18 +218,18 @@ async fn d31_a_connection_that_ends_loses_what_was_written() {
     let fake = breaking().await;
     let app = App::new(&fake.url());
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": {"id": 1}}));
-    assert_eq!((fake.record.seen().len(), app.forward.stats().retries()), (2, 1));
+    assert_eq!((fake.log.requests().len(), app.forward.stats().retries()), (2, 1));
 
     let fake = breaking().await;
     let app = App::new(&fake.url());
     insta::assert_snapshot!(told(&app, Outcome::Broken).await, @"broken: The service behind this tool ended the connection without an answer. It may have run all the same: look before you try again. (error id ID)");
-    assert_eq!((fake.record.seen().len(), app.forward.stats().retries()), (1, 0));
+    assert_eq!((fake.log.requests().len(), app.forward.stats().retries()), (1, 0));
     assert_eq!(app.invoke("order.delete", json!({"id": 2})).await.0, 200, "the next has another");
 }
 
 #[tokio::test]
 async fn a_connection_that_ended_while_idle_costs_nobody_anything() {
-    let fake = FakeSocket::start(|_, mut peer| async move {
+    let fake = FakeWebSocket::start(|_, mut peer| async move {
         let request = peer.next().await.unwrap();
         peer.result(&request, json!(1)).await;
         peer.socket.close(None).await.unwrap();
@@ -240,15 +240,15 @@ async fn a_connection_that_ended_while_idle_costs_nobody_anything() {
     let app = App::new(&fake.url());
     for id in 0..10 {
         assert_eq!(app.invoke("order.delete", json!({"id": id})).await.0, 200, "{id}");
-        fake.record.gone(id + 1).await;
+        fake.log.wait_for_disconnects(id + 1).await;
     }
-    assert_eq!((fake.record.seen().len(), fake.record.connections()), (10, 10), "each ran once");
+    assert_eq!((fake.log.requests().len(), fake.log.connections()), (10, 10), "each ran once");
     assert_eq!(app.forward.stats().retries(), 0);
 }
 
 /// Answers the first two requests together, in their order.
-async fn late() -> FakeSocket {
-    FakeSocket::start(|_, mut peer: Peer| async move {
+async fn late() -> FakeWebSocket {
+    FakeWebSocket::start(|_, mut peer: Peer| async move {
         let (first, second) = (peer.next().await.unwrap(), peer.next().await.unwrap());
         peer.result(&first, json!("late")).await;
         peer.result(&second, json!("mine")).await;
@@ -265,7 +265,7 @@ async fn a_reply_that_comes_too_late_is_for_nobody() {
     assert!(text.contains("did not answer within 500ms"), "{text}");
     assert_eq!(app.invoke("order.get", json!({"id": 2})).await.1, json!({"result": "mine"}));
     assert_eq!((app.count(Outcome::TimedOut), app.forward.stats().ignored()), (1, 1));
-    assert_eq!((fake.record.connections(), app.forward.stats().retries()), (1, 0));
+    assert_eq!((fake.log.connections(), app.forward.stats().retries()), (1, 0));
 }
 
 #[tokio::test]
@@ -276,17 +276,17 @@ async fn d30_a_call_that_is_dropped_leaves_the_others_alone() {
         let app = Arc::clone(&app);
         async move { app.invoke("order.delete", json!({"id": 1})).await }
     });
-    fake.record.asked(1).await;
+    fake.log.wait_for_requests(1).await;
     calling.abort();
     assert!(calling.await.unwrap_err().is_cancelled());
     assert_eq!(app.invoke("order.get", json!({"id": 2})).await.1, json!({"result": "mine"}));
     assert_eq!((app.count(Outcome::Cancelled), app.forward.stats().ignored()), (1, 1));
-    assert_eq!(fake.record.connections(), 1);
+    assert_eq!(fake.log.connections(), 1);
 }
 
 #[tokio::test]
 async fn an_answer_beyond_the_limit_ends_the_connection() {
-    let fake = FakeSocket::start(|number, mut peer: Peer| async move {
+    let fake = FakeWebSocket::start(|number, mut peer: Peer| async move {
         let count = 1 + number % 2;
         for _ in 0..count {
             peer.next().await;
@@ -297,20 +297,20 @@ async fn an_answer_beyond_the_limit_ends_the_connection() {
     .await;
     let app = App::new(&fake.url());
     let mut table = told(&app, Outcome::TooLarge).await;
-    fake.record.gone(1).await;
+    fake.log.wait_for_disconnects(1).await;
     let calls = (0..2).map(|id| app.text("order_delete", json!({"id": id})));
     for (text, _) in join_all(calls).await {
         table.push_str(&text);
         table.push('\n');
     }
     insta::assert_snapshot!(table);
-    assert_eq!((fake.record.seen().len(), app.count(Outcome::Broken)), (3, 2));
+    assert_eq!((fake.log.requests().len(), app.count(Outcome::Broken)), (3, 2));
 }
 
 #[tokio::test]
 async fn a_service_that_does_not_read_holds_up_no_replies() {
     // It reads nothing more before its first answer is read; both sides' buffers are full then.
-    let fake = FakeSocket::start(|_, mut peer: Peer| async move {
+    let fake = FakeWebSocket::start(|_, mut peer: Peer| async move {
         let first = peer.next().await.unwrap();
         let noise = json!({"jsonrpc": "2.0", "method": "noise", "params": ["x".repeat(900_000)]});
         for _ in 0..20 {

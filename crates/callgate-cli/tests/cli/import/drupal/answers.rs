@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::import;
 use crate::drupal_site::{self, Site, listed};
-use crate::fake::Answer;
+use crate::fake::FakeResponse;
 use crate::import::registry;
 use crate::support::Place;
 
@@ -130,7 +130,7 @@ enum Instead {
 }
 
 impl Instead {
-    fn answer(&self, list: &str) -> Answer {
+    fn answer(&self, list: &str) -> FakeResponse {
         match self {
             Self::Page(status) => drupal_site::page(*status),
             Self::Half => (200, list[..list.len() / 2].to_owned()).into(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use callgate_throwaway::{MariaDb, Postgres, Server};
+use callgate_test_support::{DatabaseServer, Engine};
 
 use super::*;
 use crate::db::connect::{Wanted, connect};
@@ -10,13 +10,13 @@ use crate::db::pool::Pool;
 use crate::db::url::DatabaseUrl;
 
 /// Cargo's directory for tests' files, which is told to others than unit tests only.
-fn servers() -> [&'static Server; 2] {
+fn servers() -> [&'static DatabaseServer; 2] {
     let program = std::env::current_exe().unwrap();
     let tmp = program.ancestors().nth(3).unwrap().join("tmp");
-    [Postgres::shared(&tmp), MariaDb::shared(&tmp)]
+    [Engine::Postgres.shared(&tmp), Engine::MariaDb.shared(&tmp)]
 }
 
-async fn open(server: &Server, options: &DatabaseOptions, wanted: Wanted) -> Pool {
+async fn open(server: &DatabaseServer, options: &DatabaseOptions, wanted: Wanted) -> Pool {
     let url: DatabaseUrl = server.database().url.parse().unwrap();
     connect(&url, options, Wanted::There)
         .await

@@ -11,30 +11,32 @@ use tokio::net::TcpListener;
 
 use super::{SECRET, call, client, failing, granted, later, secret, service, with_oauth};
 use crate::forward::{App, limits, options};
-use callgate_throwaway::fake::{Answer, Fake};
+use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 #[tokio::test]
 async fn a_client_that_is_refused_is_told_and_not_tried_for_each_call() {
-    let issuer = Fake::start(|_| Answer::json(401, json!({"error": "invalid_client"}))).await;
+    let issuer =
+        FakeService::start(|_| FakeResponse::json(401, json!({"error": "invalid_client"}))).await;
     let service = service().await;
     let app = App::with(with_oauth(&issuer, &service));
     let told = failing(&app).await;
     assert_eq!(failing(&app).await, told);
     insta::assert_snapshot!(told);
-    assert_eq!((issuer.record.seen().len(), service.record.seen().len()), (1, 0));
+    assert_eq!((issuer.log.requests().len(), service.log.requests().len()), (1, 0));
     assert_eq!(app.count(Outcome::NoToken), 2);
     later(2).await;
     failing(&app).await;
-    assert_eq!(issuer.record.seen().len(), 2);
+    assert_eq!(issuer.log.requests().len(), 2);
     later(1).await;
     // The second pause is longer than the first.
     failing(&app).await;
-    assert_eq!(issuer.record.seen().len(), 2);
+    assert_eq!(issuer.log.requests().len(), 2);
 }
 
 #[tokio::test]
 async fn a_refresh_token_that_is_refused_is_told() {
-    let issuer = Fake::start(|_| Answer::json(400, json!({"error": "invalid_grant"}))).await;
+    let issuer =
+        FakeService::start(|_| FakeResponse::json(400, json!({"error": "invalid_grant"}))).await;
     let service = service().await;
     let store = Arc::new(FixedRefreshToken::new(secret("r")));
     let app = App::with(options(&service.url("/rpc")).oauth(client(&issuer).refresh_token(store)));
@@ -52,9 +54,9 @@ async fn an_authorization_server_that_is_away_is_found_when_it_is_back() {
     let app = App::with(options(&service.url("/rpc")).oauth(oauth));
     insta::assert_snapshot!(failing(&app).await);
     let listener = TcpListener::bind(address).await.unwrap();
-    let issuer = Fake::on(listener, |_| Answer::json(200, granted("token", 100)));
+    let issuer = FakeService::on(listener, |_| FakeResponse::json(200, granted("token", 100)));
     failing(&app).await;
-    assert_eq!(issuer.record.seen().len(), 0);
+    assert_eq!(issuer.log.requests().len(), 0);
     later(2).await;
     assert_eq!(call(&app).await, "Bearer token");
 }
@@ -63,11 +65,11 @@ async fn an_authorization_server_that_is_away_is_found_when_it_is_back() {
 async fn calls_go_on_while_the_token_is_good_and_the_authorization_server_is_away() {
     let is_away = Arc::new(AtomicBool::new(false));
     let away = Arc::clone(&is_away);
-    let issuer = Fake::start(move |seen| {
+    let issuer = FakeService::start(move |seen| {
         if away.load(Ordering::SeqCst) {
-            Answer::text(503, "text/html", "<h1>Maintenance</h1>")
+            FakeResponse::text(503, "text/html", "<h1>Maintenance</h1>")
         } else {
-            Answer::json(200, granted(&format!("token-{}", seen.number), 100))
+            FakeResponse::json(200, granted(&format!("token-{}", seen.number), 100))
         }
     })
     .await;
@@ -79,47 +81,55 @@ async fn calls_go_on_while_the_token_is_good_and_the_authorization_server_is_awa
     for _ in 0..20 {
         assert_eq!(call(&app).await, "Bearer token-0");
     }
-    issuer.record.asked(2).await;
+    issuer.log.wait_for_requests(2).await;
     later(10).await;
     insta::assert_snapshot!(failing(&app).await);
     is_away.store(false, Ordering::SeqCst);
     later(60).await;
     let after = call(&app).await;
     assert_ne!(after, "Bearer token-0");
-    assert!(issuer.record.seen().len() <= 5, "{}", issuer.record.seen().len());
+    assert!(issuer.log.requests().len() <= 5, "{}", issuer.log.requests().len());
 }
 
 #[tokio::test]
 async fn answers_that_are_no_tokens_are_told_in_the_log() {
     let (log, _guard) = crate::forward::secrets::log_everything();
     let huge = format!("{{\"access_token\":\"{}\"}}", "x".repeat(100_000));
-    let answers: [(&str, Answer); 5] = [
-        ("not a JSON object", Answer::text(200, "text/html", "<h1>Welcome</h1>")),
-        ("longer than 64 KiB", Answer::text(200, "application/json", &huge)),
-        ("a redirect", Answer::raw("HTTP/1.1 302 F\r\nLocation: /t\r\nContent-Length: 0\r\n\r\n")),
-        ("`token_type`", Answer::json(200, json!({"access_token": "t", "token_type": "mac"}))),
-        ("not HTTP", Answer::raw("220 smtp.example ready\r\n").and_close()),
+    let answers: [(&str, FakeResponse); 5] = [
+        ("not a JSON object", FakeResponse::text(200, "text/html", "<h1>Welcome</h1>")),
+        ("longer than 64 KiB", FakeResponse::text(200, "application/json", &huge)),
+        (
+            "a redirect",
+            FakeResponse::raw("HTTP/1.1 302 F\r\nLocation: /t\r\nContent-Length: 0\r\n\r\n"),
+        ),
+        (
+            "`token_type`",
+            FakeResponse::json(200, json!({"access_token": "t", "token_type": "mac"})),
+        ),
+        ("not HTTP", FakeResponse::raw("220 smtp.example ready\r\n").and_close()),
     ];
     for (words, answer) in answers {
         let answer = std::sync::Mutex::new(Some(answer));
-        let issuer =
-            Fake::start(move |_| answer.lock().unwrap().take().unwrap_or_else(Answer::close)).await;
+        let issuer = FakeService::start(move |_| {
+            answer.lock().unwrap().take().unwrap_or_else(FakeResponse::close)
+        })
+        .await;
         let service = service().await;
         let told = failing(&App::with(with_oauth(&issuer, &service))).await;
         assert!(told.contains("does not answer as it has to"), "{told}");
         assert!(log.text().contains(words), "{words}: {}", log.text());
-        assert_eq!((issuer.record.seen().len(), service.record.seen().len()), (1, 0));
+        assert_eq!((issuer.log.requests().len(), service.log.requests().len()), (1, 0));
     }
 }
 
 #[tokio::test]
 async fn a_token_endpoint_that_says_nothing_is_given_up_before_the_call_is() {
-    let (issuer, service) = (Fake::start(|_| Answer::hang()).await, service().await);
+    let (issuer, service) = (FakeService::start(|_| FakeResponse::hang()).await, service().await);
     let timeout = Duration::from_millis(300);
     let limits = ForwardLimits { timeout, ..limits() };
     let app = App::with(with_oauth(&issuer, &service).limits(limits));
     insta::assert_snapshot!(failing(&app).await);
-    issuer.record.gone(1).await;
+    issuer.log.wait_for_disconnects(1).await;
     assert_eq!(app.count(Outcome::NoToken), 1);
 }
 
@@ -132,13 +142,13 @@ async fn secrets_of_oauth_are_in_no_log_and_no_error() {
         json!({"error": "invalid_grant", "error_description": "expired", "hint": "r3fresh"}),
         json!({"token_type": "Bearer", "access_token": "t0ken", "refresh_token": "r3fresh-2"}),
     ];
-    let issuer = Fake::start(move |seen| {
+    let issuer = FakeService::start(move |seen| {
         let number = seen.number;
         let refusal = refusals.get(number).cloned().unwrap_or_default();
-        Answer::json(if number == 2 { 200 } else { 400 }, refusal)
+        FakeResponse::json(if number == 2 { 200 } else { 400 }, refusal)
     })
     .await;
-    let service = Fake::start(|_| Answer::text(401, "text/plain", "no")).await;
+    let service = FakeService::start(|_| FakeResponse::text(401, "text/plain", "no")).await;
     let store = Arc::new(FixedRefreshToken::new(secret("r3fresh")));
     let options = options(&service.url("/rpc")).oauth(client(&issuer).refresh_token(store));
     let mut shown = format!("{options:?}");
@@ -153,5 +163,5 @@ async fn secrets_of_oauth_are_in_no_log_and_no_error() {
     for secret in [SECRET, "r3fresh", "t0ken", "s3cret+of"] {
         assert!(!shown.contains(secret), "{secret} in {shown}");
     }
-    assert_eq!(service.record.seen().len(), 2);
+    assert_eq!(service.log.requests().len(), 2);
 }

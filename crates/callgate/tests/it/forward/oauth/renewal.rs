@@ -14,19 +14,19 @@ use super::{
     service_that_takes, with_oauth,
 };
 use crate::forward::{App, options};
-use callgate_throwaway::fake::{Answer, Fake};
+use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 #[tokio::test]
 async fn the_first_call_requests_a_token_and_others_use_it() {
     let (issuer, service) = (issuer().await, service().await);
     let oauth = client(&issuer).scope("content:read content:write");
     let app = App::with(options(&service.url("/rpc")).oauth(oauth));
-    assert_eq!(issuer.record.seen().len(), 0);
+    assert_eq!(issuer.log.requests().len(), 0);
     assert_eq!(call(&app).await, "Bearer token-1");
     assert_eq!(call(&app).await, "Bearer token-1");
-    let seen = issuer.record.seen();
+    let seen = issuer.log.requests();
     assert_eq!(seen.len(), 1);
-    assert_eq!(seen[0].line, "POST /token?tenant=1 HTTP/1.1");
+    assert_eq!(seen[0].request_line, "POST /token?tenant=1 HTTP/1.1");
     assert_eq!(seen[0].headers["content-type"], "application/x-www-form-urlencoded");
     let basic = STANDARD.encode("call+gate:s3cret+of%2Fcallgate");
     assert_eq!(seen[0].headers["authorization"], format!("Basic {basic}"));
@@ -39,7 +39,7 @@ async fn a_client_may_authenticate_itself_in_the_body() {
     let (issuer, service) = (issuer().await, service().await);
     let oauth = client(&issuer).client_auth(ClientAuth::Post);
     call(&App::with(options(&service.url("/rpc")).oauth(oauth))).await;
-    let seen = issuer.record.seen();
+    let seen = issuer.log.requests();
     assert!(!seen[0].headers.contains_key("authorization"));
     let form =
         "grant_type=client_credentials&client_id=call+gate&client_secret=s3cret+of%2Fcallgate";
@@ -48,7 +48,7 @@ async fn a_client_may_authenticate_itself_in_the_body() {
         .client("public", None)
         .refresh_token(Arc::new(FixedRefreshToken::new(secret("r"))));
     call(&App::with(options(&service.url("/rpc")).oauth(public))).await;
-    let seen = issuer.record.seen();
+    let seen = issuer.log.requests();
     assert!(!seen[1].headers.contains_key("authorization"));
     assert_eq!(seen[1].body, "grant_type=refresh_token&refresh_token=r&client_id=public");
 }
@@ -57,9 +57,9 @@ async fn a_client_may_authenticate_itself_in_the_body() {
 async fn a_token_is_renewed_before_it_expires_and_nobody_waits() {
     let gate = Arc::new(Semaphore::new(0));
     let held = Arc::clone(&gate);
-    let issuer = Fake::start(move |seen| {
+    let issuer = FakeService::start(move |seen| {
         let token = format!("token-{}", seen.number + 1);
-        let answer = Answer::json(200, granted(&token, 100));
+        let answer = FakeResponse::json(200, granted(&token, 100));
         if seen.number == 0 { answer } else { answer.after(&held) }
     })
     .await;
@@ -68,16 +68,16 @@ async fn a_token_is_renewed_before_it_expires_and_nobody_waits() {
     assert_eq!(call(&app).await, "Bearer token-1");
     later(79).await;
     assert_eq!(call(&app).await, "Bearer token-1");
-    assert_eq!(issuer.record.seen().len(), 1);
+    assert_eq!(issuer.log.requests().len(), 1);
     later(2).await;
     // The renewal is under way, and held back.
     assert_eq!(call(&app).await, "Bearer token-1");
-    issuer.record.asked(2).await;
+    issuer.log.wait_for_requests(2).await;
     assert_eq!(call(&app).await, "Bearer token-1");
     gate.add_permits(1);
     while call(&app).await == "Bearer token-1" {}
     assert_eq!(call(&app).await, "Bearer token-2");
-    assert_eq!(issuer.record.seen().len(), 2);
+    assert_eq!(issuer.log.requests().len(), 2);
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn a_thousand_calls_at_expiry_make_one_token_request() {
     later(95).await;
     let all = join_all((0..1000).map(|_| call(&app))).await;
     assert!(all.iter().all(|sent| sent == "Bearer token-2"));
-    assert_eq!(issuer.record.seen().len(), 2);
+    assert_eq!(issuer.log.requests().len(), 2);
 }
 
 #[tokio::test]
@@ -101,8 +101,8 @@ async fn a_401_is_answered_by_one_renewal_and_one_more_request() {
     // Also of a method that changes something: a 401 means that nothing was run.
     let (status, body) = app.invoke("order.delete", json!({"id": 1})).await;
     assert_eq!((status, &body["result"]), (200, &json!("Bearer token-2")));
-    assert_eq!((issuer.record.seen().len(), service.record.seen().len()), (2, 3));
-    let ids: Vec<_> = service.record.seen().iter().map(|seen| seen.body["id"].clone()).collect();
+    assert_eq!((issuer.log.requests().len(), service.log.requests().len()), (2, 3));
+    let ids: Vec<_> = service.log.requests().iter().map(|seen| seen.body["id"].clone()).collect();
     assert_eq!(ids[1], ids[2]);
 }
 
@@ -112,12 +112,12 @@ async fn a_service_that_refuses_every_token_is_asked_twice_and_no_more() {
     let app = App::with(with_oauth(&issuer, &service));
     let (status, _) = app.invoke("order.delete", json!({"id": 1})).await;
     assert_ne!(status, 200);
-    assert_eq!((issuer.record.seen().len(), service.record.seen().len()), (2, 2));
+    assert_eq!((issuer.log.requests().len(), service.log.requests().len()), (2, 2));
     // The next one finds that a new token did not help.
     for _ in 0..3 {
         app.invoke("order.delete", json!({"id": 1})).await;
     }
-    assert_eq!((issuer.record.seen().len(), service.record.seen().len()), (2, 5));
+    assert_eq!((issuer.log.requests().len(), service.log.requests().len()), (2, 5));
     assert_eq!(app.count(Outcome::Refused), 4);
 }
 
@@ -127,12 +127,12 @@ async fn calls_that_are_refused_together_share_a_renewal() {
     let (issuer, service) = (issuer().await, service_that_takes(Arc::clone(&good)).await);
     for options in [with_oauth(&issuer, &service), with_oauth(&issuer, &service).batch()] {
         let app = App::with(options);
-        let before = issuer.record.seen().len();
+        let before = issuer.log.requests().len();
         *good.lock().unwrap() = vec![format!("token-{}", before + 1)];
         call(&app).await;
         *good.lock().unwrap() = vec![format!("token-{}", before + 2)];
         join_all((0..50).map(|_| call(&app))).await;
-        assert_eq!(issuer.record.seen().len(), before + 2);
+        assert_eq!(issuer.log.requests().len(), before + 2);
     }
 }
 
@@ -146,7 +146,7 @@ async fn what_is_asked_without_a_call_goes_with_a_token_too() {
     let params = serde_json::value::to_raw_value(&json!({})).unwrap();
     let asked = app.forward.ask("rpc.discover", &params).await.unwrap();
     assert_eq!(asked.get(), "\"Bearer token-2\"");
-    assert_eq!(issuer.record.seen().len(), 2);
+    assert_eq!(issuer.log.requests().len(), 2);
 }
 
 #[tokio::test]
@@ -154,17 +154,17 @@ async fn a_rotated_refresh_token_replaces_the_file_before_its_token_is_used() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("refresh");
     std::fs::write(&path, "refresh-0\n").unwrap();
-    let issuer = Fake::start(|seen| {
+    let issuer = FakeService::start(|seen| {
         let number = seen.number;
         let expected = format!("refresh-{number}");
         assert_eq!(field(seen, "refresh_token"), Some(expected));
         let (token, refresh) = (format!("token-{}", number + 1), format!("refresh-{}", number + 1));
-        Answer::json(200, rotated(&token, &refresh))
+        FakeResponse::json(200, rotated(&token, &refresh))
     })
     .await;
     let file = path.clone();
     let service =
-        Fake::start(move |seen| seen.result(std::fs::read_to_string(&file).unwrap())).await;
+        FakeService::start(move |seen| seen.result(std::fs::read_to_string(&file).unwrap())).await;
     let oauth = client(&issuer).refresh_token(Arc::new(RefreshTokenFile::new(&path)));
     let app = App::with(options(&service.url("/rpc")).oauth(oauth));
     assert_eq!(call(&app).await, "refresh-1\n");
@@ -179,10 +179,10 @@ async fn a_rotated_refresh_token_replaces_the_file_before_its_token_is_used() {
 #[tokio::test]
 async fn a_rotated_refresh_token_without_a_file_is_used_and_told_once() {
     let (log, _guard) = crate::forward::secrets::log_everything();
-    let issuer = Fake::start(|seen| {
+    let issuer = FakeService::start(|seen| {
         let number = seen.number;
         assert_eq!(field(seen, "refresh_token"), Some(format!("refresh-{number}")));
-        Answer::json(200, rotated("token", &format!("refresh-{}", number + 1)))
+        FakeResponse::json(200, rotated("token", &format!("refresh-{}", number + 1)))
     })
     .await;
     let service = service().await;
@@ -202,25 +202,25 @@ async fn a_401_with_a_reply_of_the_method_is_not_sent_again() {
     let issuer = issuer().await;
     for reply in [json!({"error": {"code": -32001, "message": "No session"}}), json!({"result": 1})]
     {
-        let service = Fake::start(move |seen| {
+        let service = FakeService::start(move |seen| {
             let mut reply = reply.clone();
             reply["jsonrpc"] = json!("2.0");
             reply["id"] = seen.body["id"].clone();
-            Answer::json(401, reply)
+            FakeResponse::json(401, reply)
         })
         .await;
         let app = App::with(with_oauth(&issuer, &service));
         let (status, _) = app.invoke("order.delete", json!({"id": 1})).await;
         assert_ne!(status, 200);
-        assert_eq!(service.record.seen().len(), 1, "it may have run");
+        assert_eq!(service.log.requests().len(), 1, "it may have run");
     }
 }
 
 #[tokio::test]
 async fn while_no_token_can_be_had_the_reason_is_told_and_not_the_old_tokens_refusal() {
-    let issuer = Fake::start(|seen| match seen.number {
-        0 => Answer::json(200, granted("token-1", 100)),
-        _ => Answer::json(500, json!({})),
+    let issuer = FakeService::start(|seen| match seen.number {
+        0 => FakeResponse::json(200, granted("token-1", 100)),
+        _ => FakeResponse::json(500, json!({})),
     })
     .await;
     let service = service_that_takes(Arc::default()).await;

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use super::{client, field, granted, issuer, later, rotated, secret, service};
 use crate::forward::credentials::user;
 use crate::forward::{App, options, without_error_id};
-use callgate_throwaway::fake::{Answer, Fake};
+use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 /// Credentials that can be replaced.
 #[derive(Debug, Default)]
@@ -89,8 +89,8 @@ fn how(oauth: UserGrant, missing: MissingCredential) -> UserCredential {
 }
 
 fn options_of(
-    issuer: &Fake,
-    service: &Fake,
+    issuer: &FakeService,
+    service: &FakeService,
     grant: UserGrant,
     known: Arc<dyn Credentials>,
 ) -> ForwardOptions {
@@ -99,11 +99,21 @@ fn options_of(
     options(&service.url("/rpc")).oauth(client(issuer)).credential(how, vault).unwrap()
 }
 
-fn app_of(issuer: &Fake, service: &Fake, grant: UserGrant, vault: &Arc<Vault>) -> App {
+fn app_of(
+    issuer: &FakeService,
+    service: &FakeService,
+    grant: UserGrant,
+    vault: &Arc<Vault>,
+) -> App {
     app_with(issuer, service, grant, Arc::clone(vault) as _)
 }
 
-fn app_with(issuer: &Fake, service: &Fake, grant: UserGrant, known: Arc<dyn Credentials>) -> App {
+fn app_with(
+    issuer: &FakeService,
+    service: &FakeService,
+    grant: UserGrant,
+    known: Arc<dyn Credentials>,
+) -> App {
     App::with(options_of(issuer, service, grant, known))
 }
 
@@ -114,19 +124,22 @@ async fn call_as(app: &App, id: i64) -> Result<Value, String> {
 }
 
 /// Answers a refresh token `NAME-1` with a token and `NAME-2`, and refuses those of before.
-async fn rotating() -> Fake {
+async fn rotating() -> FakeService {
     let latest = Mutex::new(HashMap::new());
-    Fake::start(move |seen| {
+    FakeService::start(move |seen| {
         let refresh = field(seen, "refresh_token").unwrap();
         let (name, number) = refresh.split_once('-').unwrap();
         let number: u32 = number.parse().unwrap();
         let mut latest = latest.lock().unwrap();
         let known = latest.entry(name.to_owned()).or_insert(number);
         if *known != number {
-            return Answer::json(400, json!({"error": "invalid_grant"}));
+            return FakeResponse::json(400, json!({"error": "invalid_grant"}));
         }
         *known += 1;
-        Answer::json(200, rotated(&format!("{name}-token-{known}"), &format!("{name}-{known}")))
+        FakeResponse::json(
+            200,
+            rotated(&format!("{name}-token-{known}"), &format!("{name}-{known}")),
+        )
     })
     .await
 }
@@ -152,7 +165,7 @@ async fn two_users_never_share_a_token() {
         }
     }
     // The second gateway found the tokens of the first.
-    assert_eq!(issuer.record.seen().len(), 2);
+    assert_eq!(issuer.log.requests().len(), 2);
 }
 
 #[tokio::test]
@@ -161,7 +174,7 @@ async fn a_users_client_of_their_own_is_what_tokens_are_requested_for() {
     let vault = Vault::with(&[(7, "ada:s3cret"), (8, "nonsense")]);
     let app = app_of(&issuer, &service, UserGrant::ClientCredentials, &vault);
     assert_eq!(call_as(&app, 7).await.unwrap(), "Bearer token-1");
-    let seen = issuer.record.seen();
+    let seen = issuer.log.requests();
     assert_eq!(seen[0].headers["authorization"], "Basic YWRhOnMzY3JldA==");
     assert_eq!(seen[0].body, "grant_type=client_credentials");
     insta::assert_snapshot!(call_as(&app, 8).await.unwrap_err());
@@ -181,13 +194,13 @@ async fn a_user_without_a_credential_does_not_go_with_the_upstreams_token() {
     let options = options(&service.url("/rpc")).oauth(client(&issuer));
     let app = App::with(options.credential(how, vault).unwrap());
     assert_eq!(call_as(&app, 9).await.unwrap(), Value::Null);
-    assert_eq!(issuer.record.seen().len(), 0);
+    assert_eq!(issuer.log.requests().len(), 0);
 }
 
 #[tokio::test]
 async fn a_credential_elsewhere_goes_beside_the_upstreams_token() {
     let issuer = issuer().await;
-    let service = Fake::start(|seen| {
+    let service = FakeService::start(|seen| {
         seen.result(json!([seen.headers.get("authorization"), seen.headers.get("x-user-key")]))
     })
     .await;
@@ -206,7 +219,7 @@ async fn a_credential_elsewhere_goes_beside_the_upstreams_token() {
 async fn a_rotated_refresh_token_is_stored_before_its_token_is_used() {
     let (issuer, vault) = (rotating().await, Vault::with(&[(7, "ada-1")]));
     let seen_by_service = Arc::clone(&vault);
-    let service = Fake::start(move |seen| seen.result(seen_by_service.get(7))).await;
+    let service = FakeService::start(move |seen| seen.result(seen_by_service.get(7))).await;
     let app = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
     for number in [2, 3] {
         let seen = call_as(&app, 7).await.unwrap();
@@ -224,29 +237,31 @@ async fn a_rotated_refresh_token_that_cannot_be_stored_is_not_lost() {
     vault.failures.store(1, Ordering::SeqCst);
     let app = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
     insta::assert_snapshot!(call_as(&app, 7).await.unwrap_err());
-    assert_eq!(service.record.seen().len(), 0);
+    assert_eq!(service.log.requests().len(), 0);
     later(2).await;
     assert_eq!(call_as(&app, 7).await.unwrap(), "Bearer ada-token-2");
     assert_eq!(stored(&vault.get(7)).0, "ada-2");
-    assert_eq!(issuer.record.seen().len(), 1);
+    assert_eq!(issuer.log.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn a_caller_who_goes_does_not_take_the_new_refresh_token_along() {
     let gate = Arc::new(Semaphore::new(0));
     let held = Arc::clone(&gate);
-    let issuer =
-        Fake::start(move |_| Answer::json(200, rotated("token", "ada-2")).after(&held)).await;
+    let issuer = FakeService::start(move |_| {
+        FakeResponse::json(200, rotated("token", "ada-2")).after(&held)
+    })
+    .await;
     let (service, vault) = (service().await, Vault::with(&[(7, "ada-1")]));
     let app = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
     tokio::select! {
         _ = call_as(&app, 7) => panic!("there is no token yet"),
-        () = issuer.record.asked(1) => {}
+        () = issuer.log.wait_for_requests(1) => {}
     }
     gate.add_permits(1);
     assert_eq!(call_as(&app, 7).await.unwrap(), "Bearer token");
     assert_eq!(stored(&vault.get(7)).0, "ada-2");
-    assert_eq!(issuer.record.seen().len(), 1);
+    assert_eq!(issuer.log.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -254,12 +269,12 @@ async fn a_credential_that_somebody_replaced_is_not_overwritten() {
     let service = service().await;
     let vault = Vault::with(&[(7, "ada-1")]);
     let replacing = Arc::clone(&vault);
-    let issuer = Fake::start(move |seen| {
+    let issuer = FakeService::start(move |seen| {
         let refresh = field(seen, "refresh_token").unwrap();
         if seen.number == 0 {
             replacing.put(7, "new");
         }
-        Answer::json(200, rotated(&format!("token-of-{refresh}"), &format!("{refresh}-2")))
+        FakeResponse::json(200, rotated(&format!("token-of-{refresh}"), &format!("{refresh}-2")))
     })
     .await;
     let app = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
@@ -272,18 +287,18 @@ async fn a_refresh_token_that_another_gateway_rotated_is_no_failure() {
     let service = service().await;
     let vault = Vault::with(&[(7, "ada-1")]);
     let elsewhere = Arc::clone(&vault);
-    let issuer = Fake::start(move |seen| {
+    let issuer = FakeService::start(move |seen| {
         if seen.number == 0 {
             elsewhere.put(7, "ada-2");
-            return Answer::json(400, json!({"error": "invalid_grant"}));
+            return FakeResponse::json(400, json!({"error": "invalid_grant"}));
         }
         assert_eq!(field(seen, "refresh_token").unwrap(), "ada-2");
-        Answer::json(200, granted("token", 100))
+        FakeResponse::json(200, granted("token", 100))
     })
     .await;
     let app = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
     assert_eq!(call_as(&app, 7).await.unwrap(), "Bearer token");
-    assert_eq!(issuer.record.seen().len(), 2);
+    assert_eq!(issuer.log.requests().len(), 2);
 }
 
 #[tokio::test]
@@ -296,14 +311,17 @@ async fn gateways_that_share_a_vault_do_not_void_each_others_tokens() {
         assert_eq!(call_as(&one, 7).await.unwrap(), "Bearer ada-token-2");
         assert_eq!(call_as(&two, 7).await.unwrap(), "Bearer ada-token-2");
     }
-    assert_eq!(issuer.record.seen().len(), 1);
+    assert_eq!(issuer.log.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn a_credential_that_has_expired_is_told_to_its_user() {
-    let issuer = Fake::start(|_| {
+    let issuer = FakeService::start(|_| {
         // As league/oauth2-server 8 says it.
-        Answer::json(401, json!({"error": "invalid_request", "hint": "Token has been revoked"}))
+        FakeResponse::json(
+            401,
+            json!({"error": "invalid_request", "hint": "Token has been revoked"}),
+        )
     })
     .await;
     let (service, vault) = (service().await, Vault::with(&[(7, "ada-1")]));
@@ -313,7 +331,7 @@ async fn a_credential_that_has_expired_is_told_to_its_user() {
     vault.put(7, "ada-9");
     call_as(&app, 7).await.unwrap_err();
     let sent: Vec<_> =
-        issuer.record.seen().iter().map(|seen| field(seen, "refresh_token")).collect();
+        issuer.log.requests().iter().map(|seen| field(seen, "refresh_token")).collect();
     assert_eq!(sent, [Some("ada-1".to_owned()), Some("ada-9".to_owned())]);
 }
 
@@ -340,9 +358,9 @@ impl Credentials for Lagging {
 async fn a_refresh_token_that_was_used_is_not_sent_again_while_the_new_one_is_not_seen_yet() {
     let (issuer, vault) = (rotating().await, Vault::with(&[(7, "ada-1")]));
     let refused = AtomicUsize::new(1);
-    let service = Fake::start(move |seen| {
+    let service = FakeService::start(move |seen| {
         if refused.swap(0, Ordering::SeqCst) > 0 {
-            return Answer::text(401, "text/html", "<h1>Who are you?</h1>");
+            return FakeResponse::text(401, "text/html", "<h1>Who are you?</h1>");
         }
         seen.result(json!(seen.headers.get("authorization")))
     })
@@ -353,6 +371,6 @@ async fn a_refresh_token_that_was_used_is_not_sent_again_while_the_new_one_is_no
         assert_eq!(call_as(&app, 7).await.unwrap(), "Bearer ada-token-3");
     }
     let sent: Vec<_> =
-        issuer.record.seen().iter().map(|seen| field(seen, "refresh_token")).collect();
+        issuer.log.requests().iter().map(|seen| field(seen, "refresh_token")).collect();
     assert_eq!(sent, [Some("ada-1".to_owned()), Some("ada-2".to_owned())]);
 }

@@ -1,4 +1,4 @@
-//! That they start, are what they say, and are gone.
+//! Database servers start, restart and stop with the test process.
 #![expect(clippy::print_stdout, reason = "to be read by another test")]
 
 use std::io::{BufRead as _, BufReader};
@@ -7,29 +7,29 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use callgate_throwaway::{MariaDb, Postgres, Server};
+use callgate_test_support::{DatabaseServer, Engine};
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-fn each() -> [Server; 2] {
-    [Postgres::start(Path::new(TMP)), MariaDb::start(Path::new(TMP))]
+fn start_all() -> [DatabaseServer; 2] {
+    [Engine::Postgres.start(Path::new(TMP)), Engine::MariaDb.start(Path::new(TMP))]
 }
 
 #[test]
 fn a_server_has_databases_survives_a_kill_and_is_gone_at_the_end() {
-    let servers = each();
+    let servers = start_all();
     for server in &servers {
         let (one, other) = (server.database(), server.database());
         server.sql(&one.name, "CREATE TABLE a (b INTEGER); INSERT INTO a VALUES (7);");
         assert!(server.try_sql(&other.name, "SELECT b FROM a;").is_err());
         server.kill();
         assert!(TcpStream::connect(server.address()).is_err());
-        server.start_again();
+        server.restart();
         assert_eq!(server.sql(&one.name, "SELECT b FROM a;").trim(), "7");
     }
-    let addresses = servers.each_ref().map(Server::address);
+    let addresses = servers.each_ref().map(DatabaseServer::address);
     drop(servers);
     assert!(addresses.iter().all(|address| TcpStream::connect(address).is_err()));
 }
@@ -38,7 +38,7 @@ fn a_server_has_databases_survives_a_kill_and_is_gone_at_the_end() {
 #[test]
 #[ignore = "it waits to be killed"]
 fn wait_to_be_killed() {
-    let servers = each();
+    let servers = start_all();
     for server in &servers {
         println!("listening {}", server.address());
     }

@@ -4,45 +4,18 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
 
-use crate::debian;
-use crate::server::{
-    Brand, Identity, PASSWORD, Server, USER, identity_files, not_as_root, run, setting,
-};
+use super::engine::Backend;
+use super::server::{PASSWORD, USER, argument, identity_files, not_as_root, run};
+use crate::packages::debian;
 
 const PACKAGE: &str = "postgresql";
 
-/// PostgreSQL, as a brand of servers.
-#[derive(Debug)]
-pub struct Postgres;
+/// PostgreSQL.
+pub(super) struct Postgres;
 
-impl Postgres {
-    /// The environment variable with the address of a server for all test processes.
-    pub const VARIABLE: &str = "XTASK_POSTGRES";
-
-    /// Returns the server that [`Self::VARIABLE`] names, or one of this process, started on first use. `tmp` is
-    /// cargo's directory for tests' files.
-    pub fn shared(tmp: &Path) -> &'static Server {
-        static SERVER: OnceLock<Server> = OnceLock::new();
-        SERVER.get_or_init(|| {
-            Server::given(&Self, tmp, Self::VARIABLE).unwrap_or_else(|| Self::start(tmp))
-        })
-    }
-
-    /// Starts a server for one test that ends it.
-    pub fn start(tmp: &Path) -> Server {
-        Server::start(&Self, tmp, None)
-    }
-
-    /// Starts a server that encrypts, for one test.
-    pub fn encrypting(tmp: &Path, identity: Identity<'_>) -> Server {
-        Server::start(&Self, tmp, Some(identity))
-    }
-}
-
-/// The client that came with the server; the one on the path may be a script that looks for it.
-fn beside_the_server(tmp: &Path) -> Command {
+/// Returns the client beside the server. The one on `PATH` may be a slow wrapper script.
+fn psql(tmp: &Path) -> Command {
     let server = debian(tmp, PACKAGE, "postgres");
     let program = fs::canonicalize(server.get_program());
     match program.map(|program| program.with_file_name("psql")) {
@@ -55,26 +28,26 @@ fn beside_the_server(tmp: &Path) -> Command {
     }
 }
 
-impl Brand for Postgres {
+impl Backend for Postgres {
     fn program(&self, tmp: &Path) -> Command {
         debian(tmp, PACKAGE, "postgres")
     }
 
     fn initialise(&self, tmp: &Path, data: &Path) {
         let secret = data.with_file_name("password");
-        fs::write(&secret, PASSWORD).expect("can be written");
+        fs::write(&secret, PASSWORD).expect("file is writable");
         let mut initialise = debian(tmp, PACKAGE, "initdb");
         initialise.arg("-D").arg(data).args(["-U", USER, "-A", "scram-sha-256", "-E", "UTF8"]);
-        initialise.args(["--locale=C.UTF-8", "--no-sync"]).arg(setting("--pwfile=", &secret));
+        initialise.args(["--locale=C.UTF-8", "--no-sync"]).arg(argument("--pwfile=", &secret));
         run(&mut not_as_root(initialise));
     }
 
-    /// At once; what it shares with its processes is still given back.
-    fn signal(&self) -> &'static str {
+    /// Stops immediately, but releases shared memory.
+    fn stop_signal(&self) -> &'static str {
         "QUIT"
     }
 
-    fn scheme(&self) -> &'static str {
+    fn url_scheme(&self) -> &'static str {
         "postgres"
     }
 
@@ -94,13 +67,13 @@ impl Brand for Postgres {
         }
         let (certificate, key) = identity_files(directory);
         if certificate.exists() {
-            command.args(["-c", "ssl=on", "-c"]).arg(setting("ssl_cert_file=", certificate));
-            command.arg("-c").arg(setting("ssl_key_file=", key));
+            command.args(["-c", "ssl=on", "-c"]).arg(argument("ssl_cert_file=", certificate));
+            command.arg("-c").arg(argument("ssl_key_file=", key));
         }
         not_as_root(command)
     }
 
-    /// Its file says so; on its port it may still refuse. One that was killed left its file.
+    /// Reads `postmaster.pid`: the port accepts connections earlier. A killed server leaves the file with its old id.
     fn is_ready(&self, directory: &Path, _: SocketAddr) -> bool {
         let read = |name| fs::read_to_string(directory.join(name)).unwrap_or_default();
         let (file, id) = (read("data/postmaster.pid"), read("pid"));
@@ -109,7 +82,7 @@ impl Brand for Postgres {
     }
 
     fn client(&self, tmp: &Path, address: SocketAddr, database: &str) -> Command {
-        let mut client = beside_the_server(tmp);
+        let mut client = psql(tmp);
         client.env("PGPASSWORD", PASSWORD).env("PGCLIENTENCODING", "UTF8");
         client.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set"]);
         client.args(["ON_ERROR_STOP=1", "--host", "127.0.0.1", "--username", USER]);
@@ -117,7 +90,7 @@ impl Brand for Postgres {
         client
     }
 
-    fn first_database(&self) -> &'static str {
+    fn default_database(&self) -> &'static str {
         "postgres"
     }
 }

@@ -1,4 +1,4 @@
-//! A service behind a WebSocket, which does on each connection what a test tells it to.
+//! A WebSocket service on loopback whose replies a test controls.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,23 +13,22 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
 
-use callgate_throwaway::fake::reached;
+use callgate_test_support::fake_service::wait_for_count;
 
-/// A request that became a connection: its path and headers.
+/// Path and headers of an upgrade request.
 type Opened = (String, HashMap<String, String>);
 
-/// What has happened at a fake.
+/// Requests and connections of a service.
 #[derive(Clone, Default)]
-pub(crate) struct Record {
+pub(crate) struct WebSocketLog {
     opened: Arc<Mutex<Vec<Opened>>>,
-    /// The requests on all connections.
-    seen: Arc<Mutex<Vec<Value>>>,
-    asked: Arc<watch::Sender<usize>>,
-    /// Connections that the client has ended.
-    gone: Arc<watch::Sender<usize>>,
+    requests: Arc<Mutex<Vec<Value>>>,
+    request_count: Arc<watch::Sender<usize>>,
+    /// Number of connections that the client has closed.
+    disconnects: Arc<watch::Sender<usize>>,
 }
 
-impl Record {
+impl WebSocketLog {
     pub(crate) fn opened(&self) -> Vec<Opened> {
         self.opened.lock().unwrap().clone()
     }
@@ -38,40 +37,40 @@ impl Record {
         self.opened.lock().unwrap().len()
     }
 
-    pub(crate) fn seen(&self) -> Vec<Value> {
-        self.seen.lock().unwrap().clone()
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        self.requests.lock().unwrap().clone()
     }
 
-    /// Waits for so many requests.
-    pub(crate) async fn asked(&self, count: usize) {
-        reached(&self.asked, count).await;
+    /// Waits until this number of requests has arrived.
+    pub(crate) async fn wait_for_requests(&self, count: usize) {
+        wait_for_count(&self.request_count, count).await;
     }
 
-    /// Waits for so many connections that the client has ended.
-    pub(crate) async fn gone(&self, count: usize) {
-        reached(&self.gone, count).await;
+    /// Waits until the client has closed this number of connections.
+    pub(crate) async fn wait_for_disconnects(&self, count: usize) {
+        wait_for_count(&self.disconnects, count).await;
     }
 }
 
-/// The service's side of a connection.
+/// Server side of a connection.
 pub(crate) struct Peer {
     pub(crate) socket: WebSocketStream<TcpStream>,
-    record: Record,
+    log: WebSocketLog,
 }
 
 impl Peer {
-    /// The next request, unless the client has gone.
+    /// Returns the next request, or `None` if the client has disconnected.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             match self.socket.next().await {
                 Some(Ok(Message::Text(text))) => {
                     let request: Value = serde_json::from_str(&text).unwrap();
-                    self.record.seen.lock().unwrap().push(request.clone());
-                    self.record.asked.send_modify(|asked| *asked += 1);
+                    self.log.requests.lock().unwrap().push(request.clone());
+                    self.log.request_count.send_modify(|count| *count += 1);
                     return Some(request);
                 }
                 Some(Ok(Message::Close(_)) | Err(_)) | None => {
-                    self.record.gone.send_modify(|gone| *gone += 1);
+                    self.log.disconnects.send_modify(|count| *count += 1);
                     return None;
                 }
                 Some(Ok(_)) => {}
@@ -87,7 +86,7 @@ impl Peer {
         self.send(json!({"jsonrpc": "2.0", "result": result, "id": request["id"]})).await;
     }
 
-    /// Answers everything with its own parameters.
+    /// Replies to each request with its parameters.
     pub(crate) async fn echo(mut self) {
         while let Some(request) = self.next().await {
             self.result(&request, request["params"].clone()).await;
@@ -95,47 +94,47 @@ impl Peer {
     }
 }
 
-/// A service on loopback.
-pub(crate) struct FakeSocket {
+/// A running service. It stops when it is dropped.
+pub(crate) struct FakeWebSocket {
     pub(crate) address: SocketAddr,
-    pub(crate) record: Record,
-    accepting: AbortHandle,
+    pub(crate) log: WebSocketLog,
+    accept_task: AbortHandle,
 }
 
-impl Drop for FakeSocket {
+impl Drop for FakeWebSocket {
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.accept_task.abort();
     }
 }
 
-impl FakeSocket {
-    /// The script is told the number of the connection, from 0 on.
-    pub(crate) async fn start<F, Done>(script: F) -> Self
+impl FakeWebSocket {
+    /// Starts a service. `handler` receives the number of each connection, from 0 on.
+    pub(crate) async fn start<F, Done>(handler: F) -> Self
     where
         F: Fn(usize, Peer) -> Done + Send + Sync + 'static,
         Done: Future<Output = ()> + Send + 'static,
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Self::on(listener, script)
+        Self::on(listener, handler)
     }
 
-    pub(crate) fn on<F, Done>(listener: TcpListener, script: F) -> Self
+    pub(crate) fn on<F, Done>(listener: TcpListener, handler: F) -> Self
     where
         F: Fn(usize, Peer) -> Done + Send + Sync + 'static,
         Done: Future<Output = ()> + Send + 'static,
     {
         let address = listener.local_addr().unwrap();
-        let record = Record::default();
-        let all = record.clone();
-        let accepting = tokio::spawn(async move {
+        let log = WebSocketLog::default();
+        let shared_log = log.clone();
+        let accept_task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let number = all.connections();
-                if let Some(peer) = accept(stream, &all).await {
-                    tokio::spawn(script(number, peer));
+                let number = shared_log.connections();
+                if let Some(peer) = accept(stream, &shared_log).await {
+                    tokio::spawn(handler(number, peer));
                 }
             }
         });
-        Self { address, record, accepting: accepting.abort_handle() }
+        Self { address, log, accept_task: accept_task.abort_handle() }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -143,16 +142,16 @@ impl FakeSocket {
     }
 }
 
-#[expect(clippy::result_large_err, reason = "the shape of the callback is not ours")]
-async fn accept(stream: TcpStream, record: &Record) -> Option<Peer> {
+#[expect(clippy::result_large_err, reason = "signature of tungstenite's callback")]
+async fn accept(stream: TcpStream, log: &WebSocketLog) -> Option<Peer> {
     let note = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
         let headers = request.headers().iter();
         let headers = headers
             .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
             .collect();
-        record.opened.lock().unwrap().push((request.uri().to_string(), headers));
+        log.opened.lock().unwrap().push((request.uri().to_string(), headers));
         Ok(response)
     };
     let socket = accept_hdr_async(stream, note).await.ok()?;
-    Some(Peer { socket, record: record.clone() })
+    Some(Peer { socket, log: log.clone() })
 }

@@ -1,4 +1,4 @@
-//! A service on loopback that answers as a test tells it to, down to the bytes.
+//! An HTTP/1.1 service on loopback whose replies a test controls, down to the bytes.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,41 +12,41 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::AbortHandle;
 
-/// Longer than anything a test waits for takes on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Maximum time to wait for an event, with a large margin for a busy machine.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A request that the service received.
 #[derive(Debug, Clone)]
-pub struct Seen {
-    /// Number of requests before it.
+pub struct ReceivedRequest {
+    /// Number of earlier requests.
     pub number: usize,
     /// The request line, such as `POST /rpc HTTP/1.1`.
-    pub line: String,
-    /// The headers as text, in lower case.
+    pub request_line: String,
+    /// Request line and headers as text, in lower case.
     pub head: String,
-    /// The headers, by name in lower case.
+    /// Headers by name in lower case.
     pub headers: HashMap<String, String>,
-    /// The body: JSON, a text where it is not JSON, or null where there is none.
+    /// Body: JSON, a string if it is not JSON, or null if it is empty.
     pub body: Value,
 }
 
-impl Seen {
-    /// Returns the request's method and target, such as `GET /path?query`.
+impl ReceivedRequest {
+    /// Returns the HTTP method and the request target, such as `GET /path?query`.
     pub fn target(&self) -> &str {
-        self.line.trim_end_matches(" HTTP/1.1")
+        self.request_line.trim_end_matches(" HTTP/1.1")
     }
 
     /// Returns the HTTP method.
-    pub fn verb(&self) -> &str {
-        self.line.split(' ').next().unwrap_or_default()
+    pub fn http_method(&self) -> &str {
+        self.request_line.split(' ').next().unwrap_or_default()
     }
 
-    /// Returns a header, by its name in lower case.
+    /// Returns the value of a header. `name` is in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// Returns the method of the JSON-RPC message.
+    /// Returns the JSON-RPC method.
     pub fn method(&self) -> &str {
         self.member("method").as_str().unwrap_or_default()
     }
@@ -55,22 +55,28 @@ impl Seen {
         self.body.get(name).unwrap_or(&Value::Null)
     }
 
-    /// Returns the JSON-RPC reply with this result.
-    pub fn result(&self, result: impl Into<Value>) -> Answer {
+    /// Returns a JSON-RPC response with this result.
+    pub fn result(&self, result: impl Into<Value>) -> FakeResponse {
         let result: Value = result.into();
-        Answer::json(200, json!({"jsonrpc": "2.0", "result": result, "id": self.member("id")}))
+        FakeResponse::json(
+            200,
+            json!({"jsonrpc": "2.0", "result": result, "id": self.member("id")}),
+        )
     }
 
-    /// Returns the JSON-RPC reply with this error.
-    pub fn error(&self, status: u16, error: impl Into<Value>) -> Answer {
+    /// Returns a JSON-RPC response with this error.
+    pub fn error(&self, status: u16, error: impl Into<Value>) -> FakeResponse {
         let error: Value = error.into();
-        Answer::json(status, json!({"jsonrpc": "2.0", "error": error, "id": self.member("id")}))
+        FakeResponse::json(
+            status,
+            json!({"jsonrpc": "2.0", "error": error, "id": self.member("id")}),
+        )
     }
 }
 
-/// What the service does with a request.
+/// Reply to a request.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct FakeResponse {
     status: u16,
     headers: Vec<(String, String)>,
     body: Body,
@@ -81,46 +87,46 @@ pub struct Answer {
 #[derive(Debug, Clone)]
 enum Body {
     Whole(String),
-    /// Sent as it comes, until the other end is dropped.
+    /// Chunks that the test sends, until it drops the sender.
     Stream(Arc<tokio::sync::Mutex<mpsc::Receiver<String>>>),
-    /// Everything that is sent, in place of a status line, headers and a body.
+    /// Bytes in place of a status line, headers and a body.
     Raw(String),
-    /// Nothing is sent until the client goes.
+    /// Sends nothing and waits until the client disconnects.
     Hang,
 }
 
-impl From<(u16, String)> for Answer {
+impl From<(u16, String)> for FakeResponse {
     fn from((status, body): (u16, String)) -> Self {
         Self::text(status, "application/json", body)
     }
 }
 
-impl Answer {
+impl FakeResponse {
     fn new(status: u16, body: Body) -> Self {
         Self { status, headers: Vec::new(), body, gate: None, closes: false }
     }
 
-    /// A body of JSON.
+    /// Returns a reply with a JSON body.
     pub fn json(status: u16, body: impl std::borrow::Borrow<Value>) -> Self {
         Self::text(status, "application/json", body.borrow().to_string())
     }
 
-    /// A body of this media type.
+    /// Returns a reply with a body of this media type.
     pub fn text(status: u16, media: &str, body: impl Into<String>) -> Self {
         Self::empty(status).body(body).with("Content-Type", media)
     }
 
-    /// Neither a body nor a media type.
+    /// Returns a reply without a body and a media type.
     pub fn empty(status: u16) -> Self {
         Self::new(status, Body::Whole(String::new()))
     }
 
-    /// An event stream that is over at once.
+    /// Returns a complete event stream.
     pub fn events(text: impl Into<String>) -> Self {
         Self::text(200, "text/event-stream", text)
     }
 
-    /// An event stream that the test writes.
+    /// Returns an event stream and the sender of its chunks.
     pub fn stream() -> (mpsc::Sender<String>, Self) {
         let (sender, receiver) = mpsc::channel(16);
         (
@@ -130,17 +136,17 @@ impl Answer {
         )
     }
 
-    /// These bytes.
+    /// Returns a reply of these bytes, without a status line.
     pub fn raw(bytes: impl Into<String>) -> Self {
         Self::new(0, Body::Raw(bytes.into()))
     }
 
-    /// Nothing; the connection ends.
+    /// Closes the connection without a reply.
     pub fn close() -> Self {
         Self::raw("").and_close()
     }
 
-    /// Nothing, until the client goes.
+    /// Never replies. Waits until the client disconnects.
     pub fn hang() -> Self {
         Self::new(0, Body::Hang)
     }
@@ -159,14 +165,14 @@ impl Answer {
         self
     }
 
-    /// Ends the connection after the answer.
+    /// Closes the connection after the reply.
     #[must_use]
     pub fn and_close(mut self) -> Self {
         self.closes = true;
         self
     }
 
-    /// Waits for a permit before anything is sent.
+    /// Waits for a permit before sending.
     #[must_use]
     pub fn after(mut self, gate: &Arc<Semaphore>) -> Self {
         self.gate = Some(Arc::clone(gate));
@@ -179,13 +185,13 @@ impl Answer {
         format!("HTTP/1.1 {} Some\r\n{headers}{framing}\r\n", self.status)
     }
 
-    /// Sends it. Returns `true` if the connection goes on.
-    async fn send<S>(self, stream: &mut S, record: &Record) -> bool
+    /// Sends the reply. Returns `true` if the connection stays open.
+    async fn send<S>(self, stream: &mut S, log: &ServiceLog) -> bool
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         if let Some(gate) = &self.gate {
-            gate.acquire().await.expect("the gate is not closed").forget();
+            gate.acquire().await.expect("semaphore is open").forget();
         }
         let text = match &self.body {
             Body::Whole(body) => self.head(&format!("Content-Length: {}\r\n", body.len())) + body,
@@ -193,7 +199,7 @@ impl Answer {
             Body::Raw(bytes) => bytes.clone(),
             Body::Hang => {
                 let _ = stream.read_to_end(&mut Vec::new()).await;
-                record.gone.send_modify(|gone| *gone += 1);
+                log.disconnects.send_modify(|count| *count += 1);
                 return false;
             }
         };
@@ -205,13 +211,13 @@ impl Answer {
         }
         if !is_sent || closes {
             let _ = stream.shutdown().await;
-            record.ended.send_modify(|ended| *ended += 1);
+            log.closed.send_modify(|count| *count += 1);
         }
         is_sent && !closes
     }
 }
 
-/// Sends what the test writes, until it ends the stream or the client goes.
+/// Sends the chunks until the test drops the sender or the client disconnects.
 async fn send_chunks<S>(stream: &mut S, chunks: &mut mpsc::Receiver<String>) -> std::io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -220,7 +226,7 @@ where
     loop {
         let chunk = tokio::select! {
             chunk = chunks.recv() => chunk,
-            // A client sends nothing on this connection before the answer is over.
+            // A client sends nothing on this connection before the end of the reply.
             read = stream.read(&mut more) => {
                 read?;
                 return Err(std::io::ErrorKind::ConnectionAborted.into());
@@ -231,23 +237,28 @@ where
     }
 }
 
-/// Decides what is done with each request.
-pub type Script = Arc<dyn Fn(&Seen) -> Answer + Send + Sync>;
+/// Function that returns the reply to each request.
+pub type Handler = Arc<dyn Fn(&ReceivedRequest) -> FakeResponse + Send + Sync>;
 
-/// What has happened at a service.
+/// Requests and connections of a service.
 #[derive(Debug, Clone, Default)]
-pub struct Record {
-    seen: Arc<Mutex<Vec<Seen>>>,
-    asked: Arc<watch::Sender<usize>>,
-    gone: Arc<watch::Sender<usize>>,
-    ended: Arc<watch::Sender<usize>>,
+pub struct ServiceLog {
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
+    request_count: Arc<watch::Sender<usize>>,
+    disconnects: Arc<watch::Sender<usize>>,
+    closed: Arc<watch::Sender<usize>>,
     connections: Arc<AtomicUsize>,
 }
 
-impl Record {
+impl ServiceLog {
     /// Returns all requests so far.
-    pub fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the requests with a JSON-RPC method so far.
+    pub fn requests_for(&self, method: &str) -> Vec<ReceivedRequest> {
+        self.requests().into_iter().filter(|request| request.method() == method).collect()
     }
 
     /// Returns the number of connections so far.
@@ -255,117 +266,110 @@ impl Record {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// Waits for this number of requests.
-    pub async fn asked(&self, count: usize) {
-        reached(&self.asked, count).await;
+    /// Waits until this number of requests has arrived.
+    pub async fn wait_for_requests(&self, count: usize) {
+        wait_for_count(&self.request_count, count).await;
     }
 
-    /// Waits for this number of clients that went while nothing was answered.
-    pub async fn gone(&self, count: usize) {
-        reached(&self.gone, count).await;
+    /// Waits until this number of clients has disconnected without a reply.
+    pub async fn wait_for_disconnects(&self, count: usize) {
+        wait_for_count(&self.disconnects, count).await;
     }
 
-    /// Waits for this number of connections that were ended by the service.
-    pub async fn ended(&self, count: usize) {
-        reached(&self.ended, count).await;
+    /// Waits until the service has closed this number of connections.
+    pub async fn wait_for_closed(&self, count: usize) {
+        wait_for_count(&self.closed, count).await;
     }
 
-    fn add(&self, mut request: Seen) -> Seen {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        request.number = seen.len();
-        seen.push(request.clone());
-        self.asked.send_modify(|asked| *asked += 1);
+    fn add(&self, mut request: ReceivedRequest) -> ReceivedRequest {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        request.number = requests.len();
+        requests.push(request.clone());
+        self.request_count.send_modify(|count| *count += 1);
         request
     }
 }
 
-/// Returns an address where nobody listens.
-pub async fn nobody() -> SocketAddr {
+/// Returns an address that no process listens on.
+pub async fn unused_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    listener.local_addr().expect("it is bound")
+    listener.local_addr().expect("bound listener")
 }
 
 /// Waits until a counter has this value or a larger one.
-pub async fn reached(counter: &watch::Sender<usize>, count: usize) {
+pub async fn wait_for_count(counter: &watch::Sender<usize>, count: usize) {
     let mut counter = counter.subscribe();
     let waiting = counter.wait_for(|now| *now >= count);
-    tokio::time::timeout(PATIENCE, waiting).await.expect("in time").expect("it is counted");
+    tokio::time::timeout(TIMEOUT, waiting)
+        .await
+        .expect("event happens before the timeout")
+        .expect("counter is alive");
 }
 
-/// A service on loopback, until it is dropped.
+/// A running service. It stops when it is dropped.
 #[derive(Debug)]
-pub struct Fake {
-    /// Where it listens.
+pub struct FakeService {
+    /// Address that the service listens on.
     pub address: SocketAddr,
-    /// What has happened.
-    pub record: Record,
-    accepting: AbortHandle,
+    /// Requests and connections so far.
+    pub log: ServiceLog,
+    accept_task: AbortHandle,
 }
 
-impl Drop for Fake {
+impl Drop for FakeService {
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.accept_task.abort();
     }
 }
 
-impl Fake {
+impl FakeService {
     /// Starts a service on a free port.
-    pub async fn start<A: Into<Answer>>(
-        script: impl Fn(&Seen) -> A + Send + Sync + 'static,
+    pub async fn start<A: Into<FakeResponse>>(
+        handler: impl Fn(&ReceivedRequest) -> A + Send + Sync + 'static,
     ) -> Self {
-        Self::on(TcpListener::bind("127.0.0.1:0").await.expect("a port is free"), script)
+        Self::on(TcpListener::bind("127.0.0.1:0").await.expect("a port is free"), handler)
     }
 
     /// Starts a service on a listener.
-    pub fn on<A: Into<Answer>>(
+    pub fn on<A: Into<FakeResponse>>(
         listener: TcpListener,
-        script: impl Fn(&Seen) -> A + Send + Sync + 'static,
+        handler: impl Fn(&ReceivedRequest) -> A + Send + Sync + 'static,
     ) -> Self {
-        let address = listener.local_addr().expect("it is bound");
-        let script: Script = Arc::new(move |seen| script(seen).into());
-        let record = Record::default();
-        let all = record.clone();
-        let accepting = tokio::spawn(async move {
+        let address = listener.local_addr().expect("bound listener");
+        let handler: Handler = Arc::new(move |request| handler(request).into());
+        let log = ServiceLog::default();
+        let shared_log = log.clone();
+        let accept_task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(serve(stream, all.clone(), Arc::clone(&script)));
+                tokio::spawn(serve(stream, shared_log.clone(), Arc::clone(&handler)));
             }
         });
-        Self { address, record, accepting: accepting.abort_handle() }
+        Self { address, log, accept_task: accept_task.abort_handle() }
     }
 
-    /// Returns its URL with a path.
+    /// Returns the URL of a path.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
-    }
-
-    /// Returns all requests so far.
-    pub fn seen(&self) -> Vec<Seen> {
-        self.record.seen()
-    }
-
-    /// Returns the JSON-RPC messages of a method so far.
-    pub fn of(&self, method: &str) -> Vec<Seen> {
-        self.seen().into_iter().filter(|seen| seen.method() == method).collect()
     }
 }
 
 /// Serves one connection.
-pub async fn serve<S>(mut stream: S, record: Record, script: Script)
+pub async fn serve<S>(mut stream: S, log: ServiceLog, handler: Handler)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    record.connections.fetch_add(1, Ordering::SeqCst);
+    log.connections.fetch_add(1, Ordering::SeqCst);
     while let Some(request) = read(&mut stream).await {
-        let request = record.add(request);
-        if !script(&request).send(&mut stream, &record).await {
+        let request = log.add(request);
+        if !handler(&request).send(&mut stream, &log).await {
             return;
         }
     }
 }
 
-/// Reads the next request of a connection. Returns `None` at its end.
-async fn read(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Option<Seen> {
+/// Reads the next request. Returns `None` at the end of the connection.
+async fn read(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Option<ReceivedRequest> {
     let mut bytes = Vec::new();
     let end = loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -375,7 +379,7 @@ async fn read(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Option<Seen
             return None;
         }
         if !bytes.first().is_some_and(u8::is_ascii_uppercase) {
-            // Not HTTP, such as the beginning of TLS.
+            // Not HTTP, such as a TLS handshake.
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
             return None;
         }
@@ -383,7 +387,7 @@ async fn read(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Option<Seen
     let mut body = bytes.split_off(end);
     let head = String::from_utf8(bytes).ok()?;
     let mut lines = head.lines();
-    let line = lines.next()?.to_owned();
+    let request_line = lines.next()?.to_owned();
     let headers: HashMap<String, String> = lines
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
@@ -400,5 +404,5 @@ async fn read(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Option<Seen
         let text = || String::from_utf8_lossy(&body).into_owned().into();
         serde_json::from_slice(&body).unwrap_or_else(|_| text())
     };
-    Some(Seen { number: 0, line, head: head.to_lowercase(), headers, body })
+    Some(ReceivedRequest { number: 0, request_line, head: head.to_lowercase(), headers, body })
 }

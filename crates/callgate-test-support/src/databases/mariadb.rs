@@ -4,70 +4,44 @@ use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
-use crate::debian;
-use crate::server::{Brand, Identity, PASSWORD, Server, USER, identity_files, run, setting};
+use super::engine::Backend;
+use super::server::{PASSWORD, USER, argument, identity_files, run};
+use crate::packages::debian;
 
 const PACKAGE: &str = "mariadb-server-core mariadb-client-core";
 
-/// Root may run it, if it says so; others need not care.
+/// Allows the server to run as root. Ignored for other users.
 const AS_ROOT: &str = "--user=root";
 
-/// MariaDB, as a brand of servers.
-#[derive(Debug)]
-pub struct MariaDb;
+/// MariaDB.
+pub(super) struct MariaDb;
 
-impl MariaDb {
-    /// The environment variable with the address of a server for all test processes.
-    pub const VARIABLE: &str = "XTASK_MARIADB";
-
-    /// Returns the server that [`Self::VARIABLE`] names, or one of this process, started on first use. `tmp` is
-    /// cargo's directory for tests' files.
-    pub fn shared(tmp: &Path) -> &'static Server {
-        static SERVER: OnceLock<Server> = OnceLock::new();
-        SERVER.get_or_init(|| {
-            Server::given(&Self, tmp, Self::VARIABLE).unwrap_or_else(|| Self::start(tmp))
-        })
-    }
-
-    /// Starts a server for one test that ends it.
-    pub fn start(tmp: &Path) -> Server {
-        Server::start(&Self, tmp, None)
-    }
-
-    /// Starts a server that encrypts, for one test.
-    pub fn encrypting(tmp: &Path, identity: Identity<'_>) -> Server {
-        Server::start(&Self, tmp, Some(identity))
-    }
-}
-
-/// Where an unpacked one finds what belongs to it.
-fn base(tmp: &Path) -> Option<std::ffi::OsString> {
+/// Returns the option with the directory of an unpacked package.
+fn base_directory(tmp: &Path) -> Option<std::ffi::OsString> {
     let program = PathBuf::from(debian(tmp, PACKAGE, "mariadbd").get_program());
     let base = program.parent()?.parent()?;
-    base.join("share/mysql").is_dir().then(|| setting("--basedir=", base))
+    base.join("share/mysql").is_dir().then(|| argument("--basedir=", base))
 }
 
-impl Brand for MariaDb {
+impl Backend for MariaDb {
     fn program(&self, tmp: &Path) -> Command {
         debian(tmp, PACKAGE, "mariadbd")
     }
 
     fn initialise(&self, tmp: &Path, data: &Path) {
         let mut initialise = debian(tmp, PACKAGE, "mariadb-install-db");
-        initialise.arg("--no-defaults").args(base(tmp)).arg(setting("--datadir=", data));
+        initialise.arg("--no-defaults").args(base_directory(tmp)).arg(argument("--datadir=", data));
         initialise.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
         initialise.args(["--innodb-log-file-size=16M", AS_ROOT]);
         run(&mut initialise);
     }
 
-    /// Nothing is shared with anybody, nor kept.
-    fn signal(&self) -> &'static str {
+    fn stop_signal(&self) -> &'static str {
         "KILL"
     }
 
-    fn scheme(&self) -> &'static str {
+    fn url_scheme(&self) -> &'static str {
         "mysql"
     }
 
@@ -77,15 +51,15 @@ impl Brand for MariaDb {
             "CREATE USER IF NOT EXISTS '{USER}'@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n\
              GRANT ALL ON *.* TO '{USER}'@'127.0.0.1' WITH GRANT OPTION;\n"
         );
-        fs::write(&users, sql).expect("can be written");
+        fs::write(&users, sql).expect("file is writable");
         let mut command = self.program(tmp);
-        command.arg("--no-defaults").args(base(tmp));
-        command.arg(setting("--datadir=", directory.join("data")));
-        command.arg(setting("--socket=", directory.join("socket")));
-        // Of its own: another server that runs as the same user would remove its temporary tables.
-        command.arg(setting("--tmpdir=", directory.join("data")));
-        command.arg(setting("--pid-file=", directory.join("mariadbd.pid")));
-        command.arg(setting("--init-file=", users)).arg(format!("--port={port}"));
+        command.arg("--no-defaults").args(base_directory(tmp));
+        command.arg(argument("--datadir=", directory.join("data")));
+        command.arg(argument("--socket=", directory.join("socket")));
+        // In a shared directory, another server of the same user would remove its temporary tables.
+        command.arg(argument("--tmpdir=", directory.join("data")));
+        command.arg(argument("--pid-file=", directory.join("mariadbd.pid")));
+        command.arg(argument("--init-file=", users)).arg(format!("--port={port}"));
         command.args([
             "--bind-address=127.0.0.1",
             "--skip-name-resolve",
@@ -101,12 +75,12 @@ impl Brand for MariaDb {
         ]);
         let (certificate, key) = identity_files(directory);
         if certificate.exists() {
-            command.arg(setting("--ssl-cert=", certificate)).arg(setting("--ssl-key=", key));
+            command.arg(argument("--ssl-cert=", certificate)).arg(argument("--ssl-key=", key));
         }
         command
     }
 
-    /// It listens when it is ready.
+    /// MariaDB opens its port when it is ready.
     fn is_ready(&self, _: &Path, address: SocketAddr) -> bool {
         TcpStream::connect(address).is_ok()
     }
@@ -120,7 +94,7 @@ impl Brand for MariaDb {
         client
     }
 
-    fn first_database(&self) -> &'static str {
+    fn default_database(&self) -> &'static str {
         "mysql"
     }
 }
