@@ -6,18 +6,23 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::dependencies::{self, is_own, packages};
 use crate::root;
+use crate::test::output;
 
 /// Directory of the book.
 const BOOK: &str = "docs";
 
 /// Table of contents of the book, which mdBook reads.
 const SUMMARY: &str = "SUMMARY.md";
+
+/// Directory of the book with pages about the code.
+const INTERNALS: &str = "internals";
 
 /// Page with tables of functions and their files.
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
@@ -36,6 +41,7 @@ pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     let in_book: Vec<String> = in_book.map(|page| page.display().to_string()).collect();
     let mut problems = unlisted(&summary, &in_book);
     problems.extend(missing_functions(&root, &fs::read_to_string(root.join(ARCHITECTURE))?));
+    let sources = sources(&root)?;
     for page in &pages {
         let text = fs::read_to_string(page)?;
         let shown = page.strip_prefix(&root).unwrap_or(page).display();
@@ -46,6 +52,9 @@ pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
             if let Err(problem) = is_checked {
                 note(format!("link `{link}`: {problem}"));
             }
+        }
+        if page.ends_with(ARCHITECTURE) || page.starts_with(book.join(INTERNALS)) {
+            missing_files(&sources, &text).into_iter().for_each(&mut note);
         }
         for line in command_lines(&text) {
             if let Err(problem) = check_cargo(&line, &metadata) {
@@ -81,6 +90,22 @@ fn missing_functions(root: &Path, page: &str) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Returns the files that git tracks, each after a slash.
+fn sources(root: &Path) -> anyhow::Result<Vec<String>> {
+    let files = output(Command::new("git").arg("ls-files").current_dir(root))?;
+    Ok(files.lines().map(|file| format!("/{file}")).collect())
+}
+
+/// Returns the Rust files that a page names as code and that do not exist. A path may leave out its beginning.
+fn missing_files(sources: &[String], page: &str) -> Vec<String> {
+    let code = prose(page).flat_map(|line| line.split('`').skip(1).step_by(2));
+    let is_rust = |code: &&str| Path::new(code).extension().is_some_and(|it| it == "rs");
+    let files = code.filter(is_rust).filter(|code| !code.contains(' '));
+    let is_missing =
+        |file: &&str| !sources.iter().any(|source| source.ends_with(&format!("/{file}")));
+    files.filter(is_missing).map(|file| format!("there is no file `{file}`")).collect()
 }
 
 /// Checks that a link of a page of the book stays in the book: the built book has no other files.
@@ -262,6 +287,13 @@ mod tests {
             missing_functions(&root, page),
             ["ARCHITECTURE.md: there is no `gone` in `callgate/src/catalog.rs`"]
         );
+    }
+
+    #[test]
+    fn a_file_that_does_not_exist_is_found() {
+        let sources = ["/crates/callgate/src/mcp.rs".to_owned()];
+        let page = "`mcp.rs` and `callgate/src/mcp.rs` and `cp.rs`";
+        assert_eq!(missing_files(&sources, page), ["there is no file `cp.rs`"]);
     }
 
     #[test]
