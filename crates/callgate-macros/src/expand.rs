@@ -112,7 +112,7 @@ fn companion(
     errors: Errors,
 ) -> TokenStream {
     let (item, product) = match kind {
-        Kind::Method => (quote!(MethodItem), quote!(Function)),
+        Kind::Method => (quote!(MethodItem), quote!(MethodFunction)),
         Kind::Prompt => (quote!(PromptItem), quote!(PromptFunction)),
         Kind::Resource => (quote!(ResourceItem), quote!(ResourceFunction)),
     };
@@ -223,7 +223,7 @@ impl Item<'_> {
             quote_spanned!(ty.span()=> let #variable: #ty = __arguments.#read(#name)?;)
         });
         let outcome = self.outcome(&self.call(|number, _| variable(number).into_token_stream()));
-        let arguments = quote!(__arguments: ::callgate::__private::Texts);
+        let arguments = quote!(__arguments: ::callgate::__private::StringArgs);
         self.run(&arguments, &quote!(#(#reads)* #outcome))
     }
 }

@@ -17,7 +17,7 @@ use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
 use callgate::mcp::{Inbound, Mcp, Reply, SessionKey, Sessions, Verb};
 use callgate::model::{Method, Param, Prefix, Safety, Types};
 use callgate::upstream::{
-    BoxFuture, Call, CallError, CallerMethods, Identity, ListError, ListsMethods, Returned,
+    BoxFuture, Call, CallError, CallOutput, CallerMethods, Identity, ListError, MethodLister,
     Upstream,
 };
 use callgate::{Caller, Callgate, Grants, Mask, User};
@@ -41,16 +41,16 @@ fn id(number: usize) -> String {
 }
 
 impl Upstream for Site {
-    fn visibility(&self) -> Option<&dyn ListsMethods> {
+    fn method_lister(&self) -> Option<&dyn MethodLister> {
         self.has_a_say.then_some(self)
     }
 
-    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
+    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         Box::pin(std::future::ready(Err(CallError::failed("not called here"))))
     }
 }
 
-impl ListsMethods for Site {
+impl MethodLister for Site {
     fn max_age(&self) -> Duration {
         Duration::from_hours(1)
     }

@@ -5,7 +5,7 @@
 //! change; the catalog does not depend on it.
 
 mod grants;
-mod limits;
+mod visible_methods;
 mod memo;
 mod method_set;
 mod requirement;
@@ -22,9 +22,9 @@ use subtle::ConstantTimeEq;
 use crate::secret::Secret;
 
 pub use grants::{Grant, GrantSource, Grants, Mask, Section};
-pub(crate) use limits::Limits;
 pub(crate) use method_set::{MethodSet, MethodSets};
-pub use requirement::{Check, Decision, Need, Requirement};
+pub use requirement::{Decision, Need, Requirement, SectionCheck};
+pub(crate) use visible_methods::VisibleMethods;
 
 /// Who is asking.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ pub struct Caller {
     /// What they came with, where an upstream is to be told it.
     token: Option<Secret>,
     /// What services list for them, where that was looked up for this request.
-    pub(crate) visible: Option<Arc<Limits>>,
+    pub(crate) visible: Option<Arc<VisibleMethods>>,
 }
 
 /// A user and their role.

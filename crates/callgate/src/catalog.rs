@@ -17,12 +17,12 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 
-use crate::access::Limits;
+use crate::access::VisibleMethods;
 use crate::access::{Grants, Mask, Requirement, Section};
-use crate::model::arguments::{ParamStyle, SeenPlan};
+use crate::model::arguments::{CachedInput, ParamStyle};
 use crate::model::finding::Finding;
-use crate::model::method::{DefinitionError, MethodId, Safety};
-use crate::model::tool::{HeaderParam, Output, Parts, Shape};
+use crate::model::method::{InvalidMethod, MethodId, Safety};
+use crate::model::tool::{HeaderParam, OutputKind, ToolFormat, ToolOffsets};
 use crate::model::tool_name::{Prefix, ToolName};
 use listing::{Listings, VisibleListings};
 
@@ -36,11 +36,11 @@ pub use listing::{Listing, Page};
 pub struct Catalog {
     entries: Vec<Entry>,
     by_name: Vec<u32>,
-    /// The tools in each [`Shape`].
-    arenas: [Arena; Shape::ALL.len()],
+    /// The tools in each [`ToolFormat`].
+    arenas: [Arena; ToolFormat::ALL.len()],
     requirements: Vec<Requirement>,
     sections: Vec<Section>,
-    quarantined: Vec<Quarantined>,
+    quarantined: Vec<InvalidMethod>,
     prefix: Prefix,
     listings: Listings,
     visible_listings: VisibleListings,
@@ -56,11 +56,11 @@ pub struct Entry {
     pub(crate) given_name: Option<Box<str>>,
     /// The place in the catalog's order.
     pub(crate) ordinal: u32,
-    pub(crate) parts: Parts,
-    pub(crate) output: Output,
+    pub(crate) parts: ToolOffsets,
+    pub(crate) output: OutputKind,
     /// The schema that arguments are checked against, where it is not the advertised one.
     pub(crate) own_check: Option<Bytes>,
-    pub(crate) plan: SeenPlan,
+    pub(crate) plan: CachedInput,
     pub(crate) headers: Box<[HeaderParam]>,
     pub(crate) safety: Safety,
     pub(crate) requirement: u32,
@@ -69,15 +69,6 @@ pub struct Entry {
     pub(crate) param_style: Option<ParamStyle>,
     pub(crate) findings: Box<[Finding]>,
     pub(crate) fingerprint: u64,
-}
-
-/// A definition that is not served.
-#[derive(Debug)]
-pub struct Quarantined {
-    /// Its id, or what is known of it.
-    pub id: String,
-    /// What is wrong with it.
-    pub reason: DefinitionError,
 }
 
 impl Entry {
@@ -130,12 +121,12 @@ impl Catalog {
     }
 
     /// What is not served, and why.
-    pub fn quarantined(&self) -> &[Quarantined] {
+    pub fn quarantined(&self) -> &[InvalidMethod] {
         &self.quarantined
     }
 
     /// Takes the quarantined definitions out.
-    pub fn take_quarantined(&mut self) -> Vec<Quarantined> {
+    pub fn take_quarantined(&mut self) -> Vec<InvalidMethod> {
         std::mem::take(&mut self.quarantined)
     }
 
@@ -144,7 +135,7 @@ impl Catalog {
         &self.prefix
     }
 
-    /// The bytes of all tools together, in every shape; shapes that are the same are kept once.
+    /// The bytes of all tools together, in every format; shapes that are the same are kept once.
     pub fn serialised_bytes(&self) -> usize {
         let distinct = self.arenas.chunk_by(Arena::is_same);
         distinct.filter_map(<[Arena]>::first).map(Arena::len).sum()
@@ -168,16 +159,16 @@ impl Catalog {
 
     /// The tool as JSON, as the REST face shows it.
     pub fn tool(&self, entry: &Entry) -> Bytes {
-        self.arena(Shape::Rest).tool(entry.ordinal)
+        self.arena(ToolFormat::Rest).tool(entry.ordinal)
     }
 
-    pub(crate) fn arena(&self, shape: Shape) -> &Arena {
+    pub(crate) fn arena(&self, format: ToolFormat) -> &Arena {
         let [rest, plain, object_output, any_output] = &self.arenas;
-        match shape {
-            Shape::Rest => rest,
-            Shape::Plain => plain,
-            Shape::ObjectOutput => object_output,
-            Shape::AnyOutput => any_output,
+        match format {
+            ToolFormat::Rest => rest,
+            ToolFormat::Plain => plain,
+            ToolFormat::ObjectOutput => object_output,
+            ToolFormat::AnyOutput => any_output,
         }
     }
 
@@ -229,20 +220,24 @@ impl Catalog {
 
     /// The tools of a listing that the services behind them list too; made when first asked for and
     /// kept.
-    pub(crate) fn visible_listing(&self, granted: &Listing, limits: &Arc<Limits>) -> Arc<Listing> {
-        if let Some(listing) = limits.listing.get(granted.number) {
+    pub(crate) fn visible_listing(
+        &self,
+        granted: &Listing,
+        visible: &Arc<VisibleMethods>,
+    ) -> Arc<Listing> {
+        if let Some(listing) = visible.listing.get(granted.number) {
             return listing;
         }
-        let key = (granted.number, Arc::clone(limits));
+        let key = (granted.number, Arc::clone(visible));
         let listing = self.visible_listings.get_with(key, || {
             let is_visible = |ordinal: &u32| {
                 let entry = self.entries.get(*ordinal as usize);
-                entry.is_some_and(|entry| limits.allow(&entry.upstream, entry.id.as_str()))
+                entry.is_some_and(|entry| visible.allow(&entry.upstream, entry.id.as_str()))
             };
             let visible = granted.ordinals.iter().copied().filter(is_visible).collect();
             Arc::new(Listing::new(visible))
         });
-        limits.listing.set(granted.number, &listing);
+        visible.listing.set(granted.number, &listing);
         listing
     }
 
@@ -251,7 +246,7 @@ impl Catalog {
     pub(crate) fn content_of(&self, listing: &Listing) -> u64 {
         *listing.content.get_or_init(|| {
             let mut hasher = DefaultHasher::new();
-            let arena = self.arena(Shape::AnyOutput);
+            let arena = self.arena(ToolFormat::AnyOutput);
             for ordinal in &listing.ordinals {
                 hasher.write(&arena.tool(*ordinal));
             }

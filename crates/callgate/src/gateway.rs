@@ -26,25 +26,25 @@ use tokio::time::Instant;
 
 use crate::access::{Caller, Section};
 use crate::catalog::{Catalog, Entry};
-use crate::model::arguments::{CallPlans, ParamStyle, Taking};
+use crate::model::arguments::{InputCache, ParamFormat, ParamStyle};
 use crate::model::method::Safety;
 use crate::secret::Secret;
-use crate::upstream::budget::{Budget, Hold, OverBudget};
+use crate::upstream::budget::{Budget, BudgetExceeded, BudgetReservation};
 use crate::upstream::client::Client;
 use crate::upstream::local::TOOL_ERROR;
 use crate::upstream::{
-    BoxFuture, Call, CallError, CallFailure, Counters, DEFAULT_CALL_TIMEOUT, NotFound, Returned,
+    BoxFuture, Call, CallError, CallFailure, CallOutput, Counters, DEFAULT_CALL_TIMEOUT, NotFound,
     Upstream,
 };
 use crate::wire::jsonrpc::RpcError;
-use openrpc::Documents;
+use openrpc::DocumentCache;
 use snapshot::{Snapshot, UpstreamMap};
 use visibility::Visibility;
 
 pub use as_caller::AsCaller;
 pub use openrpc::OpenRpcError;
 pub use settings::{KEYS as SETTING_KEYS, SettingError, Settings};
-pub(crate) use snapshot::Tool;
+pub(crate) use snapshot::FoundTool;
 
 /// Maximum time that counts as waiting for the client's answers.
 const MAX_WAIT: Duration = Duration::from_mins(10);
@@ -63,9 +63,9 @@ const MAX_LOGGED_ID: usize = 255;
 pub struct Gateway {
     snapshot: ArcSwap<Snapshot>,
     /// The upstreams that it was made with.
-    own_upstreams: UpstreamMap,
-    plans: CallPlans,
-    documents: Documents,
+    static_upstreams: UpstreamMap,
+    plans: InputCache,
+    documents: DocumentCache,
     call_timeout: Duration,
     call_ids: CallIds,
     budget: Arc<Budget>,
@@ -114,10 +114,10 @@ pub struct CallRequest<'a> {
 
 /// A method's result, with the memory that is reserved for it until the reply is sent.
 #[derive(Debug)]
-pub struct Outcome<T = Returned> {
+pub struct CallResult<T = CallOutput> {
     /// The result.
     pub value: T,
-    pub(crate) hold: Hold,
+    pub(crate) reservation: BudgetReservation,
 }
 
 impl Gateway {
@@ -125,15 +125,15 @@ impl Gateway {
     pub fn new(upstreams: impl IntoIterator<Item = (Arc<str>, Arc<dyn Upstream>)>) -> Self {
         let gateway = Self {
             snapshot: ArcSwap::default(),
-            own_upstreams: upstreams.into_iter().collect(),
-            plans: CallPlans::default(),
-            documents: Documents::default(),
+            static_upstreams: upstreams.into_iter().collect(),
+            plans: InputCache::default(),
+            documents: DocumentCache::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
             call_ids: CallIds::default(),
             budget: Arc::default(),
             changes: watch::Sender::new(0),
         };
-        gateway.set_more_upstreams([]);
+        gateway.set_dynamic_upstreams([]);
         gateway
     }
 
@@ -160,12 +160,12 @@ impl Gateway {
 
     /// Puts other upstreams in force beside those that it was made with, which count where both have a
     /// name. Calls under way finish with theirs.
-    pub fn set_more_upstreams(
+    pub fn set_dynamic_upstreams(
         &self,
         upstreams: impl IntoIterator<Item = (Arc<str>, Arc<dyn Upstream>)>,
     ) {
         let mut all: UpstreamMap = upstreams.into_iter().collect();
-        all.extend(self.own_upstreams.clone());
+        all.extend(self.static_upstreams.clone());
         let visibility = Visibility::new(&all, &self.snapshot.load().visibility, &self.changes);
         let wants_tokens = all.values().any(|upstream| upstream.wants_token());
         let (upstreams, visibility) = (Arc::new(all), Arc::new(visibility));
@@ -194,8 +194,8 @@ impl Gateway {
     }
 
     /// Whether it was made with an upstream of this name.
-    pub fn has_own_upstream(&self, name: &str) -> bool {
-        self.own_upstreams.contains_key(name)
+    pub fn has_static_upstream(&self, name: &str) -> bool {
+        self.static_upstreams.contains_key(name)
     }
 
     /// The names of the upstreams, sorted.
@@ -257,7 +257,7 @@ impl Gateway {
         caller: &Caller,
         tool: ToolRef<'_>,
         read_only: bool,
-    ) -> Result<Tool, CallError> {
+    ) -> Result<FoundTool, CallError> {
         let snapshot = self.snapshot.load_full();
         let entry = match Self::decide(&snapshot, caller, tool) {
             Err(_) if wants_login(&snapshot.catalog, caller, tool) => {
@@ -269,7 +269,7 @@ impl Gateway {
             return Err(CallError::NotReadOnly(tool.as_str().to_owned()));
         }
         let ordinal = entry.ordinal;
-        Ok(Tool { snapshot, ordinal })
+        Ok(FoundTool { snapshot, ordinal })
     }
 
     fn login_required(&self, tool: ToolRef<'_>) -> CallError {
@@ -288,26 +288,26 @@ impl Gateway {
         &self,
         caller: &Caller,
         request: CallRequest<'_>,
-    ) -> Result<Outcome<Box<RawValue>>, CallError> {
+    ) -> Result<CallResult<Box<RawValue>>, CallError> {
         let caller = &*self.prepared(caller).await;
         let tool = self.find(caller, ToolRef::Id(request.id), request.read_only)?;
         let outcome = self.invoke(&tool, caller, request.arguments, &Client::default()).await?;
         let value = match outcome.value {
-            Returned::Json(json) => json,
-            Returned::Content(content) if content.is_error => {
+            CallOutput::Json(json) => json,
+            CallOutput::Content(content) if content.is_error => {
                 return Err(RpcError::new(TOOL_ERROR, content.words()).into());
             }
-            Returned::Content(content) => to_raw_value(&content).unwrap_or_default(),
+            CallOutput::Content(content) => to_raw_value(&content).unwrap_or_default(),
         };
-        Ok(Outcome { value, hold: outcome.hold })
+        Ok(CallResult { value, reservation: outcome.reservation })
     }
 
     /// Counts the bytes of a reply against the budget until they are sent.
     #[cfg(feature = "http")]
-    pub(crate) fn reserved(&self, reply: bytes::Bytes) -> Result<bytes::Bytes, OverBudget> {
-        let hold = self.budget.hold();
-        hold.at_least(reply.len())?;
-        Ok(hold.keep(reply))
+    pub(crate) fn reserved(&self, reply: bytes::Bytes) -> Result<bytes::Bytes, BudgetExceeded> {
+        let reservation = self.budget.reserve();
+        reservation.at_least(reply.len())?;
+        Ok(reservation.keep(reply))
     }
 
     /// The id of a call, new each time.
@@ -324,11 +324,11 @@ impl Gateway {
     /// fails is logged here, once, under the call's id.
     pub(crate) async fn invoke(
         &self,
-        tool: &Tool,
+        tool: &FoundTool,
         caller: &Caller,
         arguments: Option<&RawValue>,
         client: &Client,
-    ) -> Result<Outcome, CallError> {
+    ) -> Result<CallResult, CallError> {
         let Some(entry) = tool.entry() else { return Err(NotFound(String::new()).into()) };
         let (id, method) = (self.call_ids.next(), entry.id().as_str());
         let outcome = async {
@@ -336,12 +336,19 @@ impl Gateway {
             let params = self.params(tool, entry, upstream, arguments)?;
             let upstream = upstream.ok_or_else(|| not_configured(entry.upstream()))?;
             let limit = upstream.time_limit().map_or(self.call_timeout, |own| own + GRACE);
-            let (safety, hold) = (entry.safety(), self.budget.hold());
-            let call =
-                Call { id: &id, method, params: &params, safety, caller, client, hold: &hold };
+            let (safety, reservation) = (entry.safety(), self.budget.reserve());
+            let call = Call {
+                id: &id,
+                method,
+                params: &params,
+                safety,
+                caller,
+                client,
+                reservation: &reservation,
+            };
             let value = within(limit, client, upstream.call(call)).await?;
-            hold.at_least(value.len())?;
-            Ok(Outcome { value, hold })
+            reservation.at_least(value.len())?;
+            Ok(CallResult { value, reservation })
         };
         match outcome.await {
             Ok(outcome) => Ok(outcome),
@@ -355,7 +362,7 @@ impl Gateway {
     /// Checks the arguments, and puts them into the form that the upstream takes.
     fn params<'a>(
         &self,
-        tool: &Tool,
+        tool: &FoundTool,
         entry: &Entry,
         upstream: Option<&dyn Upstream>,
         arguments: Option<&'a RawValue>,
@@ -365,7 +372,7 @@ impl Gateway {
         let null_is_absent = upstream.is_some_and(Upstream::null_is_absent);
         let plan = self.plans.get(&entry.plan, || tool.catalog().check_schema(entry));
         let plan = plan.map_err(CallError::failed)?;
-        Ok(plan.params(arguments, Taking { style, null_is_absent })?)
+        Ok(plan.params(arguments, ParamFormat { style, null_is_absent })?)
     }
 }
 
@@ -385,8 +392,8 @@ fn not_configured(upstream: &str) -> CallError {
     CallError::Failed(CallFailure::new(message, detail))
 }
 
-impl From<OverBudget> for CallError {
-    fn from(over: OverBudget) -> Self {
+impl From<BudgetExceeded> for CallError {
+    fn from(over: BudgetExceeded) -> Self {
         let message = "The method ran, but the results of other calls have all the memory that there is for them. \
                        Ask for less, or try again later if it only reads.";
         Self::Failed(CallFailure::new(message, over))

@@ -66,7 +66,7 @@ pub use access::{Caller, Grants, Mask, User};
 /// | `annotations(category = "system")` | passes through to clients |
 ///
 /// What it takes by value are arguments; `&Context` and `&mut` [`Response`] are handed in. What it gives is
-/// a [`Reply`], or a `Result` of one. In an `impl`, see [`plugin`].
+/// a [`IntoOutput`], or a `Result` of one. In an `impl`, see [`plugin`].
 #[cfg(feature = "macros")]
 pub use callgate_macros::method;
 /// Makes a function a prompt: a text that a person starts a conversation with.
@@ -120,7 +120,7 @@ pub use upstream::Content;
 #[cfg(feature = "forward")]
 pub use upstream::forward;
 #[cfg(feature = "macros")]
-pub use upstream::local::Reply;
+pub use upstream::local::IntoOutput;
 pub use upstream::local::{self, Context, Error, Response, ask};
 pub use wire::jsonrpc;
 

@@ -4,7 +4,7 @@
 //! every client is looked for always; what one of them refuses is data, in [`Profile`].
 //!
 //! ```
-//! use callgate::lint::{Level, Scope, lint};
+//! use callgate::lint::{Level, LintOptions, lint};
 //! use callgate::{Callgate, method, methods};
 //!
 //! /// Greets somebody.
@@ -18,7 +18,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let gateway = Callgate::builder().methods(methods![greet]).build()?;
-//! let report = lint(&gateway.gateway().catalog(), &Scope::default());
+//! let report = lint(&gateway.gateway().catalog(), &LintOptions::default());
 //! assert_eq!(report.count(Level::Error), 0);
 //! # Ok(())
 //! # }
@@ -37,8 +37,8 @@ use serde_json::Value;
 
 use crate::access::Grants;
 use crate::catalog::{Catalog, Entry};
-use crate::model::tool::Shape;
-use check::Tool;
+use crate::model::tool::ToolFormat;
+use check::LintedTool;
 
 pub use check::Check;
 pub use profile::{Profile, Rule};
@@ -74,7 +74,7 @@ impl fmt::Display for Level {
 
 /// What is looked at, and for whom.
 #[derive(Debug, Clone)]
-pub struct Scope<'a> {
+pub struct LintOptions<'a> {
     /// The clients.
     pub profiles: Vec<&'static Profile>,
     /// What clients call the server: their configuration says, not ours.
@@ -83,7 +83,7 @@ pub struct Scope<'a> {
     pub grants: Option<&'a Grants>,
 }
 
-impl Default for Scope<'_> {
+impl Default for LintOptions<'_> {
     fn default() -> Self {
         Self { profiles: Profile::ALL.iter().collect(), server_name: "callgate", grants: None }
     }
@@ -134,7 +134,7 @@ impl Report {
 }
 
 /// Looks at the tools of a catalog as clients get them.
-pub fn lint(catalog: &Catalog, scope: &Scope<'_>) -> Report {
+pub fn lint(catalog: &Catalog, scope: &LintOptions<'_>) -> Report {
     let mut report = Report::default();
     report.problems.extend(catalog.quarantined().iter().map(|one| {
         let message = format!("not served: {}", one.reason);
@@ -148,7 +148,7 @@ pub fn lint(catalog: &Catalog, scope: &Scope<'_>) -> Report {
             .is_none_or(|listing| listing.ordinals.binary_search(&entry.ordinal).is_ok())
     };
     for entry in catalog.entries().iter().filter(is_seen) {
-        let bytes = catalog.arena(Shape::AnyOutput).tool(entry.ordinal);
+        let bytes = catalog.arena(ToolFormat::AnyOutput).tool(entry.ordinal);
         sizes.push((entry.id().to_string(), bytes.len()));
         let id = entry.id().as_str();
         report.problems.extend(general::findings(id, entry.findings()));
@@ -172,12 +172,12 @@ fn heaviest(mut sizes: Vec<(String, usize)>) -> Vec<(String, usize)> {
 }
 
 /// What is wrong with a tool, as the bytes that clients get.
-fn of_tool(id: &str, bytes: &[u8], scope: &Scope<'_>) -> Vec<Problem> {
+fn of_tool(id: &str, bytes: &[u8], scope: &LintOptions<'_>) -> Vec<Problem> {
     let tool: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let text = |name: &str| tool.get(name).and_then(Value::as_str).unwrap_or_default();
     let schema = tool.get("inputSchema").unwrap_or(&Value::Null);
     let (name, description) = (text("name"), text("description"));
-    let tool = Tool { name, description, schema, server: scope.server_name };
+    let tool = LintedTool { name, description, schema, server: scope.server_name };
     let mut problems = by_clients(Some(id), scope, |check| check.of_tool(&tool));
     problems.extend(general::of_tool(id, &tool, bytes.len()));
     problems
@@ -186,7 +186,7 @@ fn of_tool(id: &str, bytes: &[u8], scope: &Scope<'_>) -> Vec<Problem> {
 /// What the rules of all clients find; the same for several of them is one problem.
 fn by_clients(
     method: Option<&str>,
-    scope: &Scope<'_>,
+    scope: &LintOptions<'_>,
     look: impl Fn(Check) -> Option<String>,
 ) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();

@@ -77,7 +77,7 @@ pub struct Services {
     /// ([`Client::become_task`](crate::upstream::Client::become_task)).
     pub tasks: Option<Arc<dyn TaskStore>>,
     /// Stores the events of legacy clients' streams, so that they can lose them and come back
-    /// ([`Client::let_go`](crate::upstream::Client::let_go)).
+    /// ([`Client::close_stream`](crate::upstream::Client::close_stream)).
     pub replay: Option<Arc<dyn Replay>>,
 }
 

@@ -12,9 +12,9 @@ pub(crate) mod types;
 
 pub use arguments::{ArgumentsError, ParamStyle};
 pub use finding::Finding;
-pub use method::{DefinitionError, LOCAL, Method, MethodId, Param, Safety};
+pub use method::{DefinitionError, InvalidMethod, LOCAL, Method, MethodId, Param, Safety};
 pub use oauth_scope::OAuthScope;
 pub use schema::REST_PARAM;
-pub use tool_name::{Prefix, ToolName, Unnamed, tool_names};
+pub use tool_name::{NameRequest, Prefix, ToolName, tool_names};
 pub use type_expr::{ClassName, Field, Literal, TypeError, TypeExpr};
 pub use types::{TypeDefinition, TypeField, Types};

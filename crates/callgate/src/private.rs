@@ -7,11 +7,11 @@ pub use crate::access::Mask;
 pub use crate::mcp::features::prompt_function::{PromptDefinition, PromptFunction};
 pub use crate::mcp::features::resource_function::{ResourceDefinition, ResourceFunction};
 pub use crate::model::method::Safety;
-pub use crate::server::plugin::{Offer, Plugin};
+pub use crate::server::plugin::{Plugin, PluginItems};
 pub use crate::upstream::local::context::Context;
-pub use crate::upstream::local::definition::Definition;
-pub use crate::upstream::local::texts::Texts;
-pub use crate::upstream::local::{Error, Function, Response};
+pub use crate::upstream::local::definition::MethodDefinition;
+pub use crate::upstream::local::string_args::StringArgs;
+pub use crate::upstream::local::{Error, MethodFunction, Response};
 
 /// What stands beside a function with `#[method]`.
 #[diagnostic::on_unimplemented(
@@ -19,7 +19,7 @@ pub use crate::upstream::local::{Error, Function, Response};
     note = "put `#[method(…)]` before the function"
 )]
 pub trait MethodItem {
-    fn make() -> Function;
+    fn make() -> MethodFunction;
 }
 
 /// What stands beside a function with `#[prompt]`.

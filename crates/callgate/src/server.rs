@@ -39,7 +39,7 @@ pub struct Callgate {
     methods: Arc<[Method]>,
     sections: Arc<[Section]>,
     #[cfg(feature = "http")]
-    http: http::Http,
+    http: http::HttpSettings,
 }
 
 impl Callgate {
@@ -105,7 +105,7 @@ mod http {
 
     /// What is said of HTTP.
     #[derive(Debug, Clone)]
-    pub(super) struct Http {
+    pub(super) struct HttpSettings {
         pub(super) authenticate: Arc<dyn Authenticate>,
         pub(super) options: HttpOptions,
         /// Whether other machines may come without a credential.
@@ -114,7 +114,7 @@ mod http {
         pub(super) limits: ServerLimits,
     }
 
-    impl Default for Http {
+    impl Default for HttpSettings {
         fn default() -> Self {
             Self {
                 authenticate: Arc::new(http::Anonymous),
@@ -137,7 +137,7 @@ mod http {
             "{0} can be reached from other machines, and callers need no credential: say \
              `require_auth()`, or `allow_anonymous()` if everybody is welcome"
         )]
-        Open(std::net::SocketAddr),
+        Unprotected(std::net::SocketAddr),
     }
 
     impl Callgate {
@@ -147,7 +147,7 @@ mod http {
         /// Who asks is told by [`Builder::authenticate`](super::Builder::authenticate), or by a layer
         /// around it that puts a [`Caller`](crate::access::Caller) into the request's extensions.
         pub fn router(&self) -> axum::Router {
-            let Http { authenticate, options, .. } = self.http.clone();
+            let HttpSettings { authenticate, options, .. } = self.http.clone();
             http::router(Arc::clone(&self.mcp), authenticate, options)
         }
 
@@ -162,7 +162,7 @@ mod http {
         }
 
         fn service(&self) -> HttpService {
-            let Http { authenticate, options, readiness, .. } = self.http.clone();
+            let HttpSettings { authenticate, options, readiness, .. } = self.http.clone();
             http::service(Arc::clone(&self.mcp), authenticate, readiness, options)
         }
 
@@ -188,9 +188,9 @@ mod http {
             stop: impl Future<Output = ()>,
         ) -> Result<(), ServeError> {
             let address = listener.local_addr()?;
-            let Http { allow_anonymous, options, limits, .. } = &self.http;
+            let HttpSettings { allow_anonymous, options, limits, .. } = &self.http;
             if !(address.ip().is_loopback() || options.require_auth || *allow_anonymous) {
-                return Err(ServeError::Open(address));
+                return Err(ServeError::Unprotected(address));
             }
             tracing::info!("serving MCP at http://{address}/mcp");
             let stop = async {

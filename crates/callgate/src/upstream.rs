@@ -7,7 +7,7 @@ pub(crate) mod content;
 pub(crate) mod credentials;
 #[cfg(feature = "forward")]
 pub mod forward;
-mod lists_methods;
+mod method_lister;
 pub mod local;
 
 use std::pin::Pin;
@@ -19,12 +19,12 @@ use crate::access::Caller;
 use crate::model::arguments::ParamStyle;
 use crate::model::method::Safety;
 
-pub use budget::{DEFAULT_IN_FLIGHT_BYTES, Hold, OverBudget};
+pub use budget::{BudgetExceeded, BudgetReservation, DEFAULT_IN_FLIGHT_BYTES};
 pub use call_error::{CallError, CallFailure, NotFound};
 pub use client::{Capability, Client};
 pub use content::{Content, ResourceContents, Role, ToolContent};
-pub use credentials::{CredentialError, Credentials, Replaced};
-pub use lists_methods::{CallerMethods, Identity, ListError, ListsMethods};
+pub use credentials::{CredentialError, Credentials, ReplaceStatus};
+pub use method_lister::{CallerMethods, Identity, ListError, MethodLister};
 
 /// Time limit of a call unless configured otherwise.
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -81,12 +81,12 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
     }
 
     /// Lists the methods that each caller may use, where callers see only those.
-    fn visibility(&self) -> Option<&dyn ListsMethods> {
+    fn method_lister(&self) -> Option<&dyn MethodLister> {
         None
     }
 
     /// Runs a method.
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>>;
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>>;
 }
 
 /// What became of the calls of an upstream.
@@ -102,14 +102,14 @@ pub struct Counters {
 
 /// What a method gave.
 #[derive(Debug)]
-pub enum Returned {
+pub enum CallOutput {
     /// A JSON value.
     Json(Box<RawValue>),
     /// Text, images and the like.
     Content(ToolContent),
 }
 
-impl Returned {
+impl CallOutput {
     /// About how much memory it has.
     pub(crate) fn len(&self) -> usize {
         match self {
@@ -119,7 +119,7 @@ impl Returned {
     }
 }
 
-impl From<Box<RawValue>> for Returned {
+impl From<Box<RawValue>> for CallOutput {
     fn from(json: Box<RawValue>) -> Self {
         Self::Json(json)
     }
@@ -141,5 +141,5 @@ pub struct Call<'a> {
     /// Who hears how it goes, and can be asked.
     pub client: &'a Client,
     /// Where the bytes of its result are counted; a large one is best counted while it is read.
-    pub hold: &'a Hold,
+    pub reservation: &'a BudgetReservation,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use callgate::local::{Function, Local};
+use callgate::local::{Local, MethodFunction};
 use callgate::mcp::LogLevel;
 use callgate::model::{Method, Safety};
 use callgate::upstream::{ResourceContents, ToolContent};
@@ -22,7 +22,7 @@ pub(crate) const PIXEL: &[u8] = &[
 const SILENCE: &[u8] =
     b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x80\x3e\0\0\x02\0\x10\0data\0\0\0\0";
 
-pub(crate) fn methods() -> impl IntoIterator<Item = Function> {
+pub(crate) fn methods() -> impl IntoIterator<Item = MethodFunction> {
     methods![
         text,
         greet,
@@ -128,7 +128,7 @@ fn logs_once(ctx: &Context) -> Content {
 #[method(id = "answers.reconnection", tool_name = "test_reconnection", read_only)]
 async fn reconnection(ctx: &Context) -> Content {
     // The client's stream ends before the result is there; it comes back for it.
-    ctx.client.let_go(Duration::from_millis(500));
+    ctx.client.close_stream(Duration::from_millis(500));
     sleep(Duration::from_millis(300)).await;
     "Reconnection test completed: you came back.".into()
 }

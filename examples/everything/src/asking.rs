@@ -4,12 +4,12 @@
 //! question and runs again, from its beginning, with the answer; in the legacy era it waits for it.
 
 use callgate::ask::{Elicit, Elicited, ListRoots, Sample};
-use callgate::local::Function;
+use callgate::local::MethodFunction;
 use callgate::upstream::Capability;
 use callgate::{Content, Context, Error, method, methods};
 use serde_json::{Value, json};
 
-pub(crate) fn methods() -> impl IntoIterator<Item = Function> {
+pub(crate) fn methods() -> impl IntoIterator<Item = MethodFunction> {
     methods![
         name,
         name_again,
@@ -140,10 +140,10 @@ async fn steps(ctx: &Context) -> Result<Content, Error> {
 )]
 async fn by_capability(ctx: &Context) -> Result<Content, Error> {
     // Nothing is asked that the client did not offer.
-    if ctx.can(Capability::Elicitation) {
+    if ctx.supports(Capability::Elicitation) {
         return name(ctx).await;
     }
-    if ctx.can(Capability::Sampling) {
+    if ctx.supports(Capability::Sampling) {
         return capital(ctx).await;
     }
     Ok("You cannot be asked anything.".into())

@@ -1,11 +1,11 @@
 //! Tools that show the person a form: what fields can be.
 
 use callgate::ask::{Elicit, Elicited};
-use callgate::local::Function;
+use callgate::local::MethodFunction;
 use callgate::{Content, Context, Error, method, methods};
 use serde_json::{Value, json};
 
-pub(crate) fn methods() -> impl IntoIterator<Item = Function> {
+pub(crate) fn methods() -> impl IntoIterator<Item = MethodFunction> {
     methods![person, defaults, enums]
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use callgate::ask::Elicit;
 use callgate::jsonrpc::{INTERNAL_ERROR, RpcError};
-use callgate::local::Function;
+use callgate::local::MethodFunction;
 use callgate::mcp::{Task, TaskStore};
 use callgate::upstream::BoxFuture;
 use callgate::{Content, Context, Error, method, methods};
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
 
-pub(crate) fn methods() -> impl IntoIterator<Item = Function> {
+pub(crate) fn methods() -> impl IntoIterator<Item = MethodFunction> {
     methods![slow, failing, broken, confirm, inputs, late]
 }
 

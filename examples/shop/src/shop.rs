@@ -86,7 +86,7 @@ impl Shop {
     ) -> Result<Order, Error> {
         let Product { id, name, price, .. } = self.product_by_id(product).await?;
         let total = price * quantity;
-        if total > ASK_ABOVE && ctx.can(Capability::Elicitation) {
+        if total > ASK_ABOVE && ctx.supports(Capability::Elicitation) {
             confirm(ctx, &format!("Buy {quantity} × {name} for {}?", euros(total))).await?;
         }
         let mut transaction = self.database.begin().await?;

@@ -5,7 +5,7 @@ mod report;
 
 use anyhow::Result;
 use callgate::gateway::{SettingError, Settings};
-use callgate::lint::{Level, Problem, Profile, Scope};
+use callgate::lint::{Level, LintOptions, Problem, Profile};
 use callgate::model::LOCAL;
 use callgate_import::guessed;
 use callgate_registry::{Assembly, CatalogRows, Store as _, assemble, settings};
@@ -27,7 +27,7 @@ pub(super) async fn run(config: &Config, lint: &Lint, printer: &mut Printer) -> 
     let assembly = Assembly { prefix: settings.tools_prefix.clone(), ..assembly(config) };
     let catalog = assemble(&rows, assembly).catalog;
     let caller = lint.user.as_deref().map(|name| caller_named(&access_rows, name)).transpose()?;
-    let scope = Scope {
+    let scope = LintOptions {
         profiles: profiles(lint),
         server_name: lint.server_name.as_deref().unwrap_or(&settings.server_name),
         grants: caller.as_ref().map(|caller| &*caller.grants),

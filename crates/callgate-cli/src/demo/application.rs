@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use callgate::local::{Local, Undefined};
+use callgate::local::Local;
+use callgate::model::InvalidMethod;
 use callgate::plugin::Plugin as _;
 use callgate::{Context, Error, Response, method, methods, plugin};
 use schemars::JsonSchema;
@@ -18,11 +19,11 @@ const MAX_BODY: usize = 100_000;
 const MAX_REPORT_SECONDS: u64 = 25;
 
 /// The functions, with the methods that they are.
-pub(crate) fn application() -> Result<Local, Undefined> {
+pub(crate) fn application() -> Result<Local, InvalidMethod> {
     let mut local = Local::default();
     let site = Arc::new(Site::with_samples());
     let functions = methods![content_types, get_user, rebuild_cache, yearly_report];
-    for function in site.offer().into_methods().into_iter().chain(functions) {
+    for function in site.items().into_methods().into_iter().chain(functions) {
         local.add(function)?;
     }
     Ok(local)

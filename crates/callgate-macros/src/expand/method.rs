@@ -8,7 +8,7 @@ use crate::attribute::Annotation;
 use crate::errors::Errors;
 use crate::signature::{Argument, Signature};
 
-/// An expression that is a `Function`.
+/// An expression that is a `MethodFunction`.
 pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream {
     let id = item.text_or_name("id");
     let (title, tool_name) = (item.optional_text("title"), item.optional_text("tool_name"));
@@ -20,7 +20,7 @@ pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream 
     let (arguments, run) = (arguments(&item.signature), run(item));
     quote! {
         #arguments
-        ::callgate::__private::Definition::new(#id)
+        ::callgate::__private::MethodDefinition::new(#id)
             #title
             #tool_name
             #description

@@ -39,9 +39,9 @@ pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream
     let offer = if errors.is_empty() {
         quote! {
             let __plugin = self;
-            let __offer = ::callgate::__private::Offer::default();
+            let __items = ::callgate::__private::PluginItems::default();
             #(#offered)*
-            __offer
+            __items
         }
     } else {
         quote!(::core::unreachable!())
@@ -54,7 +54,7 @@ pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream
 
         #[allow(deprecated, reason = "who calls a method is not in this code")]
         impl #generics ::callgate::__private::Plugin for #ty #condition {
-            fn offer(self: ::std::sync::Arc<Self>) -> ::callgate::__private::Offer {
+            fn items(self: ::std::sync::Arc<Self>) -> ::callgate::__private::PluginItems {
                 #offer
             }
         }
@@ -91,7 +91,7 @@ fn offer(
     let made = expand(kind, arguments, &described, errors);
     let kind = Ident::new(kind.name(), name.span());
     let conditions = function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
-    let offered = quote!(#(#conditions)* let __offer = __offer.#kind({ #made }););
+    let offered = quote!(#(#conditions)* let __items = __items.#kind({ #made }););
     signature::strip(&mut function.attrs, &mut function.sig);
     Some(offered)
 }

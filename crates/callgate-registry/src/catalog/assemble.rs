@@ -126,7 +126,7 @@ impl<'a> Context<'a> {
             Ok(None) => given_name(row).into_iter().for_each(|name| builder.reserve_name(name)),
             Ok(Some((requirement, mut findings))) => {
                 if !self.upstreams.contains(row.upstream_name()) {
-                    findings.push(Finding::NoUpstream(row.upstream_name().to_owned()));
+                    findings.push(Finding::UnknownUpstream(row.upstream_name().to_owned()));
                 }
                 let fingerprint = self.fingerprint(Some(row), &requirement, &findings);
                 if builder.reuse(&row.rpc_method, fingerprint, given_name(row)) {
@@ -191,7 +191,7 @@ impl<'a> Context<'a> {
                 Some(ident) => {
                     let (section, need) = (Section::from(*ident), need(&action.mask));
                     if need == Need::Closed {
-                        findings.push(Finding::NoMask(section.clone(), action.mask.clone()));
+                        findings.push(Finding::InvalidMask(section.clone(), action.mask.clone()));
                     }
                     requirement.add(section, need);
                 }
@@ -231,7 +231,7 @@ impl<'a> Context<'a> {
         if builder.reuse(id, fingerprint, row.and_then(given_name)) {
             return;
         }
-        let method = method.clone().requirement_is(requirement);
+        let method = method.clone().with_requirement(requirement);
         let overlaid = match row {
             Some(row) => definition::overlay(method, row),
             None => Ok(method),

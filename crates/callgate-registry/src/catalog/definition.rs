@@ -20,7 +20,7 @@ use crate::rows::{MethodRow, TypeRow, present};
 pub(crate) fn method(row: &MethodRow, requirement: Requirement) -> Result<Method, DefinitionError> {
     let mut method = Method::new(row.rpc_method.parse()?)
         .description(row.description.clone().unwrap_or_default())
-        .requirement_is(requirement)
+        .with_requirement(requirement)
         .upstream(row.upstream_name());
     match json_column::<Value>("input_schema", row.input_schema.as_deref())? {
         Some(schema) => method = method.input_schema(schema).map_err(in_column("input_schema"))?,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use callgate::upstream::{BoxFuture, CredentialError, Credentials, Replaced};
+use callgate::upstream::{BoxFuture, CredentialError, Credentials, ReplaceStatus};
 use callgate::{Caller, Secret};
 
 use crate::rows::CredentialRow;
@@ -68,14 +68,14 @@ impl Credentials for OfUpstream {
         caller: &'a Caller,
         old: &'a Secret,
         new: &'a Secret,
-    ) -> BoxFuture<'a, Result<Replaced, CredentialError>> {
+    ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>> {
         Box::pin(async move {
             let (Some(store), Some(user)) = (&self.all.store, &caller.user) else {
-                return Ok(Replaced::NotKept);
+                return Ok(ReplaceStatus::NotDurable);
             };
             let is_replaced = store.replace_credential(user.id, &self.name, old, new).await?;
             // The follower brings it to those who look.
-            Ok(if is_replaced { Replaced::Done } else { Replaced::Changed })
+            Ok(if is_replaced { ReplaceStatus::Stored } else { ReplaceStatus::Conflict })
         })
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use callgate::Caller;
 use callgate::gateway::Gateway;
 use callgate::upstream::{
-    BoxFuture, Call, CallError, CallFailure, CallerMethods, Identity, ListError, ListsMethods,
-    Returned, Upstream,
+    BoxFuture, Call, CallError, CallFailure, CallOutput, CallerMethods, Identity, ListError,
+    MethodLister, Upstream,
 };
 
 use crate::rows::UpstreamRow;
@@ -58,7 +58,7 @@ impl RowUpstreams {
         let mut served: HashMap<Arc<str>, Arc<dyn Upstream>> = HashMap::new();
         for row in rows {
             let name: Arc<str> = row.name.as_str().into();
-            if gateway.has_own_upstream(&name) {
+            if gateway.has_static_upstream(&name) {
                 now.problems.insert(format!(
                     "upstream `{name}` of the registry does not count: the program has its own of \
                      this name"
@@ -81,7 +81,7 @@ impl RowUpstreams {
                 }
             }
         }
-        gateway.set_more_upstreams(served);
+        gateway.set_dynamic_upstreams(served);
         let problems = now.problems.clone();
         let before = std::mem::replace(&mut *in_force, now);
         (before.problems, problems)
@@ -114,7 +114,7 @@ impl Quarantined {
     }
 }
 
-impl ListsMethods for Quarantined {
+impl MethodLister for Quarantined {
     fn max_age(&self) -> Duration {
         Duration::from_mins(1)
     }
@@ -130,11 +130,11 @@ impl ListsMethods for Quarantined {
 }
 
 impl Upstream for Quarantined {
-    fn visibility(&self) -> Option<&dyn ListsMethods> {
+    fn method_lister(&self) -> Option<&dyn MethodLister> {
         self.limits_callers.then_some(self as _)
     }
 
-    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
+    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         let message = "The service behind this tool is not configured as it has to be. Nothing was run; \
                      an administrator has to mend it.";
         let detail = format!("its upstream is quarantined: {}", self.reason);
@@ -192,7 +192,7 @@ mod tests {
             ("not JSON", true),
         ] {
             let quarantined = Quarantined::new(&row("a", config), String::new());
-            assert_eq!(quarantined.visibility().is_some(), is_closed, "{config}");
+            assert_eq!(quarantined.method_lister().is_some(), is_closed, "{config}");
         }
     }
 

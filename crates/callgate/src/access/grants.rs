@@ -138,7 +138,7 @@ pub enum GrantSource {
     /// The row of the user's role.
     Role,
     /// The built-in grant that every user has, see [`Section::authenticated`].
-    Login,
+    Authenticated,
 }
 
 impl fmt::Display for GrantSource {
@@ -146,7 +146,7 @@ impl fmt::Display for GrantSource {
         f.write_str(match self {
             Self::User => "the user's own grant",
             Self::Role => "the role's grant",
-            Self::Login => "the grant of every user",
+            Self::Authenticated => "the grant of every user",
         })
     }
 }
@@ -172,7 +172,7 @@ impl Grants {
 
     /// Adds the built-in grant of every user, unless a row grants or denies the section.
     pub(crate) fn add_authenticated(&mut self) {
-        let grant = Grant { mask: Mask::Read, source: GrantSource::Login };
+        let grant = Grant { mask: Mask::Read, source: GrantSource::Authenticated };
         self.by_section.entry(Section::authenticated()).or_insert(grant);
     }
 
@@ -187,7 +187,9 @@ impl Grants {
             .entry(section)
             .and_modify(|old| match (old.source, new.source) {
                 (GrantSource::User, GrantSource::Role) => {}
-                (GrantSource::Role, GrantSource::User) | (GrantSource::Login, _) => *old = new,
+                (GrantSource::Role, GrantSource::User) | (GrantSource::Authenticated, _) => {
+                    *old = new;
+                }
                 _ => old.mask = old.mask.min(new.mask),
             })
             .or_insert(new);

@@ -86,7 +86,7 @@ impl Requirement {
 
     /// Whether `grants` are enough, and why.
     pub fn decide(&self, grants: &Grants) -> Decision {
-        let checks = self.needs.iter().map(|(section, need)| Check {
+        let checks = self.needs.iter().map(|(section, need)| SectionCheck {
             section: section.clone(),
             need: *need,
             granted: grants.get(section),
@@ -98,12 +98,12 @@ impl Requirement {
 /// Whether a caller may use a method, and why: it prints as the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    checks: Vec<Check>,
+    checks: Vec<SectionCheck>,
 }
 
 /// One section's part in a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check {
+pub struct SectionCheck {
     /// The section.
     pub section: Section,
     /// What the method needs on it.
@@ -112,7 +112,7 @@ pub struct Check {
     pub granted: Option<Grant>,
 }
 
-impl Check {
+impl SectionCheck {
     /// Whether this part holds.
     pub fn holds(&self) -> bool {
         self.need.is_met_by(self.granted.map_or(Mask::None, |grant| grant.mask))
@@ -122,11 +122,11 @@ impl Check {
 impl Decision {
     /// Whether all parts hold.
     pub fn is_allowed(&self) -> bool {
-        self.checks.iter().all(Check::holds)
+        self.checks.iter().all(SectionCheck::holds)
     }
 
     /// The parts, sorted by section.
-    pub fn checks(&self) -> &[Check] {
+    pub fn checks(&self) -> &[SectionCheck] {
         &self.checks
     }
 }
@@ -145,7 +145,7 @@ impl fmt::Display for Decision {
     }
 }
 
-impl fmt::Display for Check {
+impl fmt::Display for SectionCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "section `{}` {}, ", self.section, self.need)?;
         match self.granted {

@@ -8,10 +8,10 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::message::Id;
-use crate::wire::lines::Ends;
+use crate::wire::lines::LineEnds;
 
 /// The id, if that is a request.
-pub(super) fn truncated_id(ends: &Ends) -> Option<Id> {
+pub(super) fn truncated_id(ends: &LineEnds) -> Option<Id> {
     let mut head = CutHead::default();
     // It ends in the middle of something, which is an error; what came before that is known.
     let _ = serde_json::Deserializer::from_slice(&ends.head).deserialize_map(&mut head);
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn id(head: &str, tail: &str) -> Option<String> {
-        let ends = Ends { head: head.into(), tail: tail.into() };
+        let ends = LineEnds { head: head.into(), tail: tail.into() };
         truncated_id(&ends).map(|id| id.as_json().to_owned())
     }
 

@@ -1,4 +1,4 @@
-//! The bytes of all tools in one shape, in the catalog's order, with a comma behind each: so tools
+//! The bytes of all tools in one format, in the catalog's order, with a comma behind each: so tools
 //! that stand next to each other are one slice.
 
 use bytes::Bytes;

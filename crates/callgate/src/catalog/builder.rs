@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use super::arena::ArenaBuilder;
-use super::{Arena, Catalog, Entry, Quarantined};
+use super::{Arena, Catalog, Entry};
 use crate::access::Requirement;
 use crate::catalog::listing::{listings, visible_listings};
-use crate::model::arguments::SeenPlan;
+use crate::model::arguments::CachedInput;
 use crate::model::finding::Finding;
-use crate::model::method::{DefinitionError, Method};
+use crate::model::method::{DefinitionError, InvalidMethod, Method};
 use crate::model::tool;
-use crate::model::tool::Shape;
-use crate::model::tool_name::{Prefix, ToolName, Unnamed, tool_names};
+use crate::model::tool::ToolFormat;
+use crate::model::tool_name::{NameRequest, Prefix, ToolName, tool_names};
 use crate::model::types::Types;
 
 /// The next catalog's number; 0 is none.
@@ -35,7 +35,7 @@ pub struct CatalogBuilder {
     /// The previous catalog's requirements, as far as they are known here.
     taken_over: HashMap<u32, u32>,
     reserved: Vec<String>,
-    quarantined: Vec<Quarantined>,
+    quarantined: Vec<InvalidMethod>,
 }
 
 impl CatalogBuilder {
@@ -103,7 +103,7 @@ impl CatalogBuilder {
             parts: written.parts,
             output: written.output,
             own_check: written.check.map(Bytes::from),
-            plan: SeenPlan::default(),
+            plan: CachedInput::default(),
             headers: written.headers,
             safety: written.safety,
             requirement,
@@ -117,7 +117,7 @@ impl CatalogBuilder {
 
     /// Leaves a definition out, and says so.
     pub fn quarantine(&mut self, id: impl Into<String>, reason: DefinitionError) {
-        self.quarantined.push(Quarantined { id: id.into(), reason });
+        self.quarantined.push(InvalidMethod { id: id.into(), reason });
     }
 
     fn intern(&mut self, requirement: Requirement) -> u32 {
@@ -161,17 +161,20 @@ impl CatalogBuilder {
             if is_duplicate {
                 let id = first.id.to_string();
                 let reason = DefinitionError::DuplicateId(id.clone());
-                quarantined.push(Quarantined { id, reason });
+                quarantined.push(InvalidMethod { id, reason });
             }
             is_duplicate
         });
     }
 
     fn name_all(&mut self) {
-        let unnamed: Vec<Unnamed<'_>> = self
+        let unnamed: Vec<NameRequest<'_>> = self
             .entries
             .iter()
-            .map(|(entry, _)| Unnamed { id: entry.id.as_str(), given: entry.given_name.as_deref() })
+            .map(|(entry, _)| NameRequest {
+                id: entry.id.as_str(),
+                given: entry.given_name.as_deref(),
+            })
             .collect();
         let reserved = self.reserved.iter().map(String::as_str);
         let names = tool_names(&self.prefix, &unnamed, reserved);
@@ -183,8 +186,8 @@ impl CatalogBuilder {
                     entry.name = name;
                     // A name of the previous catalog may have been longer, or shorter.
                     let mut findings = std::mem::take(&mut entry.findings).into_vec();
-                    findings.retain(|finding| !matches!(finding, Finding::LongName(_)));
-                    findings.extend((length > LONG_NAME).then_some(Finding::LongName(length)));
+                    findings.retain(|finding| !matches!(finding, Finding::LongToolName(_)));
+                    findings.extend((length > LONG_NAME).then_some(Finding::LongToolName(length)));
                     entry.findings = findings.into();
                     kept.push((entry, tool));
                 }
@@ -194,16 +197,16 @@ impl CatalogBuilder {
         self.entries = kept;
     }
 
-    /// The bytes of all tools in the order of the entries, once for each shape.
-    fn lay_out(&mut self) -> [Arena; Shape::ALL.len()] {
+    /// The bytes of all tools in the order of the entries, once for each format.
+    fn lay_out(&mut self) -> [Arena; ToolFormat::ALL.len()] {
         let total: usize = self.entries.iter().map(|(_, tool)| tool.len() + 1).sum();
         let mut made: Vec<Arena> = Vec::new();
-        let arenas = Shape::ALL.map(|shape| {
+        let arenas = ToolFormat::ALL.map(|format| {
             let mut arena = ArenaBuilder::new(self.entries.len(), total);
             for (entry, tool) in &self.entries {
                 arena.add(|out| {
                     let name = entry.name.as_str();
-                    tool::write_shape(shape, name, tool, &entry.parts, entry.output, out);
+                    tool::write_format(format, name, tool, &entry.parts, entry.output, out);
                 });
             }
             let arena = arena.finish(made.last());

@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use moka::sync::Cache;
 
-use crate::access::Limits;
 use crate::access::Mask;
+use crate::access::VisibleMethods;
 use crate::catalog::{Arena, Catalog, without_comma};
-use crate::model::tool::Shape;
+use crate::model::tool::ToolFormat;
 
 /// Maximum size of a cache of listings, or of documents made from them.
 const MAX_CACHE_BYTES: u64 = 64 * 1024 * 1024;
@@ -73,11 +73,11 @@ impl Listing {
     pub(crate) fn page(
         &self,
         catalog: &Catalog,
-        shape: Shape,
+        format: ToolFormat,
         offset: usize,
         limit: PageLimit,
     ) -> Page {
-        let arena = catalog.arena(shape);
+        let arena = catalog.arena(format);
         let rest = self.ordinals.get(offset..).unwrap_or_default();
         let rest = rest.get(..limit.tools).unwrap_or(rest);
         let ordinals = if arena.len() <= limit.bytes { rest } else { fitting(rest, arena, limit) };
@@ -109,7 +109,7 @@ pub(crate) type Listings = Cache<Arc<[Mask]>, Arc<Listing>>;
 
 /// Listings that services limit further, by the number of the listing of the grants and what services
 /// list.
-pub(crate) type VisibleListings = Cache<(u64, Arc<Limits>), Arc<Listing>>;
+pub(crate) type VisibleListings = Cache<(u64, Arc<VisibleMethods>), Arc<Listing>>;
 
 pub(crate) fn listings() -> Listings {
     bounded_cache(|key: &Arc<[Mask]>, listing: &Arc<Listing>| key.len() + listing.len() * 4 + 128)

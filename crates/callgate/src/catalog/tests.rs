@@ -148,7 +148,7 @@ fn d3_properties_of_a_whole_schema_are_renamed_too() {
     );
     assert_eq!(findings(&catalog, "a").len(), 1);
     let check = catalog.check_schema(catalog.by_id("a").unwrap());
-    let plan = crate::model::arguments::CallPlan::compile(&check).unwrap();
+    let plan = crate::model::arguments::CompiledInput::compile(&check).unwrap();
     let arguments = r#"{"Transaction_hash_2":"0x1"}"#;
     let arguments: &serde_json::value::RawValue = serde_json::from_str(arguments).unwrap();
     let params = plan.params(Some(arguments), ParamStyle::Named).unwrap();
@@ -248,7 +248,7 @@ fn a_page_is_the_tools_with_commas_between() {
     let text = |grants: &Grants, offset, size| {
         let page = catalog.listing(grants).page(
             &catalog,
-            Shape::Rest,
+            ToolFormat::Rest,
             offset,
             PageLimit { tools: size, bytes: usize::MAX },
         );
@@ -283,7 +283,7 @@ proptest! {
             .iter()
             .map(|(section, value)| (format!("s{section}"), Mask::granted(*value)))
             .collect();
-        let page = catalog.listing(&grants).page(&catalog, Shape::Rest, 0, PageLimit { tools: 100, bytes: usize::MAX });
+        let page = catalog.listing(&grants).page(&catalog, ToolFormat::Rest, 0, PageLimit { tools: 100, bytes: usize::MAX });
         let text = String::from_utf8(page.tools.concat()).unwrap();
         let tools: Vec<Value> = serde_json::from_str(&format!("[{text}]")).unwrap();
         let listed: BTreeSet<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
@@ -320,17 +320,17 @@ fn shapes_that_are_the_same_are_kept_once() {
     let tools = plain.tool(plain.by_id("a").unwrap()).len() + 1;
     assert_eq!(plain.serialised_bytes(), tools * 2);
     let titled = build([method("a.b").title("A")]);
-    let start = |shape| titled.arena(shape).tool(0).as_ptr();
-    assert_ne!(start(Shape::Rest), start(Shape::Plain));
-    assert_ne!(start(Shape::Plain), start(Shape::ObjectOutput));
-    assert_eq!(start(Shape::ObjectOutput), start(Shape::AnyOutput));
+    let start = |format| titled.arena(format).tool(0).as_ptr();
+    assert_ne!(start(ToolFormat::Rest), start(ToolFormat::Plain));
+    assert_ne!(start(ToolFormat::Plain), start(ToolFormat::ObjectOutput));
+    assert_eq!(start(ToolFormat::ObjectOutput), start(ToolFormat::AnyOutput));
 }
 
 #[test]
 fn d7_an_output_that_is_no_object_is_wrapped_with_its_definitions() {
     let wrapped = |schema: Value| {
         let catalog = build([method("a").output_schema(schema).unwrap()]);
-        let tool = catalog.arena(Shape::ObjectOutput).tool(0);
+        let tool = catalog.arena(ToolFormat::ObjectOutput).tool(0);
         let tool: Value = serde_json::from_slice(&tool).unwrap();
         tool.get("outputSchema").cloned()
     };

@@ -10,15 +10,15 @@ use crate::catalog::Entry;
 use crate::catalog::listing::{Listing, Page, PageLimit};
 use crate::gateway::openrpc::OpenRpcError;
 use crate::model::method::MethodId;
-use crate::model::tool::Shape;
+use crate::model::tool::ToolFormat;
 
 impl Gateway {
     /// The caller's tools: those that their grants allow and that the services behind them list.
     pub(super) fn listing(snapshot: &Snapshot, caller: &Caller) -> Arc<Listing> {
         let granted = snapshot.catalog.listing(&caller.grants);
-        match snapshot.visibility.limits(caller) {
+        match snapshot.visibility.visible(caller) {
             None => granted,
-            Some(limits) => snapshot.catalog.visible_listing(&granted, &limits),
+            Some(visible) => snapshot.catalog.visible_listing(&granted, &visible),
         }
     }
 
@@ -32,22 +32,22 @@ impl Gateway {
     pub fn list(&self, caller: &Caller, offset: usize, size: usize) -> Page {
         let snapshot = self.snapshot.load();
         let limit = PageLimit { tools: size, bytes: usize::MAX };
-        Self::listing(&snapshot, caller).page(&snapshot.catalog, Shape::Rest, offset, limit)
+        Self::listing(&snapshot, caller).page(&snapshot.catalog, ToolFormat::Rest, offset, limit)
     }
 
-    /// The caller's tools in the shape of a revision, after the method `after`; with them, where
+    /// The caller's tools in the format of a revision, after the method `after`; with them, where
     /// there are more, the method to go on after.
     pub(crate) fn list_after(
         &self,
         caller: &Caller,
-        shape: Shape,
+        format: ToolFormat,
         after: Option<&str>,
         limit: PageLimit,
     ) -> (Vec<Bytes>, Option<MethodId>) {
         let snapshot = self.snapshot.load();
         let (catalog, listing) = (&snapshot.catalog, Self::listing(&snapshot, caller));
         let offset = after.map_or(0, |id| listing.position_after(catalog, id));
-        let page = listing.page(catalog, shape, offset, limit);
+        let page = listing.page(catalog, format, offset, limit);
         let last = page.next.and(page.last).and_then(|last| catalog.entries().get(last as usize));
         (page.tools, last.map(|entry| entry.id().clone()))
     }

@@ -21,7 +21,7 @@ use thiserror::Error;
 use crate::catalog::Catalog;
 use crate::catalog::listing::{Listing, bounded_cache};
 use crate::gateway::settings::Settings;
-use crate::model::tool::{Shape, json};
+use crate::model::tool::{ToolFormat, json};
 pub use components::{Components, SourceSchema};
 
 /// The version of OpenRPC that the document is written in.
@@ -48,20 +48,20 @@ pub enum OpenRpcError {
     TooLarge(usize),
 }
 
-/// Documents by what they are made from. Callers with the same rights share one, also while it is sent.
+/// Documents by settings and listing. Callers with equal listings share one document.
 #[derive(Debug)]
-pub(crate) struct Documents {
+pub(crate) struct DocumentCache {
     /// With the listing, whose address tells it from others for as long as it is there.
     cache: Cache<(usize, Arc<Settings>), (Arc<Listing>, Bytes)>,
 }
 
-impl Default for Documents {
+impl Default for DocumentCache {
     fn default() -> Self {
         Self { cache: bounded_cache(|_, (_, document): &(_, Bytes)| document.len()) }
     }
 }
 
-impl Documents {
+impl DocumentCache {
     /// The document of a listing. The catalog must be the one that the listing was made from.
     pub(crate) fn get(
         &self,
@@ -85,7 +85,7 @@ fn document(
     catalog: &Catalog,
     listing: &Listing,
 ) -> Result<Bytes, OpenRpcError> {
-    let arena = catalog.arena(Shape::Rest);
+    let arena = catalog.arena(ToolFormat::Rest);
     let size = listing.ordinals.iter().map(|ordinal| arena.size(*ordinal)).sum();
     within_limits(listing.len(), size)?;
     let mut out = Vec::with_capacity(size * 2);
@@ -129,7 +129,7 @@ struct Info<'a> {
 /// A tool as the REST face shows it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Tool<'a> {
+struct RestTool<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow)]
@@ -178,7 +178,7 @@ pub struct ContentDescriptor<'a> {
 
 /// Appends a tool as a method object; where its bytes are not a tool, which cannot be, an empty one.
 fn write_method(tool: &[u8], components: &mut Components, out: &mut Vec<u8>) {
-    let Ok(tool) = serde_json::from_slice::<Tool<'_>>(tool) else {
+    let Ok(tool) = serde_json::from_slice::<RestTool<'_>>(tool) else {
         return out.extend_from_slice(b"{}");
     };
     // What is too deep to be read takes no call either.

@@ -25,12 +25,12 @@ pub(crate) struct Snapshot {
 
 /// A tool that a caller may use, in the snapshot that it was found in.
 #[derive(Debug, Clone)]
-pub(crate) struct Tool {
+pub(crate) struct FoundTool {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) ordinal: u32,
 }
 
-impl Tool {
+impl FoundTool {
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.snapshot.catalog
     }

@@ -193,7 +193,7 @@ impl Upstream for Echo {
         self.0
     }
 
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         let text = json!({"method": call.method, "id": call.id}).to_string();
         let text = format!("{},\"params\":{}}}", text.trim_end_matches('}'), call.params.get());
         Box::pin(async move { Ok(RawValue::from_string(text).unwrap().into()) })

@@ -1,6 +1,6 @@
 //! What services list for each caller, where a caller sees only what the service lists for them.
 //!
-//! An [`Upstream`] that has a say in what its callers see gives a [`ListsMethods`]. The gateway asks it
+//! An [`Upstream`] that has a say in what its callers see gives a [`MethodLister`]. The gateway asks it
 //! in the background, once for each caller, keeps the answers in memory ([`Service`]), and takes the
 //! intersection with what the caller's grants allow. What is not known is not shown.
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::sync::watch;
 
-use crate::access::{Caller, Limits};
+use crate::access::{Caller, VisibleMethods};
 use crate::catalog::Entry;
 use crate::upstream::CallError;
 use crate::upstream::Upstream;
@@ -49,7 +49,7 @@ impl Visibility {
         changes: &watch::Sender<u64>,
     ) -> Self {
         let of = |(name, upstream): (&Arc<str>, &Arc<dyn Upstream>)| {
-            let max_age = upstream.visibility()?.max_age();
+            let max_age = upstream.method_lister()?.max_age();
             let same = before.services.iter().find(|service| service.is(name, upstream));
             Some(same.cloned().unwrap_or_else(|| {
                 Arc::new(Service::new(name, upstream, max_age, changes.clone()))
@@ -64,18 +64,18 @@ impl Visibility {
     }
 
     /// What services list for a caller. One of which nothing is known is waited for, this long at most.
-    pub(crate) async fn look(&self, caller: &Caller, patience: Duration) -> Arc<Limits> {
+    pub(crate) async fn look(&self, caller: &Caller, patience: Duration) -> Arc<VisibleMethods> {
         match self.services.as_slice() {
-            [one] => one.limits(caller, patience).await,
+            [one] => one.visible(caller, patience).await,
             several => {
-                let each = several.iter().map(|one| one.limits(caller, patience));
-                Arc::new(Limits::all(&join_all(each).await))
+                let each = several.iter().map(|one| one.visible(caller, patience));
+                Arc::new(VisibleMethods::all(&join_all(each).await))
             }
         }
     }
 
     /// What limits the caller's listing; `None` where there is no service that does.
-    pub(crate) fn limits(&self, caller: &Caller) -> Option<Arc<Limits>> {
+    pub(crate) fn visible(&self, caller: &Caller) -> Option<Arc<VisibleMethods>> {
         if !self.is_on() {
             return None;
         }
@@ -85,14 +85,14 @@ impl Visibility {
             return Some(Arc::clone(seen));
         }
         let known = |name| seen.and_then(|seen| seen.of(name)).cloned().flatten();
-        Some(Arc::new(Limits::new(names.map(|name| (Arc::clone(name), known(name))))))
+        Some(Arc::new(VisibleMethods::new(names.map(|name| (Arc::clone(name), known(name))))))
     }
 
     /// Checks that the service that runs a method lists it for the caller. Fails with the reason, for the log.
     pub(crate) fn decide(&self, caller: &Caller, upstream: &str, id: &str) -> Result<(), String> {
-        let Some(limits) = self.limits(caller) else { return Ok(()) };
+        let Some(visible) = self.visible(caller) else { return Ok(()) };
         let name = caller.name();
-        match limits.of(upstream) {
+        match visible.of(upstream) {
             Some(None) => Err(format!(
                 "denied: it is not known what the service `{upstream}` lists for `{name}`"
             )),

@@ -65,7 +65,7 @@ pub enum Check {
 
 /// A tool as clients get it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tool<'a> {
+pub(super) struct LintedTool<'a> {
     pub(super) name: &'a str,
     pub(super) description: &'a str,
     pub(super) schema: &'a Value,
@@ -94,7 +94,7 @@ impl Check {
     }
 
     /// What is wrong with a tool, if it is.
-    pub(super) fn of_tool(self, tool: &Tool<'_>) -> Option<String> {
+    pub(super) fn of_tool(self, tool: &LintedTool<'_>) -> Option<String> {
         match self {
             Self::NameForm | Self::NameStart | Self::NameLength { .. } => self.of_name(tool),
             Self::PropertyNames => property_names(tool.schema),
@@ -144,8 +144,8 @@ impl Check {
         }
     }
 
-    fn of_name(self, tool: &Tool<'_>) -> Option<String> {
-        let Tool { name, server, .. } = tool;
+    fn of_name(self, tool: &LintedTool<'_>) -> Option<String> {
+        let LintedTool { name, server, .. } = tool;
         match self {
             Self::NameForm => ToolName::parse((*name).to_owned()).is_none().then(|| {
                 format!("the name `{name}` is not up to 64 letters, digits, `_` and `-`; change it")

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::check::{Tool, in_places, named};
+use super::check::{LintedTool, in_places, named};
 use super::{Level, Problem, tokens};
 use crate::model::finding::Finding;
 use crate::model::schema::walk::{depth, for_each_schema};
@@ -28,23 +28,23 @@ pub(super) fn findings(id: &str, findings: &[Finding]) -> impl Iterator<Item = P
 /// How bad a finding is; `None` where the tool itself is looked at for the same, and better.
 fn rank(finding: &Finding) -> Option<(Level, &'static str)> {
     Some(match finding {
-        Finding::LongName(_) | Finding::OddProperty(_) => return None,
+        Finding::LongToolName(_) | Finding::UnportableProperty(_) => return None,
         Finding::MissingSafety => (Level::Warning, "missing-safety"),
         Finding::SafetyConflict => (Level::Warning, "safety-conflict"),
-        Finding::WrongDefault(_) => (Level::Warning, "wrong-default"),
+        Finding::DefaultMismatch(_) => (Level::Warning, "wrong-default"),
         Finding::UndefinedClass(_) => (Level::Warning, "undefined-class"),
         Finding::SectionWithoutAction(_) => (Level::Warning, "section-without-action"),
         Finding::MissingSection(_) => (Level::Warning, "missing-section"),
-        Finding::NoMask(..) => (Level::Warning, "no-mask"),
-        Finding::NoUpstream(_) => (Level::Warning, "no-upstream"),
+        Finding::InvalidMask(..) => (Level::Warning, "no-mask"),
+        Finding::UnknownUpstream(_) => (Level::Warning, "no-upstream"),
         Finding::RenamedParam { .. } => (Level::Note, "renamed-parameter"),
         Finding::HiddenRootUnion => (Level::Note, "hidden-root-union"),
-        Finding::NoUrl => (Level::Note, "no-url"),
+        Finding::ReservedId => (Level::Note, "no-url"),
     })
 }
 
 /// What is wrong with a tool, whoever its client is.
-pub(super) fn of_tool(id: &str, tool: &Tool<'_>, size: usize) -> Vec<Problem> {
+pub(super) fn of_tool(id: &str, tool: &LintedTool<'_>, size: usize) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut say = |level, code, message: Option<String>| {
         problems.extend(message.map(|message| problem(id, level, code, message)));

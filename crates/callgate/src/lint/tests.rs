@@ -9,7 +9,7 @@ fn said(schema: &Value) -> Vec<String> {
 
 fn said_of(tool: &Value) -> Vec<String> {
     let bytes = serde_json::to_vec(tool).unwrap();
-    let problems = of_tool("pet.get", &bytes, &Scope::default());
+    let problems = of_tool("pet.get", &bytes, &LintOptions::default());
     let line = |one: &Problem| {
         format!("{} {} {}: {}", one.level, one.clients.join("+"), one.code, one.message)
     };
@@ -100,7 +100,7 @@ fn what_a_model_can_do_little_with() {
 fn lists_that_are_too_long() {
     let of = |tools: usize, tokens: usize| {
         let totals = Totals { tools, bytes: tokens * 4, tokens };
-        by_clients(None, &Scope::default(), |check| check.of_list(&totals))
+        by_clients(None, &LintOptions::default(), |check| check.of_list(&totals))
     };
     assert_eq!(of(40, 25_000), []);
     insta::assert_debug_snapshot!(of(129, 25_001));

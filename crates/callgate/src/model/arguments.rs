@@ -2,7 +2,7 @@
 //! upstream takes.
 //!
 //! What a method expects is read back from its check schema on the first call and kept as a
-//! [`CallPlan`], shared by methods with equal schemas.
+//! [`CompiledInput`], shared by methods with equal schemas.
 
 mod problem;
 #[cfg(test)]
@@ -71,7 +71,7 @@ impl std::str::FromStr for ParamStyle {
 
 /// How an upstream takes a call's arguments.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Taking {
+pub(crate) struct ParamFormat {
     pub(crate) style: ParamStyle,
     /// Whether null for an optional parameter that does not take null counts as absent.
     pub(crate) null_is_absent: bool,
@@ -82,8 +82,8 @@ type Named<'a> = [(Cow<'a, str>, &'a RawValue)];
 
 /// What a method takes, ready for use.
 #[derive(Debug)]
-pub(crate) struct CallPlan {
-    params: Vec<PlannedParam>,
+pub(crate) struct CompiledInput {
+    params: Vec<CompiledParam>,
     validator: jsonschema::Validator,
     schema: Value,
     is_recursive: bool,
@@ -92,7 +92,7 @@ pub(crate) struct CallPlan {
 }
 
 #[derive(Debug)]
-struct PlannedParam {
+struct CompiledParam {
     /// The advertised name.
     name: String,
     /// The method's own name.
@@ -105,7 +105,7 @@ struct PlannedParam {
     is_rest: bool,
 }
 
-impl PlannedParam {
+impl CompiledParam {
     fn new(name: &str, property: &Value) -> Self {
         let wire = property.get(WIRE_NAME).and_then(Value::as_str).unwrap_or(name);
         let default = property.get("default").map(|default| default.to_string().into_boxed_str());
@@ -127,9 +127,9 @@ fn member(name: &str, value: &str) -> String {
 
 /// The plan that a method last had, so that it need not be looked for by its whole schema.
 #[derive(Debug, Default)]
-pub(crate) struct SeenPlan(ArcSwapWeak<CallPlan>);
+pub(crate) struct CachedInput(ArcSwapWeak<CompiledInput>);
 
-impl Clone for SeenPlan {
+impl Clone for CachedInput {
     fn clone(&self) -> Self {
         Self(ArcSwapWeak::new(self.0.load_full()))
     }
@@ -137,23 +137,23 @@ impl Clone for SeenPlan {
 
 /// Plans by check schema.
 #[derive(Debug)]
-pub(crate) struct CallPlans {
-    cache: Cache<Bytes, Arc<CallPlan>>,
+pub(crate) struct InputCache {
+    cache: Cache<Bytes, Arc<CompiledInput>>,
 }
 
-impl Default for CallPlans {
+impl Default for InputCache {
     fn default() -> Self {
         Self { cache: Cache::new(MAX_PLANS) }
     }
 }
 
-impl CallPlans {
+impl InputCache {
     /// The plan of a check schema; `seen` is where the method keeps the last one.
     pub(crate) fn get(
         &self,
-        seen: &SeenPlan,
+        seen: &CachedInput,
         check_schema: impl FnOnce() -> Bytes,
-    ) -> Result<Arc<CallPlan>, DefinitionError> {
+    ) -> Result<Arc<CompiledInput>, DefinitionError> {
         if let Some(plan) = seen.0.load().upgrade() {
             return Ok(plan);
         }
@@ -161,7 +161,7 @@ impl CallPlans {
         let plan = match self.cache.get(&check_schema) {
             Some(plan) => plan,
             None => {
-                let plan = Arc::new(CallPlan::compile(&check_schema)?);
+                let plan = Arc::new(CompiledInput::compile(&check_schema)?);
                 // A copy, so that the cache does not keep a whole catalog alive.
                 self.cache.insert(Bytes::copy_from_slice(&check_schema), Arc::clone(&plan));
                 plan
@@ -172,7 +172,7 @@ impl CallPlans {
     }
 }
 
-impl CallPlan {
+impl CompiledInput {
     pub(crate) fn compile(check_schema: &[u8]) -> Result<Self, DefinitionError> {
         let schema: Value = serde_json::from_slice(check_schema)
             .map_err(|error| DefinitionError::InvalidSchema(error.to_string()))?;
@@ -180,7 +180,7 @@ impl CallPlan {
         let params = properties
             .into_iter()
             .flatten()
-            .map(|(name, property)| PlannedParam::new(name, property));
+            .map(|(name, property)| CompiledParam::new(name, property));
         Ok(Self {
             params: params.collect(),
             validator: compile(&schema)?,
@@ -195,17 +195,17 @@ impl CallPlan {
     pub(crate) fn params<'a>(
         &self,
         raw: Option<&'a RawValue>,
-        taking: impl Into<Taking>,
+        format: impl Into<ParamFormat>,
     ) -> Result<Cow<'a, RawValue>, ArgumentsError> {
-        let taking = taking.into();
-        let style = taking.style;
+        let format = format.into();
+        let style = format.style;
         if let Some(raw) = raw.filter(|_| style == ParamStyle::Named)
             && let Some(params) = self.pass(raw)
         {
             return Ok(params);
         }
         if let Some(gathered) = raw.and_then(|raw| self.gather_rest(raw)) {
-            return Ok(Cow::Owned(self.params(Some(&gathered), taking)?.into_owned()));
+            return Ok(Cow::Owned(self.params(Some(&gathered), format)?.into_owned()));
         }
         let mut named = match raw.map(RawValue::get) {
             None => Vec::new(),
@@ -214,7 +214,7 @@ impl CallPlan {
             }
             Some(object) => strict_json::members(object).map_err(ArgumentsError::json)?,
         };
-        if taking.null_is_absent {
+        if format.null_is_absent {
             named.retain(|(name, value)| value.get() != "null" || !self.is_meaningless_null(name));
         }
         self.check(&named, raw.map_or(0, |raw| raw.get().len()))?;
@@ -229,7 +229,7 @@ impl CallPlan {
     /// once.
     fn pass<'a>(&self, raw: &'a RawValue) -> Option<Cow<'a, RawValue>> {
         let Ok(Value::Object(given)) = strict_json::value(raw.get()) else { return None };
-        let is_renamed = |param: &PlannedParam| {
+        let is_renamed = |param: &CompiledParam| {
             param.name != param.wire
                 && (given.contains_key(&param.name) || given.contains_key(&param.wire))
         };
@@ -378,7 +378,7 @@ impl CallPlan {
             return Err(ArgumentsError::unknown(unknown));
         }
         // All are known, so there are no more of them than parameters.
-        let given = |param: &PlannedParam| {
+        let given = |param: &CompiledParam| {
             named.iter().find(|(name, _)| *name == param.name).map(|(_, value)| value.get())
         };
         let last = self.params.iter().rposition(|param| given(param).is_some());

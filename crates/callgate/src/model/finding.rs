@@ -27,13 +27,13 @@ pub enum Finding {
     },
     /// A default that is not of the parameter's own type.
     #[error("the default of parameter `{0}` is not of its type; mend it")]
-    WrongDefault(String),
+    DefaultMismatch(String),
     /// A property inside of a class or a schema whose name clients may refuse.
     #[error(
         "the property `{0}` is not up to 64 letters, digits, `_`, `.` and `-`, so some clients may \
          refuse it"
     )]
-    OddProperty(String),
+    UnportableProperty(String),
     /// Unions at the root of the input schema are checked but not shown.
     #[error(
         "unions at the root of the input schema are checked but not shown, since clients refuse them"
@@ -41,10 +41,10 @@ pub enum Finding {
     HiddenRootUnion,
     /// The id is one of the REST face's own paths.
     #[error("the id is a path of the REST face, so the tool has no URL of its own")]
-    NoUrl,
+    ReservedId,
     /// The name is longer than some clients take.
     #[error("the tool name has {0} characters; some clients drop over 60")]
-    LongName(usize),
+    LongToolName(usize),
     /// The method names a section, and no action says which mask it needs.
     #[error(
         "section `{0}` is named without an action that says which mask it needs, so nobody may call; \
@@ -58,15 +58,18 @@ pub enum Finding {
     #[error(
         "the mask `{1}` on section `{0}` is not 2, 4 or 6, so nobody may call; mend the action"
     )]
-    NoMask(Section, String),
+    InvalidMask(Section, String),
     /// Nothing runs the method.
     #[error("upstream `{0}` is not configured, so every call fails")]
-    NoUpstream(String),
+    UnknownUpstream(String),
 }
 
 impl Finding {
     /// Whether it keeps everybody out.
     pub fn closes(&self) -> bool {
-        matches!(self, Self::SectionWithoutAction(_) | Self::MissingSection(_) | Self::NoMask(..))
+        matches!(
+            self,
+            Self::SectionWithoutAction(_) | Self::MissingSection(_) | Self::InvalidMask(..)
+        )
     }
 }

@@ -37,7 +37,7 @@ pub struct Method {
     pub(crate) title: Option<String>,
     pub(crate) description: String,
     pub(crate) input: Input,
-    pub(crate) output: Option<ParamType>,
+    pub(crate) output: Option<ValueType>,
     pub(crate) safety: Option<Safety>,
     pub(crate) annotations: Map<String, Value>,
     pub(crate) requirement: Requirement,
@@ -76,7 +76,7 @@ pub(crate) enum Input {
 #[must_use]
 pub struct Param {
     pub(crate) name: String,
-    pub(crate) ty: ParamType,
+    pub(crate) ty: ValueType,
     pub(crate) description: String,
     pub(crate) optional: bool,
     pub(crate) default: Option<Value>,
@@ -84,7 +84,7 @@ pub struct Param {
 
 /// What a parameter or a result holds.
 #[derive(Debug, Clone)]
-pub(crate) enum ParamType {
+pub(crate) enum ValueType {
     Type(TypeExpr),
     Schema(Value),
 }
@@ -147,6 +147,17 @@ pub enum DefinitionError {
         /// What is wrong.
         problem: String,
     },
+}
+
+/// A method that is not served, because its definition is invalid.
+#[derive(Debug, Error)]
+#[error("method `{id}`: {reason}")]
+pub struct InvalidMethod {
+    /// Id of the method, as far as it could be read.
+    pub id: String,
+    /// Why the definition is invalid.
+    #[source]
+    pub reason: DefinitionError,
 }
 
 impl DefinitionError {
@@ -248,7 +259,7 @@ impl Method {
 
     /// Sets the type of the result.
     pub fn returns(mut self, ty: TypeExpr) -> Self {
-        self.output = Some(ParamType::Type(ty));
+        self.output = Some(ValueType::Type(ty));
         self
     }
 
@@ -256,7 +267,7 @@ impl Method {
     pub fn output_schema(mut self, schema: Value) -> Result<Self, DefinitionError> {
         let schema = normalise::output(schema)?;
         compile(&schema)?;
-        self.output = Some(ParamType::Schema(schema));
+        self.output = Some(ValueType::Schema(schema));
         Ok(self)
     }
 
@@ -283,7 +294,7 @@ impl Method {
     }
 
     /// Sets what callers need, in place of all that [`Self::requires`] added.
-    pub fn requirement_is(mut self, requirement: Requirement) -> Self {
+    pub fn with_requirement(mut self, requirement: Requirement) -> Self {
         self.requirement = requirement;
         self
     }
@@ -333,7 +344,7 @@ impl Param {
     pub fn new(name: impl Into<String>, ty: TypeExpr) -> Self {
         Self {
             name: name.into(),
-            ty: ParamType::Type(ty),
+            ty: ValueType::Type(ty),
             description: String::new(),
             optional: false,
             default: None,
@@ -349,7 +360,7 @@ impl Param {
         }
         // One place for a default, whoever says it.
         let default = schema.as_object_mut().and_then(|schema| schema.shift_remove("default"));
-        Ok(Self { ty: ParamType::Schema(schema), default, ..Self::new(name, TypeExpr::Mixed) })
+        Ok(Self { ty: ValueType::Schema(schema), default, ..Self::new(name, TypeExpr::Mixed) })
     }
 
     /// Sets the description.
@@ -367,7 +378,7 @@ impl Param {
     /// Makes it optional, with what stands for it when it is absent.
     pub fn default(mut self, value: Value) -> Self {
         // In PHP, `string $x = null` takes null.
-        if let (Value::Null, ParamType::Type(ty)) = (&value, &mut self.ty) {
+        if let (Value::Null, ValueType::Type(ty)) = (&value, &mut self.ty) {
             *ty = std::mem::replace(ty, TypeExpr::Mixed).or_null();
         }
         self.default = Some(value);

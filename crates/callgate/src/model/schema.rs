@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use crate::model::method::{Param, ParamType};
+use crate::model::method::{Param, ValueType};
 use crate::model::type_expr::{Literal, TypeExpr};
 use crate::model::types::{Resolved, TypeDefinition, Types};
 
@@ -66,8 +66,8 @@ impl Types {
             put(&mut schema, "additionalProperties", false.into());
         }
         let types = params.iter().filter_map(|(_, param)| match &param.ty {
-            ParamType::Type(ty) => Some(ty),
-            ParamType::Schema(_) => None,
+            ValueType::Type(ty) => Some(ty),
+            ValueType::Schema(_) => None,
         });
         writer.with_definitions(schema, types)
     }
@@ -219,8 +219,8 @@ impl Writer<'_> {
 
     fn property(self, name: &str, param: &Param) -> Value {
         let schema = match &param.ty {
-            ParamType::Type(ty) => self.schema(ty),
-            ParamType::Schema(schema) => schema.clone(),
+            ValueType::Type(ty) => self.schema(ty),
+            ValueType::Schema(schema) => schema.clone(),
         };
         let mut schema = described(schema, &param.description);
         let is_check = self.purpose == Purpose::Check;
@@ -255,7 +255,7 @@ impl Writer<'_> {
 /// Returns `true` for PHP's `[]` as the default of an `array`, which is advertised as an object: it
 /// would contradict its own type.
 fn is_empty_map(param: &Param, default: &Value) -> bool {
-    matches!(param.ty, ParamType::Type(TypeExpr::Array))
+    matches!(param.ty, ValueType::Type(TypeExpr::Array))
         && default.as_array().is_some_and(Vec::is_empty)
 }
 

@@ -1,7 +1,7 @@
 //! What an MCP client sees of a method: [`Method`] to the bytes of a tool.
 
 mod header;
-mod shape;
+mod format;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,25 +11,25 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::model::finding::Finding;
-use crate::model::method::{DefinitionError, Input, Method, Param, ParamType, Safety};
+use crate::model::method::{DefinitionError, Input, Method, Param, Safety, ValueType};
 use crate::model::schema::{NamedParam, Purpose, WIRE_NAME, normalise};
 use crate::model::type_expr::TypeExpr;
 use crate::model::types::Types;
 
+pub(crate) use format::{OutputKind, ToolFormat, ToolOffsets, write as write_format};
 pub(crate) use header::HeaderParam;
 #[cfg(feature = "bridge")]
 pub(crate) use header::{KEYWORD as HEADER_KEYWORD, params as header_params};
-pub(crate) use shape::{Output, Parts, Shape, write as write_shape};
 
 /// Names that the REST face's own paths have; a method called so has no URL of its own.
 pub(crate) const RESERVED_IDS: [&str; 3] = ["list", "describe", "invoke"];
 
 /// A tool as the REST face shows it, where its parts are, and what else its calls need.
 #[derive(Debug)]
-pub(crate) struct WrittenTool {
+pub(crate) struct SerializedTool {
     pub(crate) bytes: Bytes,
-    pub(crate) parts: Parts,
-    pub(crate) output: Output,
+    pub(crate) parts: ToolOffsets,
+    pub(crate) output: OutputKind,
     /// The arguments that modern clients repeat in headers.
     pub(crate) headers: Box<[HeaderParam]>,
     /// The schema that arguments are checked against, where it is not the advertised one.
@@ -38,8 +38,8 @@ pub(crate) struct WrittenTool {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Writes `method` as a tool of the REST face (the newest shape, with the id as the name).
-pub(crate) fn write(method: &Method, types: &Types) -> Result<WrittenTool, DefinitionError> {
+/// Writes `method` as a tool of the REST face (the newest format, with the id as the name).
+pub(crate) fn write(method: &Method, types: &Types) -> Result<SerializedTool, DefinitionError> {
     if method.id.as_str().starts_with("rpc.") {
         return Err(DefinitionError::Reserved(method.id.to_string()));
     }
@@ -65,7 +65,7 @@ pub(crate) fn write(method: &Method, types: &Types) -> Result<WrittenTool, Defin
     json(out, &input);
     let input_end = mark(out)?;
     if let Some(output) = &output {
-        out.extend_from_slice(shape::OUTPUT_KEY);
+        out.extend_from_slice(format::OUTPUT_KEY);
         json(out, output);
     }
     let output_end = mark(out)?;
@@ -73,12 +73,12 @@ pub(crate) fn write(method: &Method, types: &Types) -> Result<WrittenTool, Defin
     let safety = write_annotations(method, out, &mut findings);
     out.push(b'}');
     if RESERVED_IDS.contains(&method.id.as_str()) {
-        findings.push(Finding::NoUrl);
+        findings.push(Finding::ReservedId);
     }
-    Ok(WrittenTool {
+    Ok(SerializedTool {
         bytes: bytes.into(),
-        parts: Parts { name_end, title_end, input_start, input_end, output_end },
-        output: output.as_deref().map_or(Output::Unknown, shape::classify_output),
+        parts: ToolOffsets { name_end, title_end, input_start, input_end, output_end },
+        output: output.as_deref().map_or(OutputKind::Unknown, format::classify_output),
         headers,
         check: check.map(|check| check.to_string().into_bytes().into()),
         safety,
@@ -118,14 +118,15 @@ fn input_schemas<'m>(
             findings.push(Finding::RenamedParam { from, to });
         }
         match &param.ty {
-            ParamType::Type(ty) => {
+            ValueType::Type(ty) => {
                 findings.extend(types.undefined_in(ty).into_iter().map(Finding::UndefinedClass));
-                findings.extend(types.odd_fields_in(ty).into_iter().map(Finding::OddProperty));
+                findings
+                    .extend(types.odd_fields_in(ty).into_iter().map(Finding::UnportableProperty));
                 if param.default.as_ref().is_some_and(|default| !ty.may_hold(default)) {
-                    findings.push(Finding::WrongDefault(param.name.clone()));
+                    findings.push(Finding::DefaultMismatch(param.name.clone()));
                 }
             }
-            ParamType::Schema(schema) => note_odd_properties(schema, findings),
+            ValueType::Schema(schema) => note_odd_properties(schema, findings),
         }
     }
     let advertised = types.input_schema(&params, Purpose::Advertise);
@@ -138,7 +139,7 @@ fn input_schemas<'m>(
 /// Whether the check's schema can be another than the advertised one: most are not, and need not
 /// be written to find that out.
 fn may_be_checked_otherwise(name: &str, param: &Param) -> bool {
-    let ParamType::Type(ty) = &param.ty else { return name != param.name };
+    let ValueType::Type(ty) = &param.ty else { return name != param.name };
     name != param.name || ty.any(&mut |part| matches!(part, TypeExpr::Array | TypeExpr::Class(_)))
 }
 
@@ -197,7 +198,7 @@ fn note_odd_properties(schema: &Value, findings: &mut Vec<Finding>) {
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     for (name, property) in properties {
         if !is_portable(name) {
-            findings.push(Finding::OddProperty(name.clone()));
+            findings.push(Finding::UnportableProperty(name.clone()));
         }
         note_odd_properties(property, findings);
     }
@@ -213,8 +214,8 @@ pub(crate) fn is_portable(name: &str) -> bool {
 
 fn output_schema<'m>(method: &'m Method, types: &Types) -> Option<MethodSchema<'m>> {
     match method.output.as_ref()? {
-        ParamType::Schema(schema) => Some(Cow::Borrowed(schema)),
-        ParamType::Type(ty) => is_telling(ty, types).then(|| Cow::Owned(types.schema_of(ty))),
+        ValueType::Schema(schema) => Some(Cow::Borrowed(schema)),
+        ValueType::Type(ty) => is_telling(ty, types).then(|| Cow::Owned(types.schema_of(ty))),
     }
 }
 

@@ -97,7 +97,7 @@ fn is_plain(c: char) -> bool {
 
 /// A method that needs a name.
 #[derive(Debug, Clone, Copy)]
-pub struct Unnamed<'a> {
+pub struct NameRequest<'a> {
     /// Its id.
     pub id: &'a str,
     /// The name behind the prefix that it was given before, or that a person chose.
@@ -108,20 +108,20 @@ pub struct Unnamed<'a> {
 /// names behind the prefix that methods have which are not served now.
 ///
 /// ```
-/// use callgate::model::{Unnamed, tool_names};
+/// use callgate::model::{NameRequest, tool_names};
 ///
-/// let methods = ["cache.rebuild", "getUser"].map(|id| Unnamed { id, given: None });
+/// let methods = ["cache.rebuild", "getUser"].map(|id| NameRequest { id, given: None });
 /// let names = tool_names(&"ACME".parse()?, &methods, []);
 /// assert_eq!(names[0].as_ref().unwrap().as_str(), "ACME__cache_rebuild");
 /// # Ok::<(), callgate::model::DefinitionError>(())
 /// ```
 pub fn tool_names<'r>(
     prefix: &Prefix,
-    methods: &[Unnamed<'_>],
+    methods: &[NameRequest<'_>],
     reserved: impl IntoIterator<Item = &'r str>,
 ) -> Vec<Result<ToolName, DefinitionError>> {
     let mut taken = HashSet::with_capacity(methods.len());
-    let given = |method: &Unnamed<'_>| given_name(prefix, method.given?, &mut taken);
+    let given = |method: &NameRequest<'_>| given_name(prefix, method.given?, &mut taken);
     let mut names: Vec<Option<Result<ToolName, DefinitionError>>> =
         methods.iter().map(given).collect();
     taken.extend(reserved.into_iter().filter_map(|name| ToolName::parse(prefix.before(name))));

@@ -20,13 +20,13 @@ use crate::mcp::features::resource_function::{LocalResources, ResourceFunction};
 use crate::mcp::{
     Complete, Mcp, Prompts, Replay, Resources, Services, SessionKey, Sessions, TaskStore,
 };
-use crate::model::method::{LOCAL, Method};
+use crate::model::method::{InvalidMethod, LOCAL, Method};
 use crate::model::tool_name::plain;
 use crate::model::types::Types;
 use crate::upstream::DEFAULT_CALL_TIMEOUT;
 use crate::upstream::Upstream;
 use crate::upstream::budget::DEFAULT_IN_FLIGHT_BYTES;
-use crate::upstream::local::{Function, Local, Undefined};
+use crate::upstream::local::{Local, MethodFunction};
 
 /// What is to be served, and how.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub struct Builder {
     local: Local,
     upstreams: Vec<(Arc<str>, Arc<dyn Upstream>)>,
     upstream_methods: Vec<Method>,
-    undefined: Vec<Undefined>,
+    invalid: Vec<InvalidMethod>,
     settings: Settings,
     call_timeout: Option<Duration>,
     max_in_flight_bytes: Option<usize>,
@@ -46,7 +46,7 @@ pub struct Builder {
     local_resources: LocalResources,
     services: Services,
     #[cfg(feature = "http")]
-    http: super::http::Http,
+    http: super::http::HttpSettings,
 }
 
 /// Why there is nothing to serve.
@@ -54,17 +54,17 @@ pub struct Builder {
 pub enum BuildError {
     /// Definitions that are wrong, all of them.
     #[error("{} method(s) cannot be served: {}", .0.len(), sentences(.0))]
-    Methods(Vec<Undefined>),
+    Methods(Vec<InvalidMethod>),
     /// Two prompts, two resources or two upstreams are called the same.
     #[error("there are two {0} `{1}`")]
-    Twice(&'static str, String),
+    Duplicate(&'static str, String),
     /// A key for sessions could not be made.
     #[error("the system has no random numbers")]
     Random(#[from] getrandom::Error),
 }
 
-fn sentences(undefined: &[Undefined]) -> String {
-    undefined.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+fn sentences(invalid: &[InvalidMethod]) -> String {
+    invalid.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 impl Builder {
@@ -87,10 +87,10 @@ impl Builder {
     }
 
     /// Adds functions: `methods![get_user, delete_user]`.
-    pub fn methods(mut self, functions: impl IntoIterator<Item = Function>) -> Self {
+    pub fn methods(mut self, functions: impl IntoIterator<Item = MethodFunction>) -> Self {
         for function in functions {
-            if let Err(undefined) = self.local.add(function) {
-                self.undefined.push(undefined);
+            if let Err(invalid) = self.local.add(function) {
+                self.invalid.push(invalid);
             }
         }
         self
@@ -133,8 +133,8 @@ impl Builder {
     /// The same, for a value that others have too.
     #[cfg(feature = "macros")]
     pub fn shared_plugin(self, plugin: Arc<impl Plugin>) -> Self {
-        let offer = plugin.offer();
-        self.methods(offer.methods).prompts(offer.prompts).resources(offer.resources)
+        let items = plugin.items();
+        self.methods(items.methods).prompts(items.prompts).resources(items.resources)
     }
 
     /// Adds prompts: `prompts![review]`.
@@ -222,11 +222,10 @@ impl Builder {
             catalog.add(method.clone(), 0, &Types::default(), []);
         }
         let mut catalog = catalog.finish();
-        let mut undefined = self.undefined;
-        let quarantined = catalog.take_quarantined().into_iter();
-        undefined.extend(quarantined.map(|one| Undefined { id: one.id, reason: one.reason }));
-        if !undefined.is_empty() {
-            return Err(BuildError::Methods(undefined));
+        let mut invalid = self.invalid;
+        invalid.extend(catalog.take_quarantined());
+        if !invalid.is_empty() {
+            return Err(BuildError::Methods(invalid));
         }
         warn(&catalog, &methods);
         let needs = methods.iter().map(Method::requirement);
@@ -239,7 +238,7 @@ impl Builder {
         let local: (Arc<str>, Arc<dyn Upstream>) = (LOCAL.into(), Arc::new(self.local));
         let upstreams: Vec<_> = self.upstreams.into_iter().chain([local]).collect();
         if let Some(twice) = first_twice(upstreams.iter().map(|(name, _)| name.to_string())) {
-            return Err(BuildError::Twice("upstreams", twice));
+            return Err(BuildError::Duplicate("upstreams", twice));
         }
         let gateway = Gateway::new(upstreams)
             .call_timeout(self.call_timeout.unwrap_or(DEFAULT_CALL_TIMEOUT))
@@ -295,7 +294,7 @@ fn warn(catalog: &Catalog, methods: &[Method]) {
 fn local_prompts(functions: Vec<PromptFunction>) -> Result<Option<Arc<dyn Prompts>>, BuildError> {
     let names = functions.iter().map(|function| function.name().to_owned());
     if let Some(twice) = first_twice(names) {
-        return Err(BuildError::Twice("prompts", twice));
+        return Err(BuildError::Duplicate("prompts", twice));
     }
     Ok((!functions.is_empty()).then(|| Arc::new(LocalPrompts(functions)) as _))
 }
@@ -303,7 +302,7 @@ fn local_prompts(functions: Vec<PromptFunction>) -> Result<Option<Arc<dyn Prompt
 #[cfg(feature = "macros")]
 fn local_resources(local: LocalResources) -> Result<Option<Arc<dyn Resources>>, BuildError> {
     if let Some(twice) = first_twice(local.functions.iter().map(ResourceFunction::form)) {
-        return Err(BuildError::Twice("resources", twice));
+        return Err(BuildError::Duplicate("resources", twice));
     }
     Ok((!local.functions.is_empty()).then(|| Arc::new(local) as _))
 }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use crate::mcp::features::prompt_function::PromptFunction;
 use crate::mcp::features::resource_function::ResourceFunction;
-use crate::upstream::local::Function;
+use crate::upstream::local::MethodFunction;
 
 /// Makes a type a [`Plugin`]: goes before its `impl`.
 pub use callgate_macros::methods;
@@ -39,21 +39,21 @@ pub use callgate_macros::methods;
 )]
 pub trait Plugin: Send + Sync + 'static {
     /// What it offers.
-    fn offer(self: Arc<Self>) -> Offer;
+    fn items(self: Arc<Self>) -> PluginItems;
 }
 
 /// What a [`Plugin`] offers.
 #[derive(Debug, Default)]
-pub struct Offer {
-    pub(crate) methods: Vec<Function>,
+pub struct PluginItems {
+    pub(crate) methods: Vec<MethodFunction>,
     pub(crate) prompts: Vec<PromptFunction>,
     pub(crate) resources: Vec<ResourceFunction>,
 }
 
-impl Offer {
+impl PluginItems {
     /// Adds a method.
     #[must_use]
-    pub fn method(mut self, method: Function) -> Self {
+    pub fn method(mut self, method: MethodFunction) -> Self {
         self.methods.push(method);
         self
     }
@@ -73,7 +73,7 @@ impl Offer {
     }
 
     /// What it has of methods, for a [`Local`](crate::upstream::local::Local).
-    pub fn into_methods(self) -> Vec<Function> {
+    pub fn into_methods(self) -> Vec<MethodFunction> {
         self.methods
     }
 }

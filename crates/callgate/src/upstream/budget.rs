@@ -1,6 +1,6 @@
 //! How much of results is in memory at once, over all calls (D28).
 //!
-//! A call has a [`Hold`]. What is read of its result is counted there, and is given back when the reply has
+//! A call has a [`BudgetReservation`]. What is read of its result is counted there, and is given back when the reply has
 //! been sent. Where that would be more than all may have together, the call fails: to wait for others, who may
 //! wait as well, could last forever.
 
@@ -44,39 +44,39 @@ impl Budget {
     }
 
     /// For one call.
-    pub(crate) fn hold(self: &Arc<Self>) -> Hold {
-        Hold { budget: Arc::clone(self), bytes: AtomicUsize::new(0) }
+    pub(crate) fn reserve(self: &Arc<Self>) -> BudgetReservation {
+        BudgetReservation { budget: Arc::clone(self), bytes: AtomicUsize::new(0) }
     }
 
-    fn take(&self, bytes: usize) -> Result<(), OverBudget> {
+    fn take(&self, bytes: usize) -> Result<(), BudgetExceeded> {
         let more = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.limit);
         let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map(drop).map_err(|_| OverBudget(self.limit))
+        taken.map(drop).map_err(|_| BudgetExceeded(self.limit))
     }
 }
 
 /// Results that would need more memory than there is for all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("results in memory would have more than {0} bytes together")]
-pub struct OverBudget(pub usize);
+pub struct BudgetExceeded(pub usize);
 
 /// The result of a call, as far as it is in memory. Its bytes are given back when this is dropped.
 #[derive(Debug)]
-pub struct Hold {
+pub struct BudgetReservation {
     budget: Arc<Budget>,
     bytes: AtomicUsize,
 }
 
 /// Of a call that shares with no other.
-impl Default for Hold {
+impl Default for BudgetReservation {
     fn default() -> Self {
-        Arc::new(Budget::new(usize::MAX)).hold()
+        Arc::new(Budget::new(usize::MAX)).reserve()
     }
 }
 
-impl Hold {
+impl BudgetReservation {
     /// Counts further bytes, if there is room for them.
-    pub fn add(&self, bytes: usize) -> Result<(), OverBudget> {
+    pub fn add(&self, bytes: usize) -> Result<(), BudgetExceeded> {
         let before = self.bytes.load(Ordering::Relaxed);
         let now = before.saturating_add(bytes);
         match counted(now) - counted(before) {
@@ -90,11 +90,11 @@ impl Hold {
     /// For something else, which shares with the same others.
     #[cfg(feature = "forward")]
     pub(crate) fn another(&self) -> Self {
-        self.budget.hold()
+        self.budget.reserve()
     }
 
     /// Counts a result of which a part may have been counted.
-    pub(crate) fn at_least(&self, bytes: usize) -> Result<(), OverBudget> {
+    pub(crate) fn at_least(&self, bytes: usize) -> Result<(), BudgetExceeded> {
         self.add(bytes.saturating_sub(self.bytes.load(Ordering::Relaxed)))
     }
 
@@ -103,11 +103,11 @@ impl Hold {
         if counted(self.bytes.load(Ordering::Relaxed)) == 0 {
             return bytes;
         }
-        Bytes::from_owner(Kept { bytes, _hold: self })
+        Bytes::from_owner(ReservedBytes { bytes, _hold: self })
     }
 }
 
-impl Drop for Hold {
+impl Drop for BudgetReservation {
     fn drop(&mut self) {
         let counted = counted(*self.bytes.get_mut());
         if counted > 0 {
@@ -117,12 +117,12 @@ impl Drop for Hold {
 }
 
 /// A reply with the count of the result in it.
-struct Kept {
+struct ReservedBytes {
     bytes: Bytes,
-    _hold: Hold,
+    _hold: BudgetReservation,
 }
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for ReservedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -139,12 +139,12 @@ mod tests {
     #[test]
     fn d28_results_share_what_there_is_and_give_it_back() {
         let budget = Arc::new(Budget::new(10 * SMALL));
-        let (first, second) = (budget.hold(), budget.hold());
+        let (first, second) = (budget.reserve(), budget.reserve());
         first.add(SMALL).unwrap();
         assert_eq!(budget.used(), 0, "small ones are not counted");
         first.add(5 * SMALL).unwrap();
         assert_eq!(budget.used(), 6 * SMALL, "with what was read before");
-        assert_eq!(second.add(5 * SMALL), Err(OverBudget(10 * SMALL)));
+        assert_eq!(second.add(5 * SMALL), Err(BudgetExceeded(10 * SMALL)));
         second.add(4 * SMALL).unwrap();
         second.at_least(3 * SMALL).unwrap();
         assert_eq!(budget.used(), 10 * SMALL);

@@ -57,7 +57,7 @@ impl Client {
     }
 
     /// Whether the client can be asked for this, or can do it.
-    pub fn can(&self, capability: Capability) -> bool {
+    pub fn supports(&self, capability: Capability) -> bool {
         self.0.as_ref().is_some_and(|channel| channel.capabilities().has(capability))
     }
 
@@ -92,7 +92,7 @@ impl Client {
 
     /// Lets the client go for a while: it comes back after this long, and hears what was said since.
     /// Only where what is said is kept for it.
-    pub fn let_go(&self, retry: Duration) {
+    pub fn close_stream(&self, retry: Duration) {
         if let Some(channel) = &self.0 {
             channel.send(Outgoing::Retry(retry));
         }

@@ -11,13 +11,13 @@ pub type CredentialError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What became of an attempt to replace a stored secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Replaced {
+pub enum ReplaceStatus {
     /// The new secret is stored.
-    Done,
+    Stored,
     /// Nothing is written: the stored secret was no longer the old one.
-    Changed,
+    Conflict,
     /// The new secret is not stored durably; it is lost when the process ends.
-    NotKept,
+    NotDurable,
 }
 
 /// Knows what a caller is known by at one service.
@@ -37,8 +37,8 @@ pub trait Credentials: Send + Sync + fmt::Debug {
         caller: &'a Caller,
         old: &'a Secret,
         new: &'a Secret,
-    ) -> BoxFuture<'a, Result<Replaced, CredentialError>> {
+    ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>> {
         let _ = (caller, old, new);
-        Box::pin(std::future::ready(Ok(Replaced::NotKept)))
+        Box::pin(std::future::ready(Ok(ReplaceStatus::NotDurable)))
     }
 }

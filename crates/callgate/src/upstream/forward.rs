@@ -58,8 +58,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::model::arguments::ParamStyle;
 use crate::upstream::CallError;
-use crate::upstream::ListsMethods;
-use crate::upstream::{BoxFuture, Call, Counters, Returned, Upstream};
+use crate::upstream::MethodLister;
+use crate::upstream::{BoxFuture, Call, CallOutput, Counters, Upstream};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 use breaker::{Attempt, Breaker};
 use client::Client;
@@ -232,7 +232,7 @@ impl Forward {
         }
         let response = response?;
         // If it was not counted as it came.
-        call.hold.at_least(response.body.len())?;
+        call.reservation.at_least(response.body.len())?;
         if uri.is_some() { response.read_at_tool_url(&id) } else { response.read(&id) }
     }
 
@@ -251,7 +251,9 @@ impl Forward {
             let (body, limit) = (body.clone(), self.options.limits.result_bytes);
             let headers = || request::headers(&self.options, call.caller, auth);
             let response = match &self.outbox {
-                None => self.client.post(uri.clone(), headers(), body, limit, call.hold).await,
+                None => {
+                    self.client.post(uri.clone(), headers(), body, limit, call.reservation).await
+                }
                 Some(outbox) => {
                     let (reply, response) = oneshot::channel();
                     let request = Outgoing {
@@ -260,7 +262,7 @@ impl Forward {
                         credential: Hidden(format!("{}{}", auth.first_param.0, auth.member.0)),
                         body,
                         safety: call.safety,
-                        hold: call.hold.another(),
+                        reservation: call.reservation.another(),
                         reply,
                     };
                     outbox.send(request, response).await
@@ -344,11 +346,11 @@ impl Upstream for Forward {
         Some(self.stats.counters())
     }
 
-    fn visibility(&self) -> Option<&dyn ListsMethods> {
+    fn method_lister(&self) -> Option<&dyn MethodLister> {
         self.options.visibility.is_some().then_some(self)
     }
 
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         Box::pin(async move {
             let mut counted = Counted::begin(&self.stats);
             match self.call_tool(&call).await {

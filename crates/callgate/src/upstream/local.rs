@@ -21,9 +21,9 @@ pub(crate) mod context;
 #[cfg(feature = "macros")]
 pub(crate) mod definition;
 #[cfg(feature = "macros")]
-mod reply;
+mod into_output;
 #[cfg(feature = "macros")]
-pub(crate) mod texts;
+pub(crate) mod string_args;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -36,15 +36,15 @@ use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use crate::model::method::{DefinitionError, LOCAL, Method};
+use crate::model::method::{InvalidMethod, LOCAL, Method};
 use crate::upstream::CallError;
 use crate::upstream::content::ToolContent;
-use crate::upstream::{BoxFuture, Call, Returned, Upstream};
+use crate::upstream::{BoxFuture, Call, CallOutput, Upstream};
 use crate::wire::jsonrpc::RpcError;
 use crate::wire::strict_json;
 pub use context::Context;
 #[cfg(feature = "macros")]
-pub use reply::Reply;
+pub use into_output::IntoOutput;
 
 /// The code of errors made by [`Error::tool`]: outside of the ranges that JSON-RPC and MCP reserve.
 pub(crate) const TOOL_ERROR: i64 = 1;
@@ -113,18 +113,18 @@ impl Response {
     }
 }
 
-type Outcome = Result<Returned, CallError>;
-type Run = dyn for<'a> Fn(Call<'a>) -> BoxFuture<'a, Outcome> + Send + Sync;
+type FunctionResult = Result<CallOutput, CallError>;
+type Run = dyn for<'a> Fn(Call<'a>) -> BoxFuture<'a, FunctionResult> + Send + Sync;
 
 /// A function as calls run it: in one boxed future, with a panic as a failed call and nothing more.
 fn runner<F, Fut>(function: F) -> Arc<Run>
 where
     F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Outcome> + Send + 'static,
+    Fut: Future<Output = FunctionResult> + Send + 'static,
 {
     fn shared<F>(run: F) -> Arc<Run>
     where
-        F: for<'a> Fn(Call<'a>) -> BoxFuture<'a, Outcome> + Send + Sync + 'static,
+        F: for<'a> Fn(Call<'a>) -> BoxFuture<'a, FunctionResult> + Send + Sync + 'static,
     {
         Arc::new(run)
     }
@@ -140,36 +140,25 @@ where
 }
 
 /// A function with the method that it is, as `#[method]` makes it.
-pub struct Function {
-    pub(crate) method: Result<Method, Undefined>,
+pub struct MethodFunction {
+    pub(crate) method: Result<Method, InvalidMethod>,
     run: Arc<Run>,
 }
 
-/// A method whose definition is wrong.
-#[derive(Debug, thiserror::Error)]
-#[error("method `{id}`: {reason}")]
-pub struct Undefined {
-    /// The method's id.
-    pub id: String,
-    /// What is wrong.
-    #[source]
-    pub reason: DefinitionError,
-}
-
 #[cfg(feature = "macros")]
-impl Function {
-    pub(crate) fn new<F, Fut>(method: Result<Method, Undefined>, function: F) -> Self
+impl MethodFunction {
+    pub(crate) fn new<F, Fut>(method: Result<Method, InvalidMethod>, function: F) -> Self
     where
         F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Outcome> + Send + 'static,
+        Fut: Future<Output = FunctionResult> + Send + 'static,
     {
         Self { method, run: runner(function) }
     }
 }
 
-impl fmt::Debug for Function {
+impl fmt::Debug for MethodFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Function").field(&self.method.as_ref().map(Method::id)).finish()
+        f.debug_tuple("MethodFunction").field(&self.method.as_ref().map(Method::id)).finish()
     }
 }
 
@@ -182,8 +171,8 @@ pub struct Local {
 
 impl Local {
     /// Adds a function that has the attribute `#[method]`.
-    pub fn add(&mut self, function: Function) -> Result<(), Undefined> {
-        let Function { method, run } = function;
+    pub fn add(&mut self, function: MethodFunction) -> Result<(), InvalidMethod> {
+        let MethodFunction { method, run } = function;
         self.insert_shared(method?, run);
         Ok(())
     }
@@ -234,14 +223,14 @@ impl Local {
     {
         self.insert(method, move |context, params| {
             let call = read(params).map(|arguments| function(context, arguments));
-            async move { Ok(Returned::Content(call?.await?.into())) }
+            async move { Ok(CallOutput::Content(call?.await?.into())) }
         });
     }
 
     fn insert<F, Fut>(&mut self, method: Method, function: F)
     where
         F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Outcome> + Send + 'static,
+        Fut: Future<Output = FunctionResult> + Send + 'static,
     {
         self.insert_shared(method, runner(function));
     }
@@ -305,7 +294,7 @@ impl fmt::Debug for Local {
 }
 
 impl Upstream for Local {
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Outcome> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, FunctionResult> {
         match self.functions.get(call.method) {
             Some(run) => run(call),
             None => {

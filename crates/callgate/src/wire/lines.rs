@@ -13,7 +13,7 @@ pub(crate) enum Line {
         not(any(feature = "bridge", test)),
         expect(dead_code, reason = "only the bridge looks at the ends")
     )]
-    TooLong(Ends),
+    TooLong(LineEnds),
     /// Nothing more comes.
     End,
 }
@@ -23,7 +23,7 @@ const KEPT: usize = 1024;
 
 /// How a line begins and ends.
 #[derive(Debug)]
-pub(crate) struct Ends {
+pub(crate) struct LineEnds {
     #[cfg_attr(
         not(any(feature = "bridge", test)),
         expect(dead_code, reason = "only the bridge looks for an id in it")
@@ -32,7 +32,7 @@ pub(crate) struct Ends {
     pub(crate) tail: Vec<u8>,
 }
 
-impl Ends {
+impl LineEnds {
     /// Of a line that has become too long.
     fn of(line: &[u8], part: &[u8]) -> Self {
         let head = line.iter().chain(part).take(KEPT).copied().collect();
@@ -56,7 +56,7 @@ pub(crate) async fn read_line(
     limit: usize,
 ) -> io::Result<Line> {
     let mut line = Vec::new();
-    let mut cut: Option<Ends> = None;
+    let mut cut: Option<LineEnds> = None;
     loop {
         let chunk = input.fill_buf().await?;
         if chunk.is_empty() {
@@ -71,7 +71,7 @@ pub(crate) async fn read_line(
         match &mut cut {
             Some(ends) => ends.push(part),
             None if line.len() + part.len() > limit => {
-                cut = Some(Ends::of(&line, part));
+                cut = Some(LineEnds::of(&line, part));
                 line = Vec::new();
             }
             None => line.extend_from_slice(part),

@@ -34,7 +34,7 @@ pub(super) async fn decide(
     credentials.set(&store.credentials().await?);
     let maker = Maker { call_timeout: config.call_timeout, credentials };
     let forward = config.upstreams.forward(name, &upstreams, &maker)?;
-    let Some(lists) = forward.as_ref().and_then(|forward| forward.visibility()) else {
+    let Some(lists) = forward.as_ref().and_then(|forward| forward.method_lister()) else {
         return Ok(None);
     };
     let asked =

@@ -148,7 +148,9 @@ fn d18_a_row_without_a_working_upstream_is_listed_with_a_finding() {
         ..rows()
     };
     let catalog = assemble(&rows, assembly(&[])).catalog;
-    assert!(catalog.entries()[0].findings().contains(&Finding::NoUpstream("nowhere".to_owned())));
+    assert!(
+        catalog.entries()[0].findings().contains(&Finding::UnknownUpstream("nowhere".to_owned()))
+    );
 }
 
 fn code() -> Method {

@@ -102,7 +102,7 @@ impl Components {
         let required: HashSet<&str> =
             list.into_iter().flatten().filter_map(Value::as_str).collect();
         let properties = input.root.get("properties").and_then(Value::as_object);
-        let mut adopting = Adopting::new(self, input);
+        let mut adopting = SchemaMover::new(self, input);
         let param = |(name, property): (&'a String, &'a Value)| {
             let mut schema = adopting.adopt(property);
             if let Some(map) = schema.as_object_mut() {
@@ -120,7 +120,7 @@ impl Components {
 
     /// Returns an output schema as it stands in the document.
     pub fn result(&mut self, output: &SourceSchema) -> Value {
-        Adopting::new(self, output).adopt(&output.root)
+        SchemaMover::new(self, output).adopt(&output.root)
     }
 
     /// `components.schemas`, unless there are none.
@@ -144,7 +144,7 @@ impl Components {
 
 /// Takes parts of one schema into the document.
 #[derive(Debug)]
-struct Adopting<'a> {
+struct SchemaMover<'a> {
     components: &'a mut Components,
     source: &'a SourceSchema,
     /// What was looked at, by its place.
@@ -155,7 +155,7 @@ struct Adopting<'a> {
     promised: Vec<(String, String)>,
 }
 
-impl<'a> Adopting<'a> {
+impl<'a> SchemaMover<'a> {
     fn new(components: &'a mut Components, source: &'a SourceSchema) -> Self {
         Self {
             components,

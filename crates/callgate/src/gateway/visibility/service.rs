@@ -1,6 +1,6 @@
 //! What one service lists for its callers, kept in memory.
 //!
-//! An answer counts for [`ListsMethods::max_age`] from when its question was sent. From half of that on,
+//! An answer counts for [`MethodLister::max_age`] from when its question was sent. From half of that on,
 //! the next use asks again in the background. An older answer is used only while the service is away,
 //! which is when the last question failed or is not answered in time, and for [`AWAY`] at most. Nobody waits
 //! longer for a question than its time allows, however often it is waited for.
@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Denial;
 use crate::access::Caller;
-use crate::access::{Limits, MethodSet, MethodSets};
+use crate::access::{MethodSet, MethodSets, VisibleMethods};
 use crate::upstream::DEFAULT_CALL_TIMEOUT;
 use crate::upstream::Upstream;
 use crate::upstream::{CallerMethods, Identity, ListError};
@@ -39,9 +39,9 @@ pub(super) struct Service {
     callers: Cache<Identity, Arc<Entry>>,
     sets: MethodSets,
     /// For those for whom it lists nothing.
-    nothing: Arc<Limits>,
+    nothing: Arc<VisibleMethods>,
     /// For those of whom it is not known what it lists.
-    unknown: Arc<Limits>,
+    unknown: Arc<VisibleMethods>,
     places: Semaphore,
     /// Whether the last question of any caller failed: told once.
     is_failing: AtomicBool,
@@ -79,7 +79,7 @@ struct State {
 struct Known {
     methods: Arc<MethodSet>,
     /// The same, as requests have it.
-    limits: Arc<Limits>,
+    visible: Arc<VisibleMethods>,
     /// When the question was sent.
     asked: Instant,
 }
@@ -87,7 +87,7 @@ struct Known {
 /// What can be said of a caller at once.
 enum Look {
     /// An answer that counts.
-    Good(Arc<Limits>),
+    Good(Arc<VisibleMethods>),
     /// A question is under way, since then.
     Asking(Instant),
     /// The last question failed, not long ago.
@@ -111,8 +111,8 @@ impl Service {
                 // The newest always gets a place.
                 .eviction_policy(EvictionPolicy::lru())
                 .build(),
-            nothing: limits(name, Some(sets.of(&[]))),
-            unknown: limits(name, None),
+            nothing: visible(name, Some(sets.of(&[]))),
+            unknown: visible(name, None),
             sets,
             places: Semaphore::new(MAX_QUESTIONS),
             is_failing: AtomicBool::new(false),
@@ -126,15 +126,19 @@ impl Service {
     }
 
     /// What the service lists for a caller.
-    pub(super) async fn limits(
+    pub(super) async fn visible(
         self: &Arc<Self>,
         caller: &Caller,
         patience: Duration,
-    ) -> Arc<Limits> {
+    ) -> Arc<VisibleMethods> {
         self.known(caller, patience).await.unwrap_or_else(|| Arc::clone(&self.unknown))
     }
 
-    async fn known(self: &Arc<Self>, caller: &Caller, patience: Duration) -> Option<Arc<Limits>> {
+    async fn known(
+        self: &Arc<Self>,
+        caller: &Caller,
+        patience: Duration,
+    ) -> Option<Arc<VisibleMethods>> {
         let Some(identity) = self.identity(caller).await? else {
             return Some(Arc::clone(&self.nothing));
         };
@@ -143,11 +147,11 @@ impl Service {
             None => self.callers.get_with(identity, Arc::default),
         };
         match self.look(&entry, caller) {
-            Look::Good(limits) => return Some(limits),
+            Look::Good(visible) => return Some(visible),
             Look::Asking(since) if since.elapsed() < patience => {
                 let answer = self.answer(&entry, caller);
-                if let Ok(Some(limits)) = timeout_at(since + patience, answer).await {
-                    return Some(limits);
+                if let Ok(Some(visible)) = timeout_at(since + patience, answer).await {
+                    return Some(visible);
                 }
             }
             Look::Asking(_) | Look::Away => {}
@@ -157,7 +161,7 @@ impl Service {
 
     /// Who the caller is to the service; the outer `None` where that cannot be told.
     async fn identity(&self, caller: &Caller) -> Option<Option<Identity>> {
-        let identity = self.upstream.visibility()?.identity(caller).await;
+        let identity = self.upstream.method_lister()?.identity(caller).await;
         if let Err(error) = &identity {
             let (upstream, caller) = (&*self.name, caller.name());
             tracing::warn!(upstream, caller, %error, "the caller's credential cannot be looked up");
@@ -166,12 +170,16 @@ impl Service {
     }
 
     /// Waits for the question under way; `None` where it failed.
-    async fn answer(self: &Arc<Self>, entry: &Arc<Entry>, caller: &Caller) -> Option<Arc<Limits>> {
+    async fn answer(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        caller: &Caller,
+    ) -> Option<Arc<VisibleMethods>> {
         // Before the look, so that no end is missed.
         let mut ended = entry.ended.subscribe();
         loop {
             match self.look(entry, caller) {
-                Look::Good(limits) => return Some(limits),
+                Look::Good(visible) => return Some(visible),
                 Look::Away => return None,
                 Look::Asking(_) => ended.changed().await.ok()?,
             }
@@ -190,7 +198,7 @@ impl Service {
         }
         match (&state.known, state.asking) {
             (Some(known), _) if now - known.asked < self.max_age => {
-                Look::Good(Arc::clone(&known.limits))
+                Look::Good(Arc::clone(&known.visible))
             }
             (_, Some(since)) => Look::Asking(since),
             (_, None) => Look::Away,
@@ -204,7 +212,7 @@ impl Service {
         let Ok(_place) = self.places.acquire().await else { return };
         let asked = Instant::now();
         let limit = self.upstream.time_limit().unwrap_or(DEFAULT_CALL_TIMEOUT);
-        let answer = match self.upstream.visibility() {
+        let answer = match self.upstream.method_lister() {
             Some(lists) => timeout(limit, lists.methods(&caller))
                 .await
                 .unwrap_or_else(|_| Err(format!("no answer within {limit:?}").into())),
@@ -267,7 +275,7 @@ impl Service {
     pub(super) async fn denied(&self, caller: &Caller, id: &str, denial: Denial) {
         let Some(Some(identity)) = self.identity(caller).await else { return };
         let Some(entry) = self.callers.get(&identity) else { return };
-        if denial == Denial::Possible || identity == Identity::ANYBODY {
+        if denial == Denial::Possible || identity == Identity::ANONYMOUS {
             entry.lock().is_doubted = true;
         } else if entry.lock().deny(self, id) {
             self.changed();
@@ -286,8 +294,8 @@ impl Service {
 }
 
 /// What one service lists, as a limit.
-fn limits(name: &Arc<str>, methods: Option<Arc<MethodSet>>) -> Arc<Limits> {
-    Arc::new(Limits::new([(Arc::clone(name), methods)]))
+fn visible(name: &Arc<str>, methods: Option<Arc<MethodSet>>) -> Arc<VisibleMethods> {
+    Arc::new(VisibleMethods::new([(Arc::clone(name), methods)]))
 }
 
 impl Entry {
@@ -296,12 +304,12 @@ impl Entry {
     }
 
     /// The last answer unless it is older than this.
-    fn last_known(&self, limit: Duration) -> Option<Arc<Limits>> {
+    fn last_known(&self, limit: Duration) -> Option<Arc<VisibleMethods>> {
         let mut state = self.lock();
         let known = state.known.as_ref().filter(|known| known.asked.elapsed() < limit);
-        let limits = known.map(|known| Arc::clone(&known.limits));
-        state.was_closed |= limits.is_none();
-        limits
+        let visible = known.map(|known| Arc::clone(&known.visible));
+        state.was_closed |= visible.is_none();
+        visible
     }
 }
 
@@ -327,8 +335,8 @@ impl State {
             Some(known) => known.methods != methods || self.was_closed,
             None => self.was_closed && !methods.is_empty(),
         };
-        let limits = limits(&service.name, Some(Arc::clone(&methods)));
-        self.known = Some(Known { methods, limits, asked });
+        let visible = visible(&service.name, Some(Arc::clone(&methods)));
+        self.known = Some(Known { methods, visible, asked });
         (self.failed, self.was_closed) = (None, false);
         is_other
     }
@@ -342,7 +350,7 @@ impl State {
         match &mut self.known {
             Some(known) if known.methods.contains(id) => {
                 known.methods = service.sets.without(&known.methods, id);
-                known.limits = limits(&service.name, Some(Arc::clone(&known.methods)));
+                known.visible = visible(&service.name, Some(Arc::clone(&known.methods)));
                 true
             }
             _ => false,

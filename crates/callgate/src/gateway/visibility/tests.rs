@@ -252,7 +252,7 @@ async fn what_is_known_stays_while_the_upstream_does() {
     more.list(1, &[]);
     let put = |more: &Arc<Site>| {
         let more = Arc::clone(more) as Arc<dyn Upstream>;
-        gateway.set_more_upstreams([("more".into(), more)]);
+        gateway.set_dynamic_upstreams([("more".into(), more)]);
     };
     put(&more);
     listed(&gateway, &caller(1)).await;
@@ -266,7 +266,7 @@ async fn what_is_known_stays_while_the_upstream_does() {
     assert_eq!(gateway.as_caller(ada).methods(), ["local", "open"]);
     listed(&gateway, &caller(1)).await;
     assert_eq!((site.asked(), other.asked()), (1, 1));
-    gateway.set_more_upstreams([]);
+    gateway.set_dynamic_upstreams([]);
     let seen = listed(&gateway, &caller(1)).await;
     assert_eq!(seen, ["local", "more", "open"], "nobody has a say in it any more");
 }

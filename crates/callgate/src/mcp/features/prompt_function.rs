@@ -11,9 +11,9 @@ use crate::mcp::{Filled, Prompt, Prompts};
 use crate::upstream::BoxFuture;
 use crate::upstream::local::Error;
 use crate::upstream::local::context::Context;
-use crate::upstream::local::texts::Texts;
+use crate::upstream::local::string_args::StringArgs;
 
-type Run = dyn Fn(Context, Texts) -> BoxFuture<'static, Result<Filled, Error>> + Send + Sync;
+type Run = dyn Fn(Context, StringArgs) -> BoxFuture<'static, Result<Filled, Error>> + Send + Sync;
 
 /// A function with the prompt that it is.
 #[derive(Clone)]
@@ -85,7 +85,7 @@ impl PromptDefinition {
     pub fn run<R, F, Fut>(self, function: F) -> PromptFunction
     where
         R: Into<Filled>,
-        F: Fn(Context, Texts) -> Fut + Send + Sync + 'static,
+        F: Fn(Context, StringArgs) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Error>> + Send + 'static,
     {
         let Self { prompt, requirement } = self;
@@ -120,7 +120,7 @@ impl Prompts for LocalPrompts {
                 one.prompt.name() == name && one.requirement.allows(&context.caller.grants)
             };
             let Some(function) = self.0.iter().find(is_wanted) else { return Ok(None) };
-            (function.run)(context, Texts(arguments)).await.map(Some)
+            (function.run)(context, StringArgs(arguments)).await.map(Some)
         })
     }
 }

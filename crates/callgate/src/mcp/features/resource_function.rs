@@ -12,11 +12,12 @@ use crate::upstream::BoxFuture;
 use crate::upstream::content::ResourceContents;
 use crate::upstream::local::Error;
 use crate::upstream::local::context::Context;
-use crate::upstream::local::texts::Texts;
+use crate::upstream::local::string_args::StringArgs;
 
 type Contents = Option<Vec<ResourceContents>>;
-type Run =
-    dyn Fn(Context, Texts, Address) -> BoxFuture<'static, Result<Contents, Error>> + Send + Sync;
+type Run = dyn Fn(Context, StringArgs, Address) -> BoxFuture<'static, Result<Contents, Error>>
+    + Send
+    + Sync;
 
 /// Where a resource is and what kind it is.
 #[derive(Debug, Clone)]
@@ -156,7 +157,7 @@ impl ResourceDefinition {
     pub fn run<R, F, Fut>(self, function: F) -> ResourceFunction
     where
         R: IntoContents,
-        F: Fn(Context, Texts) -> Fut + Send + Sync + 'static,
+        F: Fn(Context, StringArgs) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Error>> + Send + 'static,
     {
         let run = move |context, parts, address: Address| -> BoxFuture<'static, _> {
@@ -224,7 +225,7 @@ impl Resources for LocalResources {
             });
             let Some((function, parts)) = found else { return Ok(None) };
             let mime_type = function.definition.mime_type.map(ToOwned::to_owned);
-            (function.run)(context, Texts(parts), Address { uri, mime_type }).await
+            (function.run)(context, StringArgs(parts), Address { uri, mime_type }).await
         })
     }
 

@@ -15,7 +15,7 @@ use crate::mcp::calls::context::RequestContext;
 use crate::mcp::calls::elicitation::Subject;
 use crate::mcp::reply::error::Reject;
 use crate::mcp::reply::message::write_json;
-use crate::model::tool::Shape;
+use crate::model::tool::ToolFormat;
 use crate::upstream::BoxFuture;
 use crate::upstream::content::ResourceContents;
 use crate::upstream::local::Error;
@@ -186,7 +186,7 @@ fn read_tools(context: &RequestContext<'_>) -> Reply {
     let RequestContext { mcp, inbound, terms, .. } = *context;
     let limit = PageLimit { tools: usize::MAX, bytes: MAX_BYTES };
     let (tools, more) =
-        mcp.gateway.list_after(inbound.caller, Shape::of(terms.revision), None, limit);
+        mcp.gateway.list_after(inbound.caller, ToolFormat::of(terms.revision), None, limit);
     let mut text = b"{\"tools\":[".to_vec();
     text.extend(tools.iter().flatten());
     text.extend_from_slice(if more.is_some() { b"],\"more\":true}" } else { b"]}" });

@@ -1,4 +1,4 @@
-//! `tools/list` and `tools/call`, in the shape of each revision.
+//! `tools/list` and `tools/call`, in the format of each revision.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{pagination, tasks};
 use crate::catalog::listing::PageLimit;
-use crate::gateway::{Outcome, Tool, ToolRef};
+use crate::gateway::{CallResult, FoundTool, ToolRef};
 use crate::mcp::Reply;
 use crate::mcp::calls::context::{CallContext, RequestContext};
 use crate::mcp::calls::elicitation;
@@ -18,11 +18,11 @@ use crate::mcp::parse::param_headers;
 use crate::mcp::reply::compact::compact;
 use crate::mcp::reply::error::Reject;
 use crate::mcp::reply::message::{OutMessage, ResultWriter, write_json};
-use crate::model::tool::{Output, Shape};
+use crate::model::tool::{OutputKind, ToolFormat};
 use crate::upstream::client::CallChannel;
 use crate::upstream::content::ToolContent;
 use crate::upstream::local::TOOL_ERROR;
-use crate::upstream::{BoxFuture, Returned};
+use crate::upstream::{BoxFuture, CallOutput};
 use crate::upstream::{CallError, CallFailure};
 use crate::wire::cursor::AfterCursor;
 use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
@@ -39,8 +39,8 @@ pub(crate) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
     let settings = mcp.gateway.settings();
     let after = pagination::after(context)?;
     let limit = PageLimit { tools: settings.page_size as usize, bytes: MAX_PAGE_BYTES };
-    let shape = Shape::of(terms.revision);
-    let (tools, last) = mcp.gateway.list_after(inbound.caller, shape, after.as_deref(), limit);
+    let format = ToolFormat::of(terms.revision);
+    let (tools, last) = mcp.gateway.list_after(inbound.caller, format, after.as_deref(), limit);
     let mut result = context.result(0);
     result.member("tools").push(b'[');
     result.slices(tools);
@@ -56,7 +56,7 @@ pub(crate) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
 #[derive(Debug)]
 struct ToolCall {
     context: CallContext,
-    tool: Tool,
+    tool: FoundTool,
 }
 
 /// `tools/call`
@@ -123,12 +123,12 @@ impl ToolCall {
         let CallContext { mcp, caller, subject, .. } = &self.context;
         let (arguments, client) = (subject.arguments.as_deref(), self.context.client());
         match mcp.gateway.invoke(&self.tool, caller, arguments, &client).await {
-            Ok(Outcome { value, hold }) => {
+            Ok(CallResult { value, reservation }) => {
                 let reply = match value {
-                    Returned::Json(result) => self.success(&result),
-                    Returned::Content(content) => self.pieces(content),
+                    CallOutput::Json(result) => self.success(&result),
+                    CallOutput::Content(content) => self.pieces(content),
                 };
-                reply.kept_by(hold).into()
+                reply.kept_by(reservation).into()
             }
             Err(error) => self.failure(error),
         }
@@ -195,10 +195,13 @@ impl ToolCall {
     /// What the tool declares to clients of this revision.
     fn promised(&self) -> Structured {
         let Some(entry) = self.tool.entry() else { return Structured::No };
-        match (Shape::of(self.context.terms.revision), entry.output) {
-            (Shape::AnyOutput, Output::Object | Output::Wrapped | Output::Unwrappable)
-            | (Shape::ObjectOutput, Output::Object) => Structured::AsItIs,
-            (Shape::ObjectOutput, Output::Wrapped) => Structured::Wrapped,
+        match (ToolFormat::of(self.context.terms.revision), entry.output) {
+            (
+                ToolFormat::AnyOutput,
+                OutputKind::Object | OutputKind::Wrapped | OutputKind::Unwrappable,
+            )
+            | (ToolFormat::ObjectOutput, OutputKind::Object) => Structured::AsItIs,
+            (ToolFormat::ObjectOutput, OutputKind::Wrapped) => Structured::Wrapped,
             _ => Structured::No,
         }
     }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::gateway::settings::Settings;
-use crate::upstream::budget::Hold;
+use crate::upstream::budget::BudgetReservation;
 use crate::wire::jsonrpc::RpcError;
 use crate::wire::revision::Revision;
 
@@ -43,12 +43,12 @@ impl OutMessage {
     }
 
     /// With the result in it counted until it is sent.
-    pub(crate) fn kept_by(self, hold: Hold) -> Self {
+    pub(crate) fn kept_by(self, reservation: BudgetReservation) -> Self {
         Self(match self.0 {
-            Parts::One(bytes) => Parts::One(hold.keep(bytes)),
+            Parts::One(bytes) => Parts::One(reservation.keep(bytes)),
             Parts::Many(mut slices) => {
                 let last = slices.pop().unwrap_or_default();
-                slices.push(hold.keep(last));
+                slices.push(reservation.keep(last));
                 Parts::Many(slices)
             }
         })

@@ -6,31 +6,31 @@ use crate::model::method::Param;
 use crate::model::schema::Purpose;
 use crate::model::types::Types;
 
-impl From<ParamStyle> for Taking {
+impl From<ParamStyle> for ParamFormat {
     fn from(style: ParamStyle) -> Self {
         Self { style, null_is_absent: false }
     }
 }
 
-fn plan(params: &[Param]) -> CallPlan {
+fn plan(params: &[Param]) -> CompiledInput {
     let named: Vec<(Cow<'_, str>, &Param)> =
         params.iter().map(|param| (param.name().replace(' ', "_").into(), param)).collect();
     let types = Types::default();
     let schema = types.input_schema(&named, Purpose::Check).to_string();
-    CallPlan::compile(schema.as_bytes()).unwrap()
+    CompiledInput::compile(schema.as_bytes()).unwrap()
 }
 
 fn param(name: &str, ty: &str) -> Param {
     Param::new(name, ty.parse().unwrap())
 }
 
-fn sent(plan: &CallPlan, arguments: &str, style: ParamStyle) -> Result<String, String> {
+fn sent(plan: &CompiledInput, arguments: &str, style: ParamStyle) -> Result<String, String> {
     let raw: &RawValue = serde_json::from_str(arguments).unwrap();
     let params = plan.params(Some(raw), style);
     params.map(|params| params.get().to_owned()).map_err(|error| error.to_string())
 }
 
-fn user_get() -> CallPlan {
+fn user_get() -> CompiledInput {
     plan(&[param("id_user", "int"), param("include_details", "bool").default(json!(false))])
 }
 
@@ -70,10 +70,10 @@ fn null_for_an_optional_parameter_that_does_not_take_it_is_absent_or_refused() {
         "required": ["id"],
         "$defs": {"note": {"type": ["string", "null"]}},
     });
-    let plan = CallPlan::compile(schema.to_string().as_bytes()).unwrap();
+    let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
     let lenient = |arguments: &str, style| {
         let raw: &RawValue = serde_json::from_str(arguments).unwrap();
-        let taking = Taking { style, null_is_absent: true };
+        let taking = ParamFormat { style, null_is_absent: true };
         let params = plan.params(Some(raw), taking);
         params.map(|params| params.get().to_owned()).map_err(|error| error.to_string())
     };
@@ -133,12 +133,12 @@ fn d25_the_original_bytes_go_on_unless_something_is_defaulted() {
     );
 }
 
-fn with_rest(first: &[&str]) -> CallPlan {
+fn with_rest(first: &[&str]) -> CompiledInput {
     let mut properties: Map<String, Value> =
         first.iter().map(|name| ((*name).to_owned(), json!({"type": "integer"}))).collect();
     properties.insert("rest".to_owned(), json!({"type": "array", "items": {}, REST_PARAM: true}));
     let schema = json!({"properties": properties, "additionalProperties": false});
-    CallPlan::compile(schema.to_string().as_bytes()).unwrap()
+    CompiledInput::compile(schema.to_string().as_bytes()).unwrap()
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn b59_a_list_of_any_parameters_goes_out_as_them() {
     assert_eq!(sent(&behind, "[1,2]", ParamStyle::Named).unwrap(), r#"{"a":1,"rest":[2]}"#);
 }
 
-fn plan_of_one(name: &str, ty: &str) -> CallPlan {
+fn plan_of_one(name: &str, ty: &str) -> CompiledInput {
     plan(&[param(name, ty)])
 }
 
@@ -260,7 +260,7 @@ fn a_small_call_for_a_recursive_type_is_refused_without_gathering_every_branch()
             "Leaf": {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]},
         },
     });
-    let plan = CallPlan::compile(schema.to_string().as_bytes()).unwrap();
+    let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
     let mut tree = json!({"value": "wrong"});
     for _ in 0..50 {
         tree = json!({"left": tree});

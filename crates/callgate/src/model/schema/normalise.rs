@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::walk::{Holds, accepts, depth, for_each_schema_mut, holds};
+use super::walk::{KeywordKind, accepts, depth, for_each_schema_mut, keyword_kind};
 use super::{REST_PARAM, WIRE_NAME};
 use crate::model::method::DefinitionError;
 use crate::model::tool::{is_portable, portable_name};
@@ -175,7 +175,7 @@ fn tidy(map: &mut Map<String, Value>) {
             ("oneOf" | "anyOf" | "allOf" | "prefixItems", Value::Array(members)) => {
                 members.iter_mut().for_each(mend);
             }
-            (keyword, _) if matches!(holds(keyword), Holds::ByName) => {
+            (keyword, _) if matches!(keyword_kind(keyword), KeywordKind::ByName) => {
                 mend(value);
                 value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(mend);
             }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// What a keyword of a schema holds.
-pub(crate) enum Holds {
+pub(crate) enum KeywordKind {
     /// A schema, or a list of them, or nothing of interest.
     Schemas,
     /// Schemas by names that are no keywords.
@@ -12,14 +12,14 @@ pub(crate) enum Holds {
     Data,
 }
 
-pub(crate) fn holds(keyword: &str) -> Holds {
+pub(crate) fn keyword_kind(keyword: &str) -> KeywordKind {
     match keyword {
         "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions" => {
-            Holds::ByName
+            KeywordKind::ByName
         }
-        "const" | "enum" | "default" | "example" | "examples" => Holds::Data,
-        _ if keyword.starts_with("x-") => Holds::Data,
-        _ => Holds::Schemas,
+        "const" | "enum" | "default" | "example" | "examples" => KeywordKind::Data,
+        _ if keyword.starts_with("x-") => KeywordKind::Data,
+        _ => KeywordKind::Schemas,
     }
 }
 
@@ -47,9 +47,9 @@ pub(crate) fn for_each_schema_in<'a>(
     value: &'a Value,
     visit: &mut dyn FnMut(&'a Map<String, Value>),
 ) {
-    match (holds(keyword), value) {
-        (Holds::Data, _) => {}
-        (Holds::ByName, Value::Object(named)) => {
+    match (keyword_kind(keyword), value) {
+        (KeywordKind::Data, _) => {}
+        (KeywordKind::ByName, Value::Object(named)) => {
             named.values().for_each(|schema| for_each_schema(schema, visit));
         }
         _ => for_each_schema(value, visit),
@@ -62,9 +62,9 @@ pub fn for_each_schema_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut Map<St
         Value::Object(map) => {
             visit(map);
             for (keyword, value) in map {
-                match (holds(keyword), value) {
-                    (Holds::Data, _) => {}
-                    (Holds::ByName, Value::Object(named)) => {
+                match (keyword_kind(keyword), value) {
+                    (KeywordKind::Data, _) => {}
+                    (KeywordKind::ByName, Value::Object(named)) => {
                         named.values_mut().for_each(|schema| for_each_schema_mut(schema, visit));
                     }
                     (_, value) => for_each_schema_mut(value, visit),
@@ -101,9 +101,9 @@ pub(crate) fn depth(schema: &Value) -> usize {
     let deepest = |schemas: &mut dyn Iterator<Item = &Value>| schemas.map(depth).max().unwrap_or(0);
     match schema {
         Value::Object(map) => {
-            let inner = map.iter().map(|(keyword, value)| match (holds(keyword), value) {
-                (Holds::Data, _) => 0,
-                (Holds::ByName, Value::Object(named)) => deepest(&mut named.values()),
+            let inner = map.iter().map(|(keyword, value)| match (keyword_kind(keyword), value) {
+                (KeywordKind::Data, _) => 0,
+                (KeywordKind::ByName, Value::Object(named)) => deepest(&mut named.values()),
                 _ => depth(value),
             });
             1 + inner.max().unwrap_or(0)

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn names(prefix: &str, ids: &[&str]) -> Vec<String> {
-    let methods: Vec<_> = ids.iter().map(|id| Unnamed { id, given: None }).collect();
+    let methods: Vec<_> = ids.iter().map(|id| NameRequest { id, given: None }).collect();
     let names = tool_names(&prefix.parse().unwrap(), &methods, []);
     names.into_iter().map(|name| name.map_or_else(|e| e.to_string(), |n| n.to_string())).collect()
 }
@@ -56,10 +56,10 @@ fn b43_a_prefix_with_other_characters_is_refused() {
 #[test]
 fn d2_a_name_once_given_stays_also_when_an_id_comes_that_is_that_name() {
     let methods = [
-        Unnamed { id: "a.b", given: Some("a_b") },
-        Unnamed { id: "a_b", given: None },
-        Unnamed { id: "c", given: Some("a_b") },
-        Unnamed { id: "d", given: Some("not plain") },
+        NameRequest { id: "a.b", given: Some("a_b") },
+        NameRequest { id: "a_b", given: None },
+        NameRequest { id: "c", given: Some("a_b") },
+        NameRequest { id: "d", given: Some("not plain") },
     ];
     let names = tool_names(&Prefix::default(), &methods, []);
     assert_eq!(names[0].as_ref().unwrap().as_str(), "a_b");
@@ -74,7 +74,7 @@ fn d2_a_name_once_given_stays_also_when_an_id_comes_that_is_that_name() {
 #[test]
 fn a_remembered_name_that_no_longer_fits_behind_a_longer_prefix_is_given_anew() {
     let given = "y".repeat(60);
-    let methods = [Unnamed { id: "some.id", given: Some(&given) }];
+    let methods = [NameRequest { id: "some.id", given: Some(&given) }];
     let names = tool_names(&"LONGER_PREFIX".parse().unwrap(), &methods, []);
     assert_eq!(names[0].as_ref().unwrap().as_str(), "LONGER_PREFIX__some_id");
 }
@@ -97,7 +97,7 @@ fn assign(
 ) -> BTreeMap<String, ToolName> {
     let methods: Vec<_> = ids
         .iter()
-        .map(|id| Unnamed { id, given: remembered.get(id).map(String::as_str) })
+        .map(|id| NameRequest { id, given: remembered.get(id).map(String::as_str) })
         .collect();
     let names = tool_names(prefix, &methods, []);
     ids.iter().cloned().zip(names).filter_map(|(id, name)| Some((id, name.ok()?))).collect()

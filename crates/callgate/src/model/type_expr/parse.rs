@@ -16,11 +16,11 @@ const MAX_DEPTH: usize = 32;
 pub struct TypeError {
     text: String,
     column: usize,
-    problem: Problem,
+    problem: TypeProblem,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-enum Problem {
+enum TypeProblem {
     #[error("expected {expected}, found {found}")]
     Unexpected { expected: &'static str, found: String },
     #[error("`{0}` has no meaning outside its class; write the name of the class")]
@@ -68,7 +68,7 @@ fn all_digits(text: &str) -> bool {
 
 pub(super) fn parse(text: &str) -> Result<TypeExpr, TypeError> {
     let mut parser = Parser { rest: text, depth: 0 };
-    let result = if text.len() > MAX_LENGTH { Err(Problem::TooLong) } else { parser.whole() };
+    let result = if text.len() > MAX_LENGTH { Err(TypeProblem::TooLong) } else { parser.whole() };
     result.map_err(|problem| {
         let parsed = text.len() - parser.rest.len();
         TypeError {
@@ -85,18 +85,18 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn whole(&mut self) -> Result<TypeExpr, Problem> {
+    fn whole(&mut self) -> Result<TypeExpr, TypeProblem> {
         let ty = self.union()?;
         match self.peek() {
             None => Ok(ty),
-            Some('&') => Err(Problem::Intersection),
+            Some('&') => Err(TypeProblem::Intersection),
             Some(_) => Err(self.unexpected("the end of the type")),
         }
     }
 
-    fn union(&mut self) -> Result<TypeExpr, Problem> {
+    fn union(&mut self) -> Result<TypeExpr, TypeProblem> {
         if self.depth == MAX_DEPTH {
-            return Err(Problem::TooDeep);
+            return Err(TypeProblem::TooDeep);
         }
         self.depth += 1;
         let mut members = vec![self.nullable()?];
@@ -107,26 +107,26 @@ impl Parser<'_> {
         Ok(TypeExpr::union_of(members))
     }
 
-    fn nullable(&mut self) -> Result<TypeExpr, Problem> {
+    fn nullable(&mut self) -> Result<TypeExpr, TypeProblem> {
         if self.eat("?") { Ok(self.suffixed()?.or_null()) } else { self.suffixed() }
     }
 
     /// A type and its `[]`s; `?T[]` is a nullable list, so `?` binds more loosely than these.
-    fn suffixed(&mut self) -> Result<TypeExpr, Problem> {
+    fn suffixed(&mut self) -> Result<TypeExpr, TypeProblem> {
         let mut ty = self.primary()?;
         let mut depth = self.depth;
         while self.eat("[") {
             self.expect("]", "`]`")?;
             depth += 1;
             if depth > MAX_DEPTH {
-                return Err(Problem::TooDeep);
+                return Err(TypeProblem::TooDeep);
             }
             ty = TypeExpr::List(Box::new(ty));
         }
         Ok(ty)
     }
 
-    fn primary(&mut self) -> Result<TypeExpr, Problem> {
+    fn primary(&mut self) -> Result<TypeExpr, TypeProblem> {
         match self.peek() {
             Some('(') => {
                 self.eat("(");
@@ -140,25 +140,25 @@ impl Parser<'_> {
                 let start = self.rest;
                 let name = self.take_while(|c| c == '$' || continues_name(c));
                 self.rest = start;
-                Err(Problem::Relative(name))
+                Err(TypeProblem::Relative(name))
             }
             Some(c) if starts_name(c) || c == '\\' => self.named(),
             _ => Err(self.unexpected("a type")),
         }
     }
 
-    fn named(&mut self) -> Result<TypeExpr, Problem> {
+    fn named(&mut self) -> Result<TypeExpr, TypeProblem> {
         let start = self.rest;
         let name = self.take_while(|c| continues_name(c) || c == '\\' || c == '-');
         let result = self.resolve(&name);
-        if !matches!(result, Ok(_) | Err(Problem::Unexpected { .. } | Problem::TooDeep)) {
+        if !matches!(result, Ok(_) | Err(TypeProblem::Unexpected { .. } | TypeProblem::TooDeep)) {
             // Point at the name rather than behind it.
             self.rest = start;
         }
         result
     }
 
-    fn resolve(&mut self, name: &str) -> Result<TypeExpr, Problem> {
+    fn resolve(&mut self, name: &str) -> Result<TypeExpr, TypeProblem> {
         // PHP's own type words ignore case; those that only doc comments know do not.
         let lower = name.to_ascii_lowercase();
         Ok(match lower.as_str() {
@@ -178,19 +178,19 @@ impl Parser<'_> {
             }
             "object" if self.peek() == Some('{') => return self.shape(),
             "object" | "stdclass" | "\\stdclass" => TypeExpr::Object,
-            "self" | "static" | "parent" => return Err(Problem::Relative(name.to_owned())),
+            "self" | "static" | "parent" => return Err(TypeProblem::Relative(name.to_owned())),
             "callable" | "closure" | "\\closure" | "never" => {
-                return Err(Problem::NotData(name.to_owned()));
+                return Err(TypeProblem::NotData(name.to_owned()));
             }
             _ => return self.alias_or_class(name),
         })
     }
 
-    fn alias_or_class(&mut self, name: &str) -> Result<TypeExpr, Problem> {
+    fn alias_or_class(&mut self, name: &str) -> Result<TypeExpr, TypeProblem> {
         let at_least = |min| TypeExpr::Int { min: Some(min), max: None };
         let at_most = |max| TypeExpr::Int { min: None, max: Some(max) };
         Ok(match name {
-            "resource" => return Err(Problem::NotData(name.to_owned())),
+            "resource" => return Err(TypeProblem::NotData(name.to_owned())),
             "integer" => TypeExpr::INT,
             "double" => TypeExpr::Float,
             "boolean" => TypeExpr::Bool,
@@ -215,9 +215,9 @@ impl Parser<'_> {
             "numeric" => TypeExpr::union_of([TypeExpr::INT, TypeExpr::Float, TypeExpr::String]),
             _ => {
                 if self.peek() == Some('<') {
-                    return Err(Problem::GenericClass(name.to_owned()));
+                    return Err(TypeProblem::GenericClass(name.to_owned()));
                 }
-                let class = ClassName::parse(name).ok_or_else(|| Problem::Unexpected {
+                let class = ClassName::parse(name).ok_or_else(|| TypeProblem::Unexpected {
                     expected: "a type",
                     found: format!("`{name}`"),
                 })?;
@@ -226,7 +226,7 @@ impl Parser<'_> {
         })
     }
 
-    fn int(&mut self) -> Result<TypeExpr, Problem> {
+    fn int(&mut self) -> Result<TypeExpr, TypeProblem> {
         if !self.eat("<") {
             return Ok(TypeExpr::INT);
         }
@@ -237,17 +237,17 @@ impl Parser<'_> {
         Ok(TypeExpr::Int { min, max })
     }
 
-    fn bound(&mut self, open: &str) -> Result<Option<i64>, Problem> {
+    fn bound(&mut self, open: &str) -> Result<Option<i64>, TypeProblem> {
         self.skip_space();
         let text = self.take_while(|c| c.is_ascii_alphanumeric() || c == '-');
         if text == open {
             return Ok(None);
         }
-        text.parse().map(Some).map_err(|_| Problem::Bound(text))
+        text.parse().map(Some).map_err(|_| TypeProblem::Bound(text))
     }
 
     /// What stands behind `array` or `list`: a shape, arguments, or nothing, which is `bare`.
-    fn collection(&mut self, name: &str, bare: TypeExpr) -> Result<TypeExpr, Problem> {
+    fn collection(&mut self, name: &str, bare: TypeExpr) -> Result<TypeExpr, TypeProblem> {
         match self.peek() {
             Some('<') => {}
             Some('{') => return self.shape(),
@@ -261,13 +261,13 @@ impl Parser<'_> {
             }
             (TypeExpr::Array, Some(value), Some(_), None) => Ok(TypeExpr::Map(Box::new(value))),
             (TypeExpr::Array, ..) => {
-                Err(Problem::Arguments(name.to_owned(), "one or two types, `<T>` or `<K, V>`"))
+                Err(TypeProblem::Arguments(name.to_owned(), "one or two types, `<T>` or `<K, V>`"))
             }
-            _ => Err(Problem::Arguments(name.to_owned(), "one type, `<T>`")),
+            _ => Err(TypeProblem::Arguments(name.to_owned(), "one type, `<T>`")),
         }
     }
 
-    fn generics(&mut self) -> Result<Vec<TypeExpr>, Problem> {
+    fn generics(&mut self) -> Result<Vec<TypeExpr>, TypeProblem> {
         self.expect("<", "`<`")?;
         let mut arguments = vec![self.union()?];
         while self.eat(",") {
@@ -278,7 +278,7 @@ impl Parser<'_> {
     }
 
     /// `{id: int, name?: string}`, `{int, string}`; a closing `...` is taken and means nothing.
-    fn shape(&mut self) -> Result<TypeExpr, Problem> {
+    fn shape(&mut self) -> Result<TypeExpr, TypeProblem> {
         self.expect("{", "`{`")?;
         let mut fields: Vec<Field> = Vec::new();
         let mut next_index = 0_usize;
@@ -296,7 +296,7 @@ impl Parser<'_> {
             });
             let ty = self.union()?;
             if fields.iter().any(|field| field.name == name) {
-                return Err(Problem::DuplicateField(name));
+                return Err(TypeProblem::DuplicateField(name));
             }
             fields.push(Field { name, optional, ty });
             if !self.eat(",") {
@@ -317,7 +317,7 @@ impl Parser<'_> {
     }
 
     /// A key and whether it is optional; `None`, and nothing taken, where a type comes at once.
-    fn key(&mut self) -> Result<Option<(String, bool)>, Problem> {
+    fn key(&mut self) -> Result<Option<(String, bool)>, TypeProblem> {
         let start = self.rest;
         let name = match self.peek() {
             Some('\'' | '"') => self.quoted()?,
@@ -331,7 +331,7 @@ impl Parser<'_> {
         Ok(None)
     }
 
-    fn quoted(&mut self) -> Result<String, Problem> {
+    fn quoted(&mut self) -> Result<String, TypeProblem> {
         let quote = self.peek().unwrap_or('\'');
         let mut chars = self.rest.char_indices().skip(1);
         let mut text = String::new();
@@ -354,7 +354,7 @@ impl Parser<'_> {
         Err(self.unexpected("a closing quote"))
     }
 
-    fn number(&mut self) -> Result<TypeExpr, Problem> {
+    fn number(&mut self) -> Result<TypeExpr, TypeProblem> {
         let start = self.rest;
         let text = self.take_while(|c| c.is_ascii_digit() || "-+.eE".contains(c));
         let number = match text.parse::<i64>() {
@@ -363,7 +363,7 @@ impl Parser<'_> {
         };
         number.map(|number| TypeExpr::Literal(Literal::Number(number))).ok_or_else(|| {
             self.rest = start;
-            Problem::Unexpected { expected: "a number", found: format!("`{text}`") }
+            TypeProblem::Unexpected { expected: "a number", found: format!("`{text}`") }
         })
     }
 
@@ -387,7 +387,7 @@ impl Parser<'_> {
         }
     }
 
-    fn expect(&mut self, token: &str, expected: &'static str) -> Result<(), Problem> {
+    fn expect(&mut self, token: &str, expected: &'static str) -> Result<(), TypeProblem> {
         if self.eat(token) { Ok(()) } else { Err(self.unexpected(expected)) }
     }
 
@@ -398,11 +398,11 @@ impl Parser<'_> {
         taken.to_owned()
     }
 
-    fn unexpected(&mut self, expected: &'static str) -> Problem {
+    fn unexpected(&mut self, expected: &'static str) -> TypeProblem {
         let found = match self.peek() {
             Some(c) => format!("`{c}`"),
             None => "the end".to_owned(),
         };
-        Problem::Unexpected { expected, found }
+        TypeProblem::Unexpected { expected, found }
     }
 }

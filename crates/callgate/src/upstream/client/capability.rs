@@ -14,7 +14,7 @@ pub enum Capability {
     /// To say where it works.
     Roots,
     /// To have the person visit a page.
-    ElicitationPage,
+    ElicitationUrl,
     /// To come back for the result of a task.
     Tasks,
 }
@@ -31,7 +31,7 @@ impl Capability {
             Self::Sampling => json!({"sampling": {}}),
             Self::Elicitation => json!({"elicitation": {}}),
             Self::Roots => json!({"roots": {}}),
-            Self::ElicitationPage => json!({"elicitation": {"url": {}}}),
+            Self::ElicitationUrl => json!({"elicitation": {"url": {}}}),
             Self::Tasks => json!({"extensions": {TASKS_EXTENSION: {}}}),
         }
     }
@@ -46,7 +46,7 @@ impl fmt::Display for Capability {
             Self::Sampling => "sampling",
             Self::Elicitation => "elicitation",
             Self::Roots => "roots",
-            Self::ElicitationPage => "elicitation by URL",
+            Self::ElicitationUrl => "elicitation by URL",
             Self::Tasks => "tasks",
         })
     }
@@ -102,7 +102,7 @@ impl Capabilities {
                 elicitation.is_some_and(|it| it.form.is_some() || it.url.is_none()),
             ),
             (Capability::Roots, declared.roots.is_some()),
-            (Capability::ElicitationPage, elicitation.is_some_and(|it| it.url.is_some())),
+            (Capability::ElicitationUrl, elicitation.is_some_and(|it| it.url.is_some())),
             (Capability::Tasks, declared.extensions.is_some_and(|it| it.tasks.is_some())),
         ];
         let bits = offered.into_iter().filter(|(_, is_offered)| *is_offered);

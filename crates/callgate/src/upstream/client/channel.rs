@@ -69,7 +69,7 @@ impl TaskRequest {
 type Responder<T> = oneshot::Sender<Result<T, String>>;
 
 /// Returns what is wrong with an answer.
-type Check = Box<dyn Fn(&RawValue) -> Result<(), String> + Send + Sync>;
+type AnswerCheck = Box<dyn Fn(&RawValue) -> Result<(), String> + Send + Sync>;
 
 /// A question that a method waits for.
 pub(crate) struct PendingQuestion {
@@ -77,7 +77,7 @@ pub(crate) struct PendingQuestion {
     pub(crate) method: &'static str,
     pub(crate) params: serde_json::Value,
     pub(crate) needs: Capability,
-    pub(crate) check: Check,
+    pub(crate) check: AnswerCheck,
     reply: Responder<Box<RawValue>>,
 }
 

@@ -15,7 +15,7 @@ use super::{Forward, Ordering, request};
 use crate::access::Caller;
 use crate::model::method::Safety;
 use crate::upstream::Call;
-use crate::upstream::budget::Hold;
+use crate::upstream::budget::BudgetReservation;
 use crate::upstream::client::Client;
 use crate::wire::jsonrpc::RpcError;
 
@@ -59,7 +59,7 @@ impl Forward {
             safety: Safety::ReadOnly,
             caller: &Caller::anonymous(),
             client: &Client::default(),
-            hold: &Hold::default(),
+            reservation: &BudgetReservation::default(),
         };
         Ok(self.answer(&call, None, &mut Authentication::default()).await?)
     }

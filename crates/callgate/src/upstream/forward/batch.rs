@@ -69,7 +69,7 @@ impl Batcher {
     /// Sends one request by itself.
     pub(super) async fn post(&self, request: &Outgoing) -> Result<ServiceResponse, Failure> {
         let (headers, body) = (request.headers.clone(), request.body.clone());
-        self.client.post(None, headers, body, self.result_bytes, &request.hold).await
+        self.client.post(None, headers, body, self.result_bytes, &request.reservation).await
     }
 
     /// Sends requests until there can be no more.
@@ -104,11 +104,11 @@ impl Batcher {
         }
         let Some(first) = batch.first() else { return };
         // The whole answer is counted until each call has its part.
-        let (headers, hold) = (first.headers.clone(), first.hold.another());
+        let (headers, reservation) = (first.headers.clone(), first.reservation.another());
         let (body, limit) = (joined(&batch), self.result_bytes.saturating_mul(batch.len()));
         let all_gone = join_all(batch.iter_mut().map(|request| request.reply.closed()));
         let response = tokio::select! {
-            response = self.client.post(None, headers, body, limit, &hold) => response,
+            response = self.client.post(None, headers, body, limit, &reservation) => response,
             _ = all_gone => return,
         };
         match response {
@@ -121,7 +121,7 @@ impl Batcher {
         join_all(batch.into_iter().map(async |mut request| {
             let (headers, body) = (request.headers, request.body);
             tokio::select! {
-                response = self.client.post(None, headers, body, self.result_bytes, &request.hold) => {
+                response = self.client.post(None, headers, body, self.result_bytes, &request.reservation) => {
                     let _ = request.reply.send(response);
                 }
                 () = request.reply.closed() => {}

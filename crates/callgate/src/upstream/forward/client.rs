@@ -15,7 +15,7 @@ use crate::http_client::connector::Connector;
 use crate::http_client::send_error::SendError;
 use crate::http_client::tls::{NoTls, client_config};
 use crate::http_client::{Pool, pool_builder, text_counted};
-use crate::upstream::budget::Hold;
+use crate::upstream::budget::BudgetReservation;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -41,12 +41,12 @@ impl Client {
         mut headers: HeaderMap,
         body: Bytes,
         limit: usize,
-        hold: &Hold,
+        reservation: &BudgetReservation,
     ) -> Result<ServiceResponse, Failure> {
         headers.insert(ACCEPT, JSON);
         headers.insert(CONTENT_TYPE, JSON);
         let uri = uri.unwrap_or_else(|| self.uri.clone());
-        read(self.send(Method::POST, uri, headers, body).await?, limit, hold).await
+        read(self.send(Method::POST, uri, headers, body).await?, limit, reservation).await
     }
 
     /// Reads a URL of the service, within `limit` bytes.
@@ -58,7 +58,7 @@ impl Client {
     ) -> Result<ServiceResponse, Failure> {
         headers.insert(ACCEPT, JSON);
         let response = self.send(Method::GET, uri, headers, Bytes::new()).await?;
-        read(response, limit, &Hold::default()).await
+        read(response, limit, &BudgetReservation::default()).await
     }
 
     /// Sends the request that opens a WebSocket.
@@ -106,7 +106,7 @@ fn connector(options: &ForwardOptions) -> Result<Connector, NoTls> {
 async fn read(
     response: Response<Incoming>,
     limit: usize,
-    hold: &Hold,
+    reservation: &BudgetReservation,
 ) -> Result<ServiceResponse, Failure> {
     let (head, body) = response.into_parts();
     if head.status.is_redirection() {
@@ -117,7 +117,7 @@ async fn read(
     {
         return Err(Failure::TooLarge(limit));
     }
-    let count = |bytes| hold.add(bytes).map_err(Failure::from);
+    let count = |bytes| reservation.add(bytes).map_err(Failure::from);
     let body = text_counted(body, limit, count).await?;
     Ok(ServiceResponse { status: head.status, headers: head.headers, body })
 }

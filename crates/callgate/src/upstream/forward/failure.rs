@@ -18,7 +18,7 @@ use crate::http_client::send_error::{SendError, SendErrorKind};
 use crate::model::method::Safety;
 use crate::upstream::Call;
 use crate::upstream::NotFound;
-use crate::upstream::budget::OverBudget;
+use crate::upstream::budget::BudgetExceeded;
 use crate::upstream::{CallError, CallFailure};
 use crate::wire::jsonrpc::RpcError;
 
@@ -65,7 +65,7 @@ pub(super) enum Failure {
     #[error("the answer is longer than {0} bytes")]
     TooLarge(usize),
     #[error(transparent)]
-    OverBudget(#[from] OverBudget),
+    BudgetExceeded(#[from] BudgetExceeded),
     #[error("HTTP {}, a redirect to {}", .status.as_u16(), elsewhere(.to.as_ref()))]
     Redirected { status: StatusCode, to: Option<Endpoint> },
     #[error("HTTP {}: {}", .0.status.as_u16(), .0.texts().0)]
@@ -261,7 +261,7 @@ impl Failure {
                 "It ran; ask for less, such as fewer items, or ask an administrator to raise \
                  `max_result_bytes`.",
             ),
-            Self::OverBudget(_) => (
+            Self::BudgetExceeded(_) => (
                 Outcome::OverBudget,
                 "answered, but the results of other calls have all the memory that the gateway has for \
                  them.",

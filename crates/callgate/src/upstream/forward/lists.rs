@@ -18,10 +18,10 @@ use super::{Forward, Ids, Ordering, request};
 use crate::access::Caller;
 use crate::model::arguments::ParamStyle;
 use crate::model::method::Safety;
-use crate::upstream::budget::Hold;
+use crate::upstream::budget::BudgetReservation;
 use crate::upstream::client::Client;
 use crate::upstream::{BoxFuture, Call};
-use crate::upstream::{CallerMethods, Identity, ListError, ListsMethods};
+use crate::upstream::{CallerMethods, Identity, ListError, MethodLister};
 
 /// Maximum number of bytes of a description, all pages together.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -50,7 +50,7 @@ pub enum DescribedBy {
     JsonRpcMcp,
 }
 
-impl ListsMethods for Forward {
+impl MethodLister for Forward {
     fn max_age(&self) -> Duration {
         self.options.visibility.map_or(Duration::ZERO, |visibility| visibility.max_age)
     }
@@ -82,7 +82,7 @@ impl ListsMethods for Forward {
                     Identity::user(user.id, &[secret, role, token])
                 }
                 // All whom the service cannot tell apart.
-                _ => Identity::ANYBODY,
+                _ => Identity::ANONYMOUS,
             }))
         })
     }
@@ -135,7 +135,7 @@ impl Forward {
             safety: Safety::ReadOnly,
             caller,
             client: &Client::default(),
-            hold: &Hold::default(),
+            reservation: &BudgetReservation::default(),
         };
         if self.options.target.is_websocket() {
             return read_document(self.answer(&call, None, &mut Authentication::default()).await);
@@ -165,7 +165,7 @@ impl Forward {
         let headers = || request::headers(&self.options, call.caller, auth);
         if !self.options.is_described_over_http() {
             let body = request::body(&self.options, call, id, auth);
-            let asking = self.client.post(None, headers(), body, MAX_BYTES, call.hold);
+            let asking = self.client.post(None, headers(), body, MAX_BYTES, call.reservation);
             return read_document(self.counted(asking).await?.read(id));
         }
         let target = &self.options.target;

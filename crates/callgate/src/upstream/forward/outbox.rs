@@ -17,7 +17,7 @@ use super::stats::ForwardStats;
 #[cfg(feature = "websocket")]
 use super::websocket::Connection;
 use crate::model::method::Safety;
-use crate::upstream::budget::Hold;
+use crate::upstream::budget::BudgetReservation;
 
 /// A request in the outbox.
 pub(super) struct Outgoing {
@@ -27,7 +27,7 @@ pub(super) struct Outgoing {
     pub(super) credential: Hidden,
     pub(super) body: Bytes,
     pub(super) safety: Safety,
-    pub(super) hold: Hold,
+    pub(super) reservation: BudgetReservation,
     /// Closed if the caller no longer waits.
     pub(super) reply: oneshot::Sender<Result<ServiceResponse, Failure>>,
 }

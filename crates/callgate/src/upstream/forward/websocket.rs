@@ -310,10 +310,10 @@ mod tests {
     fn calls_that_nobody_waits_for_are_not_kept_for_ever() {
         let pending = Pending::new(3);
         let request = |number| {
-            let ((headers, credential, body, hold), (reply, answer)) =
+            let ((headers, credential, body, reservation), (reply, answer)) =
                 (Default::default(), oneshot::channel());
             let (id, safety) = (RequestId::Number(number), Safety::ReadOnly);
-            (Outgoing { id, headers, credential, body, safety, hold, reply }, answer)
+            (Outgoing { id, headers, credential, body, safety, reservation, reply }, answer)
         };
         for number in 1..100 {
             let (request, answer) = request(number);

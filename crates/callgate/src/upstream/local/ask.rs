@@ -46,25 +46,25 @@ mod sealed {
 #[derive(Debug, Clone)]
 pub struct Elicit {
     message: String,
-    form: Form,
+    mode: ElicitMode,
 }
 
 #[derive(Debug, Clone)]
-enum Form {
-    Fields(Value),
-    Page { url: String, id: String },
+enum ElicitMode {
+    Form(Value),
+    Url { url: String, id: String },
 }
 
 impl Elicit {
     /// A form. The schema is an object of strings, numbers, booleans and choices, nothing nested:
     /// that is all that clients show.
     pub fn form(message: impl Into<String>, schema: Value) -> Self {
-        Self { message: message.into(), form: Form::Fields(schema) }
+        Self { message: message.into(), mode: ElicitMode::Form(schema) }
     }
 
     /// A page to visit, for what must not go through the client. The id tells one from another.
-    pub fn page(message: impl Into<String>, url: impl Into<String>, id: impl Into<String>) -> Self {
-        Self { message: message.into(), form: Form::Page { url: url.into(), id: id.into() } }
+    pub fn url(message: impl Into<String>, url: impl Into<String>, id: impl Into<String>) -> Self {
+        Self { message: message.into(), mode: ElicitMode::Url { url: url.into(), id: id.into() } }
     }
 }
 
@@ -112,16 +112,16 @@ impl Question for Elicit {
     const METHOD: &'static str = "elicitation/create";
 
     fn needs(&self) -> Capability {
-        match self.form {
-            Form::Fields(_) => Capability::Elicitation,
-            Form::Page { .. } => Capability::ElicitationPage,
+        match self.mode {
+            ElicitMode::Form(_) => Capability::Elicitation,
+            ElicitMode::Url { .. } => Capability::ElicitationUrl,
         }
     }
 
     fn params(&self) -> Value {
-        match &self.form {
-            Form::Fields(schema) => json!({"message": self.message, "requestedSchema": schema}),
-            Form::Page { url, id } => json!({
+        match &self.mode {
+            ElicitMode::Form(schema) => json!({"message": self.message, "requestedSchema": schema}),
+            ElicitMode::Url { url, id } => json!({
                 "mode": "url", "message": self.message, "url": url, "elicitationId": id,
             }),
         }
@@ -129,7 +129,7 @@ impl Question for Elicit {
 
     fn check(&self, answer: &RawValue) -> Result<(), String> {
         let elicited: Elicited = read(answer)?;
-        let Form::Fields(schema) = &self.form else { return Ok(()) };
+        let ElicitMode::Form(schema) = &self.mode else { return Ok(()) };
         if elicited.action != Action::Accept {
             return Ok(());
         }
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn questions_have_the_form_of_the_protocol() {
-        let page = Elicit::page("Sign in", "http://localhost/sign-in", "1");
+        let page = Elicit::url("Sign in", "http://localhost/sign-in", "1");
         let sample = Sample::new("Why?", 10).system_prompt("Be brief.");
         insta::assert_json_snapshot!([page.params(), sample.params(), ListRoots.params()]);
     }

@@ -60,8 +60,8 @@ impl Context {
     }
 
     /// Whether the client can be asked for this, or can do it.
-    pub fn can(&self, capability: Capability) -> bool {
-        self.client.can(capability)
+    pub fn supports(&self, capability: Capability) -> bool {
+        self.client.supports(capability)
     }
 
     /// Asks the client. A key tells the questions of one method apart.
@@ -88,16 +88,16 @@ impl Context {
     ///
     /// A call that is cancelled is dropped at its next `await`, so most functions need not look. What
     /// they started elsewhere, such as a thread, does not end with them and can look here.
-    pub fn is_over(&self) -> bool {
+    pub fn is_finished(&self) -> bool {
         self.lifetime.is_over.load(Ordering::Acquire)
     }
 
     /// Waits until the call is over.
-    pub async fn over(&self) {
+    pub async fn finished(&self) {
         let mut ended = pin!(self.lifetime.ended.notified());
         // Before the look, so that an end between the two is not missed.
         ended.as_mut().enable();
-        if !self.is_over() {
+        if !self.is_finished() {
             ended.await;
         }
     }

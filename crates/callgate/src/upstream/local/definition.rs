@@ -10,21 +10,21 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::access::{Mask, Section};
-use crate::model::method::{DefinitionError, Method, Safety};
+use crate::model::method::{DefinitionError, InvalidMethod, Method, Safety};
 use crate::model::schema::of_rust;
 use crate::upstream::local::context::Context;
-use crate::upstream::local::reply::Reply;
-use crate::upstream::local::{Error, Function, Undefined, read};
+use crate::upstream::local::into_output::IntoOutput;
+use crate::upstream::local::{Error, MethodFunction, read};
 
 /// A method that is being defined.
 #[derive(Debug)]
-pub struct Definition {
+pub struct MethodDefinition {
     id: &'static str,
     method: Result<Method, DefinitionError>,
     annotations: Map<String, Value>,
 }
 
-impl Definition {
+impl MethodDefinition {
     pub fn new(id: &'static str) -> Self {
         Self { id, method: id.parse().map(Method::new), annotations: Map::new() }
     }
@@ -66,10 +66,10 @@ impl Definition {
     }
 
     /// The function itself: its arguments are the fields of `A`.
-    pub fn run<A, R, F, Fut>(self, function: F) -> Function
+    pub fn run<A, R, F, Fut>(self, function: F) -> MethodFunction
     where
         A: DeserializeOwned + JsonSchema + Send,
-        R: Reply,
+        R: IntoOutput,
         F: Fn(Context, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Error>> + Send + 'static,
     {
@@ -82,10 +82,10 @@ impl Definition {
                 None => Ok(method),
             }
         });
-        let method = method.map_err(|reason| Undefined { id: id.to_owned(), reason });
-        Function::new(method, move |context, params| {
+        let method = method.map_err(|reason| InvalidMethod { id: id.to_owned(), reason });
+        MethodFunction::new(method, move |context, params| {
             let call = read(params).map(|arguments| function(context, arguments));
-            async move { Ok(call?.await?.into_returned()?) }
+            async move { Ok(call?.await?.into_output()?) }
         })
     }
 }

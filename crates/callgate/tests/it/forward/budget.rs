@@ -7,7 +7,7 @@ use axum::http::Request;
 use callgate::Callgate;
 use callgate::forward::{Forward, ForwardLimits, ForwardOptions, Outcome};
 use callgate::model::Method;
-use callgate::upstream::{BoxFuture, Call, CallError, Returned, Upstream};
+use callgate::upstream::{BoxFuture, Call, CallError, CallOutput, Upstream};
 use http_body_util::BodyExt as _;
 use serde_json::json;
 use tower::ServiceExt as _;
@@ -25,7 +25,7 @@ const BUDGET: usize = 1_000_000;
 struct Inside;
 
 impl Upstream for Inside {
-    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
+    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         let result = serde_json::value::to_raw_value(&"x".repeat(RESULT)).unwrap();
         Box::pin(std::future::ready(Ok(result.into())))
     }

@@ -7,7 +7,7 @@ use axum::http::Request;
 use callgate::forward::{Forward, PassCaller, header_name};
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
 use callgate::model::Method;
-use callgate::upstream::{BoxFuture, Call, CallError, Returned, Upstream};
+use callgate::upstream::{BoxFuture, Call, CallError, CallOutput, Upstream};
 use callgate::{Caller, Callgate, Secret};
 use serde_json::json;
 use tower::ServiceExt as _;
@@ -38,7 +38,7 @@ impl Authenticate for OneToken {
 struct Curious(Arc<Mutex<Vec<Option<String>>>>);
 
 impl Upstream for Curious {
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         let token = call.caller.token().map(|token| token.expose().to_owned());
         assert!(!format!("{call:?}").contains("s3cret"));
         self.0.lock().unwrap().push(token);
@@ -105,9 +105,9 @@ async fn where_no_upstream_asks_nobody_keeps_the_token() {
     // One that comes later may ask for it.
     let asking: (Arc<str>, Arc<dyn Upstream>) =
         ("more".into(), Arc::new(passing(&fake.url("/rpc"), Some("X-Token"))));
-    app.gateway().set_more_upstreams([asking]);
+    app.gateway().set_dynamic_upstreams([asking]);
     call(&app, "c", TOKEN).await;
-    app.gateway().set_more_upstreams([]);
+    app.gateway().set_dynamic_upstreams([]);
     call(&app, "c", TOKEN).await;
     let heard = curious.0.lock().unwrap().clone();
     assert_eq!(heard, [None, Some(TOKEN.to_owned()), None]);

@@ -251,7 +251,7 @@ async fn pages_that_are_none_or_do_not_end_are_no_answer() {
     })
     .await;
     let forward = Forward::new("drupal", drupal(&fake, MissingCredential::Refuse)).unwrap();
-    let lists = Upstream::visibility(&forward).unwrap();
+    let lists = Upstream::method_lister(&forward).unwrap();
     let mut told = Vec::new();
     for number in 0..7 {
         answer.store(number, Ordering::SeqCst);
@@ -289,7 +289,7 @@ async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
     let options = described_by(options.credential(how, vault()).unwrap(), DescribedBy::OpenRpc);
     for options in [options.clone(), options.batch()] {
         let forward = Forward::new("shop", options).unwrap();
-        let lists = Upstream::visibility(&forward).unwrap();
+        let lists = Upstream::method_lister(&forward).unwrap();
         let listed =
             |ids: &[&str]| CallerMethods::Listed(ids.iter().map(|id| (*id).to_owned()).collect());
         assert_eq!(lists.methods(&named("ada")).await.unwrap(), listed(&["a", "b"]));
@@ -311,7 +311,7 @@ async fn who_a_caller_is_changes_with_their_credential_and_tells_nothing_of_it()
     let options = options(&fake.url("/rpc")).credential(how, Arc::clone(&vault) as _).unwrap();
     let options = described_by(options, DescribedBy::JsonRpcMcp);
     let forward = Forward::new("drupal", options).unwrap();
-    let lists = Upstream::visibility(&forward).unwrap();
+    let lists = Upstream::method_lister(&forward).unwrap();
     let first = lists.identity(&named("ada")).await.unwrap();
     assert_eq!(first, lists.identity(&named("ada")).await.unwrap());
     assert_ne!(first, lists.identity(&named("bob")).await.unwrap());

@@ -293,8 +293,8 @@ async fn a_call_that_is_dropped_is_over_for_what_it_started() {
         tokio::spawn(async move { gateway.as_caller(anonymous()).call("wait", ()).await });
     keeper.1.notified().await;
     let context = keeper.0.lock().unwrap().take().unwrap();
-    assert!(!context.is_over());
+    assert!(!context.is_finished());
     calling.abort();
-    context.over().await;
-    assert!(context.is_over());
+    context.finished().await;
+    assert!(context.is_finished());
 }

@@ -144,7 +144,7 @@ async fn resources_are_listed_and_read() {
 #[test]
 fn two_of_one_name_are_refused() {
     let twice = Callgate::builder().prompts(prompts![hello, hello]).build().unwrap_err();
-    assert!(matches!(twice, BuildError::Twice("prompts", _)));
+    assert!(matches!(twice, BuildError::Duplicate("prompts", _)));
     let twice = Callgate::builder().resources(resources![stock, stock]).build().unwrap_err();
     assert_eq!(twice.to_string(), "there are two resources `shop://stock`");
 }

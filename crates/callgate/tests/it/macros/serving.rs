@@ -221,7 +221,7 @@ async fn it_serves_until_it_is_told_to_stop() {
 async fn other_machines_are_not_served_by_accident() {
     let listener = async || TcpListener::bind("0.0.0.0:0").await.unwrap();
     let refused = gateway().serve_on(listener().await, async {}).await.unwrap_err();
-    assert!(matches!(refused, ServeError::Open(_)));
+    assert!(matches!(refused, ServeError::Unprotected(_)));
     assert!(refused.to_string().contains("`require_auth()`"), "{refused}");
     let open = Callgate::builder().methods(methods![secret]).allow_anonymous().build().unwrap();
     open.serve_on(listener().await, async {}).await.unwrap();

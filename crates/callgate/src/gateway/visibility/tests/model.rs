@@ -86,7 +86,7 @@ proptest! {
         runtime.block_on(async {
             let (site, gateway) = gateway();
             // The only one, so that between a look and what is made of it nothing else answers.
-            gateway.set_more_upstreams([]);
+            gateway.set_dynamic_upstreams([]);
             for step in &steps {
                 run(step, &site, &gateway).await?;
             }

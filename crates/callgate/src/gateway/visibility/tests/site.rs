@@ -17,9 +17,9 @@ use crate::model::method::{LOCAL, Method};
 use crate::model::tool_name::Prefix;
 use crate::model::types::Types;
 use crate::upstream::local::{Error, Local};
-use crate::upstream::{BoxFuture, Call, Returned, Upstream};
+use crate::upstream::{BoxFuture, Call, CallOutput, Upstream};
 use crate::upstream::{CallError, CallFailure};
-use crate::upstream::{CallerMethods, Identity, ListError, ListsMethods};
+use crate::upstream::{CallerMethods, Identity, ListError, MethodLister};
 use crate::wire::jsonrpc::RpcError;
 
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ impl Site {
     }
 }
 
-impl ListsMethods for Site {
+impl MethodLister for Site {
     fn max_age(&self) -> Duration {
         MAX_AGE
     }
@@ -126,7 +126,7 @@ impl ListsMethods for Site {
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Option<Identity>, ListError>> {
         let identity = self.known(caller).map(|(user, own)| match user {
-            0 if own.is_empty() => Identity::ANYBODY,
+            0 if own.is_empty() => Identity::ANONYMOUS,
             user => Identity::user(user, &[&own]),
         });
         Box::pin(std::future::ready(Ok(identity)))
@@ -159,11 +159,11 @@ impl ListsMethods for Site {
 }
 
 impl Upstream for Site {
-    fn visibility(&self) -> Option<&dyn ListsMethods> {
+    fn method_lister(&self) -> Option<&dyn MethodLister> {
         Some(self)
     }
 
-    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Returned, CallError>> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         let mut said = self.said();
         said.calls.push(call.method.to_owned());
         let result = if said.denied.contains(call.method) {
@@ -203,7 +203,7 @@ pub(super) fn gateway() -> (Arc<Site>, Arc<Gateway>) {
     let gateway = Arc::new(Gateway::new(upstreams));
     // What is nobody's is not shown, so that lists are short.
     let more: Arc<dyn Upstream> = Arc::new(Site::default());
-    gateway.set_more_upstreams([("more".into(), more)]);
+    gateway.set_dynamic_upstreams([("more".into(), more)]);
     gateway.set_catalog(Arc::new(builder.finish()));
     (site, gateway)
 }

@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use serde_json::value::RawValue;
 
 use crate::access::Caller;
-use crate::gateway::{CallRequest, Gateway, Outcome};
+use crate::gateway::{CallRequest, CallResult, Gateway};
 use crate::transport::http::body::{self, Slices};
 use crate::transport::http::{App, error, response};
 use crate::upstream::CallError;
@@ -101,7 +101,7 @@ impl Face<'_> {
         }
     }
 
-    async fn call(self, request: &Request<'_>) -> Result<Outcome<Box<RawValue>>, CallError> {
+    async fn call(self, request: &Request<'_>) -> Result<CallResult<Box<RawValue>>, CallError> {
         let call = CallRequest { id: &request.method, arguments: request.params, read_only: false };
         self.shared.gateway.call(self.caller, call).await
     }
@@ -151,11 +151,13 @@ impl Face<'_> {
 fn rpc_reply(
     gateway: &Gateway,
     id: &RawValue,
-    outcome: Result<Outcome<Box<RawValue>>, CallError>,
+    outcome: Result<CallResult<Box<RawValue>>, CallError>,
 ) -> Bytes {
     let write = |error: &CallError| jsonrpc::reply(Some(id), Err(&error::rpc_error(error).1));
     match outcome {
-        Ok(Outcome { value, hold }) => hold.keep(jsonrpc::reply(Some(id), Ok(&value)).into()),
+        Ok(CallResult { value, reservation }) => {
+            reservation.keep(jsonrpc::reply(Some(id), Ok(&value)).into())
+        }
         Err(error) => {
             let reply = write(&error).into();
             gateway.reserved(reply).unwrap_or_else(|over| write(&over.into()).into())

@@ -62,7 +62,7 @@ async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Fo
         Ok(_) if request.id.is_none() => StatusCode::NO_CONTENT.into_response(),
         Ok(outcome) => {
             let reply = jsonrpc::reply(request.id, Ok(&outcome.value));
-            response::bytes_as_json(StatusCode::OK, outcome.hold.keep(reply.into()))
+            response::bytes_as_json(StatusCode::OK, outcome.reservation.keep(reply.into()))
         }
         Err(error) => error::rpc_failed(error::rpc_error(&error).0, request.id, &error),
     }

@@ -64,7 +64,7 @@ pub(crate) async fn invoke(
     body.extend_from_slice(b"{\"result\":");
     body.extend_from_slice(result.as_bytes());
     body.push(b'}');
-    Ok(response::bytes_as_json(StatusCode::OK, outcome.hold.keep(body.into())))
+    Ok(response::bytes_as_json(StatusCode::OK, outcome.reservation.keep(body.into())))
 }
 
 /// The body of an invocation. The order of the checks is the seed's: JSON, name, arguments.

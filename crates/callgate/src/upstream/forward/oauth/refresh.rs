@@ -11,7 +11,7 @@ use super::source::{Fetched, TokenSource};
 use super::state::AccessToken;
 use super::store::RefreshTokenStore;
 use crate::secret::Secret;
-use crate::upstream::credentials::Replaced;
+use crate::upstream::credentials::ReplaceStatus;
 
 /// Maximum number of credentials that are tried one after the other, when others replace them.
 const MAX_TURNS: usize = 3;
@@ -136,9 +136,9 @@ impl TokenSource {
         }
         let new = if store.keeps_access_tokens() { with_access(new, granted) } else { new.clone() };
         match timeout(STORE_LIMIT, store.replace(old, &new)).await {
-            Ok(Ok(Replaced::Done)) => Ok(Some(new)),
-            Ok(Ok(Replaced::Changed)) => Ok(None),
-            Ok(Ok(Replaced::NotKept)) => {
+            Ok(Ok(ReplaceStatus::Stored)) => Ok(Some(new)),
+            Ok(Ok(ReplaceStatus::Conflict)) => Ok(None),
+            Ok(Ok(ReplaceStatus::NotDurable)) => {
                 self.warn_not_kept();
                 Ok(Some(new))
             }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::access::Caller;
 use crate::secret::Secret;
 use crate::upstream::BoxFuture;
-use crate::upstream::credentials::{CredentialError, Credentials, Replaced};
+use crate::upstream::credentials::{CredentialError, Credentials, ReplaceStatus};
 
 /// Keeps a refresh token, which an authorization server may rotate: each token response may bring a new
 /// one, and the old one is void from then on.
@@ -21,7 +21,7 @@ pub trait RefreshTokenStore: Send + Sync + fmt::Debug {
         &'a self,
         old: &'a Secret,
         new: &'a Secret,
-    ) -> BoxFuture<'a, Result<Replaced, CredentialError>>;
+    ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>>;
 
     /// Whether somebody else may replace it.
     fn is_shared(&self) -> bool {
@@ -55,9 +55,9 @@ impl RefreshTokenStore for FixedRefreshToken {
         &'a self,
         _: &'a Secret,
         new: &'a Secret,
-    ) -> BoxFuture<'a, Result<Replaced, CredentialError>> {
+    ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = new.clone();
-        Box::pin(std::future::ready(Ok(Replaced::NotKept)))
+        Box::pin(std::future::ready(Ok(ReplaceStatus::NotDurable)))
     }
 
     fn is_shared(&self) -> bool {
@@ -88,13 +88,13 @@ impl RefreshTokenStore for RefreshTokenFile {
         &'a self,
         old: &'a Secret,
         new: &'a Secret,
-    ) -> BoxFuture<'a, Result<Replaced, CredentialError>> {
+    ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>> {
         let (path, old, new) = (Arc::clone(&self.path), old.clone(), new.clone());
         let replace = move || {
             if read(&path)?.as_ref() != Some(&old) {
-                return Ok(Replaced::Changed);
+                return Ok(ReplaceStatus::Conflict);
             }
-            write(&path, &new).map(|()| Replaced::Done)
+            write(&path, &new).map(|()| ReplaceStatus::Stored)
         };
         Box::pin(async move { Ok(tokio::task::spawn_blocking(replace).await??) })
     }
@@ -149,7 +149,7 @@ impl RefreshTokenStore for OfUser {
         &'a self,
         old: &'a Secret,
         new: &'a Secret,
-    ) -> BoxFuture<'a, Result<Replaced, CredentialError>> {
+    ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>> {
         self.known.replace(&self.caller, old, new)
     }
 
@@ -173,7 +173,10 @@ mod tests {
         std::fs::write(&path, "\u{feff}one\n").unwrap();
         let file = RefreshTokenFile::new(&path);
         assert_eq!(file.load().await.unwrap(), Some(secret("one")));
-        assert_eq!(file.replace(&secret("one"), &secret("two")).await.unwrap(), Replaced::Done);
+        assert_eq!(
+            file.replace(&secret("one"), &secret("two")).await.unwrap(),
+            ReplaceStatus::Stored
+        );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\n");
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
         #[cfg(unix)]
@@ -190,7 +193,10 @@ mod tests {
         let path = directory.path().join("refresh");
         std::fs::write(&path, "other").unwrap();
         let file = RefreshTokenFile::new(&path);
-        assert_eq!(file.replace(&secret("one"), &secret("two")).await.unwrap(), Replaced::Changed);
+        assert_eq!(
+            file.replace(&secret("one"), &secret("two")).await.unwrap(),
+            ReplaceStatus::Conflict
+        );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "other");
         std::fs::remove_file(&path).unwrap();
         let error = file.replace(&secret("one"), &secret("two")).await.unwrap_err().to_string();

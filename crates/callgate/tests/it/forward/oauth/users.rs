@@ -8,7 +8,7 @@ use callgate::forward::{
     CredentialPlace, ForwardOptions, MissingCredential, Outcome, UserCredential, UserGrant,
     header_name,
 };
-use callgate::upstream::{BoxFuture, CredentialError, Credentials, Replaced};
+use callgate::upstream::{BoxFuture, CredentialError, Credentials, ReplaceStatus};
 use callgate::{Caller, Secret};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ impl Credentials for Vault {
         caller: &'a Caller,
         old: &'a Secret,
         new: &'a Secret,
-    ) -> BoxFuture<'a, Result<Replaced, CredentialError>> {
+    ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>> {
         Box::pin(async move {
             let fails = self
                 .failures
@@ -71,10 +71,10 @@ impl Credentials for Vault {
             let mut stored = self.stored.lock().unwrap();
             let current = stored.get_mut(&caller.user.as_ref().unwrap().id).unwrap();
             if current != old {
-                return Ok(Replaced::Changed);
+                return Ok(ReplaceStatus::Conflict);
             }
             *current = new.clone();
-            Ok(Replaced::Done)
+            Ok(ReplaceStatus::Stored)
         })
     }
 }
@@ -349,7 +349,7 @@ impl Credentials for Lagging {
         caller: &'a Caller,
         old: &'a Secret,
         new: &'a Secret,
-    ) -> BoxFuture<'a, Result<Replaced, CredentialError>> {
+    ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>> {
         self.0.replace(caller, old, new)
     }
 }

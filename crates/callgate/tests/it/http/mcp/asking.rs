@@ -79,7 +79,7 @@ pub(super) fn methods() -> (Local, Arc<AtomicU32>) {
         context.client.progress(0.5, Some(1.0), Some("half"));
         context.client.progress(0.1, None, Some("back"));
         context.client.progress(f64::NAN, None, Some("nowhere"));
-        Ok(Content::text(context.client.can(Capability::Sampling).to_string()))
+        Ok(Content::text(context.client.supports(Capability::Sampling).to_string()))
     });
     (local, began)
 }

@@ -44,7 +44,7 @@ fn forgetful() -> (App, Slow) {
     local.content_method(method("leaves"), move |context: Context, _: Value| {
         let slow = waits.clone();
         async move {
-            context.client.let_go(Duration::from_millis(70));
+            context.client.close_stream(Duration::from_millis(70));
             slow.go.acquire().await.unwrap().forget();
             Ok(Content::text("you are back"))
         }

@@ -1,4 +1,4 @@
-//! A tool in the shape of each face and revision.
+//! A tool in the format of each face and revision.
 //!
 //! A tool is written once in full, as the REST face shows it, with marks at its parts; the shapes of
 //! MCP are put together from the same bytes when the catalog is laid out. Putting them together for each
@@ -13,7 +13,7 @@ use crate::wire::Revision;
 
 /// What a tool looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum ToolFormat {
     /// REST: everything, with the method's id as the name.
     Rest,
     /// MCP up to 2025-03-26: neither title nor output schema. The annotations of 2025-03-26 are in
@@ -25,11 +25,11 @@ pub(crate) enum Shape {
     AnyOutput,
 }
 
-impl Shape {
+impl ToolFormat {
     pub(crate) const ALL: [Self; 4] =
         [Self::Rest, Self::Plain, Self::ObjectOutput, Self::AnyOutput];
 
-    /// Returns the shape that tools have in a revision of MCP.
+    /// Returns the format that tools have in a revision of MCP.
     pub(crate) const fn of(revision: Revision) -> Self {
         match revision {
             Revision::V2024_11_05 | Revision::V2025_03_26 => Self::Plain,
@@ -41,7 +41,7 @@ impl Shape {
 
 /// Where the parts of a written tool are, counted from its start.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Parts {
+pub(crate) struct ToolOffsets {
     /// `{"name":…` ends.
     pub(crate) name_end: u32,
     /// `,"title":…` ends; there may be none.
@@ -55,7 +55,7 @@ pub(crate) struct Parts {
 
 /// What is advertised of a method's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
+pub(crate) enum OutputKind {
     /// Nothing.
     Unknown,
     /// A schema whose root is an object.
@@ -68,7 +68,7 @@ pub(crate) enum Output {
 
 pub(super) const OUTPUT_KEY: &[u8] = b",\"outputSchema\":";
 
-impl Parts {
+impl ToolOffsets {
     pub(crate) fn input(&self) -> Range<usize> {
         self.input_start as usize..self.input_end as usize
     }
@@ -80,16 +80,16 @@ impl Parts {
     }
 }
 
-/// Appends a tool in another shape than the one that it is written in.
+/// Appends a tool in another format than the one that it is written in.
 pub(crate) fn write(
-    shape: Shape,
+    format: ToolFormat,
     name: &str,
     tool: &[u8],
-    parts: &Parts,
-    output: Output,
+    parts: &ToolOffsets,
+    output: OutputKind,
     out: &mut Vec<u8>,
 ) {
-    if shape == Shape::Rest {
+    if format == ToolFormat::Rest {
         return out.extend_from_slice(tool);
     }
     let part = |from: u32, to: u32| tool.get(from as usize..to as usize).unwrap_or_default();
@@ -97,15 +97,15 @@ pub(crate) fn write(
     out.extend_from_slice(b"{\"name\":\"");
     out.extend_from_slice(name.as_bytes());
     out.push(b'"');
-    if shape != Shape::Plain {
+    if format != ToolFormat::Plain {
         out.extend_from_slice(part(parts.name_end, parts.title_end));
     }
     out.extend_from_slice(part(parts.title_end, parts.input_end));
-    match (shape, output) {
-        (Shape::AnyOutput, _) | (Shape::ObjectOutput, Output::Object) => {
+    match (format, output) {
+        (ToolFormat::AnyOutput, _) | (ToolFormat::ObjectOutput, OutputKind::Object) => {
             out.extend_from_slice(part(parts.input_end, parts.output_end));
         }
-        (Shape::ObjectOutput, Output::Wrapped) => {
+        (ToolFormat::ObjectOutput, OutputKind::Wrapped) => {
             let schema = parts.output().and_then(|range| tool.get(range)).unwrap_or_default();
             if let Some(wrapped) = wrapped(schema) {
                 out.extend_from_slice(OUTPUT_KEY);
@@ -118,9 +118,9 @@ pub(crate) fn write(
 }
 
 /// What an output schema is to the revisions that want an object.
-pub(super) fn classify_output(schema: &Value) -> Output {
+pub(super) fn classify_output(schema: &Value) -> OutputKind {
     if schema.get("type").is_some_and(|ty| ty == "object") {
-        return Output::Object;
+        return OutputKind::Object;
     }
     let mut can_move = true;
     for_each_schema(schema, &mut |map| {
@@ -131,7 +131,7 @@ pub(super) fn classify_output(schema: &Value) -> Output {
         can_move &= map.get("$ref").is_none_or(leads_to_definition)
             && !NOT_MOVABLE.iter().any(|keyword| map.contains_key(*keyword));
     });
-    if can_move { Output::Wrapped } else { Output::Unwrappable }
+    if can_move { OutputKind::Wrapped } else { OutputKind::Unwrappable }
 }
 
 /// Keywords with which a schema cannot stand inside of another.

@@ -7,7 +7,7 @@ use serde_json::value::to_raw_value;
 
 use crate::model::method::DefinitionError;
 use crate::model::schema::of_rust;
-use crate::upstream::Returned;
+use crate::upstream::CallOutput;
 use crate::upstream::content::{Content, ToolContent};
 use crate::upstream::local::{Error, Response};
 
@@ -22,53 +22,53 @@ use crate::upstream::local::{Error, Response};
     note = "derive `serde::Serialize` and `schemars::JsonSchema` for it, or return `Content` or `ToolContent`",
     note = "what can fail returns a `Result`, written by that name, whose error is `callgate::local::Error` or any other"
 )]
-pub trait Reply: Send {
+pub trait IntoOutput: Send {
     /// The schema, where there is one.
     #[doc(hidden)]
     fn output_schema() -> Result<Option<Value>, DefinitionError>;
 
     /// The result.
     #[doc(hidden)]
-    fn into_returned(self) -> Result<Returned, Error>;
+    fn into_output(self) -> Result<CallOutput, Error>;
 }
 
-impl<T: Serialize + JsonSchema + Send> Reply for T {
+impl<T: Serialize + JsonSchema + Send> IntoOutput for T {
     fn output_schema() -> Result<Option<Value>, DefinitionError> {
         of_rust::output::<T>()
     }
 
-    fn into_returned(self) -> Result<Returned, Error> {
+    fn into_output(self) -> Result<CallOutput, Error> {
         Ok(to_raw_value(&self)?.into())
     }
 }
 
-impl Reply for ToolContent {
+impl IntoOutput for ToolContent {
     fn output_schema() -> Result<Option<Value>, DefinitionError> {
         Ok(None)
     }
 
-    fn into_returned(self) -> Result<Returned, Error> {
-        Ok(Returned::Content(self))
+    fn into_output(self) -> Result<CallOutput, Error> {
+        Ok(CallOutput::Content(self))
     }
 }
 
-impl Reply for Content {
+impl IntoOutput for Content {
     fn output_schema() -> Result<Option<Value>, DefinitionError> {
         Ok(None)
     }
 
-    fn into_returned(self) -> Result<Returned, Error> {
-        Ok(Returned::Content(self.into()))
+    fn into_output(self) -> Result<CallOutput, Error> {
+        Ok(CallOutput::Content(self.into()))
     }
 }
 
 /// What was put into it is the result.
-impl Reply for Response {
+impl IntoOutput for Response {
     fn output_schema() -> Result<Option<Value>, DefinitionError> {
         Ok(None)
     }
 
-    fn into_returned(self) -> Result<Returned, Error> {
+    fn into_output(self) -> Result<CallOutput, Error> {
         Ok(to_raw_value(self.contents())?.into())
     }
 }

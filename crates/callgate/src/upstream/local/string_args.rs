@@ -7,11 +7,11 @@ use std::str::FromStr;
 use crate::upstream::local::Error;
 use crate::wire::jsonrpc::{INVALID_PARAMS, RpcError};
 
-/// Texts by name.
+/// String arguments by name.
 #[derive(Debug)]
-pub struct Texts(pub(crate) BTreeMap<String, String>);
+pub struct StringArgs(pub(crate) BTreeMap<String, String>);
 
-impl Texts {
+impl StringArgs {
     /// What must be there.
     pub fn required<T: FromStr<Err: Display>>(&self, name: &str) -> Result<T, Error> {
         self.read(name)?.ok_or_else(|| invalid(format!("the argument `{name}` is missing")))

@@ -1,4 +1,4 @@
-//! What a service lists for each caller: the [`ListsMethods`] trait.
+//! What a service lists for each caller: the [`MethodLister`] trait.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use crate::access::Caller;
 pub type ListError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Lists the methods of a service as one caller may use them.
-pub trait ListsMethods: Send + Sync {
+pub trait MethodLister: Send + Sync {
     /// How long an answer counts, from when the question was sent.
     fn max_age(&self) -> Duration;
 
@@ -47,7 +47,7 @@ pub struct Identity {
 
 impl Identity {
     /// Somebody of whom the service knows nothing.
-    pub const ANYBODY: Self = Self { user: None, known_by: None };
+    pub const ANONYMOUS: Self = Self { user: None, known_by: None };
 
     /// A user who is known by these texts. Only a hash of them is kept, with a key that no other process
     /// has.

@@ -11,13 +11,13 @@ type Listed = (Arc<str>, Option<Arc<MethodSet>>);
 
 /// What services list for a caller.
 #[derive(Debug)]
-pub(crate) struct Limits {
+pub(crate) struct VisibleMethods {
     listed: Box<[Listed]>,
     /// The last listing that was limited by this, by the number of the listing before.
     pub(crate) listing: Memo,
 }
 
-impl Limits {
+impl VisibleMethods {
     pub(crate) fn new(listed: impl IntoIterator<Item = Listed>) -> Self {
         Self { listed: listed.into_iter().collect(), listing: Memo::default() }
     }
@@ -46,15 +46,15 @@ impl Limits {
     }
 }
 
-impl PartialEq for Limits {
+impl PartialEq for VisibleMethods {
     fn eq(&self, other: &Self) -> bool {
         self.listed == other.listed
     }
 }
 
-impl Eq for Limits {}
+impl Eq for VisibleMethods {}
 
-impl Hash for Limits {
+impl Hash for VisibleMethods {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.listed.hash(state);
     }
