@@ -2,7 +2,8 @@
 
 use anyhow::Context as _;
 
-use crate::openrpc::{Reading, Way};
+use crate::drupal::Module;
+use crate::openrpc::{DocumentRequest, ReadOptions};
 use crate::service::{Attempts, Service};
 use crate::source::Source;
 use crate::{drupal, introspect, openrpc};
@@ -11,22 +12,22 @@ use crate::{drupal, introspect, openrpc};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Description {
     /// An OpenRPC document.
-    OpenRpc(Way),
-    /// `system.listMethods`.
+    OpenRpc(DocumentRequest),
+    /// The reply to `system.listMethods`.
     Introspection,
-    /// A module of Drupal.
-    Drupal(drupal::From),
+    /// The list of a module of Drupal.
+    Drupal(Module),
 }
 
 impl Description {
     /// Returns its name, and the arguments of `callgate import` that read it.
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::OpenRpc(Way::Discover) => ("rpc.discover", "openrpc"),
-            Self::OpenRpc(Way::Get) => ("a document at its URL", "openrpc"),
+            Self::OpenRpc(DocumentRequest::Discover) => ("rpc.discover", "openrpc"),
+            Self::OpenRpc(DocumentRequest::Get) => ("a document at its URL", "openrpc"),
             Self::Introspection => ("system.listMethods", "introspect"),
-            Self::Drupal(drupal::From::Tools) => ("Drupal's module jsonrpc_mcp", "drupal"),
-            Self::Drupal(drupal::From::Discovery) => {
+            Self::Drupal(Module::Mcp) => ("Drupal's module jsonrpc_mcp", "drupal"),
+            Self::Drupal(Module::Discovery) => {
                 ("Drupal's module jsonrpc_discovery", "drupal --from discovery")
             }
         }
@@ -40,12 +41,12 @@ impl Description {
                 "does not list its methods",
                 "an OpenRPC document, or a manifest that you write, can be imported too",
             ),
-            Self::Drupal(drupal::From::Tools) => (
+            Self::Drupal(Module::Mcp) => (
                 "does not have the module `jsonrpc_mcp`",
                 "is that the URL of the site? If it has the module `jsonrpc_discovery` alone, `--from \
                  discovery` reads all methods that the user who asks may use, marked as tools or not",
             ),
-            Self::Drupal(drupal::From::Discovery) => (
+            Self::Drupal(Module::Discovery) => (
                 "does not have the module `jsonrpc_discovery`",
                 "it is a part of the module `jsonrpc`, and has to be enabled",
             ),
@@ -56,22 +57,19 @@ impl Description {
     pub async fn read(
         self,
         service: &Service,
-        reading: Reading<'_>,
+        options: ReadOptions<'_>,
         attempts: &mut Attempts,
     ) -> anyhow::Result<Option<Source>> {
         match self {
-            Self::OpenRpc(way) => {
-                let Some(document) = way.document(service, attempts).await? else {
+            Self::OpenRpc(request) => {
+                let Some(document) = request.send(service, attempts).await? else {
                     return Ok(None);
                 };
                 let place = || format!("`{}`", service.target());
-                openrpc::read(&document, reading).with_context(place).map(Some)
+                openrpc::read(&document, options).with_context(place).map(Some)
             }
-            Self::Introspection => {
-                let listed = introspect::ask(service, attempts).await?;
-                Ok(listed.map(|listed| introspect::read(listed, reading.upstream)))
-            }
-            Self::Drupal(from) => drupal::read(service, from, reading.upstream, attempts).await,
+            Self::Introspection => introspect::read(service, options.upstream, attempts).await,
+            Self::Drupal(module) => drupal::read(service, module, options.upstream, attempts).await,
         }
     }
 
@@ -79,10 +77,10 @@ impl Description {
     async fn add_keys(self, service: &Service, source: &mut Source) -> anyhow::Result<()> {
         source.upstream_keys = match self {
             // The document may be on another server than the service.
-            Self::OpenRpc(Way::Get) => None,
-            Self::OpenRpc(Way::Discover) | Self::Introspection => Some(Vec::new()),
-            Self::Drupal(from) => {
-                Some(drupal::upstream_keys(service, from, &mut source.notes).await?)
+            Self::OpenRpc(DocumentRequest::Get) => None,
+            Self::OpenRpc(DocumentRequest::Discover) | Self::Introspection => Some(Vec::new()),
+            Self::Drupal(module) => {
+                Some(drupal::upstream_keys(service, module, &mut source.notes).await?)
             }
         };
         Ok(())
@@ -92,12 +90,12 @@ impl Description {
     pub async fn read_first(
         descriptions: &[Self],
         service: &Service,
-        reading: Reading<'_>,
+        options: ReadOptions<'_>,
     ) -> anyhow::Result<Source> {
         let mut attempts = Attempts::default();
         let (mut problem, mut hint) = ("", "");
         for description in descriptions {
-            if let Some(mut source) = description.read(service, reading, &mut attempts).await? {
+            if let Some(mut source) = description.read(service, options, &mut attempts).await? {
                 description.add_keys(service, &mut source).await?;
                 return Ok(source);
             }

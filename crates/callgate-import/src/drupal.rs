@@ -1,9 +1,11 @@
-//! Methods of a Drupal site: the tools of the module `jsonrpc_mcp`, or, where that is asked for, all
-//! methods that `jsonrpc_discovery` shows. Both are filtered for whoever asks.
+//! Methods of a Drupal site: the tools of the module `jsonrpc_mcp`, or all methods of `jsonrpc_discovery`.
+//!
+//! Both modules list only methods that the user of the request may use.
 
 mod auth;
-mod methods;
 mod schema;
+
+mod methods;
 mod tools;
 
 use std::collections::{BTreeSet, HashMap};
@@ -15,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::hint::hinted;
+use crate::limits::MAX_METHODS;
 use crate::service::{Attempts, Service};
 use crate::source::{Refusal, Source, UpstreamKeys};
 
@@ -22,25 +25,24 @@ use crate::source::{Refusal, Source, UpstreamKeys};
 const ENDPOINT: &str = "/jsonrpc";
 const TOOLS: &str = "/mcp/tools/list";
 const METHODS: &str = "/jsonrpc/methods";
-/// The endpoint for all tools that `jsonrpc_mcp` had before 1.4, when each tool got a URL of its own.
+/// The endpoint for all tools that `jsonrpc_mcp` had before 1.4, when each tool got its own URL.
 const INVOKE: &str = "/mcp/tools/invoke";
 
-/// Names of the sources; methods of the first are never replaced by those of the second.
+/// Names of the sources. Methods of the first are never replaced by those of the second.
 const TOOLS_SOURCE: &str = "Drupal site";
 const DISCOVERY_SOURCE: &str = "Drupal discovery";
 
-/// Maximum number of methods and of pages of them that a site may have.
-const MAX_METHODS: usize = 10_000;
+/// Maximum number of pages.
 const MAX_PAGES: usize = 1_000;
 /// Maximum time for all pages together.
 const TIME_LIMIT: Duration = Duration::from_mins(5);
 
-/// Which description of a site is read.
+/// The module of a site whose list is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum Module {
     /// The tools of `jsonrpc_mcp`: methods that are marked as tools.
-    Tools,
-    /// All methods of `jsonrpc_discovery` that the user who asks may use, marked or not.
+    Mcp,
+    /// All methods of `jsonrpc_discovery`, marked or not.
     Discovery,
 }
 
@@ -49,14 +51,14 @@ pub fn endpoint(site: &Target) -> anyhow::Result<Target> {
     Ok(site.with_path(&format!("{}{ENDPOINT}", site.site_path()))?)
 }
 
-/// Returns the keys of an upstream that a site should be called with, less those that it has.
+/// Returns the configuration that a site needs, without keys that the upstream has already.
 pub(crate) async fn upstream_keys(
     service: &Service,
-    from: From,
+    module: Module,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<UpstreamKeys> {
     let mut keys = Vec::new();
-    if from == From::Tools && service.options().tool_path.is_none() {
+    if module == Module::Mcp && service.options().tool_path.is_none() {
         match has_tool_urls(service).await? {
             Ok(true) => keys.push(("calls", json!("per_tool"))),
             Ok(false) => {}
@@ -72,20 +74,20 @@ pub(crate) async fn upstream_keys(
     Ok(keys)
 }
 
-/// Sets how a site is called that has no configuration.
-pub async fn set_options(service: &mut Service, from: From) -> anyhow::Result<()> {
+/// Sets the options of a site that is not configured.
+pub async fn set_options(service: &mut Service, module: Module) -> anyhow::Result<()> {
     let mut options = service.options().clone();
     options.null_is_absent = true;
-    if from == From::Tools && has_tool_urls(service).await? != Ok(false) {
+    if module == Module::Mcp && has_tool_urls(service).await? != Ok(false) {
         options.tool_path = Some(ToolPath::beside(service.target()));
     }
     service.set_options(options);
     Ok(())
 }
 
-/// Returns whether each tool of the site has a URL of its own, or why that is not known.
+/// Returns whether each tool of the site has its own URL, or why that is not known.
 async fn has_tool_urls(service: &Service) -> anyhow::Result<Result<bool, String>> {
-    // Before 1.4 the path takes POST alone, which is HTTP 405; since then it is not there.
+    // Before 1.4 the path only accepts POST; since then it does not exist.
     Ok(match page(service, INVOKE).await? {
         Err(AskError::Failed { status: Some(404), .. }) => Ok(true),
         Err(AskError::Failed { status: Some(405), .. }) => Ok(false),
@@ -100,22 +102,22 @@ async fn page(service: &Service, path: &str) -> anyhow::Result<Result<String, As
     Ok(service.get(Some(&page)).await)
 }
 
-/// Returns the tools or the methods of all pages; `None` if the site does not have the module for it.
-async fn ask(
+/// Returns the tools or the methods of all pages; `None` if the site does not have the module.
+async fn list(
     service: &Service,
-    from: From,
+    module: Module,
     attempts: &mut Attempts,
 ) -> anyhow::Result<Option<Vec<Value>>> {
     let target = service.target();
     let site = target.with_path(&format!("{}/", target.site_path()))?;
-    let (path, problem, permission) = match from {
-        From::Tools => (
+    let (path, problem, permission) = match module {
+        Module::Mcp => (
             TOOLS,
             "the answer has no list of tools",
             "who asks needs the permission `access mcp tool discovery`, and a credential that the route \
              takes: an OAuth bearer token, not HTTP Basic",
         ),
-        From::Discovery => (
+        Module::Discovery => (
             METHODS,
             "the answer has no list of methods",
             "who asks needs the permission `use jsonrpc services`, and a credential that the route \
@@ -123,55 +125,58 @@ async fn ask(
         ),
     };
     let what = format!("GET {}{path}", target.site_path());
-    let answer = page(service, path).await?;
-    let is_refused = matches!(answer, Err(AskError::Failed { outcome: Outcome::Refused, .. }));
+    let reply = page(service, path).await?;
+    let is_refused = matches!(reply, Err(AskError::Failed { outcome: Outcome::Refused, .. }));
     let permission = is_refused.then_some(permission);
-    let read = |text: String| Page::read(&text, from).ok_or(problem);
-    let Some(first) = attempts.read(&site, &what, answer, permission, read)? else {
+    let read = |text: String| Page::parse(&text, module).ok_or(problem);
+    let Some(first) = attempts.read(&site, &what, reply, permission, read)? else {
         return Ok(None);
     };
-    match timeout(TIME_LIMIT, pages(service, first)).await {
+    match timeout(TIME_LIMIT, following(service, first)).await {
         Ok(all) => all.map(Some),
         Err(_) => bail!("{target} takes more than {TIME_LIMIT:?} to list its tools"),
     }
 }
 
-/// Returns what is on a page and on those behind it.
-async fn pages(service: &Service, first: Page) -> anyhow::Result<Vec<Value>> {
+/// Returns the items of a page and of those after it.
+async fn following(service: &Service, first: Page) -> anyhow::Result<Vec<Value>> {
     let (mut all, mut next) = (first.items, first.next_cursor);
+    let target = service.target();
     let mut seen = BTreeSet::new();
-    while let Some(cursor) = next {
-        if seen.len() >= MAX_PAGES || all.len() > MAX_METHODS {
-            return Err(too_many(service));
-        }
-        let place = || format!("{}, page {} of the tools", service.target(), seen.len() + 2);
-        let list = format!("{}{TOOLS}", service.target().site_path());
-        let list = service.target().with_parameter(&list, "cursor", &cursor)?;
-        let page = service.get(Some(&list)).await.with_context(place)?;
-        let Some(page) = Page::read(&page, From::Tools) else {
-            bail!("{}: no list of tools", place())
+    while let Some(cursor) = next.take_if(|_| seen.len() < MAX_PAGES && all.len() <= MAX_METHODS) {
+        let shown = || format!("{target}, page {} of the tools", seen.len() + 2);
+        let list = format!("{}{TOOLS}", target.site_path());
+        let list = target.with_parameter(&list, "cursor", &cursor)?;
+        let page = service.get(Some(&list)).await.with_context(shown)?;
+        let Some(page) = Page::parse(&page, Module::Mcp) else {
+            bail!("{}: no list of tools", shown())
         };
         all.extend(page.items);
         next = page.next_cursor;
         if !seen.insert(cursor) {
-            bail!("{} gives the same page of tools again and again", service.target());
+            bail!("{target} gives the same page of tools again and again");
         }
     }
-    if all.len() > MAX_METHODS { Err(too_many(service)) } else { Ok(all) }
+    if next.is_some() || all.len() > MAX_METHODS {
+        return Err(hinted(
+            format!("{target} has more than {MAX_METHODS} methods"),
+            "ask as a user who may use fewer",
+        ));
+    }
+    Ok(all)
 }
 
-/// A page of tools; all methods are on one.
+/// A page of tools, or the only page of methods.
 struct Page {
     items: Vec<Value>,
     next_cursor: Option<String>,
 }
 
 impl Page {
-    /// Reads a page; `None` if it is none. A cursor of another type is an error too, since the tools
-    /// behind it would be taken for removed.
-    fn read(text: &str, from: From) -> Option<Self> {
+    /// Parses a page. A cursor of another type is an error: the tools after it would look removed.
+    fn parse(text: &str, module: Module) -> Option<Self> {
         let mut page: Value = serde_json::from_str(text.trim_start_matches('\u{feff}')).ok()?;
-        if from == From::Discovery {
+        if module == Module::Discovery {
             return Some(Self { items: methods::list(page)?, next_cursor: None });
         }
         let next_cursor = match page.get_mut("nextCursor").map(Value::take) {
@@ -186,52 +191,45 @@ impl Page {
     }
 }
 
-fn too_many(service: &Service) -> anyhow::Error {
-    hinted(
-        format!("{} has more than {MAX_METHODS} methods", service.target()),
-        "ask as a user who may use fewer",
-    )
-}
-
-/// Reads what a site has; `None` if it does not have the module for it.
+/// Reads the list of a module; `None` if the site does not have it.
 pub(crate) async fn read(
     service: &Service,
-    from: From,
+    module: Module,
     upstream: &str,
     attempts: &mut Attempts,
 ) -> anyhow::Result<Option<Source>> {
-    let Some(all) = ask(service, from, attempts).await? else { return Ok(None) };
-    let mut source = match from {
-        From::Tools => Source {
+    let Some(all) = list(service, module, attempts).await? else { return Ok(None) };
+    let mut source = match module {
+        Module::Mcp => Source {
             states_access: true,
             supersedes: &[DISCOVERY_SOURCE],
             notes: vec![format!("it has {} tools of jsonrpc_mcp", all.len())],
             ..Source::new(TOOLS_SOURCE, upstream)
         },
-        From::Discovery => Source {
+        Module::Discovery => Source {
             yields_to: &[TOOLS_SOURCE],
             notes: vec![format!("it has {} methods of jsonrpc_discovery", all.len())],
             ..Source::new(DISCOVERY_SOURCE, upstream)
         },
     };
     for (number, one) in all.iter().enumerate() {
-        let read = match from {
-            From::Tools => tools::proposal(one),
-            From::Discovery => methods::proposal(one),
+        let read = match module {
+            Module::Mcp => tools::proposal(one),
+            Module::Discovery => methods::proposal(one),
         };
         source.add(read.map_err(|reason| {
             let id = tools::id(one).map_or_else(|| format!("#{}", number + 1), ToOwned::to_owned);
-            // One that is open and cannot be read otherwise stays as it was.
+            // A tool that is open to everybody and invalid otherwise stays.
             let hides = !matches!(tools::needs(one), Ok(None));
             Refusal { id, reason, hides }
         }));
     }
-    refuse_twins(&mut source);
+    refuse_duplicates(&mut source);
     Ok(Some(source))
 }
 
-/// Refuses tools of one name: what one of them asks of callers, another may not.
-fn refuse_twins(source: &mut Source) {
+/// Refuses all tools that share a name: their restrictions may differ.
+fn refuse_duplicates(source: &mut Source) {
     let mut counts: HashMap<String, usize> = HashMap::new();
     for method in &source.methods {
         *counts.entry(method.row.rpc_method.clone()).or_default() += 1;
@@ -239,11 +237,11 @@ fn refuse_twins(source: &mut Source) {
     counts.retain(|_, count| *count > 1);
     source.methods.retain(|method| !counts.contains_key(&method.row.rpc_method));
     let reason = || "the site has several of this name".to_owned();
-    let twins = counts.into_keys().map(|id| Refusal { id, reason: reason(), hides: true });
-    source.refused.extend(twins);
+    let duplicates = counts.into_keys().map(|id| Refusal { id, reason: reason(), hides: true });
+    source.refused.extend(duplicates);
 }
 
-/// Returns a member that is a text and not empty.
+/// Returns a string without surrounding white space, if it is not empty.
 fn text<'v>(part: &'v Value, key: &str) -> Option<&'v str> {
     part.get(key)?.as_str().map(str::trim).filter(|text| !text.is_empty())
 }

@@ -1,13 +1,13 @@
-//! The registry's methods, written for others: as a manifest, or as an OpenRPC document.
+//! The registry's methods as a manifest or as an OpenRPC document.
 
 pub mod manifest;
 pub mod openrpc;
 
-/// What was written, and what had to be left out.
+/// A document, and what is not in it.
 #[derive(Debug)]
 pub struct Exported {
     /// The document.
     pub text: String,
-    /// Method, or class, and why.
+    /// Methods and classes that cannot be exported, and why.
     pub left_out: Vec<(String, String)>,
 }

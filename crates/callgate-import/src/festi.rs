@@ -1,4 +1,4 @@
-//! Methods from the database of a Festi application: `rpc_methods`, and who may do what.
+//! Methods, sections, roles and users from the database of a Festi application.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::hint::hinted;
 use crate::needs::NeedsByKey;
 use crate::source::{AccessProposal, Needed, Proposal, Refusal, Source};
 
-/// Which users a database's import has.
+/// Which users are imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Users {
     /// All, with the grants that they have beside their role.
@@ -40,7 +40,7 @@ pub async fn read(
             "name the database that the Rpc plugin writes its methods to",
         ));
     }
-    // With the wrong prefix, what is protected there would be open here.
+    // With the wrong prefix, methods that are protected there would be open here.
     if let Some(prefix) = &rows.other_prefix {
         return Err(hinted(
             format!("`{shown}` has its actions in `{prefix}section_actions`"),
@@ -54,7 +54,6 @@ pub async fn read(
     Ok(source(format!("Festi database `{name}`"), &rows, upstream, users))
 }
 
-/// What to do about a database that cannot be read.
 fn hint(error: &StoreError) -> String {
     match error {
         StoreError::Lacking { prefix: Some(prefix), .. } => {
@@ -80,8 +79,7 @@ fn source(name: String, rows: &FestiRows, upstream: &str, users: Users) -> Sourc
     source
 }
 
-/// Returns `true` if it is a display method: it gives what it puts into its `Response`, and not what it
-/// returns.
+/// Returns `true` for a display method: its result is its `Response`, and not the returned value.
 fn fills_response(row: &MethodRow) -> bool {
     let types = row.params_types.as_deref().map(serde_json::from_str::<Vec<Option<String>>>);
     let first = types.and_then(Result::ok).and_then(|types| types.into_iter().next().flatten());
@@ -101,7 +99,7 @@ fn proposal(
     if is_of_mcp(id) {
         return Err(Refusal::new(id, "it belongs to MCP itself"));
     }
-    let safety = row.safety.as_deref().and_then(|said| said.trim().parse().ok());
+    let safety = row.safety.as_deref().and_then(|safety| safety.trim().parse().ok());
     let is_hidden = row.exposed.as_deref().is_some_and(|exposed| exposed.trim() == "0");
     let proposed = MethodRow {
         id: 0,
@@ -118,7 +116,7 @@ fn proposal(
     })
 }
 
-/// What callers of a method need; `None` where neither an action nor the row names a section.
+/// Returns the sections that callers need; `None` if neither an action nor the row names one.
 fn needs(
     row: &MethodRow,
     by_key: &NeedsByKey,
@@ -127,8 +125,8 @@ fn needs(
     row.section_names().map_err(|error| Refusal::new(&row.rpc_method, error.to_string()))?;
     let needed = |(ident, mask): (String, String)| {
         let mask = mask.trim().parse().ok().and_then(Mask::required);
-        // A section that is not there can be granted to nobody. Without an action Festi checks nothing, and
-        // here it is closed: somebody meant it to be.
+        // A section that does not exist cannot be granted. A section without an action is not checked by
+        // Festi, and closes the method here.
         let mask = mask.filter(|_| sections.values().any(|known| *known == ident));
         (ident, mask.map_or(Needed::Closed, Needed::Mask))
     };
@@ -136,7 +134,7 @@ fn needs(
     Ok((!needs.is_empty()).then_some(needs))
 }
 
-/// The names of sections, by their numbers.
+/// Returns the names of sections by id.
 fn idents(rows: &FestiRows) -> HashMap<i64, &str> {
     rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect()
 }
@@ -162,7 +160,7 @@ fn access(rows: &FestiRows, users: Users) -> AccessProposal {
     access
 }
 
-/// What is different here from there, and what is not taken.
+/// Returns differences from Festi, and what is not imported.
 fn notes(rows: &FestiRows, source: &Source, users: Users) -> Vec<String> {
     let mut notes = Vec::new();
     let mut note = |count: usize, what: &str| {
@@ -174,9 +172,9 @@ fn notes(rows: &FestiRows, source: &Source, users: Users) -> Vec<String> {
         let missing = rows.missing.join("`, `");
         note(rows.missing.len(), &format!("tables are not there: `{missing}`"));
     }
-    let named = |needed: &Needed| *needed == Needed::Closed;
     let needs = || source.methods.iter().map(|method| method.needs.as_deref().unwrap_or_default());
-    let closed = needs().filter(|needs| needs.iter().any(|(_, needed)| named(needed))).count();
+    let closed =
+        needs().filter(|needs| needs.iter().any(|(_, needed)| *needed == Needed::Closed)).count();
     note(
         closed,
         "methods name a section without an action that says how much: Festi lets everybody call them, and here nobody can",

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use anyhow::bail;
 use callgate::forward::AskError;
-use callgate::jsonrpc::{INVALID_PARAMS, RpcError};
+use callgate::jsonrpc::INVALID_PARAMS;
 use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::hint::hinted;
+use crate::limits::MAX_METHODS;
 use crate::service::{Attempts, Service, is_unknown_method, shortened_message};
 use crate::source::{Proposal, Refusal, Source};
 
@@ -24,7 +25,7 @@ const LIST: &str = "system.listMethods";
 const SIGNATURE: &str = "system.methodSignature";
 const HELP: &str = "system.methodHelp";
 
-/// What describes the other methods, or calls them without asking whether one may.
+/// Methods that describe the other methods, or call them without an access check.
 const NEVER_TOOLS: [&str; 7] = [
     LIST,
     SIGNATURE,
@@ -35,35 +36,30 @@ const NEVER_TOOLS: [&str; 7] = [
     "system.multicall",
 ];
 
-/// Maximum number of methods of a service.
-const MAX_METHODS: usize = 10_000;
 /// Maximum length of a help text in bytes; the rest is cut off.
 const MAX_HELP: usize = 16 * 1024;
-/// Maximum time for all questions together.
+/// Maximum time for all requests together.
 const TIME_LIMIT: Duration = Duration::from_mins(5);
 
-/// A method, and what the service says of it.
-#[derive(Debug, Default)]
-pub(crate) struct Listed {
-    name: String,
-    signature: Option<Value>,
-    help: Option<String>,
-}
-
-/// Asks a service for its methods; `None` where it lists none.
-pub(crate) async fn ask(
+/// Reads the methods of a service; `None` if it does not list them.
+pub(crate) async fn read(
     service: &Service,
+    upstream: &str,
     attempts: &mut Attempts,
-) -> anyhow::Result<Option<Vec<Listed>>> {
+) -> anyhow::Result<Option<Source>> {
     let Some(names) = names(service, attempts).await? else { return Ok(None) };
-    let asked = timeout(TIME_LIMIT, describe(service, names)).await;
-    let Ok(described) = asked else {
-        return Err(hinted(
+    let mut source = Source {
+        notes: vec![format!("it lists {} methods", names.len())],
+        yields_to: &["OpenRPC "],
+        ..Source::new("introspection", upstream)
+    };
+    match timeout(TIME_LIMIT, describe(service, names, &mut source)).await {
+        Ok(described) => described.map(|()| Some(source)),
+        Err(_) => Err(hinted(
             format!("{} takes more than {TIME_LIMIT:?} to describe its methods", service.target()),
             "write a manifest, and import that",
-        ));
-    };
-    described.map(Some)
+        )),
+    }
 }
 
 async fn names(service: &Service, attempts: &mut Attempts) -> anyhow::Result<Option<Vec<String>>> {
@@ -81,87 +77,30 @@ async fn names(service: &Service, attempts: &mut Attempts) -> anyhow::Result<Opt
     Ok(Some(names))
 }
 
-async fn describe(service: &Service, names: Vec<String>) -> anyhow::Result<Vec<Listed>> {
+async fn describe(
+    service: &Service,
+    names: Vec<String>,
+    source: &mut Source,
+) -> anyhow::Result<()> {
     let has = |method: &str| names.iter().any(|name| name == method);
-    // Some list none of what begins with `system.`, and have it all the same.
-    let (signatures, helps) = if has(LIST) {
+    // Some services do not list methods of `system.` that they have.
+    let (has_signatures, has_help) = if has(LIST) {
         (has(SIGNATURE), has(HELP))
     } else {
         (answers(service, SIGNATURE, &names).await?, answers(service, HELP, &names).await?)
     };
-    let mut all = Vec::with_capacity(names.len());
     for name in names {
-        let mut listed = Listed { name, ..Listed::default() };
-        if !NEVER_TOOLS.contains(&listed.name.as_str()) {
-            if signatures {
-                listed.signature = said(service, SIGNATURE, &listed.name).await?;
-            }
-            if helps {
-                listed.help = said(service, HELP, &listed.name).await?.and_then(help);
-            }
-        }
-        all.push(listed);
-    }
-    Ok(all)
-}
-
-/// Whether a method is there that is not listed.
-async fn answers(service: &Service, method: &str, names: &[String]) -> anyhow::Result<bool> {
-    match names.first() {
-        Some(name) => Ok(said(service, method, name).await?.is_some()),
-        None => Ok(false),
-    }
-}
-
-/// What a service says of a method; `None` where it says that it does not know.
-async fn said(service: &Service, method: &str, of: &str) -> anyhow::Result<Option<Value>> {
-    match service.ask(method, &[json!(of)]).await {
-        Ok(said) => Ok(serde_json::from_str(said.get()).ok()),
-        Err(AskError::Rpc(error)) if is_unknown(&error) => Ok(None),
-        // Whatever is the matter may pass, and what was known of the method would be gone.
-        Err(AskError::Rpc(error)) => Err(hinted(
-            format!(
-                "{}: {}",
-                service.target(),
-                shortened_message(&format!("{method} of `{of}`: {error}"))
-            ),
-            "try again; if it always says so, write a manifest, and import that",
-        )),
-        Err(error @ AskError::Failed { .. }) => {
-            bail!("{}: {method} of `{of}`: {error}", service.target())
-        }
-    }
-}
-
-/// Returns `true` if a service says that it has no such method, or nothing to say about one.
-fn is_unknown(error: &RpcError) -> bool {
-    error.code == INVALID_PARAMS || is_unknown_method(error)
-}
-
-fn help(said: Value) -> Option<String> {
-    let Value::String(mut help) = said else { return None };
-    if let Some((at, _)) = help.char_indices().find(|(at, _)| *at >= MAX_HELP) {
-        help.truncate(at);
-    }
-    Some(help.trim().to_owned()).filter(|help| !help.is_empty())
-}
-
-/// Makes methods of what a service said.
-pub(crate) fn read(listed: Vec<Listed>, upstream: &str) -> Source {
-    let mut source = Source {
-        notes: vec![format!("it lists {} methods", listed.len())],
-        yields_to: &["OpenRPC "],
-        ..Source::new("introspection", upstream)
-    };
-    for Listed { name, signature, help } in listed {
         if NEVER_TOOLS.contains(&name.as_str()) {
             let reason = "it is about the other methods, and never a tool";
             source.add(Err(Refusal::new(name, reason)));
             continue;
         }
+        let signature =
+            if has_signatures { ask_about(service, SIGNATURE, &name).await? } else { None };
+        let help = if has_help { ask_about(service, HELP, &name).await? } else { None };
         let row = MethodRow {
             rpc_method: name,
-            description: help,
+            description: help.and_then(help_text),
             exposed: Some("1".to_owned()),
             params_by: Some(ParamStyle::Positional.as_str().to_owned()),
             input_schema: Some(signature::input_schema(signature.as_ref()).to_string()),
@@ -169,5 +108,41 @@ pub(crate) fn read(listed: Vec<Listed>, upstream: &str) -> Source {
         };
         source.add(Ok(Proposal::new(row, None)));
     }
-    source
+    Ok(())
+}
+
+/// Returns `true` if the service has a method that it may not list.
+async fn answers(service: &Service, method: &str, names: &[String]) -> anyhow::Result<bool> {
+    match names.first() {
+        Some(name) => Ok(ask_about(service, method, name).await?.is_some()),
+        None => Ok(false),
+    }
+}
+
+/// Calls `method` with a method's name; `None` if the service has no information about it.
+async fn ask_about(service: &Service, method: &str, name: &str) -> anyhow::Result<Option<Value>> {
+    match service.ask(method, &[json!(name)]).await {
+        Ok(reply) => Ok(serde_json::from_str(reply.get()).ok()),
+        Err(AskError::Rpc(error)) if error.code == INVALID_PARAMS || is_unknown_method(&error) => {
+            Ok(None)
+        }
+        // A temporary failure must not remove a known description.
+        Err(AskError::Rpc(error)) => Err(hinted(
+            format!(
+                "{}: {}",
+                service.target(),
+                shortened_message(&format!("{method} of `{name}`: {error}"))
+            ),
+            "try again; if it always says so, write a manifest, and import that",
+        )),
+        Err(error @ AskError::Failed { .. }) => {
+            bail!("{}: {method} of `{name}`: {error}", service.target())
+        }
+    }
+}
+
+fn help_text(reply: Value) -> Option<String> {
+    let Value::String(mut help) = reply else { return None };
+    help.truncate(help.floor_char_boundary(MAX_HELP));
+    Some(help.trim().to_owned()).filter(|help| !help.is_empty())
 }

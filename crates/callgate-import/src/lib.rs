@@ -10,7 +10,7 @@ mod limits;
 mod text;
 
 mod needs;
-mod php_schema;
+mod schema;
 
 mod service;
 mod source;

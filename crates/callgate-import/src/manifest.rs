@@ -1,4 +1,4 @@
-//! Methods from a manifest: our own form, in TOML or JSON.
+//! Methods from a manifest, Callgate's own format in TOML or JSON.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +13,24 @@ use serde_json::{Map, Value};
 use crate::hint::hinted;
 use crate::source::{Needed, Proposal, Source};
 
-/// Methods, and the classes that their types name.
+/// Methods and the classes that their types name.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
-    /// Where editors find the schema of this form.
+    /// URL of the schema of this format, for editors.
     #[serde(rename = "$schema", default, skip_serializing_if = "Option::is_none")]
     pub(crate) schema: Option<String>,
-    /// What tells this manifest from others of the same upstreams: methods that it had before, and has
-    /// no more, are hidden by an import.
+    /// Identifies this manifest among others of the same upstreams. An import hides methods that an
+    /// earlier version of the manifest had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
-    /// What runs the methods that do not say it themselves.
+    /// Upstream of methods that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) upstream: Option<String>,
     /// The methods.
     #[serde(default)]
     pub(crate) methods: Vec<Method>,
-    /// What classes hold, by name.
+    /// Classes by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) types: BTreeMap<String, Class>,
 }
@@ -40,77 +40,77 @@ pub(crate) struct Manifest {
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Method {
-    /// The id, such as `user.get`.
+    /// Id, such as `user.get`.
     pub(crate) id: String,
-    /// A title for people.
+    /// Title for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<String>,
-    /// What it does and returns; agents see little else.
+    /// What the method does and returns, for agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
-    /// The parameters in order: `int $id`, `bool $details = false`, or a table.
+    /// Parameters in order: `int $id`, `bool $details = false`, or a table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<Param>>")]
     pub(crate) params: Option<Vec<Value>>,
-    /// Types that beat those in `params`, in the same order.
+    /// Types in the order of `params`, which take precedence over those in `params`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) params_types: Option<Vec<Option<String>>>,
-    /// Defaults, by parameter.
+    /// Default values by parameter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) defaults: Option<Map<String, Value>>,
-    /// The type of the result.
+    /// Type of the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) returns: Option<String>,
-    /// A JSON Schema for all arguments, in place of parameters.
+    /// JSON Schema of all arguments, in place of `params`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) input_schema: Option<Map<String, Value>>,
-    /// A JSON Schema for the result, in place of its type.
+    /// JSON Schema of the result, in place of `returns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) output_schema: Option<Map<String, Value>>,
-    /// How the upstream takes the parameters; as it is configured, unless said.
+    /// How parameters are sent; by default as the upstream is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) params_by: Option<ParamsBy>,
-    /// Whether calls change anything; guessed from the id and the description unless said.
+    /// Whether calls change anything; by default guessed from the id and the description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) safety: Option<ManifestSafety>,
-    /// Whether it is a tool; as `exposure` in the configuration says, unless said.
+    /// Whether the method is a tool; by default as `exposure` in the configuration says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) exposed: Option<bool>,
-    /// It is to go: imported, but not a tool.
+    /// Whether the method is deprecated: imported, but not a tool.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) deprecated: bool,
-    /// What callers need: a mask for each section, all of which must hold. None is open to every caller;
-    /// unless said, an import leaves what there is.
+    /// Masks that callers need, by section; all must hold. An empty table opens the method to every caller.
+    /// By default, an import does not change the sections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sections: Option<BTreeMap<String, ManifestMask>>,
-    /// Annotations that pass through to clients.
+    /// Annotations for clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) annotations: Option<Map<String, Value>>,
-    /// What runs it.
+    /// Upstream that runs the method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) upstream: Option<String>,
-    /// The tool's name over MCP, without the prefix.
+    /// Name of the tool over MCP, without the prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tool_name: Option<String>,
-    /// The first half of what its actions are found by; the upstream unless said.
+    /// First half of the key of its actions; by default the upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) plugin: Option<String>,
-    /// The second half of what its actions are found by; the id unless said.
+    /// Second half of the key of its actions; by default the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) method: Option<String>,
 }
 
-/// A parameter; only for the schema of the form, since the registry reads it.
+/// A parameter. Only its schema is used, since the registry parses it.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 enum Param {
-    /// As PHP writes it: `int $id`, `bool $details = false`, `int ...$ids`.
+    /// In the syntax of PHP: `int $id`, `bool $details = false`, `int ...$ids`.
     Text(String),
     Table(ParamTable),
 }
 
-/// A parameter that says more than a text can.
+/// A parameter with a description or a schema.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -122,15 +122,15 @@ struct ParamTable {
     ty: Option<String>,
     /// A JSON Schema in place of the type.
     schema: Option<Map<String, Value>>,
-    /// For the agent.
+    /// Description for the agent.
     description: Option<String>,
     /// Whether it may be left out.
     optional: Option<bool>,
-    /// What stands for it when it is left out.
+    /// Value that is sent if it is left out.
     default: Option<Value>,
 }
 
-/// How an upstream takes parameters.
+/// How parameters are sent.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ParamsBy {
@@ -144,34 +144,34 @@ pub(crate) enum ParamsBy {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ManifestSafety {
-    /// It only reads.
+    /// Calls change nothing.
     ReadOnly,
-    /// It changes something.
+    /// Calls change something.
     Destructive,
-    /// Nobody knows, and nobody guesses: shown as destructive.
+    /// Not known and not guessed: shown as destructive.
     Unknown,
 }
 
-/// What callers need on a section.
+/// Mask that callers need on a section.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ManifestMask {
     Read,
     Write,
     Execute,
-    /// Nobody has enough.
+    /// No mask is enough.
     Closed,
 }
 
-/// What a class holds.
+/// A class.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Class {
-    /// Its properties, in order.
+    /// Properties in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<ClassField>>")]
     pub(crate) fields: Option<Vec<Value>>,
-    /// A JSON Schema in place of them.
+    /// JSON Schema in place of the properties.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) schema: Option<Map<String, Value>>,
 }
@@ -186,7 +186,7 @@ struct ClassField {
     /// The type.
     #[serde(rename = "type")]
     ty: Option<String>,
-    /// For the agent.
+    /// Description for the agent.
     description: Option<String>,
     /// Whether it may be left out.
     optional: Option<bool>,
@@ -200,7 +200,7 @@ fn parse(text: &str) -> anyhow::Result<Manifest> {
     }
 }
 
-/// Reads a manifest as what is said of methods that a database has: only what it says, and no guesses.
+/// Reads a manifest as an overlay for the methods of a Festi database. Nothing is guessed.
 pub fn overlay(text: &str) -> anyhow::Result<Overlay> {
     let manifest = parse(text)?;
     let mut overlay = Overlay::default();
@@ -220,17 +220,17 @@ pub fn overlay(text: &str) -> anyhow::Result<Overlay> {
     Ok(overlay)
 }
 
-/// Reads a manifest. `upstream` is for methods of which it says none.
+/// Reads a manifest. `upstream` takes precedence over that of the manifest.
 pub fn read(text: &str, upstream: Option<&str>) -> anyhow::Result<Source> {
     let manifest = parse(text)?;
-    let usual = upstream.or(manifest.upstream.as_deref()).unwrap_or(DEFAULT_UPSTREAM);
+    let default = upstream.or(manifest.upstream.as_deref()).unwrap_or(DEFAULT_UPSTREAM);
     let name = match &manifest.name {
         Some(name) => format!("manifest `{name}`"),
         None => "manifest".to_owned(),
     };
-    let mut source = Source::new(name, usual);
+    let mut source = Source::new(name, default);
     for method in manifest.methods {
-        let proposal = proposal(method, usual);
+        let proposal = proposal(method, default);
         source.upstreams.insert(proposal.row.upstream_name().to_owned());
         source.methods.push(proposal);
     }
@@ -238,7 +238,7 @@ pub fn read(text: &str, upstream: Option<&str>) -> anyhow::Result<Source> {
     Ok(source)
 }
 
-fn proposal(method: Method, usual: &str) -> Proposal {
+fn proposal(method: Method, default_upstream: &str) -> Proposal {
     let hidden = match (method.deprecated, method.exposed) {
         (true, _) => Some("deprecated"),
         (_, Some(false)) => Some("the manifest says so"),
@@ -261,7 +261,7 @@ fn proposal(method: Method, usual: &str) -> Proposal {
         params_by: params_by.map(|style| style.as_str().to_owned()),
         exposed: method.exposed.map(|exposed| if exposed { "1" } else { "0" }.to_owned()),
         annotations: json(method.annotations),
-        upstream: Some(method.upstream.unwrap_or_else(|| usual.to_owned())),
+        upstream: Some(method.upstream.unwrap_or_else(|| default_upstream.to_owned())),
         tool_name: method.tool_name,
         plugin: method.plugin,
         method: method.method,
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schema_of_the_form_is_up_to_date() {
+    fn the_schema_of_the_format_is_up_to_date() {
         let schema = schemars::schema_for!(Manifest);
         let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
         let path =

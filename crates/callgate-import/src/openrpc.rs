@@ -1,13 +1,16 @@
-//! Methods from an OpenRPC document.
+//! Methods from an OpenRPC document, of any version.
 //!
-//! Every version is read alike; what matters here has not changed between them. Nothing outside of
-//! the document is read, unless somebody names a file for it: a method that refers there is refused.
+//! Nothing outside of the document is read, except files that [`ExternalFile`] names: a method that refers
+//! to anything else is refused.
 
-mod document;
-mod foreign;
-mod method;
 mod references;
-mod schema;
+
+mod bundle;
+mod external;
+
+mod method;
+
+mod request;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -17,23 +20,23 @@ use crate::source::{Refusal, Source};
 use method::Reader;
 use references::References;
 
-pub use document::Way;
-pub use foreign::{Foreign, Reference, parse_reference};
+pub use external::{ExternalFile, Reference, parse_reference};
+pub use request::DocumentRequest;
 
 /// How to read a document.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading<'a> {
-    /// What runs its methods.
+pub struct ReadOptions<'a> {
+    /// Upstream of the methods.
     pub upstream: &'a str,
-    /// Files for what is outside of it.
-    pub foreign: &'a [Foreign],
+    /// Files that references outside of the document name.
+    pub external: &'a [ExternalFile],
 }
 
 /// Reads a document.
-pub fn read(text: &str, reading: Reading<'_>) -> anyhow::Result<Source> {
+pub fn read(text: &str, options: ReadOptions<'_>) -> anyhow::Result<Source> {
     let text = text.trim_start_matches('\u{feff}');
     let mut document: Value = serde_json::from_str(text).context("the document is not JSON")?;
-    let idle = foreign::embed(&mut document, reading.foreign);
+    let unused = external::embed(&mut document, options.external);
     let Some(version) = document.get("openrpc").and_then(Value::as_str) else {
         return Err(hinted(
             "the document has no `openrpc` with a version",
@@ -47,7 +50,7 @@ pub fn read(text: &str, reading: Reading<'_>) -> anyhow::Result<Source> {
     };
     let info = |key: &str| document.pointer(&format!("/info/{key}")).and_then(Value::as_str);
     let title = info("title").unwrap_or("untitled");
-    let mut source = Source::new(format!("OpenRPC document `{title}`"), reading.upstream);
+    let mut source = Source::new(format!("OpenRPC document `{title}`"), options.upstream);
     source.notes.push(format!(
         "it is version {} of {} methods, in OpenRPC {version}",
         info("version").unwrap_or("unknown"),
@@ -55,8 +58,8 @@ pub fn read(text: &str, reading: Reading<'_>) -> anyhow::Result<Source> {
     ));
     source.notes.extend(servers(&document));
     let note = |name: &str| format!("note: no `$ref` is to `{name}`, which `--reference` names");
-    source.notes.extend(idle.into_iter().map(note));
-    let reader = Reader { references: References::new(&document) };
+    source.notes.extend(unused.into_iter().map(note));
+    let reader = Reader { references: References { document: &document } };
     for (number, method) in methods.iter().enumerate() {
         let read = reader.read(method).map(|(proposal, note)| {
             source.notes.extend(note);
@@ -70,28 +73,23 @@ pub fn read(text: &str, reading: Reading<'_>) -> anyhow::Result<Source> {
     Ok(source)
 }
 
-/// Where the document says that its methods are.
 fn servers(document: &Value) -> Vec<String> {
     let servers = document.get("servers").and_then(Value::as_array).into_iter().flatten();
     let server = |server: &Value| {
         let text = |key: &str| server.get(key).and_then(Value::as_str);
-        let url = text("url")?;
         let name = text("name").or_else(|| text("summary"));
-        Some(match name {
-            Some(name) => format!("server: {url} ({name})"),
-            None => format!("server: {url}"),
-        })
+        let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+        Some(format!("server: {}{name}", text("url")?))
     };
     servers.filter_map(server).collect()
 }
 
-/// What a value is, in a word.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }

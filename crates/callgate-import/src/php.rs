@@ -1,27 +1,25 @@
-//! Methods from PHP source: those that doc comments mark with `@rpc`, and those that attributes
-//! describe.
+//! Methods from PHP source: those with an `@rpc` tag or with attributes. No code is run.
 //!
-//! `files.rs` finds the files, `parse.rs` and `declarations.rs` make of each what it declares
-//! (`model.rs`), with names and expressions as they are written. `tree.rs` has all of it by name, so
-//! that types (`types.rs`) and constants (`evaluate.rs`) mean something. Then `methods.rs` and
-//! `attributes.rs` read methods, and `classes.rs` what their types hold. Nothing is run.
+//! `syntax` parses each file into declarations, and `symbols` indexes those of all files. `evaluate` and
+//! `types` resolve constants and types. `rpc_tags` and `attributes` read the methods, and `classes` the
+//! properties of the classes that their types name.
+
+mod files;
+mod syntax;
+
+mod symbols;
+
+mod evaluate;
+mod types;
+
+mod method_reader;
 
 mod attributes;
 mod classes;
-mod declarations;
-mod docblock;
-mod evaluate;
-mod expression;
-mod files;
-mod methods;
-mod model;
-mod parse;
-mod reader;
-mod string;
+mod rpc_tags;
+
 #[cfg(test)]
 mod tests;
-mod tree;
-mod types;
 
 use std::path::{Path, PathBuf};
 
@@ -30,11 +28,11 @@ use anyhow::Context as _;
 use crate::hint::hinted;
 use crate::source::Source;
 use files::Files;
-use parse::Parser;
-use reader::Reader;
-use tree::Tree;
+use method_reader::Reader;
+use symbols::Symbols;
+use syntax::Parser;
 
-/// So many notes are told.
+/// Maximum number of notes in the report.
 const MAX_NOTES: usize = 40;
 
 /// How a directory of PHP source is read.
@@ -75,22 +73,21 @@ fn read_directory(
     }
     let mut files = Files::find(&root, reading)?;
     let count = files.paths.len();
-    let mut declared = Tree::default();
+    let mut symbols = Symbols::default();
     let mut parser = Parser::new()?;
     for path in std::mem::take(&mut files.paths) {
         let read = files.read(&root, &path).and_then(|text| {
-            let (tree, text, error) = parser.parse(&text)?;
-            let file = path.to_string_lossy();
-            declarations::read(tree.root_node(), &text, &file, &mut declared);
+            let (file, error) = syntax::read(&mut parser, &text, &path.to_string_lossy())?;
+            symbols.add(file);
             error.map_or(Ok(()), Err)
         });
         if let Err(error) = read {
-            files.leave(&path, format!("{error:#}"));
+            files.add_unread(&path, format!("{error:#}"));
         }
     }
     let name = root.file_name().map(|name| name.to_string_lossy());
     let name = reading.name.as_deref().map(Into::into).or(name).unwrap_or_default();
-    let mut source = methods_of(&declared, &format!("PHP source `{name}`"), upstream);
+    let mut source = methods_of(&symbols, &format!("PHP source `{name}`"), upstream);
     source.notes.insert(0, format!("it has {count} PHP files"));
     source.unread = files.unread;
     if files.links > 0 {
@@ -99,12 +96,11 @@ fn read_directory(
     Ok(source)
 }
 
-/// The methods that are declared, and the classes behind their types.
-fn methods_of(tree: &Tree, name: &str, upstream: &str) -> Source {
-    let mut reader = Reader { tree, notes: Vec::new(), types: Vec::new(), permissions: 0 };
+fn methods_of(symbols: &Symbols, name: &str, upstream: &str) -> Source {
+    let mut reader = Reader { symbols, notes: Vec::new(), types: Vec::new(), permissions: 0 };
     let mut source = Source::new(name, upstream);
-    for class in &tree.classes {
-        let mut found = methods::read(&mut reader, class);
+    for class in &symbols.classes {
+        let mut found = rpc_tags::read(&mut reader, class);
         found.extend(attributes::read(&mut reader, class));
         for method in found {
             source.add(method);

@@ -163,10 +163,10 @@ pub(crate) enum DrupalDescription {
     Discovery,
 }
 
-impl From<DrupalDescription> for drupal::From {
+impl From<DrupalDescription> for drupal::Module {
     fn from(description: DrupalDescription) -> Self {
         match description {
-            DrupalDescription::Tools => Self::Tools,
+            DrupalDescription::Tools => Self::Mcp,
             DrupalDescription::Discovery => Self::Discovery,
         }
     }

@@ -11,7 +11,7 @@ use callgate::forward::Target;
 use callgate::http;
 use callgate::model::LOCAL;
 use callgate_import::festi::{self, Users};
-use callgate_import::openrpc::{self, Foreign, Reading, Way};
+use callgate_import::openrpc::{self, DocumentRequest, ExternalFile, ReadOptions};
 use callgate_import::watch::{self, Event, Policy, WatchedSource};
 use callgate_import::{Description, Detail, Source, drupal, manifest, read_file};
 use callgate_registry::{DEFAULT_UPSTREAM, DatabaseUrl, SqlStore};
@@ -131,28 +131,29 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
     let upstream = upstream(import);
     match import {
         Import::Openrpc { source, references, service, .. } => {
-            let foreign: Vec<Foreign> =
-                references.iter().map(Foreign::read).collect::<anyhow::Result<_>>()?;
-            let reading = Reading { upstream: upstream?, foreign: &foreign };
+            let external: Vec<ExternalFile> =
+                references.iter().map(ExternalFile::read).collect::<anyhow::Result<_>>()?;
+            let options = ReadOptions { upstream: upstream?, external: &external };
             if let Some(file) = source.as_deref().filter(|source| !is_url(source)) {
                 let file = Path::new(file);
-                return openrpc::read(&read_file(file)?, reading).with_context(in_(file));
+                return openrpc::read(&read_file(file)?, options).with_context(in_(file));
             }
             let target = source.as_deref().map(url).transpose()?;
-            let descriptions = |target: &Target| Way::of(target).map(Description::OpenRpc).to_vec();
-            of_service(config, target, service, reading, descriptions).await
+            let descriptions =
+                |target: &Target| DocumentRequest::both(target).map(Description::OpenRpc).to_vec();
+            of_service(config, target, service, options, descriptions).await
         }
         Import::Introspect { url: given, service, .. } => {
             let target = given.as_deref().map(url).transpose()?;
-            let reading = Reading { upstream: upstream?, foreign: &[] };
-            of_service(config, target, service, reading, |_| vec![Description::Introspection]).await
+            let options = ReadOptions { upstream: upstream?, external: &[] };
+            of_service(config, target, service, options, |_| vec![Description::Introspection]).await
         }
         Import::Drupal { url: given, from, service, .. } => {
             let site = given.as_deref().map(url).transpose()?;
             let target = site.as_ref().map(drupal::endpoint).transpose()?;
-            let reading = Reading { upstream: upstream?, foreign: &[] };
+            let options = ReadOptions { upstream: upstream?, external: &[] };
             let description = Description::Drupal((*from).into());
-            of_service(config, target, service, reading, |_| vec![description]).await
+            of_service(config, target, service, options, |_| vec![description]).await
         }
         #[cfg(feature = "php")]
         Import::Php { directory, name, vendor, skip, .. } => {
@@ -182,15 +183,15 @@ async fn of_service(
     config: &Config,
     target: Option<Target>,
     given: &ServiceOptions,
-    reading: Reading<'_>,
+    options: ReadOptions<'_>,
     descriptions: impl FnOnce(&Target) -> Vec<Description>,
 ) -> anyhow::Result<Source> {
     let rows = registry::open_own(config).await?.upstreams().await?;
-    let (service, configured) = service((config, &rows), reading.upstream, target, given)?;
+    let (service, configured) = service((config, &rows), options.upstream, target, given)?;
     let descriptions = descriptions(service.target());
-    let mut source = Description::read_first(&descriptions, &service, reading).await?;
+    let mut source = Description::read_first(&descriptions, &service, options).await?;
     if let Some(keys) = &source.upstream_keys {
-        source.notes.extend(configured.notes(reading.upstream, keys));
+        source.notes.extend(configured.notes(options.upstream, keys));
     }
     if configured != Configured::Row {
         source.upstream_keys = None;

@@ -5,7 +5,7 @@ use callgate::catalog::Catalog;
 use callgate::forward::{Forward, Target};
 use callgate::model::Prefix;
 use callgate::{Callgate, http};
-use callgate_import::openrpc::{Reading, Way};
+use callgate_import::openrpc::{DocumentRequest, ReadOptions};
 use callgate_import::{
     Added, Attempts, Description, ImportOptions, Plan, Refusal, Service, Source, drupal,
 };
@@ -91,23 +91,23 @@ pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> 
 /// Finds out how a service describes itself.
 async fn find(config: &Config, given: &Try, target: Target) -> anyhow::Result<Found> {
     let mut attempts = Attempts::searching();
-    let reading = Reading { upstream: DEFAULT_UPSTREAM, foreign: &[] };
+    let options = ReadOptions { upstream: DEFAULT_UPSTREAM, external: &[] };
     let service = given.service.service(config, target)?;
     for by in [
-        Description::OpenRpc(Way::Discover),
+        Description::OpenRpc(DocumentRequest::Discover),
         Description::Introspection,
-        Description::OpenRpc(Way::Get),
+        Description::OpenRpc(DocumentRequest::Get),
     ] {
-        if let Some(source) = by.read(&service, reading, &mut attempts).await? {
+        if let Some(source) = by.read(&service, options, &mut attempts).await? {
             return Ok(Found { service, source, by });
         }
     }
     let site = drupal::endpoint(service.target())?;
     let mut site = given.service.service(config, site)?;
-    let from = given.from.into();
-    let by = Description::Drupal(from);
-    if let Some(source) = by.read(&site, reading, &mut attempts).await? {
-        drupal::set_options(&mut site, from).await?;
+    let module = given.from.into();
+    let by = Description::Drupal(module);
+    if let Some(source) = by.read(&site, options, &mut attempts).await? {
+        drupal::set_options(&mut site, module).await?;
         return Ok(Found { service: site, source, by });
     }
     Err(attempts.into_error(

@@ -14,15 +14,15 @@ use crate::source::Needed;
 /// Maximum number of scopes of one tool.
 const MAX_SCOPES: usize = 100;
 
-/// Keys of `annotations.auth` that say nothing about who may call.
+/// Keys of `annotations.auth` that do not restrict callers.
 const TEXTS: [&str; 2] = ["description", "label"];
 
-/// Returns what callers need according to `annotations.auth`; `None` where every caller will do. What is not
-/// understood is an error, since it may be a restriction.
+/// Returns the sections that callers need; `None` if every caller may call the tool. An unknown value is an
+/// error, since it may be a restriction.
 pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Needed)>>, String> {
     let auth = match auth {
         None | Some(Value::Null) => return Ok(None),
-        // PHP's empty map.
+        // An empty map in PHP.
         Some(Value::Array(items)) if items.is_empty() => return Ok(None),
         Some(Value::Object(auth)) => auth,
         Some(_) => return Err("`annotations.auth` is no object".to_owned()),
@@ -38,7 +38,7 @@ pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Needed)>
         None | Some(Value::Null) => !scopes.is_empty(),
         Some(Value::String(level)) => match level.as_str() {
             "required" => true,
-            // Drupal checks scopes whatever the level is.
+            // Drupal checks scopes at every level.
             "none" | "optional" => !scopes.is_empty(),
             other => return Err(format!("`annotations.auth.level` is `{other}`")),
         },
@@ -51,7 +51,7 @@ pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Needed)>
     Ok(Some([login].into_iter().chain(scopes.into_iter().map(section)).collect()))
 }
 
-/// Returns the names of scopes. PHP writes a list with gaps as a map.
+/// Returns the names of scopes. PHP encodes a list with gaps as a map.
 fn scopes(scopes: Option<&Value>) -> Result<Vec<&str>, String> {
     let all: Vec<&Value> = match scopes {
         None | Some(Value::Null) => Vec::new(),
@@ -71,7 +71,7 @@ fn scopes(scopes: Option<&Value>) -> Result<Vec<&str>, String> {
     })
 }
 
-/// Returns the section, and the mask on it, that stand for a scope.
+/// Returns the section and the mask for a scope.
 fn section(scope: &str) -> (String, Needed) {
     let (section, mask) = match scope.rsplit_once(':') {
         Some((section, "read")) if !section.is_empty() => (section, Mask::Read),

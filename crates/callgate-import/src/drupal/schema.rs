@@ -1,14 +1,14 @@
-//! Input schemas of a site, with its numbered parameters.
+//! Input schemas of a site, whose parameters may be numbered.
 
 use callgate::model::ParamStyle;
 use serde_json::{Map, Value, json};
 
-use crate::php_schema;
+use crate::schema::repair_php;
 
-/// Returns how the parameters of an input schema are sent, and the schema with a name for each of them.
-/// PHP writes parameters that are numbered from 0 as a list, and numbers them in `required`.
+/// Returns the style of the parameters, and the schema with a name for each of them. PHP encodes parameters
+/// that are numbered from 0 as a list, and `required` has their numbers.
 pub(super) fn input(mut schema: Value) -> (ParamStyle, Value) {
-    php_schema::repair(&mut schema);
+    repair_php(&mut schema);
     let Value::Object(root) = &mut schema else { return (ParamStyle::Named, schema) };
     let numbered = match root.get_mut("properties") {
         Some(Value::Array(list)) => std::mem::take(list),
@@ -35,12 +35,11 @@ pub(super) fn input(mut schema: Value) -> (ParamStyle, Value) {
     (ParamStyle::Positional, schema)
 }
 
-/// The name of the parameter at a position.
 pub(super) fn name(at: usize) -> String {
     format!("param{}", at + 1)
 }
 
-/// Returns `true` if the names are the numbers from 0 on.
+/// Returns `true` if the names are consecutive numbers from 0.
 fn is_numbered(named: &Map<String, Value>) -> bool {
     !named.is_empty() && (0..named.len()).all(|number| named.contains_key(&number.to_string()))
 }

@@ -1,41 +1,40 @@
-//! The tools of `jsonrpc_mcp`: those methods that are marked, with all that MCP says of tools.
+//! The tools of `jsonrpc_mcp`.
 
 use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
 
 use super::{auth, schema, text};
-use crate::php_schema;
+use crate::schema::repair_php;
 use crate::source::{Needed, Proposal, declared_safety};
 
-/// Returns the id of the method behind a tool, as it stands.
 pub(super) fn id(tool: &Value) -> Option<&str> {
     tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())
 }
 
-/// Returns what callers need; an error where that is said in a form that is not known.
+/// Returns the sections that callers need. An unknown form is an error.
 pub(super) fn needs(tool: &Value) -> Result<Option<Vec<(String, Needed)>>, String> {
     match tool.get("annotations") {
         None | Some(Value::Null) => Ok(None),
-        // PHP's empty map.
+        // An empty map in PHP.
         Some(Value::Array(items)) if items.is_empty() => Ok(None),
         Some(Value::Object(annotations)) => auth::needs(annotations.get("auth")),
         Some(_) => Err("`annotations` is no object".to_owned()),
     }
 }
 
-/// Returns a tool as a method; its name is the method's id.
+/// Reads a tool. Its name is the id of the method.
 pub(super) fn proposal(tool: &Value) -> Result<Proposal, String> {
     let id = id(tool).ok_or("the tool has no `name`")?;
     let needs = needs(tool)?;
     let (style, schema) =
         schema::input(schema_of(tool, "inputSchema")?.unwrap_or_else(|| json!({})));
     let mut output = schema_of(tool, "outputSchema")?;
-    output.iter_mut().for_each(php_schema::repair);
+    output.iter_mut().for_each(repair_php);
     let mut annotations: Map<String, Value> =
         tool.get("annotations").and_then(Value::as_object).cloned().unwrap_or_default();
     annotations.shift_remove("auth");
     let safety = declared_safety(&mut annotations);
-    // Another name for what the tool itself says.
+    // The title of a tool has precedence over that of its annotations.
     let title = annotations.shift_remove("title");
     let title = text(tool, "title").or_else(|| title.as_ref().and_then(Value::as_str));
     let row = MethodRow {
@@ -52,7 +51,7 @@ pub(super) fn proposal(tool: &Value) -> Result<Proposal, String> {
     Ok(Proposal { needs, ..Proposal::new(row, safety) })
 }
 
-/// Returns a schema of the tool; PHP writes an empty one as a list.
+/// Returns a schema of the tool. PHP encodes an empty one as a list.
 fn schema_of(tool: &Value, key: &str) -> Result<Option<Value>, String> {
     match tool.get(key) {
         Some(schema @ Value::Object(_)) => Ok(Some(schema.clone())),

@@ -1,4 +1,4 @@
-//! The registry as a manifest, in JSON: it has null, which TOML lacks.
+//! The registry as a manifest in JSON, since TOML has no null.
 
 use std::collections::HashSet;
 
@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::Exported;
 use crate::manifest::{Class, Manifest, ManifestMask, ManifestSafety, Method, ParamsBy};
 use crate::needs::{Needs, NeedsByKey};
-use crate::php_schema;
 use crate::plan::columns::normalized;
+use crate::schema::repair_php;
 
 /// Writes the methods that `is_selected`, and all classes.
 pub fn write(
@@ -113,7 +113,7 @@ fn object(column: &'static str, text: Option<&str>) -> anyhow::Result<Option<Map
 /// Parses a schema, which PHP may have written.
 fn schema(column: &'static str, text: Option<&str>) -> anyhow::Result<Option<Map<String, Value>>> {
     let mut schema = object(column, text)?.map_or(Value::Null, Value::Object);
-    php_schema::repair(&mut schema);
+    repair_php(&mut schema);
     match schema {
         Value::Object(members) => Ok(Some(members)),
         _ => Ok(None),

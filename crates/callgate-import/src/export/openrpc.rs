@@ -1,8 +1,7 @@
-//! The registry as an OpenRPC document.
+//! The registry as an OpenRPC document, for programs that call the upstreams directly.
 //!
-//! For programs that call the methods where they are: with the parameters' own names, in their own
-//! order, and with the methods that are no tools. What a caller of this server may use is another
-//! document, which `rpc.discover` gives.
+//! It has the parameters' own names and order, and also methods that are not tools. `rpc.discover` returns
+//! another document: the methods that a caller of this server may use.
 
 use std::collections::HashSet;
 
@@ -15,10 +14,10 @@ use callgate_registry::{Assembly, CatalogRows, Exposure, MethodRow, assemble, se
 use serde_json::{Map, Value, json};
 
 use super::Exported;
-use crate::php_schema;
 use crate::plan::columns::normalized;
+use crate::schema::repair_php;
 
-/// The version of OpenRPC that the document is written in.
+/// Version of OpenRPC.
 const VERSION: &str = "1.3.2";
 
 /// Writes the methods that `is_selected`.
@@ -26,9 +25,9 @@ pub fn write(
     rows: &CatalogRows,
     is_selected: impl Fn(&MethodRow) -> bool,
 ) -> anyhow::Result<Exported> {
-    let shown = all_shown(rows);
+    let exposed = all_exposed(rows);
     let mut catalog = assemble(
-        &shown,
+        &exposed,
         Assembly {
             code: &[],
             exposure: Exposure::All,
@@ -64,8 +63,7 @@ pub fn write(
     Ok(Exported { text, left_out })
 }
 
-/// The rows as if all were tools.
-fn all_shown(rows: &CatalogRows) -> CatalogRows {
+fn all_exposed(rows: &CatalogRows) -> CatalogRows {
     let mut rows = rows.clone();
     for row in &mut rows.methods {
         row.exposed = Some("1".to_owned());
@@ -91,7 +89,7 @@ impl Tool {
             _ => Map::new(),
         };
         let annotations = object("annotations");
-        // What the row itself says has the names that the method knows.
+        // A schema of the row has the parameters' own names.
         let input = match own_schema(row.input_schema.as_deref()) {
             Some(Value::Object(own)) => own,
             _ => with_own_names(object("inputSchema"), entry.findings()),
@@ -102,14 +100,14 @@ impl Tool {
     }
 }
 
-/// Returns a schema of the row itself. PHP may have written it.
+/// Parses a schema of the row, which PHP may have written.
 fn own_schema(text: Option<&str>) -> Option<Value> {
     let mut schema: Value = serde_json::from_str(text?).ok()?;
-    php_schema::repair(&mut schema);
+    repair_php(&mut schema);
     schema.is_object().then_some(schema)
 }
 
-/// With the names of the method in place of those that are shown.
+/// Restores the names of parameters that were renamed for clients.
 fn with_own_names(mut schema: Map<String, Value>, findings: &[Finding]) -> Map<String, Value> {
     let own = |name: &str| {
         findings.iter().find_map(|finding| match finding {

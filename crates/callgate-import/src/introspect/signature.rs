@@ -1,26 +1,29 @@
-//! What `system.methodSignature` says, as a schema.
+//! Input schemas from the replies of `system.methodSignature`.
 
 use callgate::model::REST_PARAM;
 use serde_json::{Map, Value, json};
 
-/// A method with more signatures, or with more parameters in one, is one without any.
+use crate::schema::object_schema;
+
+/// Maximum number of signatures; beyond it, the reply is ignored.
 const MAX_SIGNATURES: usize = 32;
+/// Maximum number of parameters of a signature; beyond it, the reply is ignored.
 const MAX_PARAMS: usize = 64;
 
-/// The schema of a method with these signatures, each a list of types with that of the result first.
-/// Without any, the method takes what it is given.
-pub(super) fn input_schema(said: Option<&Value>) -> Value {
-    match said.and_then(signatures) {
+/// Returns the schema for signatures, each a list of types that begins with that of the result. Without
+/// signatures, any parameters are accepted.
+pub(super) fn input_schema(reply: Option<&Value>) -> Value {
+    match reply.and_then(signatures) {
         Some(signatures) => closed(&signatures),
         None => open(),
     }
 }
 
-/// The types of the parameters, signature by signature. Servers that know none say so in many ways: by
-/// a text, by null, by an empty list.
-fn signatures(said: &Value) -> Option<Vec<Vec<&str>>> {
-    let all = said.as_array().filter(|all| !all.is_empty())?;
-    // Where there is only one, some leave the outer list away.
+/// Returns the types of the parameters of each signature. Servers that know none reply with a string, null or
+/// an empty list.
+fn signatures(reply: &Value) -> Option<Vec<Vec<&str>>> {
+    let all = reply.as_array().filter(|all| !all.is_empty())?;
+    // Some servers omit the outer list of a single signature.
     let all = match all.first() {
         Some(Value::String(_)) => vec![types(all)?],
         _ => all.iter().map(|one| types(one.as_array()?)).collect::<Option<Vec<_>>>()?,
@@ -35,13 +38,13 @@ fn types(list: &[Value]) -> Option<Vec<&str>> {
 }
 
 fn open() -> Value {
-    let list = json!({
+    let params = json!({
         "type": "array",
         "items": {},
         "description": "The parameters, in their order. The service does not say which it takes.",
         REST_PARAM: true,
     });
-    json!({"type": "object", "properties": {"params": list}, "additionalProperties": false})
+    object_schema(Map::from_iter([("params".to_owned(), params)]), Vec::new())
 }
 
 fn closed(signatures: &[Vec<&str>]) -> Value {
@@ -58,7 +61,7 @@ fn closed(signatures: &[Vec<&str>]) -> Value {
         }
         let form = match forms.as_slice() {
             [one] => one.clone(),
-            // What takes anything says nothing beside others.
+            // A type that accepts anything includes the others.
             all if all.contains(&json!({})) => json!({}),
             _ => json!({"anyOf": forms}),
         };
@@ -67,17 +70,10 @@ fn closed(signatures: &[Vec<&str>]) -> Value {
             required.push(json!(name));
         }
     }
-    let mut schema = json!({"type": "object", "properties": properties});
-    if let Value::Object(schema) = &mut schema {
-        if !required.is_empty() {
-            schema.insert("required".to_owned(), Value::Array(required));
-        }
-        schema.insert("additionalProperties".to_owned(), json!(false));
-    }
-    schema
+    object_schema(properties, required)
 }
 
-/// The types of XML-RPC, and what others call them.
+/// Returns the schema of a type of XML-RPC or of a common synonym.
 fn schema(ty: &str) -> Value {
     match ty.trim().to_ascii_lowercase().as_str() {
         "int" | "i1" | "i2" | "i4" | "i8" | "integer" | "long" => json!({"type": "integer"}),
@@ -99,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signatures_become_parameters_by_position() {
+    fn signatures_become_positional_parameters() {
         let schema =
             input_schema(Some(&json!([["string", "int", "struct"], ["string", "string"]])));
         let expected = json!({
@@ -120,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_signature_anything_goes() {
+    fn without_a_signature_any_parameters_are_accepted() {
         let open = input_schema(None);
         assert_eq!(open["properties"]["params"][REST_PARAM], true);
         let long = vec!["int"; MAX_PARAMS + 2];

@@ -1,43 +1,44 @@
-//! A method object to a proposal.
+//! The methods of a document.
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
 
+use super::bundle::Bundle;
 use super::kind;
 use super::references::{References, reference};
-use super::schema::Adoption;
+use crate::schema::object_schema;
 use crate::source::{Proposal, declared_safety};
 
 /// Maximum number of errors in a method's description.
 const MAX_ERRORS: usize = 12;
-/// Maximum number of examples of a parameter, and the size of each in bytes.
+/// Maximum number of examples of a parameter.
 const MAX_EXAMPLES: usize = 3;
+/// Maximum size of an example, in bytes.
 const MAX_EXAMPLE: usize = 256;
 
-/// A parameter, with what its name is in the document.
 struct Param<'a> {
     name: &'a str,
-    place: String,
+    /// Position in the method, for errors.
+    position: String,
     descriptor: &'a Value,
     schema: &'a Value,
 }
 
-/// Reads the methods of one document.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     pub(super) references: References<'a>,
 }
 
 impl<'a> Reader<'a> {
-    /// The name of a method that may be wrong otherwise.
+    /// Returns the name of a method that may be invalid otherwise.
     pub(super) fn name(&self, method: &'a Value) -> Option<String> {
         let method = self.references.follow(method).ok()?;
         Some(method.get("name")?.as_str()?.to_owned()).filter(|name| !name.is_empty())
     }
 
-    /// Reads a method, with a note if its result is not described in a form that can be taken.
+    /// Reads a method. Returns a note if the schema of its result is invalid.
     pub(super) fn read(&self, method: &'a Value) -> anyhow::Result<(Proposal, Option<String>)> {
         let method = self.references.follow(method)?;
         if !method.is_object() {
@@ -60,7 +61,7 @@ impl<'a> Reader<'a> {
         };
         let description = self.description(method);
         let mut annotations = self.annotations(method);
-        let said = declared_safety(&mut annotations);
+        let safety = declared_safety(&mut annotations);
         let (output, note) = match result.map(|result| self.output_schema(result)) {
             None => (None, None),
             Some(Ok(output)) => (output, None),
@@ -79,7 +80,7 @@ impl<'a> Reader<'a> {
             output_schema: output.map(|schema| schema.to_string()),
             ..MethodRow::default()
         };
-        Ok((Proposal::new(row, said).hide(hidden), note))
+        Ok((Proposal::new(row, safety).hide(hidden), note))
     }
 
     fn params(&self, method: &'a Value) -> anyhow::Result<Vec<Param<'a>>> {
@@ -91,33 +92,34 @@ impl<'a> Reader<'a> {
         };
         let mut params: Vec<Param<'a>> = Vec::with_capacity(list.len());
         for (number, descriptor) in list.iter().enumerate() {
-            let place = format!("params[{number}]");
+            let position = format!("params[{number}]");
             let descriptor = self.references.follow(descriptor)?;
             if !descriptor.is_object() {
-                return Err(wrong(&place, "an object", descriptor));
+                return Err(wrong(&position, "an object", descriptor));
             }
             let name =
-                text(descriptor, "name").with_context(|| format!("{place} has no `name`"))?;
+                text(descriptor, "name").with_context(|| format!("{position} has no `name`"))?;
             let is_known = params.iter().any(|param| param.name == name);
             ensure!(!is_known, "two parameters are named `{name}`");
+            let position = format!("{position}.schema");
             let schema = match descriptor.get("schema") {
                 None | Some(Value::Null) => ANYTHING,
                 Some(schema @ (Value::Object(_) | Value::Bool(_))) => schema,
-                Some(other) => return Err(wrong(&format!("{place}.schema"), "a schema", other)),
+                Some(other) => return Err(wrong(&position, "a schema", other)),
             };
-            params.push(Param { name, place: format!("{place}.schema"), descriptor, schema });
+            params.push(Param { name, position, descriptor, schema });
         }
         Ok(params)
     }
 
-    /// In the order of the parameters, which is what counts by position.
+    /// Returns the schema of the parameters. Their order matters if they are positional.
     fn input_schema(&self, params: &[Param<'a>], method: &'a Value) -> anyhow::Result<Value> {
-        let mut adoption = Adoption::new(self.references);
+        let mut bundle = Bundle::new(self.references);
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for param in params {
-            let mut property = adoption.adopt(param.schema).with_context(|| param.place.clone())?;
-            if let (Some(words), Value::Object(property)) = (words(param.descriptor), &mut property)
-            {
+            let mut property = bundle.add(param.schema).with_context(|| param.position.clone())?;
+            let description = description(param.descriptor);
+            if let (Some(words), Value::Object(property)) = (description, &mut property) {
                 property.insert("description".to_owned(), json!(words));
             }
             properties.insert(param.name.to_owned(), property);
@@ -125,15 +127,8 @@ impl<'a> Reader<'a> {
                 required.push(json!(param.name));
             }
         }
-        let mut root = Map::new();
-        root.insert("type".to_owned(), json!("object"));
-        root.insert("properties".to_owned(), Value::Object(properties));
-        if !required.is_empty() {
-            root.insert("required".to_owned(), Value::Array(required));
-        }
-        // A list of parameters has all that there are.
-        root.insert("additionalProperties".to_owned(), json!(false));
-        let mut schema = adoption.finish(root).context("params")?;
+        let schema = object_schema(properties, required);
+        let mut schema = bundle.finish(schema).context("params")?;
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
             self.add_examples(properties, method);
             for property in properties.values_mut().filter_map(Value::as_object_mut) {
@@ -149,15 +144,15 @@ impl<'a> Reader<'a> {
         let Some(schema) = descriptor.get("schema").filter(|schema| schema.is_object()) else {
             return Ok(None);
         };
-        let mut adoption = Adoption::new(self.references);
-        let adopted = adoption.adopt(schema).context("result")?;
-        let Value::Object(root) = adopted else { return Ok(None) };
-        let is_telling = root.keys().any(|key| key != "title" && key != "description");
-        let schema = adoption.finish(root).context("result")?;
-        Ok(is_telling.then_some(schema))
+        let mut bundle = Bundle::new(self.references);
+        let schema = bundle.add(schema).context("result")?;
+        let is_text = |key: &String| key == "title" || key == "description";
+        let is_empty = schema.as_object().is_none_or(|members| members.keys().all(is_text));
+        let schema = bundle.finish(schema).context("result")?;
+        Ok((!is_empty).then_some(schema))
     }
 
-    /// What the examples of the method give to its parameters, where a schema has none of its own.
+    /// Adds the arguments of the method's examples to schemas that have no examples.
     fn add_examples(&self, properties: &mut Map<String, Value>, method: &'a Value) {
         let mut found: Map<String, Value> = Map::new();
         for pairing in self.each(method, "examples") {
@@ -184,9 +179,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Summary, description and errors.
+    /// Returns the summary, the description and the errors.
     fn description(&self, method: &'a Value) -> String {
-        let mut parts = Vec::from_iter(words(method));
+        let mut parts = Vec::from_iter(description(method));
         let errors: Vec<String> = self
             .each(method, "errors")
             .into_iter()
@@ -203,10 +198,10 @@ impl<'a> Reader<'a> {
         parts.join("\n\n")
     }
 
-    /// What passes through, and the names of the tags.
+    /// Returns the annotations and the names of the tags.
     fn annotations(&self, method: &'a Value) -> Map<String, Value> {
-        let said = method.get("x-annotations").and_then(Value::as_object);
-        let mut annotations = said.cloned().unwrap_or_default();
+        let own = method.get("x-annotations").and_then(Value::as_object);
+        let mut annotations = own.cloned().unwrap_or_default();
         let tags = self.each(method, "tags");
         let tags: Vec<&str> = tags.into_iter().filter_map(|tag| text(tag, "name")).collect();
         if !tags.is_empty() {
@@ -215,14 +210,14 @@ impl<'a> Reader<'a> {
         annotations
     }
 
-    /// The members of a list, less those that cannot be found: nothing depends on them.
+    /// Returns the members of a list, without references that cannot be resolved.
     fn each(&self, owner: &'a Value, key: &str) -> Vec<&'a Value> {
         let list = owner.get(key).and_then(Value::as_array).into_iter().flatten();
         list.filter_map(|member| self.references.follow(member).ok()).collect()
     }
 }
 
-/// Without `paramStructure`, by position.
+/// Returns the style of the parameters; positional by default.
 fn style(method: &Value) -> anyhow::Result<Option<ParamStyle>> {
     match method.get("paramStructure").map(|structure| structure.as_str().ok_or(structure)) {
         None | Some(Ok("by-position")) => Ok(Some(ParamStyle::Positional)),
@@ -231,12 +226,12 @@ fn style(method: &Value) -> anyhow::Result<Option<ParamStyle>> {
         Some(Ok(other)) => bail!(
             "`paramStructure`: expected `by-name`, `by-position` or `either`, found `{other}`"
         ),
-        Some(Err(other)) => Err(wrong("paramStructure", "a text", other)),
+        Some(Err(other)) => Err(wrong("paramStructure", "a string", other)),
     }
 }
 
-/// Summary and description, joined unless the one begins with the other.
-fn words(part: &Value) -> Option<String> {
+/// Returns the summary and the description, or one of them if it contains the other.
+fn description(part: &Value) -> Option<String> {
     let (summary, description) = (text(part, "summary"), text(part, "description"));
     match (summary.map(str::trim), description.map(str::trim)) {
         (Some(summary), Some(description)) => {
@@ -254,7 +249,7 @@ fn words(part: &Value) -> Option<String> {
     }
 }
 
-/// A text that says something.
+/// Returns a string that is not blank.
 fn text<'v>(part: &'v Value, key: &str) -> Option<&'v str> {
     part.get(key)?.as_str().filter(|text| !text.trim().is_empty())
 }
@@ -265,7 +260,7 @@ fn put_last(members: &mut Map<String, Value>, key: &str) {
     }
 }
 
-fn wrong(place: &str, expected: &str, found: &Value) -> anyhow::Error {
+fn wrong(position: &str, expected: &str, found: &Value) -> anyhow::Error {
     let found = if reference(found).is_some() { "a `$ref`" } else { kind(found) };
-    anyhow!("{place}: expected {expected}, found {found}")
+    anyhow!("{position}: expected {expected}, found {found}")
 }

@@ -1,29 +1,23 @@
-//! What `$ref`s in a document lead to.
+//! Resolution of `$ref` in a document.
 
 use anyhow::{Context as _, bail};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-/// Maximum number of references that lead to one another.
+/// Maximum length of a chain of references.
 const MAX_CHAIN: usize = 32;
 
-/// A document, for following references.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct References<'a> {
-    document: &'a Value,
+    pub(super) document: &'a Value,
 }
 
 impl<'a> References<'a> {
-    pub(super) fn new(document: &'a Value) -> Self {
-        Self { document }
-    }
-
-    /// What a reference leads to.
     pub(super) fn find(self, reference: &str) -> anyhow::Result<&'a Value> {
-        self.document.pointer(&pointer(reference)?).with_context(|| nowhere(reference))
+        self.document.pointer(&pointer(reference)?).with_context(|| not_found(reference))
     }
 
-    /// A part of the document, or what it refers to.
+    /// Returns a part of the document, or the part that it refers to.
     pub(super) fn follow(self, mut part: &'a Value) -> anyhow::Result<&'a Value> {
         for _ in 0..MAX_CHAIN {
             let Some(reference) = reference(part) else { return Ok(part) };
@@ -33,12 +27,11 @@ impl<'a> References<'a> {
     }
 }
 
-/// What a part of the document refers to.
 pub(super) fn reference(part: &Value) -> Option<&str> {
     part.get("$ref")?.as_str()
 }
 
-/// A reference within the document as a JSON pointer.
+/// Returns a reference within the document as a JSON pointer.
 pub(super) fn pointer(reference: &str) -> anyhow::Result<String> {
     let Some(fragment) = reference.strip_prefix('#') else {
         bail!(
@@ -47,12 +40,12 @@ pub(super) fn pointer(reference: &str) -> anyhow::Result<String> {
         );
     };
     if !fragment.is_empty() && !fragment.starts_with('/') {
-        bail!(nowhere(reference));
+        bail!(not_found(reference));
     }
     let unescaped = percent_decode_str(fragment).decode_utf8().ok();
-    unescaped.map(Into::into).with_context(|| nowhere(reference))
+    unescaped.map(Into::into).with_context(|| not_found(reference))
 }
 
-fn nowhere(reference: &str) -> String {
+fn not_found(reference: &str) -> String {
     format!("`$ref` to `{reference}`, which leads nowhere")
 }

@@ -1,46 +1,35 @@
-//! Methods that attributes describe, as Drupal's are: `#[JsonRpcMethod]`,
-//! `#[JsonRpcParameterDefinition]` and `#[McpTool]`.
+//! Methods with attributes, as in Drupal: `#[JsonRpcMethod]`, `#[JsonRpcParameterDefinition]` and
+//! `#[McpTool]`.
 
 use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
 
-use super::evaluate::{Context, evaluate};
-use super::expression::{Argument, Element, Expression, argument};
-use super::methods::{description, json as column};
-use super::model::{Attribute, Class, Method, short};
-use super::reader::{MethodReader, Reader, object};
-use super::tree::Tree;
+use super::evaluate::evaluate;
+use super::method_reader::{Marker, MethodReader, Reader, description, object};
+use super::symbols::{Context, Symbols};
+use super::syntax::{Argument, Attribute, Class, Element, Expression, Method, argument, short};
 use crate::source::{Proposal, Refusal};
 
-/// Only methods that are marked are tools (D16).
+/// Methods without the attribute are not exposed, as in Drupal's module.
 const NOT_MARKED: &str = "it has no `#[McpTool]`";
 
-/// What `#[McpTool]` says.
-#[derive(Debug, Default)]
-pub(super) struct Marker {
-    is_there: bool,
-    pub(super) title: Option<String>,
-    pub(super) annotations: Map<String, Value>,
-}
-
-/// The methods that attributes of a class, or of its functions, describe.
+/// Returns the methods that attributes of a class or of its functions describe.
 pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposal, Refusal>> {
     let methods = class.methods.iter().map(Some);
     [None].into_iter().chain(methods).filter_map(|method| read_one(reader, class, method)).collect()
 }
 
-/// A method before which, or before whose class, `#[JsonRpcMethod]` stands.
 fn read_one(
     reader: &mut Reader<'_>,
     class: &Class,
     method: Option<&Method>,
 ) -> Option<Result<Proposal, Refusal>> {
-    let (at, tree) = (Context::of(class), reader.tree);
+    let (at, symbols) = (Context::of(class), reader.symbols);
     let attributes = method.map_or(&class.attributes, |method| &method.attributes);
-    let attribute = *find(tree, at, attributes, "JsonRpcMethod").first()?;
+    let attribute = *find(symbols, at, attributes, "JsonRpcMethod").first()?;
     let line = method.map_or(class.line, |method| method.line);
-    let id = argument(&attribute.arguments, "id", 0).and_then(|id| evaluate(tree, at, id));
+    let id = argument(&attribute.arguments, "id", 0).and_then(|id| evaluate(symbols, at, id));
     let Some(id) = id.as_ref().and_then(Value::as_str) else {
         let reason = "the `id` of `#[JsonRpcMethod]` is not a constant text";
         return Some(Err(Refusal::new(format!("{}:{line}", at.scope.file), reason)));
@@ -64,7 +53,7 @@ impl MethodReader<'_, '_> {
         let mut marker = self.marker(attributes)?;
         let usage = self.text(arguments, "usage", 1);
         let safety = self.safety(doc, &mut marker.annotations);
-        let hidden = match (doc.has("deprecated"), marker.is_there) {
+        let hidden = match (doc.has("deprecated"), marker.is_present) {
             (true, _) => Some("deprecated"),
             (false, true) => None,
             (false, false) => Some(NOT_MARKED),
@@ -73,10 +62,10 @@ impl MethodReader<'_, '_> {
         {
             self.reader.permissions += 1;
         }
-        let defined = find(self.reader.tree, self.at, attributes, "JsonRpcParameterDefinition");
+        let defined = find(self.reader.symbols, self.at, attributes, "JsonRpcParameterDefinition");
         let (params, style) = match (not_null(argument(arguments, "params", 3)), method) {
             (Some(given), _) => self.listed(given)?,
-            (None, Some(method)) if defined.is_empty() => (self.params(method)?.params, None),
+            (None, Some(method)) if defined.is_empty() => (self.params(method)?.0, None),
             (None, _) => {
                 let define = |attribute: &&Attribute| self.define(None, &attribute.arguments);
                 (defined.iter().map(define).collect::<Result<_, _>>()?, None)
@@ -85,15 +74,14 @@ impl MethodReader<'_, '_> {
         let output = self.output(class, arguments);
         let row = MethodRow {
             exposed: Some("1".to_owned()),
-            params: column(params),
             params_by: style.map(|style| style.as_str().to_owned()),
             output_schema: output.map(|schema| schema.to_string()),
-            ..self.row(usage.unwrap_or_else(|| description(doc)), marker)
+            ..self.row(usage.unwrap_or_else(|| description(doc)), params, marker)
         };
         Ok(Proposal::new(row, safety).hide(hidden))
     }
 
-    /// What `output` or a static `outputSchema()` says.
+    /// Returns the schema of `output` or of a static `outputSchema()`.
     fn output(&mut self, class: &Class, arguments: &[Argument]) -> Option<Value> {
         let own = || class.method("outputSchema")?.result.as_ref();
         let schema = self.value(argument(arguments, "output", 4).or_else(own)?);
@@ -103,9 +91,8 @@ impl MethodReader<'_, '_> {
         schema.filter(Value::is_object)
     }
 
-    /// What `#[McpTool]` says, where it is there.
     pub(super) fn marker(&mut self, attributes: &[Attribute]) -> Result<Marker, String> {
-        let attributes = find(self.reader.tree, self.at, attributes, "McpTool");
+        let attributes = find(self.reader.symbols, self.at, attributes, "McpTool");
         let Some(Attribute { arguments, .. }) = attributes.first() else {
             return Ok(Marker::default());
         };
@@ -121,10 +108,10 @@ impl MethodReader<'_, '_> {
                 Map::new()
             }
         };
-        Ok(Marker { is_there: true, title, annotations })
+        Ok(Marker { is_present: true, title, annotations })
     }
 
-    /// `params: ['id' => new JsonRpcParameterDefinition(…)]`; without keys, they are a list.
+    /// Reads `params: ['id' => new JsonRpcParameterDefinition(…)]`. Without keys, they are positional.
     fn listed(&mut self, given: &Expression) -> Result<(Vec<Value>, Option<ParamStyle>), String> {
         let Expression::Array(elements) = given else {
             return Err("`params` is not an array that stands there".to_owned());
@@ -149,9 +136,9 @@ impl MethodReader<'_, '_> {
         Ok((params, (!elements.is_empty()).then_some(style)))
     }
 
-    /// A parameter, from the arguments of its definition: id, schema, factory, description, required.
+    /// Reads a parameter from the arguments of its definition: id, schema, factory, description, required.
     fn define(&mut self, key: Option<&str>, arguments: &[Argument]) -> Result<Value, String> {
-        let value = |name: &str, place: usize| self.value(argument(arguments, name, place)?);
+        let value = |name: &str, position| self.value(argument(arguments, name, position)?);
         let id = value("name", 0).or_else(|| value("id", 0));
         let is_required = value("required", 4) == Some(Value::Bool(true));
         let name = key.or_else(|| id.as_ref().and_then(Value::as_str));
@@ -166,19 +153,19 @@ impl MethodReader<'_, '_> {
         ]))
     }
 
-    /// The schema that stands there, else that of the factory.
+    /// Returns the schema of a parameter, or that of its factory.
     fn schema(&mut self, name: &str, arguments: &[Argument]) -> Value {
         let note = if let Some(given) = not_null(argument(arguments, "schema", 1)) {
             match self.value(given) {
                 Some(schema @ Value::Object(_)) => return schema,
-                // PHP's way of writing an empty object.
+                // An empty object in PHP.
                 Some(Value::Array(items)) if items.is_empty() => return json!({}),
                 _ => format!("the schema of `{name}` is not constant; anything is taken"),
             }
         } else {
             let factory = argument(arguments, "factory", 2).and_then(|factory| self.value(factory));
             let factory = factory.as_ref().and_then(Value::as_str);
-            if let Some(schema) = factory.and_then(|factory| made_by(self.reader.tree, factory)) {
+            if let Some(schema) = factory.and_then(|it| factory_schema(self.reader.symbols, it)) {
                 return schema;
             }
             format!("what `{name}` takes is not known here; anything is taken")
@@ -188,15 +175,15 @@ impl MethodReader<'_, '_> {
     }
 }
 
-/// The attributes of a name, in whatever namespace they are.
+/// Returns the attributes of a name in any namespace.
 fn find<'a>(
-    tree: &Tree,
+    symbols: &Symbols,
     at: Context<'_>,
     attributes: &'a [Attribute],
     name: &str,
 ) -> Vec<&'a Attribute> {
     let is_it = |attribute: &&Attribute| {
-        short(&attribute.name) == name || short(&tree.resolve(at, &attribute.name)) == name
+        short(&attribute.name) == name || short(&symbols.resolve(at, &attribute.name)) == name
     };
     attributes.iter().filter(is_it).collect()
 }
@@ -205,12 +192,12 @@ fn not_null(given: Option<&Expression>) -> Option<&Expression> {
     given.filter(|given| **given != Expression::Scalar(Value::Null))
 }
 
-/// What a factory says of its parameters, by itself or as one of those that come with Drupal's jsonrpc.
-fn made_by(tree: &Tree, factory: &str) -> Option<Value> {
-    let class = tree.class(factory.trim_start_matches('\\'));
+/// Returns the schema of a factory that is in the source, or one of Drupal's module `jsonrpc`.
+fn factory_schema(symbols: &Symbols, factory: &str) -> Option<Value> {
+    let class = symbols.class(factory.trim_start_matches('\\'));
     let own = class.and_then(|class| {
         let result = class.method("schema")?.result.as_ref()?;
-        evaluate(tree, Context::of(class), result).filter(Value::is_object)
+        evaluate(symbols, Context::of(class), result).filter(Value::is_object)
     });
     let properties = match short(factory) {
         _ if own.is_some() => return own,

@@ -1,4 +1,4 @@
-//! What the classes hold that types name.
+//! The properties of classes that types name.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -6,18 +6,18 @@ use callgate::model::TypeExpr;
 use callgate_registry::TypeRow;
 use serde_json::{Value, json};
 
-use super::evaluate::{Context, evaluate};
-use super::expression::argument;
-use super::model::{Class, Kind, Property, short};
-use super::reader::{Reader, object};
+use super::evaluate::evaluate;
+use super::method_reader::{Reader, object};
+use super::symbols::Context;
+use super::syntax::{Class, Kind, Property, argument, short};
 use super::types;
 
-/// So many classes may be parents of each other, or traits.
+/// Maximum number of parents and traits of a class.
 const MAX_PARENTS: usize = 64;
-/// So many classes are described.
+/// Maximum number of classes.
 const MAX_CLASSES: usize = 10_000;
 
-/// The classes that the types of methods lead to, directly or through others.
+/// Returns the classes that the types of methods name, directly or through other classes.
 pub(super) fn read(reader: &mut Reader<'_>) -> Vec<TypeRow> {
     let mut waiting: Vec<String> = reader.types.iter().flat_map(classes_in).collect();
     let mut seen = BTreeSet::new();
@@ -26,8 +26,8 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Vec<TypeRow> {
         if !seen.insert(name.clone()) || seen.len() > MAX_CLASSES {
             continue;
         }
-        let tree = reader.tree;
-        let Some(class) = tree.class(&name) else { continue };
+        let symbols = reader.symbols;
+        let Some(class) = symbols.class(&name) else { continue };
         let Some(fields) = fields(reader, class) else { continue };
         waiting.extend(fields.iter().flat_map(|(ty, _)| classes_in(ty)));
         let fields = fields.into_iter().map(|(_, field)| field).collect();
@@ -44,9 +44,8 @@ fn classes_in(ty: &TypeExpr) -> Vec<String> {
     names
 }
 
-/// The properties that `JsonProperty` names, and only those; where it names none, the public ones;
-/// where there are none, those that the constructor takes. Each with its type, as the registry has it;
-/// `None` where nothing is known.
+/// Returns the properties with `JsonProperty`; if there are none, the public ones; if there are none, those of
+/// the constructor. Each has its type and its form in the registry.
 fn fields<'t>(reader: &mut Reader<'t>, class: &'t Class) -> Option<Vec<(TypeExpr, Value)>> {
     if class.kind != Kind::Class {
         return None;
@@ -64,19 +63,19 @@ fn fields<'t>(reader: &mut Reader<'t>, class: &'t Class) -> Option<Vec<(TypeExpr
         return None;
     }
     let mut seen = HashSet::new();
-    // A class's own property hides its parent's.
+    // A property hides the parent's of the same name.
     chosen.retain(|(name, _)| seen.insert(name.clone()));
     Some(chosen.iter().map(|(name, property)| property.field(reader, name)).collect())
 }
 
-/// A property, and the class whose names it is written in.
+/// A property and the class that declares it.
 #[derive(Clone, Copy)]
 struct Owned<'t> {
     property: &'t Property,
     owner: &'t Class,
 }
 
-/// Those of a class, its traits and its parents.
+/// Returns the properties of a class, its traits and its parents.
 fn properties<'t>(reader: &Reader<'t>, class: &'t Class) -> Vec<Owned<'t>> {
     let mut all = Vec::new();
     let mut owners = vec![class];
@@ -86,14 +85,14 @@ fn properties<'t>(reader: &Reader<'t>, class: &'t Class) -> Vec<Owned<'t>> {
             continue;
         }
         all.extend(owner.properties.iter().map(|property| Owned { property, owner }));
-        owners.extend(reader.tree.parent(owner));
-        owners.extend(reader.tree.traits(owner));
+        owners.extend(reader.symbols.parent(owner));
+        owners.extend(reader.symbols.traits(owner));
     }
     all
 }
 
 impl Owned<'_> {
-    /// What `#[JsonProperty("id")]`, or the same in a doc comment, names it.
+    /// Returns the name in `#[JsonProperty("id")]`, or the same tag of the doc comment.
     fn json_name(&self, reader: &Reader<'_>) -> Option<String> {
         let attributes = &self.property.attributes;
         let attribute =
@@ -101,20 +100,21 @@ impl Owned<'_> {
         if let Some(attribute) = attribute {
             let name =
                 ["name", "value"].iter().find_map(|key| argument(&attribute.arguments, key, 0));
-            let name = name.and_then(|name| evaluate(reader.tree, Context::of(self.owner), name));
+            let name =
+                name.and_then(|name| evaluate(reader.symbols, Context::of(self.owner), name));
             let name = name.as_ref().and_then(Value::as_str);
             return Some(name.unwrap_or(&self.property.name).to_owned());
         }
-        let said = self.property.doc.first("JsonProperty")?;
-        let said = said.split(['"', '\'']).nth(1);
-        Some(said.unwrap_or(&self.property.name).to_owned())
+        let tag = self.property.doc.first("JsonProperty")?;
+        let name = tag.split(['"', '\'']).nth(1);
+        Some(name.unwrap_or(&self.property.name).to_owned())
     }
 
     fn field(&self, reader: &mut Reader<'_>, name: &str) -> (TypeExpr, Value) {
         let Property { ty: native, doc, has_default, .. } = self.property;
-        let said = doc.typed("var");
+        let tag = doc.typed("var");
         let (native, at) = (native.as_deref(), Context::of(self.owner));
-        let (ty, problem) = match types::read_both(reader.tree, at, native, said.ty.as_deref()) {
+        let (ty, problem) = match types::read_both(reader.symbols, at, native, tag.ty.as_deref()) {
             Ok((ty, problem)) => (ty, problem.filter(|_| native.is_none())),
             Err(error) => (TypeExpr::Mixed, Some(error)),
         };
@@ -122,7 +122,7 @@ impl Owned<'_> {
             let (class, property) = (&self.owner.name, &self.property.name);
             reader.notes.push(format!("note: `{class}::${property}`: {error}; taken as `mixed`"));
         }
-        let description = if doc.text.is_empty() { &said.description } else { &doc.text };
+        let description = if doc.text.is_empty() { &tag.description } else { &doc.text };
         let field = object([
             ("name", Some(json!(name))),
             ("type", Some(json!(ty.to_string()))),

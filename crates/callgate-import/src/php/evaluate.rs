@@ -1,49 +1,38 @@
-//! What constant expressions come to.
+//! The values of constant expressions.
 
 use std::cell::Cell;
 
 use serde_json::{Map, Number, Value};
 
-use super::expression::{Element, Expression, argument};
-use super::model::{Class, Kind, Scope, short};
-use super::tree::Tree;
+use super::symbols::{Context, Symbols};
+use super::syntax::{Class, Element, Expression, Kind, argument, short};
 
-/// An expression may need so many steps, constants that it names among them.
+/// Maximum number of steps for an expression and the constants that it names.
 const MAX_STEPS: usize = 100_000;
-/// And lead so deep.
+/// Maximum depth of an expression and the constants that it names.
 const MAX_DEPTH: usize = 200;
-/// The texts that are put together may have so many bytes.
+/// Maximum total size of the strings, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Where an expression stands.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Context<'t> {
-    pub(super) scope: &'t Scope,
-    pub(super) class: Option<&'t Class>,
-}
-
-impl<'t> Context<'t> {
-    pub(super) fn of(class: &'t Class) -> Self {
-        Self { scope: &class.scope, class: Some(class) }
-    }
-}
-
-/// The value of an expression; `None` where it is not constant, or too much.
-pub(super) fn evaluate(tree: &Tree, at: Context<'_>, expression: &Expression) -> Option<Value> {
-    let evaluation =
-        Evaluation { tree, depth: 0, steps: &Cell::new(MAX_STEPS), bytes: &Cell::new(MAX_BYTES) };
-    evaluation.value(expression, at)
+/// Returns the value of an expression; `None` if it is not constant or exceeds a limit.
+pub(super) fn evaluate(
+    symbols: &Symbols,
+    at: Context<'_>,
+    expression: &Expression,
+) -> Option<Value> {
+    let (steps, bytes) = (&Cell::new(MAX_STEPS), &Cell::new(MAX_BYTES));
+    Evaluation { symbols, depth: 0, steps, bytes }.value(expression, at)
 }
 
 #[derive(Clone, Copy)]
 struct Evaluation<'t> {
-    tree: &'t Tree,
+    symbols: &'t Symbols,
     depth: usize,
     steps: &'t Cell<usize>,
     bytes: &'t Cell<usize>,
 }
 
-/// An array before it is known to be a list.
+/// A PHP array, which may be a list or a map.
 #[derive(Default)]
 struct Pairs {
     members: Map<String, Value>,
@@ -68,7 +57,7 @@ impl Evaluation<'_> {
                 inner.class_constant(class, name, at)
             }
             Expression::Constant { class: None, name } => inner.constant(name, at),
-            // What is shown in the language that it is written in.
+            // Translated texts are shown untranslated.
             Expression::Call { is_new, name, arguments } => {
                 let translates = if *is_new { "TranslatableMarkup" } else { "t" };
                 let text =
@@ -114,12 +103,12 @@ impl Evaluation<'_> {
     }
 
     fn class_constant(self, class: &str, name: &str, at: Context<'_>) -> Option<Value> {
-        let whole = self.tree.resolve(at, class);
+        let whole = self.symbols.resolve(at, class);
         if name == "class" {
             return Some(Value::String(whole));
         }
-        let mut found = self.tree.class(&whole);
-        // A class may have its parent's constants.
+        let mut found = self.symbols.class(&whole);
+        // Constants are inherited.
         for _ in 0..MAX_DEPTH {
             let class = found?;
             if let Some(constant) = class.constants.get(name) {
@@ -128,12 +117,12 @@ impl Evaluation<'_> {
             if class.kind == Kind::Enum {
                 return self.case(class, name);
             }
-            found = self.tree.parent(class);
+            found = self.symbols.parent(class);
         }
         None
     }
 
-    /// A case of an enum stands for its value, since that is what JSON has of it.
+    /// Returns the value of a case, which is its form in JSON.
     fn case(self, class: &Class, name: &str) -> Option<Value> {
         let (name, value) = class.cases.iter().find(|(case, _)| case == name)?;
         match value {
@@ -149,15 +138,15 @@ impl Evaluation<'_> {
             "PHP_EOL" => Some(Value::from("\n")),
             "M_PI" => Some(Value::from(std::f64::consts::PI)),
             _ => {
-                let (scope, expression) = self.tree.constant(at, name)?;
+                let (scope, expression) = self.symbols.constant(at, name)?;
                 self.value(expression, Context { scope, class: None })
             }
         }
     }
 
-    /// `->value` and `->name` of a case.
+    /// Returns `->value` or `->name` of a case.
     fn member(self, class: &str, case: &str, name: &str, at: Context<'_>) -> Option<Value> {
-        let class = self.tree.class(&self.tree.resolve(at, class))?;
+        let class = self.symbols.class(&self.symbols.resolve(at, class))?;
         let is_case = class.cases.iter().any(|(known, _)| known == case);
         match name {
             "value" if is_case => self.case(class, case),
@@ -215,7 +204,7 @@ impl Pairs {
         self.next = self.next.saturating_add(1);
     }
 
-    /// PHP's keys are integers or texts; a text that is an integer is one.
+    /// Inserts a member. A key is an integer or a string; a numeric string is an integer.
     fn put(&mut self, key: &Value, value: Value) -> Option<()> {
         let key = match key {
             Value::Bool(flag) => i64::from(*flag).to_string(),
@@ -256,7 +245,7 @@ fn unary(operator: &str, value: &Value) -> Option<Value> {
     }
 }
 
-/// As PHP puts it into a text.
+/// Converts to a string as PHP does.
 fn as_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

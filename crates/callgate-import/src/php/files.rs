@@ -1,7 +1,4 @@
-//! The PHP files under a directory.
-//!
-//! Links are not followed: what they lead to inside of the directory is found where it is, and what
-//! is outside was not asked for.
+//! The PHP files under a directory. Symbolic links are not followed.
 
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -13,42 +10,38 @@ use super::PhpOptions;
 use crate::hint::hinted;
 use crate::source::Refusal;
 
-/// More files than this are refused.
+/// Maximum number of files.
 const MAX_FILES: usize = 50_000;
-/// More entries of directories, of whatever kind.
+/// Maximum number of entries of directories, of any kind.
 const MAX_ENTRIES: usize = 1_000_000;
-/// Directories below this depth are not read.
+/// Maximum depth of directories.
 const MAX_DEPTH: usize = 40;
-/// Longer files are not read.
+/// Maximum size of a file, in bytes.
 const MAX_BYTES: u64 = 2 * 1024 * 1024;
-/// All files together.
+/// Maximum size of all files together, in bytes.
 const MAX_TOTAL: u64 = 512 * 1024 * 1024;
 
-/// Code of others, and no code at all.
-const NOT_OURS: [&str; 2] = ["vendor", "node_modules"];
+/// Directories with third-party code.
+const THIRD_PARTY: [&str; 2] = ["vendor", "node_modules"];
 
-/// What is under a directory.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    /// The files, by their path below it, in order.
+    /// Paths below the directory, in order.
     pub(super) paths: Vec<PathBuf>,
-    /// What could not be read.
     pub(super) unread: Vec<Refusal>,
-    /// Links, which are not followed.
+    /// Number of links.
     pub(super) links: usize,
     entries: usize,
     bytes: u64,
 }
 
 impl PhpOptions {
-    /// Whether a directory is not looked into.
-    fn leaves_out(&self, name: &OsStr, path: &Path) -> bool {
+    fn skips_directory(&self, name: &OsStr, path: &Path) -> bool {
         let is_hidden = name.as_encoded_bytes().starts_with(b".");
-        let is_not_ours = !self.vendor && NOT_OURS.iter().any(|one| name == *one);
-        is_hidden || is_not_ours || self.skips(name, path)
+        let is_third_party = !self.vendor && THIRD_PARTY.iter().any(|one| name == *one);
+        is_hidden || is_third_party || self.skips(name, path)
     }
 
-    /// Whether a directory or a file was named.
     fn skips(&self, name: &OsStr, path: &Path) -> bool {
         self.skip.iter().any(|skip| skip == Path::new(name) || skip == path)
     }
@@ -59,8 +52,7 @@ impl Files {
         let mut files = Self::default();
         let mut waiting = vec![(PathBuf::new(), 0)];
         while let Some((directory, depth)) = waiting.pop() {
-            let inner = match files.look(root, &directory, reading) {
-                // Without the root there is nothing to import.
+            let inner = match files.scan(root, &directory, reading) {
                 Err(error) if depth == 0 => return Err(error),
                 Err(error) => Err(format!("{error:#}")),
                 Ok(inner) if depth == MAX_DEPTH && !inner.is_empty() => {
@@ -70,7 +62,7 @@ impl Files {
             };
             match inner {
                 Ok(inner) => waiting.extend(inner.into_iter().map(|path| (path, depth + 1))),
-                Err(reason) => files.leave(&directory, reason),
+                Err(reason) => files.add_unread(&directory, reason),
             }
             if files.paths.len() > MAX_FILES || files.entries > MAX_ENTRIES {
                 let problem = format!(
@@ -86,8 +78,8 @@ impl Files {
         Ok(files)
     }
 
-    /// Takes the files of one directory; the directories in it come back.
-    fn look(
+    /// Adds the files of one directory. Returns the directories in it.
+    fn scan(
         &mut self,
         root: &Path,
         directory: &Path,
@@ -106,7 +98,7 @@ impl Files {
             }
             if kind.is_symlink() {
                 self.links += 1;
-            } else if kind.is_dir() && !reading.leaves_out(&entry.file_name(), &path) {
+            } else if kind.is_dir() && !reading.skips_directory(&entry.file_name(), &path) {
                 inner.push(path);
             } else if kind.is_file() && is_php(&path) && !reading.skips(&entry.file_name(), &path) {
                 self.paths.push(path);
@@ -115,7 +107,7 @@ impl Files {
         Ok(inner)
     }
 
-    /// A file as text. PHP takes any bytes; those that are no text are marked as such.
+    /// Returns the text of a file, with replacement characters for invalid UTF-8.
     pub(super) fn read(&mut self, root: &Path, path: &Path) -> anyhow::Result<String> {
         let file = std::fs::File::open(root.join(path)).context("cannot open it")?;
         let mut bytes = Vec::new();
@@ -134,7 +126,7 @@ impl Files {
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
-    pub(super) fn leave(&mut self, path: &Path, reason: String) {
+    pub(super) fn add_unread(&mut self, path: &Path, reason: String) {
         self.unread.push(Refusal::new(path.display().to_string(), reason));
     }
 }

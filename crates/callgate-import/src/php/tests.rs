@@ -1,16 +1,16 @@
-//! What PHP means, and that no file can stop an import.
+//! Names, constants and syntax of PHP; and no file stops an import.
 
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::evaluate::{Context, evaluate};
-use super::parse::Parser;
-use super::tree::Tree;
-use super::{Source, declarations, methods_of};
+use super::evaluate::evaluate;
+use super::symbols::{Context, Symbols};
+use super::syntax::{self, Parser};
+use super::{Source, methods_of};
 
-/// Files that have all that is read.
+/// Files with all constructs that are read.
 const FILES: [&str; 5] = [
     include_str!("../../../callgate-cli/tests/php/plugins/Projects/ProjectsPlugin.php"),
     include_str!(
@@ -23,30 +23,29 @@ const FILES: [&str; 5] = [
     ),
 ];
 
-/// What a text declares, also where it is wrong.
-fn declared(texts: &[&str]) -> Tree {
-    let mut declared = Tree::default();
+/// Returns the declarations of texts, which may have errors.
+fn declared(texts: &[&str]) -> Symbols {
+    let mut symbols = Symbols::default();
     let mut parser = Parser::new().unwrap();
     for text in texts {
-        let (tree, text, _) = parser.parse(text).unwrap();
-        declarations::read(tree.root_node(), &text, "a.php", &mut declared);
+        symbols.add(syntax::read(&mut parser, text, "a.php").unwrap().0);
     }
-    declared
+    symbols
 }
 
 fn read(texts: &[&str]) -> Source {
     methods_of(&declared(texts), "source", "php")
 }
 
-/// What the constant `X` of the class `A` comes to.
+/// Returns the value of the constant `X` of the class `A`.
 fn constant(text: &str) -> Option<Value> {
-    let tree = declared(&[text]);
-    let class = tree.class("A").unwrap();
-    evaluate(&tree, Context::of(class), class.constants.get("X").unwrap())
+    let symbols = declared(&[text]);
+    let class = symbols.class("A").unwrap();
+    evaluate(&symbols, Context::of(class), class.constants.get("X").unwrap())
 }
 
 #[test]
-fn constant_expressions_come_to_what_php_says() {
+fn constant_expressions_have_the_values_of_php() {
     for (expression, value) in [
         ("1_000", json!(1000)),
         ("0x1F + 0b11 + 017 + 0o17", json!(64)),
@@ -99,7 +98,7 @@ fn constant_expressions_come_to_what_php_says() {
 }
 
 #[test]
-fn constants_that_grow_without_end_are_given_up() {
+fn endless_constants_have_no_value() {
     let mut text = String::from("<?php class A { const C0 = 'aaaaaaaaaaaaaaaa'; const L0 = [1];");
     for number in 1..60 {
         let last = number - 1;
@@ -123,7 +122,7 @@ fn constants_that_grow_without_end_are_given_up() {
 }
 
 #[test]
-fn sections_are_all_that_commas_join_and_one_without_a_name_opens_nothing() {
+fn sections_are_separated_by_commas_and_an_empty_tag_is_refused() {
     for (said, idents) in [
         ("users", Some("users")),
         ("users admin may too", Some("users")),
@@ -149,7 +148,7 @@ fn sections_are_all_that_commas_join_and_one_without_a_name_opens_nothing() {
 }
 
 #[test]
-fn names_are_understood_as_php_does() {
+fn names_are_resolved_like_in_php() {
     let source = read(&[
         r"<?php
         namespace App\Rpc;
@@ -196,7 +195,7 @@ fn names_are_understood_as_php_does() {
 }
 
 #[test]
-fn deep_files_are_read_to_a_depth() {
+fn deeply_nested_files_are_read() {
     let deep = 20_000;
     let nested = |open: &str, close: &str| {
         let inner = format!("{}1{}", open.repeat(deep), close.repeat(deep));
@@ -219,10 +218,10 @@ fn deep_files_are_read_to_a_depth() {
     );
     read(&[&doc]);
     let text = "<?php [".repeat(deep);
-    assert!(Parser::new().unwrap().parse(&text).unwrap().2.is_some());
+    assert!(syntax::read(&mut Parser::new().unwrap(), &text, "a.php").unwrap().1.is_some());
 }
 
-/// A change to a text: where, how much goes, and what comes.
+/// An edit of a text: position, number of characters to remove, and what to insert.
 fn edit() -> impl Strategy<Value = (prop::sample::Index, usize, &'static str)> {
     let tokens = prop::sample::select(vec![
         "",
@@ -296,13 +295,11 @@ proptest! {
             text.splice(at..end, new.chars());
         }
         let text: String = text.into_iter().collect();
-        let mut parser = Parser::new().unwrap();
-        let _ = parser.parse(&text);
         read(&[&text, FILES[2]]);
     }
 }
 
-/// Syntax of PHP 8.1 to 8.5, most of which the grammar has.
+/// Syntax of PHP 8.1 to 8.5, most of which the grammar supports.
 const SYNTAX: &[&str] = &[
     "class A { public function __construct(readonly protected string $a, readonly private int $b = 1) {} METHOD }",
     "readonly class A { METHOD }",
@@ -328,7 +325,7 @@ const SYNTAX: &[&str] = &[
 ];
 
 #[test]
-fn a_method_is_read_whatever_else_its_file_has() {
+fn a_method_is_read_beside_any_syntax() {
     let mut lost = Vec::new();
     for code in SYNTAX {
         let method =

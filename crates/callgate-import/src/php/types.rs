@@ -1,88 +1,77 @@
-//! Types as PHP and its doc comments write them, with whole names of classes.
+//! Types of signatures and doc comments, with full names of classes.
 
 use callgate::model::{Literal, TypeError, TypeExpr};
 use serde_json::Value;
 
-use super::evaluate::{Context, evaluate};
-use super::expression::Expression;
-use super::model::{Class, Kind};
-use super::tree::Tree;
+use super::evaluate::evaluate;
+use super::symbols::{Context, Symbols};
+use super::syntax::{Class, Expression, Kind};
 
-/// The values of enums with more cases are not told.
+/// Maximum number of cases of an enum whose values are listed.
 const MAX_CASES: usize = 1_000;
 
-/// Words that are no classes, in lower case.
-const WORDS: &[&str] = &[
+/// Names of types that are not classes.
+const BUILT_IN: &[&str] = &[
     "array", "bool", "boolean", "callable", "closure", "double", "false", "float", "int",
     "integer", "iterable", "list", "max", "min", "mixed", "never", "null", "numeric", "object",
     "resource", "scalar", "stdclass", "string", "true", "void",
 ];
 
-/// A type with its classes by their whole names, and enums as the values that they have.
-fn read(tree: &Tree, at: Context<'_>, text: &str) -> Result<TypeExpr, TypeError> {
-    let whole = |name: &str| {
-        let name = tree.resolve(at, name);
-        let class = tree.class(&name).filter(|class| class.kind == Kind::Enum);
-        let values = class.and_then(|class| values(class, tree));
+/// Parses a type. Enums become their values.
+fn read(symbols: &Symbols, at: Context<'_>, text: &str) -> Result<TypeExpr, TypeError> {
+    let resolve = |name: &str| {
+        let name = symbols.resolve(at, name);
+        let class = symbols.class(&name).filter(|class| class.kind == Kind::Enum);
+        let values = class.and_then(|class| values(class, symbols));
         values.map_or_else(|| format!("\\{name}"), |values| format!("({values})"))
     };
-    with_whole_names(text, &whole).parse()
+    with_full_names(text, &resolve).parse()
 }
 
-/// Reads what a signature and a doc comment say of a type; nothing said is `mixed`. Returns also what is
-/// wrong with the doc comment where that does not count.
+/// Combines the types of a signature and of a doc comment; `mixed` if there is neither. Returns also the
+/// error of a doc comment that is ignored.
 pub(super) fn read_both(
-    tree: &Tree,
+    symbols: &Symbols,
     at: Context<'_>,
     native: Option<&str>,
-    said: Option<&str>,
+    documented: Option<&str>,
 ) -> Result<(TypeExpr, Option<TypeError>), TypeError> {
-    let native = native.map(|text| read(tree, at, text));
-    let said = said.map(|text| read(tree, at, text));
-    Ok(match (native, said) {
+    let native = native.map(|text| read(symbols, at, text));
+    let documented = documented.map(|text| read(symbols, at, text));
+    Ok(match (native, documented) {
         (None, None) => (TypeExpr::Mixed, None),
         (Some(Ok(native)), None) => (native, None),
-        (Some(Ok(native)), Some(Ok(said))) => (refined(native, said), None),
+        (Some(Ok(native)), Some(Ok(documented))) => (refined(native, documented), None),
         (Some(Ok(native)), Some(Err(error))) => (native, Some(error)),
-        (None | Some(Err(_)), Some(Ok(said))) => (said, None),
+        (None | Some(Err(_)), Some(Ok(documented))) => (documented, None),
         (None, Some(Err(error))) => (TypeExpr::Mixed, Some(error)),
         (Some(Err(error)), _) => return Err(error),
     })
 }
 
-/// What a signature and a doc comment say together: the doc comment where it says more.
-///
-/// The signature decides on null, since PHP checks it.
-fn refined(native: TypeExpr, said: TypeExpr) -> TypeExpr {
-    match (native, said) {
-        (TypeExpr::Nullable(native), TypeExpr::Nullable(said)) => refined(*native, *said).or_null(),
-        (TypeExpr::Nullable(native), said) => refined(*native, said).or_null(),
-        (native @ TypeExpr::Mixed, said) => {
-            if said == TypeExpr::Null {
-                native
-            } else {
-                said
-            }
+/// Returns the documented type if it is narrower than the native one. Null is decided by the signature, since
+/// PHP checks it.
+fn refined(native: TypeExpr, documented: TypeExpr) -> TypeExpr {
+    match (native, documented) {
+        (TypeExpr::Nullable(native), TypeExpr::Nullable(documented)) => {
+            refined(*native, *documented).or_null()
         }
-        (native, TypeExpr::Nullable(said)) => refined(native, *said),
-        (native, said) => {
-            if says_more(&native, &said) {
-                said
-            } else {
-                native
-            }
-        }
+        (TypeExpr::Nullable(native), documented) => refined(*native, documented).or_null(),
+        (TypeExpr::Mixed, documented) if documented != TypeExpr::Null => documented,
+        (native, TypeExpr::Nullable(documented)) => refined(native, *documented),
+        (native, documented) if is_narrower(&native, &documented) => documented,
+        (native, _) => native,
     }
 }
 
-fn says_more(native: &TypeExpr, said: &TypeExpr) -> bool {
+fn is_narrower(native: &TypeExpr, other: &TypeExpr) -> bool {
     use TypeExpr as T;
-    match (native, said) {
+    match (native, other) {
         (T::Union(natives), T::Union(all)) => all
             .iter()
-            .all(|said| natives.iter().any(|native| native == said || says_more(native, said))),
-        (T::Union(natives), said) => natives.iter().any(|native| says_more(native, said)),
-        (native, T::Union(all)) => all.iter().all(|said| says_more(native, said)),
+            .all(|one| natives.iter().any(|native| native == one || is_narrower(native, one))),
+        (T::Union(natives), other) => natives.iter().any(|native| is_narrower(native, other)),
+        (native, T::Union(all)) => all.iter().all(|one| is_narrower(native, one)),
         (T::Array, T::List(_) | T::Map(_) | T::Tuple(_) | T::Shape(_))
         | (T::Object, T::Class(_) | T::Shape(_))
         | (T::Int { min: None, max: None }, T::Int { .. })
@@ -94,7 +83,7 @@ fn says_more(native: &TypeExpr, said: &TypeExpr) -> bool {
     }
 }
 
-/// Whether it is the `Response` of display methods, which is made for them.
+/// Returns `true` for the `Response` that display methods fill.
 pub(super) fn is_response(ty: &TypeExpr) -> bool {
     match ty {
         TypeExpr::Class(name) => name.short() == "Response",
@@ -103,12 +92,12 @@ pub(super) fn is_response(ty: &TypeExpr) -> bool {
     }
 }
 
-/// The values of an enum; the names of its cases where it has none, which is how they are shown.
-fn values(class: &Class, tree: &Tree) -> Option<TypeExpr> {
+/// Returns the values of an enum, or the names of its cases if they have no values.
+fn values(class: &Class, symbols: &Symbols) -> Option<TypeExpr> {
     let value = |(name, value): &(String, Option<Expression>)| {
         let value = match value {
             None => Some(Value::String(name.clone())),
-            Some(value) => evaluate(tree, Context::of(class), value),
+            Some(value) => evaluate(symbols, Context::of(class), value),
         };
         match value? {
             Value::String(text) => Some(Literal::String(text)),
@@ -122,16 +111,16 @@ fn values(class: &Class, tree: &Tree) -> Option<TypeExpr> {
     let is_whole = class.cases.len() <= MAX_CASES && union.to_string().parse::<TypeExpr>().is_ok();
     Some(match (is_whole, is_text) {
         (true, _) => union,
-        // What is too long to be told is at least known to be a text or a number.
+        // Too many values to list.
         (false, true) => TypeExpr::String,
         (false, false) => TypeExpr::INT,
     })
 }
 
-/// The text of a type in which each class stands as `resolve` has it.
-fn with_whole_names(text: &str, resolve: &dyn Fn(&str) -> String) -> String {
+/// Replaces each class in the text of a type by what `resolve` returns.
+fn with_full_names(text: &str, resolve: &dyn Fn(&str) -> String) -> String {
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '\\' | '-' | '$');
-    let mut whole = String::with_capacity(text.len());
+    let mut full = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let length = match c {
@@ -141,17 +130,17 @@ fn with_whole_names(text: &str, resolve: &dyn Fn(&str) -> String) -> String {
         };
         let (part, behind) = rest.split_at_checked(length).unwrap_or((rest, ""));
         let begins = c.is_alphabetic() || matches!(c, '_' | '\\' | '$') || !c.is_ascii();
-        if begins && !is_word(part) && !is_key(behind) {
-            whole.push_str(&resolve(part));
+        if begins && !is_built_in(part) && !is_key(behind) {
+            full.push_str(&resolve(part));
         } else {
-            whole.push_str(part);
+            full.push_str(part);
         }
         rest = behind;
     }
-    whole
+    full
 }
 
-/// Up to and with the closing quote.
+/// Returns the length up to and including the closing quote.
 fn quoted_length(text: &str, quote: char) -> usize {
     let mut is_escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -165,12 +154,12 @@ fn quoted_length(text: &str, quote: char) -> usize {
     text.len()
 }
 
-fn is_word(part: &str) -> bool {
-    // `positive-int` and the like.
-    part.contains('-') || WORDS.contains(&part.to_ascii_lowercase().as_str())
+fn is_built_in(part: &str) -> bool {
+    // Such as `positive-int`.
+    part.contains('-') || BUILT_IN.contains(&part.to_ascii_lowercase().as_str())
 }
 
-/// Whether a colon follows, as behind the keys of a shape.
+/// Returns `true` if a colon follows, as after a key of a shape.
 fn is_key(behind: &str) -> bool {
     let behind = behind.trim_start();
     let behind = behind.strip_prefix('?').unwrap_or(behind).trim_start();
@@ -184,7 +173,7 @@ mod tests {
     #[test]
     fn classes_in_types_get_their_namespace() {
         let resolve = |name: &str| format!("\\A\\{}", name.trim_start_matches('\\'));
-        for (text, whole) in [
+        for (text, full) in [
             ("int", "int"),
             ("?User", "?\\A\\User"),
             ("User[]|null", "\\A\\User[]|null"),
@@ -197,13 +186,13 @@ mod tests {
             ("STRING", "STRING"),
             ("$this", "\\A\\$this"),
         ] {
-            assert_eq!(with_whole_names(text, &resolve), whole);
+            assert_eq!(with_full_names(text, &resolve), full);
         }
     }
 
     #[test]
-    fn a_doc_comment_wins_where_it_says_more() {
-        for (native, said, together) in [
+    fn a_narrower_doc_comment_wins() {
+        for (native, documented, expected) in [
             ("array", "int[]", "int[]"),
             ("array", "array<string, int>", "array<string, int>"),
             ("?array", "int[]", "?int[]"),
@@ -220,7 +209,8 @@ mod tests {
             ("float", "int", "int"),
         ] {
             let parse = |text: &str| text.parse::<TypeExpr>().unwrap();
-            assert_eq!(refined(parse(native), parse(said)), parse(together), "{native} {said}");
+            let refined = refined(parse(native), parse(documented));
+            assert_eq!(refined, parse(expected), "{native} {documented}");
         }
     }
 }

@@ -1,76 +1,87 @@
-//! The classes of all files, found by name.
+//! The declarations of all files, by name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::evaluate::Context;
-use super::expression::Expression;
-use super::model::{Class, Scope, short};
+use super::syntax::{Class, Expression, File, Scope, joined, short};
 
-/// All that was declared.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
+pub(super) struct Symbols {
     pub(super) classes: Vec<Class>,
-    /// Constants outside of classes, by whole name.
-    pub(super) constants: HashMap<String, (Arc<Scope>, Expression)>,
-    /// By whole name in lower case, since PHP's names of classes ignore case.
+    /// Constants outside of classes, by full name.
+    constants: HashMap<String, (Arc<Scope>, Expression)>,
+    /// Indexes of classes by full name in lower case: PHP ignores the case of class names.
     by_name: HashMap<String, usize>,
-    /// By the name without its namespace: those that have it.
-    by_short: HashMap<String, Vec<usize>>,
+    /// Indexes of classes by name without namespace.
+    by_short_name: HashMap<String, Vec<usize>>,
 }
 
-impl Tree {
-    pub(super) fn add_class(&mut self, class: Class) {
-        let number = self.classes.len();
-        self.by_name.entry(class.name.to_ascii_lowercase()).or_insert(number);
-        self.by_short.entry(short(&class.name).to_ascii_lowercase()).or_default().push(number);
-        self.classes.push(class);
+/// Where a name is written: by this it is resolved.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Context<'t> {
+    pub(super) scope: &'t Scope,
+    pub(super) class: Option<&'t Class>,
+}
+
+impl<'t> Context<'t> {
+    pub(super) fn of(class: &'t Class) -> Self {
+        Self { scope: &class.scope, class: Some(class) }
+    }
+}
+
+impl Symbols {
+    pub(super) fn add(&mut self, file: File) {
+        self.constants.extend(file.constants);
+        for class in file.classes {
+            let index = self.classes.len();
+            self.by_name.entry(class.name.to_ascii_lowercase()).or_insert(index);
+            let short_name = short(&class.name).to_ascii_lowercase();
+            self.by_short_name.entry(short_name).or_default().push(index);
+            self.classes.push(class);
+        }
     }
 
     pub(super) fn class(&self, name: &str) -> Option<&Class> {
         self.classes.get(*self.by_name.get(&name.to_ascii_lowercase())?)
     }
 
-    /// The class that a class extends, where it is here.
     pub(super) fn parent(&self, class: &Class) -> Option<&Class> {
         let parent = class.parent.as_deref()?;
         self.class(&self.resolve(Context::of(class), parent))
     }
 
-    /// The traits that a class uses, as far as they are here.
     pub(super) fn traits<'t>(&'t self, class: &'t Class) -> impl Iterator<Item = &'t Class> {
         let find = |name: &String| self.class(&self.resolve(Context::of(class), name));
         class.traits.iter().filter_map(find)
     }
 
-    /// The whole name of what is written, without a backslash before it.
+    /// Returns the full name of a class, without a leading backslash.
     ///
-    /// Doc comments often leave an import out. So what is not where its short name says is the one
-    /// class with that name, if there is only one.
+    /// Doc comments often omit the import. A short name that resolves to no class is therefore the only
+    /// class with that short name, if there is exactly one.
     pub(super) fn resolve(&self, at: Context<'_>, written: &str) -> String {
-        let name = whole(at, written);
+        let name = full_name(at, written);
         if let Some(class) = self.class(&name) {
             return class.name.clone();
         }
-        let is_assumed =
-            !written.contains('\\') && !at.scope.uses.contains_key(&written.to_ascii_lowercase());
-        let named = self.by_short.get(&written.to_ascii_lowercase()).filter(|_| is_assumed);
+        let lower = written.to_ascii_lowercase();
+        let is_short = !written.contains('\\') && !at.scope.uses.contains_key(&lower);
+        let named = self.by_short_name.get(&lower).filter(|_| is_short);
         match named.map(Vec::as_slice) {
             Some([only]) => self.classes.get(*only).map_or(name, |class| class.name.clone()),
             _ => name,
         }
     }
 
-    /// A constant outside of classes: of its namespace, else of none.
+    /// Returns a constant outside of classes: of the namespace, or else of none.
     pub(super) fn constant(&self, at: Context<'_>, written: &str) -> Option<(&Scope, &Expression)> {
-        let found = self.constants.get(&whole(at, written));
+        let found = self.constants.get(&full_name(at, written));
         let (scope, expression) = found.or_else(|| self.constants.get(written))?;
         Some((scope.as_ref(), expression))
     }
 }
 
-/// What a name stands for at a place.
-fn whole(at: Context<'_>, written: &str) -> String {
+fn full_name(at: Context<'_>, written: &str) -> String {
     if let Some(name) = written.strip_prefix('\\') {
         return name.to_owned();
     }
@@ -79,7 +90,7 @@ fn whole(at: Context<'_>, written: &str) -> String {
         ("parent", Some(Class { parent: Some(parent), .. }))
             if !parent.eq_ignore_ascii_case("parent") =>
         {
-            return whole(at, parent);
+            return full_name(at, parent);
         }
         ("self" | "static" | "$this" | "parent", _) => return written.to_owned(),
         _ => {}
@@ -93,8 +104,4 @@ fn whole(at: Context<'_>, written: &str) -> String {
         (Some(imported), Some(rest)) => format!("{imported}\\{rest}"),
         (None, _) => joined(&at.scope.namespace, written),
     }
-}
-
-pub(super) fn joined(namespace: &str, name: &str) -> String {
-    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}\\{name}") }
 }

@@ -1,6 +1,4 @@
-//! Expressions of the kind that stands in attributes, defaults and constants, out of their tree.
-//!
-//! Names stay as they are written; `evaluate.rs` knows what they mean.
+//! Expressions in attributes, defaults and constants.
 
 use serde_json::{Number, Value};
 use tree_sitter::Node;
@@ -8,61 +6,59 @@ use tree_sitter::Node;
 use super::parse::{code, field, is_name, text};
 use super::string;
 
-/// Deeper expressions are not looked into.
+/// Maximum depth; deeper expressions are [`Expression::Unknown`].
 const MAX_DEPTH: usize = 150;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Expression {
-    /// A number, a text, true, false, null.
+pub(crate) enum Expression {
     Scalar(Value),
     Array(Vec<Element>),
-    /// `Foo::BAR`, also of an enum, and `PHP_INT_MAX`.
+    /// `Foo::BAR`, `PHP_INT_MAX` or a case of an enum.
     Constant {
         class: Option<String>,
         name: String,
     },
-    /// `t('…')`, `new Foo(…)`
+    /// `t('…')` or `new Foo(…)`.
     Call {
         is_new: bool,
         name: String,
         arguments: Vec<Argument>,
     },
-    /// `-1`, `1 + 2`; `->` is a member that the second operand names, and `[]` an element under its key.
+    /// `-1` or `1 + 2`. The second operand of `->` is the name of a member, and that of `[]` is a key.
     Operation {
         operator: String,
         operands: Vec<Expression>,
     },
-    /// Nobody knows without running it.
+    /// An expression that only running it would evaluate.
     Unknown,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Element {
+pub(crate) enum Element {
     Item(Expression),
     Pair(Expression, Expression),
-    /// `...OTHERS`
     Spread(Expression),
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Argument {
-    pub(super) name: Option<String>,
-    pub(super) value: Expression,
+pub(crate) struct Argument {
+    pub(crate) name: Option<String>,
+    pub(crate) value: Expression,
 }
 
-/// The argument of this name, or in this place among those without one.
-pub(super) fn argument<'a>(
+/// Returns the argument of a name, or at a position.
+pub(crate) fn argument<'a>(
     arguments: &'a [Argument],
     name: &str,
-    place: usize,
+    position: usize,
 ) -> Option<&'a Expression> {
     let named = arguments.iter().find(|argument| argument.name.as_deref() == Some(name));
-    let placed = || arguments.get(place).filter(|argument| argument.name.is_none());
-    named.or_else(placed).map(|argument| &argument.value)
+    let positional = || arguments.get(position).filter(|argument| argument.name.is_none());
+    named.or_else(positional).map(|argument| &argument.value)
 }
 
 impl Expression {
-    pub(super) fn read(node: Node<'_>, source: &str) -> Self {
+    pub(crate) fn read(node: Node<'_>, source: &str) -> Self {
         Self::at(node, source, 0).unwrap_or(Self::Unknown)
     }
 
@@ -136,8 +132,7 @@ fn element(node: Node<'_>, read: impl Fn(Node<'_>) -> Expression) -> Option<Elem
     }
 }
 
-/// The arguments in parentheses.
-pub(super) fn arguments(node: Node<'_>, source: &str, depth: usize) -> Vec<Argument> {
+pub(crate) fn arguments(node: Node<'_>, source: &str, depth: usize) -> Vec<Argument> {
     let argument = |node: Node<'_>| {
         let name = field(node, "name").map(|name| text(name, source).to_owned());
         let value = code(node).last().copied().filter(|_| node.kind() == "argument");
@@ -147,7 +142,6 @@ pub(super) fn arguments(node: Node<'_>, source: &str, depth: usize) -> Vec<Argum
     code(node).into_iter().map(argument).collect()
 }
 
-/// A number, a text, true, false, null.
 fn scalar(node: Node<'_>, source: &str) -> Option<Value> {
     let text = text(node, source);
     match node.kind() {
@@ -159,7 +153,7 @@ fn scalar(node: Node<'_>, source: &str) -> Option<Value> {
     }
 }
 
-/// A number past 64 bits is a float, as in PHP.
+/// Parses an integer. A number beyond 64 bits is a float, as in PHP.
 fn integer(text: &str) -> Option<Value> {
     let digits = text.replace('_', "").to_ascii_lowercase();
     let (digits, radix) = match digits.as_bytes() {

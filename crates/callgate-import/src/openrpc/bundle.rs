@@ -1,8 +1,7 @@
-//! Schemas of a document as schemas that stand for themselves.
+//! Bundles schemas of a document into one self-contained schema.
 //!
-//! What they refer to moves under `$defs`, then the library writes it where it is used, unless it is
-//! recursive or large. OpenRPC's schemas are draft 7; what JSON Schema 2020-12 writes otherwise is
-//! rewritten.
+//! Definitions that they refer to move under `$defs`, then the library inlines them where they are used,
+//! unless they are recursive or large. OpenRPC's schemas are of draft 7 and are rewritten as 2020-12.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -11,70 +10,69 @@ use callgate::internal::{for_each_schema_mut, inline_definitions};
 use serde_json::{Map, Value, json};
 
 use super::references::{References, pointer};
+use crate::limits::{MAX_DEFINITIONS, MAX_SCHEMA_BYTES};
 
-/// Maximum number of definitions that a method's schema needs.
-const MAX_DEFINITIONS: usize = 1000;
-/// Maximum size of a method's schema, in bytes.
-const MAX_BYTES: usize = 1024 * 1024;
-
-/// Takes parts of a document into one schema.
+/// The schemas of one method. All of them pass through [`Bundle::copy`].
 #[derive(Debug)]
-pub(super) struct Adoption<'a> {
+pub(super) struct Bundle<'a> {
     references: References<'a>,
-    /// The keys under `$defs`, by where the definitions are.
-    keys: HashMap<Place, String>,
-    taken: HashSet<String>,
-    /// What has a key and is not adopted yet.
+    /// Keys under `$defs`, by location of the definition.
+    keys: HashMap<Location, String>,
+    used_keys: HashSet<String>,
+    /// Definitions that have a key and are not copied yet, each with the schema around it.
     waiting: VecDeque<(String, &'a Value, &'a Value)>,
 }
 
-/// A pointer, and whether it is into a schema of its own rather than into the document.
-type Place = (String, Option<usize>);
+/// A pointer into the document, or into the schema at this address.
+type Location = (String, Option<usize>);
 
-impl<'a> Adoption<'a> {
+impl<'a> Bundle<'a> {
     pub(super) fn new(references: References<'a>) -> Self {
-        Self { references, keys: HashMap::new(), taken: HashSet::new(), waiting: VecDeque::new() }
+        let (keys, used_keys, waiting) = (HashMap::new(), HashSet::new(), VecDeque::new());
+        Self { references, keys, used_keys, waiting }
     }
 
-    /// A schema of the document, with its references into `$defs`.
-    pub(super) fn adopt(&mut self, schema: &'a Value) -> anyhow::Result<Value> {
+    /// Returns a copy of a schema whose references point into `$defs`.
+    pub(super) fn add(&mut self, schema: &'a Value) -> anyhow::Result<Value> {
         self.copy(schema, schema)
     }
 
-    /// A schema that was put together from adopted ones, with all that they refer to.
-    pub(super) fn finish(mut self, mut root: Map<String, Value>) -> anyhow::Result<Value> {
+    /// Returns a schema composed of added ones, with all definitions that they need.
+    pub(super) fn finish(mut self, mut root: Value) -> anyhow::Result<Value> {
         let mut definitions = Map::new();
         while let Some((key, schema, own_root)) = self.waiting.pop_front() {
-            let schema = self.copy(schema, own_root)?;
-            definitions.insert(key, schema);
+            definitions.insert(key, self.copy(schema, own_root)?);
         }
-        if !definitions.is_empty() {
+        if let (Value::Object(root), false) = (&mut root, definitions.is_empty()) {
             root.insert("$defs".to_owned(), Value::Object(definitions));
         }
-        let schema = inline_definitions(Value::Object(root));
+        let schema = inline_definitions(root);
         let size = schema.to_string().len();
-        ensure!(size <= MAX_BYTES, "the schema has {size} bytes, more than {MAX_BYTES}");
+        ensure!(
+            size <= MAX_SCHEMA_BYTES,
+            "the schema has {size} bytes, more than {MAX_SCHEMA_BYTES}"
+        );
         Ok(schema)
     }
 
     fn copy(&mut self, schema: &Value, own_root: &'a Value) -> anyhow::Result<Value> {
         let mut copy = schema.clone();
-        write_as_object(&mut copy);
+        boolean_to_object(&mut copy);
         let mut result = Ok(());
         for_each_schema_mut(&mut copy, &mut |members| {
             if result.is_ok() {
-                result = self.adopt_members(members, own_root);
+                result = self.rewrite(members, own_root);
             }
         });
         result.map(|()| copy)
     }
 
-    fn adopt_members(
+    fn rewrite(
         &mut self,
         members: &mut Map<String, Value>,
         own_root: &'a Value,
     ) -> anyhow::Result<()> {
-        // Definitions are found where references lead; of the others, nothing is so here.
+        // Definitions are copied where they are referenced; the other keywords are wrong in a copy.
         for keyword in ["$defs", "definitions", "$id", "$schema", "$anchor", "$comment"] {
             members.shift_remove(keyword);
         }
@@ -88,10 +86,10 @@ impl<'a> Adoption<'a> {
         for (keyword, value) in members {
             match (keyword.as_str(), value) {
                 ("properties" | "patternProperties" | "dependentSchemas", Value::Object(named)) => {
-                    named.values_mut().for_each(write_as_object);
+                    named.values_mut().for_each(boolean_to_object);
                 }
                 ("oneOf" | "anyOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
-                    schemas.iter_mut().for_each(write_as_object);
+                    schemas.iter_mut().for_each(boolean_to_object);
                 }
                 _ => {}
             }
@@ -99,11 +97,11 @@ impl<'a> Adoption<'a> {
         Ok(())
     }
 
-    /// The key of what a reference leads to, which is in the document, or in the schema that the
-    /// reference is in: many tools write whole schemas into documents.
+    /// Returns the key of a referenced definition. It is in the document, or in the schema that contains the
+    /// reference: many tools embed whole schemas in documents.
     fn key(&mut self, reference: &str, own_root: &'a Value) -> anyhow::Result<String> {
         let pointer = pointer(reference)?;
-        let (place, target, root) = match self.references.find(reference) {
+        let (location, target, root) = match self.references.find(reference) {
             Ok(target) if !pointer.is_empty() => ((pointer, None), target, target),
             found => match (own_root.pointer(&pointer), found) {
                 (Some(target), _) => {
@@ -114,20 +112,20 @@ impl<'a> Adoption<'a> {
                 (None, Ok(target)) => ((pointer, None), target, target),
             },
         };
-        if let Some(key) = self.keys.get(&place) {
+        if let Some(key) = self.keys.get(&location) {
             return Ok(key.clone());
         }
         ensure!(
             self.keys.len() < MAX_DEFINITIONS,
             "the schema needs more than {MAX_DEFINITIONS} definitions"
         );
-        let key = self.new_key(&place.0);
-        self.keys.insert(place, key.clone());
+        let key = self.new_key(&location.0);
+        self.keys.insert(location, key.clone());
         self.waiting.push_back((key.clone(), target, root));
         Ok(key)
     }
 
-    /// The pointer's last part, in letters that need no escape.
+    /// Returns the last part of a pointer, in characters that need no escape.
     fn new_key(&mut self, pointer: &str) -> String {
         let last = pointer.rsplit('/').next().unwrap_or_default();
         let plain = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' };
@@ -135,7 +133,7 @@ impl<'a> Adoption<'a> {
         let plain = if plain.is_empty() { "root".to_owned() } else { plain };
         let mut key = plain.clone();
         for number in 2.. {
-            if self.taken.insert(key.clone()) {
+            if self.used_keys.insert(key.clone()) {
                 break;
             }
             key = format!("{plain}_{number}");
@@ -144,8 +142,7 @@ impl<'a> Adoption<'a> {
     }
 }
 
-/// Writes a boolean schema as an object.
-fn write_as_object(schema: &mut Value) {
+fn boolean_to_object(schema: &mut Value) {
     match schema {
         Value::Bool(true) => *schema = json!({}),
         Value::Bool(false) => *schema = json!({"not": {}}),
@@ -153,9 +150,9 @@ fn write_as_object(schema: &mut Value) {
     }
 }
 
-/// What older drafts write otherwise.
+/// Rewrites keywords of older drafts.
 fn modernise(schema: &mut Map<String, Value>) {
-    // A habit of draft 3.
+    // A boolean `required` is of draft 3.
     if schema.get("required").is_some_and(Value::is_boolean) {
         schema.shift_remove("required");
     }
@@ -167,17 +164,10 @@ fn modernise(schema: &mut Map<String, Value>) {
         schema.insert("items".to_owned(), rest.unwrap_or_else(|| json!({})));
     }
     for (flag, limit) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
-        match schema.get(flag) {
-            Some(Value::Bool(true)) => {
-                schema.shift_remove(flag);
-                if let Some(value) = schema.shift_remove(limit) {
-                    schema.insert(flag.to_owned(), value);
-                }
-            }
-            Some(Value::Bool(false)) => {
-                schema.shift_remove(flag);
-            }
-            _ => {}
+        let Some(is_exclusive) = schema.get(flag).and_then(Value::as_bool) else { continue };
+        schema.shift_remove(flag);
+        if is_exclusive && let Some(value) = schema.shift_remove(limit) {
+            schema.insert(flag.to_owned(), value);
         }
     }
     if let Some(Value::Object(dependencies)) = schema.shift_remove("dependencies") {

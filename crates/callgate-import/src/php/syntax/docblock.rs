@@ -1,31 +1,29 @@
-//! Doc comments: a text, and tags.
+//! Doc comments: text and tags.
 
 use std::collections::HashMap;
 
-/// No more of what follows a tag is looked at for a type and what is said of it.
+/// Maximum length of a tag's type and description, in bytes.
 const MAX_BODY: usize = 16 * 1024;
 
-/// A doc comment, taken apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Docblock {
-    /// What stands before the first tag.
-    pub(super) text: String,
-    /// Each tag's name without its `@`, and what follows.
+pub(crate) struct Docblock {
+    /// The text before the first tag.
+    pub(crate) text: String,
+    /// Names without `@`, and what follows them.
     tags: Vec<(String, String)>,
 }
 
-/// What `@param`, `@var` and `@return` say.
+/// A `@param`, `@var` or `@return` tag.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Typed {
-    pub(super) ty: Option<String>,
-    /// The name behind the `$`.
-    pub(super) name: Option<String>,
-    pub(super) description: String,
+pub(crate) struct TypedTag {
+    pub(crate) ty: Option<String>,
+    /// Without `$`.
+    pub(crate) name: Option<String>,
+    pub(crate) description: String,
 }
 
 impl Docblock {
-    /// Takes `/** … */` apart.
-    pub(super) fn parse(comment: &str) -> Self {
+    pub(crate) fn parse(comment: &str) -> Self {
         let inner = comment.trim();
         let inner = inner.strip_prefix("/**").unwrap_or(inner);
         let inner = inner.strip_suffix("*/").unwrap_or(inner);
@@ -49,46 +47,43 @@ impl Docblock {
         docblock
     }
 
-    /// Returns `true` if a word stands in a text, in whatever case.
-    pub(super) fn mentions(&self, word: &str) -> bool {
+    /// Returns `true` if a text or the body of a tag contains a word, ignoring case.
+    pub(crate) fn mentions(&self, word: &str) -> bool {
         let mut texts = [&self.text].into_iter().chain(self.tags.iter().map(|(_, body)| body));
         texts.any(|text| text.to_ascii_lowercase().contains(word))
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.all(name).next().is_some()
     }
 
-    /// What follows each tag of that name.
-    pub(super) fn all<'d>(&'d self, name: &str) -> impl Iterator<Item = &'d str> {
+    /// Returns the bodies of the tags of a name.
+    pub(crate) fn all<'d>(&'d self, name: &str) -> impl Iterator<Item = &'d str> {
         let named = self.tags.iter().filter(move |(tag, _)| tag.eq_ignore_ascii_case(name));
         named.map(|(_, body)| body.trim())
     }
 
-    /// What follows the first tag of that name.
-    pub(super) fn first(&self, name: &str) -> Option<&str> {
+    pub(crate) fn first(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
-    /// What a constructor's doc comment says of its parameters, as properties would say it of
-    /// themselves.
-    pub(super) fn of_params(&self) -> HashMap<String, Self> {
+    /// Returns a constructor's `@param` tags as doc comments of the properties that they promote.
+    pub(crate) fn param_docs(&self) -> HashMap<String, Self> {
         let of_param = |body: &str| {
             let tags = vec![("var".to_owned(), body.to_owned())];
-            Some((Typed::parse(body).name?, Self { text: String::new(), tags }))
+            Some((TypedTag::parse(body).name?, Self { text: String::new(), tags }))
         };
         self.all("param").filter_map(of_param).collect()
     }
 
-    /// The first tag of that name as a type and what is said of it.
-    pub(super) fn typed(&self, name: &str) -> Typed {
-        self.first(name).map(Typed::parse).unwrap_or_default()
+    pub(crate) fn typed(&self, name: &str) -> TypedTag {
+        self.first(name).map(TypedTag::parse).unwrap_or_default()
     }
 }
 
-impl Typed {
-    /// Reads `int[] $ids The ids.`, `array<string, int> what it counts`, `$id`.
-    pub(super) fn parse(body: &str) -> Self {
+impl TypedTag {
+    /// Parses `int[] $ids The ids.`, `array<string, int> Counts by name.` or `$id`.
+    pub(crate) fn parse(body: &str) -> Self {
         let (ty, rest) = split_type(body);
         let named = rest.trim_start_matches(['&', '.']).strip_prefix('$');
         let Some(named) = named else {
@@ -104,7 +99,7 @@ fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The type at the beginning: up to a space outside of brackets that no `|` or `&` is beside.
+/// Splits the type off: up to a space that is outside of brackets and not beside `|`.
 fn split_type(body: &str) -> (&str, &str) {
     let body = body.get(..body.floor_char_boundary(MAX_BODY)).unwrap_or(body);
     let mut depth = 0_usize;
@@ -125,8 +120,8 @@ fn split_type(body: &str) -> (&str, &str) {
                 return (ty.trim_end().trim_end_matches('&').trim_end(), rest);
             }
             (None, c) if c.is_whitespace() && depth == 0 => {
-                let goes_on = last == Some('|') || rest.trim_start().starts_with('|');
-                if !goes_on {
+                let continues = last == Some('|') || rest.trim_start().starts_with('|');
+                if !continues {
                     return (ty.trim_end_matches('&'), rest.trim_start());
                 }
             }
@@ -145,7 +140,7 @@ fn without_star(line: &str) -> &str {
     line.strip_prefix(' ').unwrap_or(line)
 }
 
-/// `@name rest`
+/// Splits `@name rest`.
 fn tag(line: &str) -> Option<(&str, &str)> {
     let rest = line.trim_start().strip_prefix('@')?;
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '\\' | ':');
@@ -154,7 +149,7 @@ fn tag(line: &str) -> Option<(&str, &str)> {
     name.starts_with(char::is_alphabetic).then_some((name, rest))
 }
 
-/// Without space around it, and without what only PHP's tools read.
+/// Trims a text and removes inline tags for PHP's tools.
 fn clean(text: &str) -> String {
     let mut text = text.to_owned();
     for inline in ["{@inheritdoc}", "{@inheritDoc}", "{@internal}"] {
@@ -169,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_and_tags_are_told_apart() {
+    fn text_and_tags_are_separated() {
         let doc = Docblock::parse(
             "/**
               * Finds users.
@@ -202,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn types_end_where_words_begin() {
+    fn a_type_ends_before_the_description() {
         for (body, ty, name, description) in [
             ("int $id", "int", "id", ""),
             ("int[] $ids The ids", "int[]", "ids", "The ids"),
@@ -218,7 +213,7 @@ mod tests {
             ("static the same", "static", "", "the same"),
             ("", "", "", ""),
         ] {
-            let found = Typed::parse(body);
+            let found = TypedTag::parse(body);
             assert_eq!(found.ty.as_deref().unwrap_or_default(), ty, "{body}");
             assert_eq!(found.name.as_deref().unwrap_or_default(), name, "{body}");
             assert_eq!(found.description, description, "{body}");

@@ -1,22 +1,19 @@
-//! Methods that a doc comment marks with `@rpc`, as Festi's are.
+//! Methods that a doc comment marks with `@rpc`, as in Festi.
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use callgate_registry::{MethodRow, is_of_mcp};
-use serde_json::Value;
 
-use super::attributes::Marker;
-use super::docblock::Docblock;
-use super::evaluate::Context;
-use super::model::{Class, Kind, Method, short};
-use super::reader::{MethodReader, Reader};
+use super::method_reader::{MethodReader, Reader, description};
+use super::symbols::Context;
+use super::syntax::{Class, Docblock, Kind, Method, short};
 use crate::source::{Needed, Proposal, Refusal};
 
-/// Traits may use others, so deep.
+/// Maximum number of traits that a class uses, directly or through others.
 const MAX_TRAITS: usize = 16;
 
-/// The methods of a class, or why they are none.
+/// Returns the methods of a class and of its traits.
 pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposal, Refusal>> {
     if class.kind != Kind::Class {
         return Vec::new();
@@ -28,21 +25,16 @@ pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposa
         if !seen.insert(owner.name.as_str()) {
             continue;
         }
-        owners.extend(reader.tree.traits(owner));
+        owners.extend(reader.symbols.traits(owner));
         let at = Context { scope: &owner.scope, class: Some(class) };
         for method in &owner.methods {
-            let Some(id) = id(method) else { continue };
+            let Some(tag) = method.doc.first("rpc") else { continue };
+            let id = tag.split_whitespace().next().unwrap_or(&method.name);
             let mut reader = MethodReader { reader: &mut *reader, at, id, line: method.line };
             found.push(reader.rpc(class, method).map_err(|reason| reader.refusal(&reason)));
         }
     }
     found
-}
-
-/// What `@rpc` names, or the function itself.
-fn id(method: &Method) -> Option<&str> {
-    let said = method.doc.first("rpc")?;
-    Some(said.split_whitespace().next().unwrap_or(&method.name))
 }
 
 impl MethodReader<'_, '_> {
@@ -59,55 +51,27 @@ impl MethodReader<'_, '_> {
         let mut marker = self.marker(&method.attributes)?;
         let safety = self.safety(&method.doc, &mut marker.annotations);
         let hidden = method.doc.has("deprecated").then_some("deprecated");
-        let signature = self.params(method)?;
-        let returns = if signature.is_display { None } else { self.returns(method) };
-        let needs = sections(&method.doc)?;
+        let (params, fills_response) = self.params(method)?;
         let row = MethodRow {
             plugin: Some(plugin(class)),
             method: Some(method.name.clone()),
-            params: json(signature.params),
-            return_type: returns,
-            ..self.row(description(&method.doc), marker)
+            return_type: if fills_response { None } else { self.returns(method) },
+            ..self.row(description(&method.doc), params, marker)
         };
+        let needs = sections(&method.doc)?;
         Ok(Proposal { needs, ..Proposal::new(row, safety).hide(hidden) })
     }
-
-    /// What every method has.
-    pub(super) fn row(&self, description: String, marker: Marker) -> MethodRow {
-        let annotations = Some(marker.annotations).filter(|annotations| !annotations.is_empty());
-        MethodRow {
-            rpc_method: self.id.to_owned(),
-            title: marker.title,
-            description: Some(description).filter(|text| !text.is_empty()),
-            annotations: annotations.map(|annotations| Value::Object(annotations).to_string()),
-            ..MethodRow::default()
-        }
-    }
 }
 
-/// A list as a column has it; none is nothing.
-pub(super) fn json(params: Vec<Value>) -> Option<String> {
-    (!params.is_empty()).then(|| Value::Array(params).to_string())
-}
-
-/// The text, and what is said of the result.
-pub(super) fn description(doc: &Docblock) -> String {
-    match (doc.text.as_str(), doc.typed("return").description.as_str()) {
-        (text, "") => text.to_owned(),
-        ("", returned) => format!("Returns: {returned}"),
-        (text, returned) => format!("{text}\n\nReturns: {returned}"),
-    }
-}
-
-/// `@section users`; the mask is not said there, so it follows from what the method does.
+/// Returns the sections of `@section` tags. The tags name no masks.
 fn sections(doc: &Docblock) -> Result<Option<Vec<(String, Needed)>>, String> {
     if doc.mentions("@section") {
         return Err("its `@section` stands where it is no tag, and without one it is open to all"
             .to_owned());
     }
     let mut sections: Vec<(String, Needed)> = Vec::new();
-    for said in doc.all("section") {
-        let idents = idents(said);
+    for tag in doc.all("section") {
+        let idents = idents(tag);
         if idents.is_empty() {
             return Err("its `@section` names none, and without one it is open to all".to_owned());
         }
@@ -120,23 +84,23 @@ fn sections(doc: &Docblock) -> Result<Option<Vec<(String, Needed)>>, String> {
     Ok((!sections.is_empty()).then_some(sections))
 }
 
-/// Names with commas between them; what comes after without one is a description.
-fn idents(said: &str) -> Vec<&str> {
-    let code = said.lines().map(|line| line.split("//").next().unwrap_or_default());
+/// Returns names that are separated by commas; what follows without a comma is a description.
+fn idents(tag: &str) -> Vec<&str> {
+    let code = tag.lines().map(|line| line.split("//").next().unwrap_or_default());
     let mut idents = Vec::new();
-    let mut goes_on = true;
+    let mut continues = true;
     for word in code.flat_map(str::split_whitespace) {
-        if !goes_on && !word.starts_with(',') {
+        if !continues && !word.starts_with(',') {
             break;
         }
         idents.extend(word.split(',').filter(|ident| !ident.is_empty()));
-        goes_on = word.ends_with(',');
+        continues = word.ends_with(',');
     }
     idents
 }
 
-/// The plugin that a class is: `Commits` for `CommitsPlugin` in a directory or a namespace of that
-/// name, and else the class itself.
+/// Returns the plugin of a class: `Commits` for `CommitsPlugin` in a directory or a namespace of that
+/// name, and otherwise the name of the class.
 fn plugin(class: &Class) -> String {
     let short = short(&class.name);
     let Some(stem) = short.strip_suffix("Plugin").filter(|stem| !stem.is_empty()) else {

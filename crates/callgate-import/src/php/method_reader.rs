@@ -1,24 +1,23 @@
-//! What the readers of methods share: the declarations, what is asked for, and what is to be told.
+//! The parts of a method that doc comments and attributes have in common.
 
 use callgate::model::{Safety, TypeExpr};
+use callgate_registry::MethodRow;
 use serde_json::{Map, Value, json};
 
-use super::docblock::{Docblock, Typed};
-use super::evaluate::{Context, evaluate};
-use super::expression::{Argument, Expression, argument};
-use super::model::{Method, Param};
-use super::tree::Tree;
+use super::evaluate::evaluate;
+use super::symbols::{Context, Symbols};
+use super::syntax::{Argument, Docblock, Expression, Method, Param, TypedTag, argument};
 use super::types;
 use crate::source::{Refusal, declared_safety};
 
-/// Reads methods out of declarations.
+/// Reads the methods of all classes.
 #[derive(Debug)]
 pub(super) struct Reader<'t> {
-    pub(super) tree: &'t Tree,
+    pub(super) symbols: &'t Symbols,
     pub(super) notes: Vec<String>,
-    /// All types that methods take and give.
+    /// Types of parameters and results.
     pub(super) types: Vec<TypeExpr>,
-    /// How many methods name permissions of Drupal.
+    /// Number of methods that name permissions of Drupal.
     pub(super) permissions: usize,
 }
 
@@ -30,23 +29,31 @@ pub(super) struct MethodReader<'r, 't> {
     pub(super) line: usize,
 }
 
+/// The attribute `#[McpTool]`.
+#[derive(Debug, Default)]
+pub(super) struct Marker {
+    pub(super) is_present: bool,
+    pub(super) title: Option<String>,
+    pub(super) annotations: Map<String, Value>,
+}
+
 impl MethodReader<'_, '_> {
     pub(super) fn refusal(&self, reason: &str) -> Refusal {
         Refusal::new(self.id, format!("{}:{}: {reason}", self.at.scope.file, self.line))
     }
 
-    pub(super) fn note(&mut self, what: &str) {
+    pub(super) fn note(&mut self, note: &str) {
         let (file, line, id) = (&self.at.scope.file, self.line, self.id);
-        self.reader.notes.push(format!("note: {file}:{line} `{id}`: {what}"));
+        self.reader.notes.push(format!("note: {file}:{line} `{id}`: {note}"));
     }
 
     pub(super) fn value(&self, expression: &Expression) -> Option<Value> {
-        evaluate(self.reader.tree, self.at, expression)
+        evaluate(self.reader.symbols, self.at, expression)
     }
 
-    /// A text that is constant, translated or not.
-    pub(super) fn text(&mut self, all: &[Argument], name: &str, place: usize) -> Option<String> {
-        match self.value(argument(all, name, place)?) {
+    /// Returns a constant string among arguments.
+    pub(super) fn text(&mut self, all: &[Argument], name: &str, position: usize) -> Option<String> {
+        match self.value(argument(all, name, position)?) {
             Some(Value::String(text)) => Some(text),
             Some(Value::Null) => None,
             _ => {
@@ -56,9 +63,8 @@ impl MethodReader<'_, '_> {
         }
     }
 
-    /// What a signature and a doc comment say of a type; nothing said is `mixed`.
-    fn ty(&mut self, native: Option<&str>, said: Option<&str>) -> Result<TypeExpr, String> {
-        let read = types::read_both(self.reader.tree, self.at, native, said);
+    fn ty(&mut self, native: Option<&str>, documented: Option<&str>) -> Result<TypeExpr, String> {
+        let read = types::read_both(self.reader.symbols, self.at, native, documented);
         let (ty, problem) = read.map_err(|error| error.to_string())?;
         if let Some(error) = problem {
             let taken =
@@ -68,25 +74,26 @@ impl MethodReader<'_, '_> {
         Ok(ty)
     }
 
-    /// The parameters of a function as the registry has them, less a `Response` that comes first.
-    pub(super) fn params(&mut self, method: &Method) -> Result<Signature, String> {
-        let mut said: Vec<Typed> = method.doc.all("param").map(Typed::parse).collect();
-        let mut signature = Signature::default();
+    /// Returns the parameters without a leading `Response`, and whether there is one: then the returned
+    /// value is not the result.
+    pub(super) fn params(&mut self, method: &Method) -> Result<(Vec<Value>, bool), String> {
+        let mut tags: Vec<TypedTag> = method.doc.all("param").map(TypedTag::parse).collect();
+        let (mut params, mut fills_response) = (Vec::new(), false);
         for (number, param) in method.params.iter().enumerate() {
-            let said = said_of(&mut said, &param.name, number);
+            let tag = tag_of(&mut tags, &param.name, number);
             let ty = self
-                .ty(param.ty.as_deref(), said.ty.as_deref())
+                .ty(param.ty.as_deref(), tag.ty.as_deref())
                 .map_err(|error| format!("parameter `${}`: {error}", param.name))?;
             if number == 0 && types::is_response(&ty) {
-                signature.is_display = true;
+                fills_response = true;
             } else {
-                signature.params.push(self.param(param, ty, &said.description));
+                params.push(self.param(param, ty, &tag.description));
             }
         }
-        for name in said.into_iter().filter_map(|said| said.name) {
+        for name in tags.into_iter().filter_map(|tag| tag.name) {
             self.note(&format!("`@param ${name}` is no parameter of it"));
         }
-        Ok(signature)
+        Ok((params, fills_response))
     }
 
     fn param(&mut self, param: &Param, mut ty: TypeExpr, description: &str) -> Value {
@@ -112,10 +119,10 @@ impl MethodReader<'_, '_> {
         entry
     }
 
-    /// The type of the result, where it says something.
+    /// Returns the type of the result, if it is known.
     pub(super) fn returns(&mut self, method: &Method) -> Option<String> {
-        let said = method.doc.typed("return").ty;
-        match self.ty(method.returns.as_deref(), said.as_deref()) {
+        let documented = method.doc.typed("return").ty;
+        match self.ty(method.returns.as_deref(), documented.as_deref()) {
             Ok(TypeExpr::Mixed) => None,
             Ok(ty) => {
                 let text = ty.to_string();
@@ -129,19 +136,30 @@ impl MethodReader<'_, '_> {
         }
     }
 
-    /// Whether it changes something, as far as that is said.
     pub(super) fn safety(
         &mut self,
         doc: &Docblock,
         annotations: &mut Map<String, Value>,
     ) -> Option<Safety> {
-        let hinted = declared_safety(annotations);
-        let reads = doc.has("mcpReadOnly") || hinted == Some(Safety::ReadOnly);
-        let changes = doc.has("mcpDestructive") || hinted == Some(Safety::Destructive);
+        let declared = declared_safety(annotations);
+        let reads = doc.has("mcpReadOnly") || declared == Some(Safety::ReadOnly);
+        let changes = doc.has("mcpDestructive") || declared == Some(Safety::Destructive);
         if reads && changes {
             self.note("said to be read-only and destructive; taken as destructive");
         }
         changes.then_some(Safety::Destructive).or(reads.then_some(Safety::ReadOnly))
+    }
+
+    pub(super) fn row(&self, description: String, params: Vec<Value>, marker: Marker) -> MethodRow {
+        let annotations = Some(marker.annotations).filter(|annotations| !annotations.is_empty());
+        MethodRow {
+            rpc_method: self.id.to_owned(),
+            title: marker.title,
+            description: Some(description).filter(|text| !text.is_empty()),
+            params: (!params.is_empty()).then(|| Value::Array(params).to_string()),
+            annotations: annotations.map(|annotations| Value::Object(annotations).to_string()),
+            ..MethodRow::default()
+        }
     }
 }
 
@@ -151,18 +169,19 @@ pub(super) fn object<const N: usize>(members: [(&str, Option<Value>); N]) -> Val
     Value::Object(members.collect())
 }
 
-/// What a function takes.
-#[derive(Debug, Default)]
-pub(super) struct Signature {
-    pub(super) params: Vec<Value>,
-    /// It fills a `Response`, and what it returns means nothing.
-    pub(super) is_display: bool,
+/// Returns the text of a doc comment and its description of the result.
+pub(super) fn description(doc: &Docblock) -> String {
+    match (doc.text.as_str(), doc.typed("return").description.as_str()) {
+        (text, "") => text.to_owned(),
+        ("", returned) => format!("Returns: {returned}"),
+        (text, returned) => format!("{text}\n\nReturns: {returned}"),
+    }
 }
 
-/// What the doc comment says of a parameter: by its name, else in its place and without a name.
-fn said_of(said: &mut [Typed], name: &str, number: usize) -> Typed {
-    match said.iter().position(|said| said.name.as_deref() == Some(name)) {
-        Some(at) => std::mem::take(said.get_mut(at).unwrap_or(&mut Typed::default())),
-        None => said.get(number).filter(|said| said.name.is_none()).cloned().unwrap_or_default(),
+/// Takes the tag of a parameter: by its name, or else an unnamed one at its position.
+fn tag_of(tags: &mut [TypedTag], name: &str, number: usize) -> TypedTag {
+    match tags.iter_mut().find(|tag| tag.name.as_deref() == Some(name)) {
+        Some(tag) => std::mem::take(tag),
+        None => tags.get(number).filter(|tag| tag.name.is_none()).cloned().unwrap_or_default(),
     }
 }

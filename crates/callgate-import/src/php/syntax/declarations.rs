@@ -1,29 +1,30 @@
-//! A syntax tree to what it declares.
+//! The declarations of a syntax tree.
 
 use std::sync::Arc;
 
 use tree_sitter::Node;
 
+use super::ast::{Attribute, Class, File, Kind, Method, Param, Property, Scope};
 use super::docblock::Docblock;
 use super::expression::{Expression, arguments};
-use super::model::{Attribute, Class, Kind, Method, Param, Property, Scope};
+use super::joined;
 use super::parse::{children, code, field, first_error, is_name, line, of_kind, text};
-use super::tree::{Tree, joined};
 
-/// Classes may be declared in conditions, and those in others.
+/// Maximum depth of conditions around a class.
 const MAX_DEPTH: usize = 8;
 
-/// Adds what a file declares.
-pub(super) fn read(root: Node<'_>, source: &str, file: &str, into: &mut Tree) {
+pub(crate) fn read(root: Node<'_>, source: &str, file: &str) -> File {
     let scope = Arc::new(Scope { file: file.into(), ..Scope::default() });
-    Reader { source, scope, into }.statements(root, 0);
+    let mut reader = Reader { source, scope, file: File::default() };
+    reader.statements(root, 0);
+    reader.file
 }
 
 struct Reader<'s> {
     source: &'s str,
-    /// Of the statement that is read; copied when another follows with a new `use`.
+    /// Scope of the current statement; copied on write by the next `use`.
     scope: Arc<Scope>,
-    into: &'s mut Tree,
+    file: File,
 }
 
 impl Reader<'_> {
@@ -38,7 +39,7 @@ impl Reader<'_> {
                 "const_declaration" => {
                     for (name, value) in self.constants(node) {
                         let name = joined(&self.scope.namespace, &name);
-                        self.into.constants.insert(name, (Arc::clone(&self.scope), value));
+                        self.file.constants.insert(name, (Arc::clone(&self.scope), value));
                     }
                 }
                 "class_declaration" => self.class(node, Kind::Class, doc),
@@ -65,8 +66,8 @@ impl Reader<'_> {
         Expression::read(node, self.source)
     }
 
-    /// The children, each with its doc comment: the last one before it, or one that stands between its
-    /// attributes and what they belong to.
+    /// Returns the children with their doc comments: the last one before a child, or one between its
+    /// attributes and its keyword.
     fn documented<'t>(&self, parent: Node<'t>) -> Vec<(Node<'t>, Docblock)> {
         let mut last = None;
         let mut all = Vec::new();
@@ -99,7 +100,7 @@ impl Reader<'_> {
         Some(text(comment, self.source)).filter(|comment| comment.starts_with("/**"))
     }
 
-    /// With braces it holds inside of them, without up to the next.
+    /// Sets the namespace: inside of its braces, or up to the next one.
     fn namespace(&mut self, node: Node<'_>, depth: usize) {
         let file = Arc::clone(&self.scope.file);
         let namespace = self.field_text(node, "name").unwrap_or_default();
@@ -111,9 +112,9 @@ impl Reader<'_> {
         }
     }
 
-    /// `use A\B, C as D;`, `use A\{B, C as D};`
+    /// Reads `use A\B, C as D;` and `use A\{B, C as D};`.
     fn uses(&mut self, node: Node<'_>) {
-        // Functions and constants have names of their own.
+        // Imports of functions and constants.
         if field(node, "type").is_some() {
             return;
         }
@@ -129,7 +130,6 @@ impl Reader<'_> {
         }
     }
 
-    /// `const A = 1;`
     fn constants(&self, node: Node<'_>) -> Vec<(String, Expression)> {
         let element = |element: Node<'_>| {
             let name = children(element).into_iter().next().filter(|it| it.kind() == "name")?;
@@ -142,7 +142,7 @@ impl Reader<'_> {
         let (Some(name), Some(body)) = (self.field_text(node, "name"), field(node, "body")) else {
             return;
         };
-        // What cannot be read could say who may call its methods.
+        // The unreadable part might restrict who may call the methods.
         if children(node).into_iter().any(|part| part != body && part.has_error()) {
             return;
         }
@@ -176,7 +176,7 @@ impl Reader<'_> {
                 _ => {}
             }
         }
-        self.into.add_class(class);
+        self.file.classes.push(class);
     }
 
     fn names(&self, node: Node<'_>) -> Vec<String> {
@@ -191,7 +191,7 @@ impl Reader<'_> {
         let property = |element: Node<'_>| {
             Some(Property {
                 name: self.variable(element)?,
-                // Without a type, what is not there is null.
+                // Without a type, the default is null.
                 has_default: ty.is_none() || field(element, "default_value").is_some(),
                 ty: ty.clone(),
                 is_public: self.is_public(node),
@@ -203,23 +203,27 @@ impl Reader<'_> {
         of_kind(node, "property_element").filter_map(property).collect()
     }
 
-    /// The parameters of a constructor that are properties too.
+    /// Returns the properties that parameters of the constructor declare.
     fn promoted(&self, node: Node<'_>, doc: &Docblock) -> Vec<Property> {
         let name = self.field_text(node, "name").unwrap_or_default();
         let is_constructor = name.eq_ignore_ascii_case("__construct");
         let Some(params) = field(node, "parameters").filter(|_| is_constructor) else {
             return Vec::new();
         };
-        let mut said = doc.of_params();
+        let mut documented = doc.param_docs();
         let property = |(param, own): (Node<'_>, Docblock)| {
             let name = self.variable(param)?;
-            let is_silent = own == Docblock::default();
+            let is_undocumented = own == Docblock::default();
             Some(Property {
                 ty: self.field_text(param, "type"),
                 has_default: field(param, "default_value").is_some(),
                 is_public: self.is_public(param),
                 is_promoted: true,
-                doc: if is_silent { said.remove(&name).unwrap_or_default() } else { own },
+                doc: if is_undocumented {
+                    documented.remove(&name).unwrap_or_default()
+                } else {
+                    own
+                },
                 attributes: self.attributes(param),
                 name,
             })
@@ -254,21 +258,21 @@ impl Reader<'_> {
         })
     }
 
-    /// `{ return …; }`
+    /// Returns the expression of `{ return …; }`.
     fn result(&self, body: Node<'_>) -> Option<Expression> {
         let [only] = code(body).try_into().ok()?;
         let value = code(only).into_iter().next().filter(|_| only.kind() == "return_statement")?;
         Some(self.expression(value))
     }
 
-    /// The name of a parameter or a property, without its `$`.
+    /// Returns the name of a parameter or a property, without its `$`.
     fn variable(&self, node: Node<'_>) -> Option<String> {
         let name = self.field_text(node, "name")?;
         Some(name.trim_start_matches(['&', '$', ' ']).to_owned()).filter(|name| !name.is_empty())
     }
 
     fn is_public(&self, node: Node<'_>) -> bool {
-        // `public private(set)`: what may be written by others is another matter.
+        // `private(set)` restricts writing only.
         let first = of_kind(node, "visibility_modifier").next();
         let first = first.map(|first| self.text(first).to_ascii_lowercase());
         first.is_none_or(|word| word.starts_with("public") || word.ends_with("(set)"))

@@ -1,14 +1,27 @@
-//! JSON Schemas as PHP writes them: its `json_encode` has `[]` for every empty map.
+//! JSON Schemas of parameters.
 
 use callgate::internal::for_each_schema_mut;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Keywords whose value is a map of schemas.
 const MAPS: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
-/// Writes empty maps of schemas as objects. Values that are data, such as `default`, stay.
-pub(crate) fn repair(schema: &mut Value) {
+/// Returns the schema of an object with these properties and no others.
+pub(crate) fn object_schema(properties: Map<String, Value>, required: Vec<Value>) -> Value {
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), json!("object"));
+    schema.insert("properties".to_owned(), Value::Object(properties));
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), Value::Array(required));
+    }
+    schema.insert("additionalProperties".to_owned(), json!(false));
+    Value::Object(schema)
+}
+
+/// Replaces empty lists by empty maps where a schema has a map: PHP encodes both as `[]`. Data, such as
+/// `default`, does not change.
+pub(crate) fn repair_php(schema: &mut Value) {
     for_each_schema_mut(schema, &mut |members| {
         for (keyword, member) in members {
             if MAPS.contains(&keyword.as_str()) && member.as_array().is_some_and(Vec::is_empty) {
@@ -20,8 +33,6 @@ pub(crate) fn repair(schema: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -36,7 +47,7 @@ mod tests {
             "$defs": [],
             "required": [],
         });
-        repair(&mut schema);
+        repair_php(&mut schema);
         let expected = json!({
             "type": "object",
             "properties": {

@@ -1,10 +1,10 @@
-//! The texts of PHP: in quotes, heredoc and nowdoc.
+//! String literals: quoted, heredoc and nowdoc.
 
 use tree_sitter::Node;
 
 use super::parse::{children, field, text};
 
-/// What a text says; `None` where it has variables in it, or bytes that are no text.
+/// Returns the value of a literal; `None` if it contains variables or invalid UTF-8.
 pub(super) fn read(node: Node<'_>, source: &str) -> Option<String> {
     let raw = text(node, source);
     match node.kind() {
@@ -31,7 +31,7 @@ fn is_constant(node: Node<'_>) -> bool {
     children(node).iter().all(|part| matches!(part.kind(), "string_content" | "escape_sequence"))
 }
 
-/// In single quotes, only the quote and the backslash are escaped.
+/// Unescapes a literal in single quotes, where only the quote and the backslash are escaped.
 fn plain(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut chars = raw.chars().peekable();
@@ -47,7 +47,7 @@ fn plain(raw: &str) -> String {
     text
 }
 
-/// The lines between the two marks, less the space that stands before the last.
+/// Returns the lines between the two delimiters, without the indentation of the closing one.
 fn body(raw: &str) -> Option<String> {
     let mut lines: Vec<&str> = raw.lines().collect();
     let end = lines.pop()?;
@@ -63,7 +63,7 @@ fn body(raw: &str) -> Option<String> {
     Some(lines.iter().map(without).collect::<Vec<_>>().join("\n"))
 }
 
-/// As in double quotes.
+/// Unescapes a literal in double quotes.
 fn escaped(raw: &str, quote: Option<char>) -> Option<String> {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut rest = raw;
@@ -75,7 +75,7 @@ fn escaped(raw: &str, quote: Option<char>) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// What stands behind a backslash; the rest comes back.
+/// Unescapes what follows a backslash. Returns the rest.
 fn escape<'r>(text: &'r str, quote: Option<char>, bytes: &mut Vec<u8>) -> Option<&'r str> {
     let Some(c) = text.chars().next() else {
         bytes.push(b'\\');
@@ -94,7 +94,7 @@ fn escape<'r>(text: &'r str, quote: Option<char>, bytes: &mut Vec<u8>) -> Option
         '"' if quote == Some('"') => b'"',
         '0'..='7' => {
             let (digits, rest) = digits(text, 3, 8);
-            // PHP lets the number overflow its byte.
+            // The number overflows its byte in PHP.
             let number = u32::from_str_radix(digits, 8).ok()? & 0xff;
             bytes.push(u8::try_from(number).ok()?);
             return Some(rest);
@@ -111,7 +111,7 @@ fn escape<'r>(text: &'r str, quote: Option<char>, bytes: &mut Vec<u8>) -> Option
             return Some(behind);
         }
         _ => {
-            // No escape at all.
+            // Not an escape sequence.
             bytes.push(b'\\');
             return Some(text);
         }

@@ -1,0 +1,41 @@
+//! PHP files parsed into declarations, with names and expressions as they are written.
+
+mod parse;
+
+mod docblock;
+mod expression;
+mod string;
+
+mod ast;
+
+mod declarations;
+
+use std::borrow::Cow;
+
+pub(super) use ast::{Attribute, Class, File, Kind, Method, Param, Property, Scope};
+pub(super) use docblock::{Docblock, TypedTag};
+pub(super) use expression::{Argument, Element, Expression, argument};
+pub(super) use parse::Parser;
+
+/// Parses a file. Returns what it declares, and an error if a declaration cannot be read.
+///
+/// The grammar does not have all of PHP. An unknown construct costs the declaration that contains it, and
+/// nothing if it is in the body of a function.
+pub(super) fn read(
+    parser: &mut Parser,
+    text: &str,
+    file: &str,
+) -> anyhow::Result<(File, Option<anyhow::Error>)> {
+    let (tree, text): (_, Cow<'_, str>) = parser.parse(text)?;
+    let error = parse::first_error(tree.root_node()).map(|node| parse::syntax_error(node, &text));
+    Ok((declarations::read(tree.root_node(), &text, file), error))
+}
+
+/// Returns a name without its namespace.
+pub(super) fn short(name: &str) -> &str {
+    name.rsplit('\\').next().unwrap_or(name)
+}
+
+pub(super) fn joined(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}\\{name}") }
+}
