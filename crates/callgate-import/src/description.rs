@@ -36,19 +36,21 @@ impl Description {
     /// Returns the problem and the hint for a service that does not have it.
     fn absence(self) -> (&'static str, &'static str) {
         match self {
-            Self::OpenRpc(_) => ("gives no OpenRPC document", "a document can also be a file"),
-            Self::Introspection => (
-                "does not list its methods",
-                "an OpenRPC document, or a manifest that you write, can be imported too",
+            Self::OpenRpc(_) => (
+                "offers no OpenRPC document",
+                "an OpenRPC document can also be imported from a file",
             ),
+            Self::Introspection => {
+                ("does not list its methods", "import an OpenRPC document or a manifest instead")
+            }
             Self::Drupal(Module::Mcp) => (
                 "does not have the module `jsonrpc_mcp`",
-                "is that the URL of the site? If it has the module `jsonrpc_discovery` alone, `--from \
-                 discovery` reads all methods that the user who asks may use, marked as tools or not",
+                "check the URL of the site; if it has only the module `jsonrpc_discovery`, `--from discovery` \
+                 reads all methods that the user may use, marked as tools or not",
             ),
             Self::Drupal(Module::Discovery) => (
                 "does not have the module `jsonrpc_discovery`",
-                "it is a part of the module `jsonrpc`, and has to be enabled",
+                "enable it; it is a part of the module `jsonrpc`",
             ),
         }
     }

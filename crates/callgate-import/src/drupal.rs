@@ -63,8 +63,8 @@ pub(crate) async fn upstream_keys(
             Ok(true) => keys.push(("calls", json!("per_tool"))),
             Ok(false) => {}
             Err(problem) => notes.push(format!(
-                "note: whether each tool has a URL of its own is not known ({problem}); if so, the \
-                 upstream needs `calls = \"per_tool\"`, since `/jsonrpc` does not check scopes"
+                "note: it is not known whether each tool has its own URL ({problem}); if so, set \
+                 `calls = \"per_tool\"` for the upstream, since `/jsonrpc` does not check scopes"
             )),
         }
     }
@@ -113,15 +113,15 @@ async fn list(
     let (path, problem, permission) = match module {
         Module::Mcp => (
             TOOLS,
-            "the answer has no list of tools",
-            "who asks needs the permission `access mcp tool discovery`, and a credential that the route \
-             takes: an OAuth bearer token, not HTTP Basic",
+            "the reply has no list of tools",
+            "the user needs the permission `access mcp tool discovery`, and a credential that the route \
+             accepts: an OAuth bearer token, not HTTP Basic",
         ),
         Module::Discovery => (
             METHODS,
-            "the answer has no list of methods",
-            "who asks needs the permission `use jsonrpc services`, and a credential that the route \
-             takes: HTTP Basic or a bearer token",
+            "the reply has no list of methods",
+            "the user needs the permission `use jsonrpc services`, and a credential that the route \
+             accepts: HTTP Basic or a bearer token",
         ),
     };
     let what = format!("GET {}{path}", target.site_path());
@@ -154,13 +154,13 @@ async fn following(service: &Service, first: Page) -> anyhow::Result<Vec<Value>>
         all.extend(page.items);
         next = page.next_cursor;
         if !seen.insert(cursor) {
-            bail!("{target} gives the same page of tools again and again");
+            bail!("{target} returns the same page of tools repeatedly");
         }
     }
     if next.is_some() || all.len() > MAX_METHODS {
         return Err(hinted(
             format!("{target} has more than {MAX_METHODS} methods"),
-            "ask as a user who may use fewer",
+            "use the credentials of a user who may use fewer",
         ));
     }
     Ok(all)
@@ -203,12 +203,12 @@ pub(crate) async fn read(
         Module::Mcp => Source {
             states_access: true,
             supersedes: &[DISCOVERY_SOURCE],
-            notes: vec![format!("it has {} tools of jsonrpc_mcp", all.len())],
+            notes: vec![format!("{} tools of jsonrpc_mcp", all.len())],
             ..Source::new(TOOLS_SOURCE, upstream)
         },
         Module::Discovery => Source {
             yields_to: &[TOOLS_SOURCE],
-            notes: vec![format!("it has {} methods of jsonrpc_discovery", all.len())],
+            notes: vec![format!("{} methods of jsonrpc_discovery", all.len())],
             ..Source::new(DISCOVERY_SOURCE, upstream)
         },
     };
@@ -236,7 +236,7 @@ fn refuse_duplicates(source: &mut Source) {
     }
     counts.retain(|_, count| *count > 1);
     source.methods.retain(|method| !counts.contains_key(&method.row.rpc_method));
-    let reason = || "the site has several of this name".to_owned();
+    let reason = || "the site has several tools of this name".to_owned();
     let duplicates = counts.into_keys().map(|id| Refusal { id, reason: reason(), hides: true });
     source.refused.extend(duplicates);
 }

@@ -37,14 +37,14 @@ pub async fn read(
     if rows.missing.iter().any(|table| table == "rpc_methods") {
         return Err(hinted(
             format!("`{shown}` has no table `rpc_methods`"),
-            "name the database that the Rpc plugin writes its methods to",
+            "give the database that the Rpc plugin writes its methods to",
         ));
     }
     // With the wrong prefix, methods that are protected there would be open here.
     if let Some(prefix) = &rows.other_prefix {
         return Err(hinted(
             format!("`{shown}` has its actions in `{prefix}section_actions`"),
-            format!("say so: `--prefix '{prefix}'`"),
+            format!("use `--prefix '{prefix}'`"),
         ));
     }
     let name = match url.path().and_then(Path::file_name) {
@@ -57,14 +57,14 @@ pub async fn read(
 fn hint(error: &StoreError) -> String {
     match error {
         StoreError::Lacking { prefix: Some(prefix), .. } => {
-            format!("it has `{prefix}section_actions`, so say `--prefix '{prefix}'`")
+            format!("it has `{prefix}section_actions`: use `--prefix '{prefix}'`")
         }
         StoreError::Lacking { prefix: None, .. } => {
-            "let this user read it, with `GRANT SELECT` as docs/guide/festi.md shows: without it, what it \
-             protects would be open here"
+            "let this user read it, with `GRANT SELECT` as docs/guide/festi.md shows: without it, methods \
+             that it protects would be open here"
                 .to_owned()
         }
-        _ => "look whether it is the database of a Festi application, and may be read".to_owned(),
+        _ => "check that it is the database of a Festi application, and that this user may read it".to_owned(),
     }
 }
 
@@ -97,7 +97,7 @@ fn proposal(
         return Err(Refusal::new(format!("rpc_methods row {}", row.id), "it has no `rpc_method`"));
     }
     if is_of_mcp(id) {
-        return Err(Refusal::new(id, "it belongs to MCP itself"));
+        return Err(Refusal::new(id, "the name is reserved for MCP"));
     }
     let safety = row.safety.as_deref().and_then(|safety| safety.trim().parse().ok());
     let is_hidden = row.exposed.as_deref().is_some_and(|exposed| exposed.trim() == "0");
@@ -111,7 +111,7 @@ fn proposal(
     };
     Ok(Proposal {
         needs: needs(row, by_key, sections)?,
-        hidden: is_hidden.then_some("the database says so"),
+        hidden: is_hidden.then_some("not exposed in the database"),
         ..Proposal::new(proposed, safety)
     })
 }
@@ -170,24 +170,24 @@ fn notes(rows: &FestiRows, source: &Source, users: Users) -> Vec<String> {
     };
     if !rows.missing.is_empty() {
         let missing = rows.missing.join("`, `");
-        note(rows.missing.len(), &format!("tables are not there: `{missing}`"));
+        note(rows.missing.len(), &format!("tables are missing: `{missing}`"));
     }
     let needs = || source.methods.iter().map(|method| method.needs.as_deref().unwrap_or_default());
     let closed =
         needs().filter(|needs| needs.iter().any(|(_, needed)| *needed == Needed::Closed)).count();
     note(
         closed,
-        "methods name a section without an action that says how much: Festi lets everybody call them, and here nobody can",
+        "methods name a section without an action: in Festi everybody can call them, here nobody can",
     );
     let open = needs().filter(|needs| needs.is_empty()).count();
-    note(open, "methods are in no section: in Festi and here, every caller may use them");
+    note(open, "methods are in no section: every caller can call them, in Festi and here");
     let sections = |needs: &[(String, Needed)]| {
         needs.iter().map(|(ident, _)| ident.clone()).collect::<BTreeSet<String>>().len()
     };
     let several = needs().filter(|needs| sections(needs) > 1).count();
     note(
         several,
-        "methods are in several sections: in Festi the last counts, and here all must hold",
+        "methods are in several sections: Festi checks the last one, here all are required",
     );
     let known: HashSet<(String, String)> = rows.methods.iter().map(MethodRow::action_key).collect();
     let is_other = |row: &&callgate_registry::ActionRow| {
@@ -195,17 +195,20 @@ fn notes(rows: &FestiRows, source: &Source, users: Users) -> Vec<String> {
     };
     note(
         rows.actions.iter().filter(is_other).count(),
-        "actions are of no method, and are not taken",
+        "actions belong to no method and are not imported",
     );
     if users == Users::All {
         let zero = rows.user_grants.iter().filter(|row| row.value.trim() == "0").count();
         note(
             zero,
-            "users have 0 on a section: in Festi their role counts then, and here it denies",
+            "users have a grant of 0 on a section: in Festi their role decides, here access is denied",
         );
     } else {
-        note(rows.users.len(), "users are not taken; `--users` takes them");
-        note(rows.user_grants.len(), "grants of single users are not taken; `--users` takes them");
+        note(rows.users.len(), "users are not imported; use `--users` to import them");
+        note(
+            rows.user_grants.len(),
+            "grants of single users are not imported; use `--users` to import them",
+        );
     }
     notes
 }

@@ -49,7 +49,7 @@ pub(crate) async fn read(
 ) -> anyhow::Result<Option<Source>> {
     let Some(names) = names(service, attempts).await? else { return Ok(None) };
     let mut source = Source {
-        notes: vec![format!("it lists {} methods", names.len())],
+        notes: vec![format!("{} methods listed", names.len())],
         yields_to: &["OpenRPC "],
         ..Source::new("introspection", upstream)
     };
@@ -57,7 +57,7 @@ pub(crate) async fn read(
         Ok(described) => described.map(|()| Some(source)),
         Err(_) => Err(hinted(
             format!("{} takes more than {TIME_LIMIT:?} to describe its methods", service.target()),
-            "write a manifest, and import that",
+            "write a manifest and import it",
         )),
     }
 }
@@ -65,7 +65,7 @@ pub(crate) async fn read(
 async fn names(service: &Service, attempts: &mut Attempts) -> anyhow::Result<Option<Vec<String>>> {
     let list = service.ask(LIST, &[]).await.map(|list| list.get().to_owned());
     let read =
-        |list: String| serde_json::from_str(&list).map_err(|_| "the answer is no list of names");
+        |list: String| serde_json::from_str(&list).map_err(|_| "the reply is not a list of names");
     let what = "POST system.listMethods";
     let names: Option<Vec<String>> = attempts.read(service.target(), what, list, None, read)?;
     let Some(mut names) = names else { return Ok(None) };
@@ -91,7 +91,7 @@ async fn describe(
     };
     for name in names {
         if NEVER_TOOLS.contains(&name.as_str()) {
-            let reason = "it is about the other methods, and never a tool";
+            let reason = "it describes or calls other methods, and is never a tool";
             source.add(Err(Refusal::new(name, reason)));
             continue;
         }
@@ -133,7 +133,7 @@ async fn ask_about(service: &Service, method: &str, name: &str) -> anyhow::Resul
                 service.target(),
                 shortened_message(&format!("{method} of `{name}`: {error}"))
             ),
-            "try again; if it always says so, write a manifest, and import that",
+            "try again; if the error persists, write a manifest and import it",
         )),
         Err(error @ AskError::Failed { .. }) => {
             bail!("{}: {method} of `{name}`: {error}", service.target())

@@ -194,9 +194,9 @@ struct ClassField {
 
 fn parse(text: &str) -> anyhow::Result<Manifest> {
     if text.trim_start().starts_with('{') {
-        serde_json::from_str(text).context("the manifest is wrong")
+        serde_json::from_str(text).context("invalid manifest")
     } else {
-        toml::from_str(text).context("the manifest is wrong")
+        toml::from_str(text).context("invalid manifest")
     }
 }
 
@@ -207,8 +207,8 @@ pub fn overlay(text: &str) -> anyhow::Result<Overlay> {
     for mut method in manifest.methods {
         if method.sections.is_some() || method.plugin.is_some() || method.method.is_some() {
             return Err(hinted(
-                format!("method `{}`: an overlay does not say who may call it", method.id),
-                "leave `sections`, `plugin` and `method` out: the database's own tables say it",
+                format!("method `{}`: an overlay cannot set who may call it", method.id),
+                "remove `sections`, `plugin` and `method`: the tables of the database decide",
             ));
         }
         let upstream = method.upstream.take().or_else(|| manifest.upstream.clone());
@@ -241,7 +241,7 @@ pub fn read(text: &str, upstream: Option<&str>) -> anyhow::Result<Source> {
 fn proposal(method: Method, default_upstream: &str) -> Proposal {
     let hidden = match (method.deprecated, method.exposed) {
         (true, _) => Some("deprecated"),
-        (_, Some(false)) => Some("the manifest says so"),
+        (_, Some(false)) => Some("not exposed in the manifest"),
         _ => None,
     };
     let params_by = method.params_by.map(|by| match by {

@@ -52,7 +52,7 @@ pub fn read(text: &str, options: ReadOptions<'_>) -> anyhow::Result<Source> {
     let title = info("title").unwrap_or("untitled");
     let mut source = Source::new(format!("OpenRPC document `{title}`"), options.upstream);
     source.notes.push(format!(
-        "it is version {} of {} methods, in OpenRPC {version}",
+        "version {}, {} methods, OpenRPC {version}",
         info("version").unwrap_or("unknown"),
         methods.len()
     ));

@@ -55,7 +55,7 @@ pub async fn read(
     let (directory, upstream) = (directory.to_owned(), upstream.to_owned());
     let reading = reading.clone();
     let read = move || read_directory(&directory, &upstream, &reading);
-    tokio::task::spawn_blocking(read).await.context("the reading was broken off")?
+    tokio::task::spawn_blocking(read).await.context("reading was interrupted")?
 }
 
 fn read_directory(
@@ -68,7 +68,7 @@ fn read_directory(
     if !root.is_dir() {
         return Err(hinted(
             format!("`{shown}` is not a directory"),
-            "name the directory that it is in; `--select` takes some methods only",
+            "give its directory; `--select` imports some of the methods",
         ));
     }
     let mut files = Files::find(&root, reading)?;
@@ -88,10 +88,10 @@ fn read_directory(
     let name = root.file_name().map(|name| name.to_string_lossy());
     let name = reading.name.as_deref().map(Into::into).or(name).unwrap_or_default();
     let mut source = methods_of(&symbols, &format!("PHP source `{name}`"), upstream);
-    source.notes.insert(0, format!("it has {count} PHP files"));
+    source.notes.insert(0, format!("{count} PHP files"));
     source.unread = files.unread;
     if files.links > 0 {
-        source.notes.push(format!("note: {} links are not followed", files.links));
+        source.notes.push(format!("note: {} symbolic links are not followed", files.links));
     }
     Ok(source)
 }
@@ -109,15 +109,14 @@ fn methods_of(symbols: &Symbols, name: &str, upstream: &str) -> Source {
     source.types = classes::read(&mut reader);
     if reader.permissions > 0 {
         reader.notes.push(format!(
-            "note: {} methods need permissions of Drupal, which it checks itself; `--section` says what \
-             is needed here",
+            "note: {} methods need permissions that Drupal checks; `--section` adds a check here",
             reader.permissions
         ));
     }
     let more = reader.notes.len().saturating_sub(MAX_NOTES);
     reader.notes.truncate(MAX_NOTES);
     if more > 0 {
-        reader.notes.push(format!("note: and {more} more like these"));
+        reader.notes.push(format!("note: and {more} more notes"));
     }
     source.notes = reader.notes;
     source

@@ -52,7 +52,7 @@ pub async fn write(
         if expected.is_some_and(|expected| plan.digest().as_deref() != Some(expected)) {
             return Err(hinted(
                 "the source or the registry has changed since, and nothing was written",
-                "ask again: what it would do now is another thing",
+                "preview the import again",
             ));
         }
         match store.import(&plan.import).await {
@@ -139,7 +139,7 @@ impl Plan {
         }
         let ids: Vec<&str> = source.methods.iter().map(|it| it.row.rpc_method.as_str()).collect();
         let unused = options.selection.unused(&ids).into_iter();
-        plan.notes.extend(unused.map(|pattern| format!("note: no method is like `{pattern}`")));
+        plan.notes.extend(unused.map(|pattern| format!("note: no method matches `{pattern}`")));
         Ok(plan)
     }
 
@@ -223,7 +223,7 @@ impl Plan {
             source.yields_to.iter().any(|stronger| last.source.starts_with(stronger))
         };
         if let Some(last) = last.filter(is_stronger) {
-            let reason = format!("all of it, {} says more", last.source);
+            let reason = format!("all of it, {} describes more", last.source);
             return self.kept.push(Refusal::new(id, reason));
         }
         let merged = match registry.merge(source, proposal, last) {
@@ -320,7 +320,7 @@ impl Plan {
         let others: Vec<&str> = names.filter(|name| known.contains_key(name)).collect();
         if !others.is_empty() {
             self.notes.push(format!(
-                "note: classes that were there with other fields have those of this source now: `{}`",
+                "note: this source replaces the fields of these classes: `{}`",
                 others.join("`, `")
             ));
         }

@@ -187,17 +187,17 @@ async fn run(
 fn log(source: &WatchedSource<'_>, event: &Event<'_>) {
     let name = source.name;
     let text = match event {
-        Event::Recovered => return tracing::info!("import `{name}` works again"),
+        Event::Recovered => return tracing::info!("import `{name}` can be read again"),
         Event::Failed(error) => {
             let error = format!("{error:#}");
-            return tracing::warn!(error, "import `{name}` failed, and methods stay as they are");
+            return tracing::warn!(error, "import `{name}` failed, methods are unchanged");
         }
         Event::Changed(text) => truncated(text, MAX_LOGGED),
     };
     match source.policy {
         Policy::Apply => tracing::info!("import `{name}` has changed methods:\n{text}"),
         Policy::Hold => tracing::warn!(
-            "import `{name}` would change methods, `callgate import approve {name}` does it:\n{text}"
+            "import `{name}` would change methods, approve with `callgate import approve {name}`:\n{text}"
         ),
         Policy::Show => tracing::warn!("import `{name}` would change methods:\n{text}"),
     }

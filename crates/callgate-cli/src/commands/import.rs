@@ -36,16 +36,16 @@ pub(crate) async fn run(
     let given = import.options();
     if given.watch.is_some() && given.prune {
         return Err(hinted(
-            "`--prune` does not go with `--watch`",
-            "without it, what the source no longer has is hidden, and comes back with its sections; \
-             `--prune` once deletes it",
+            "`--prune` cannot be used with `--watch`",
+            "without it, methods that the source no longer has are hidden and keep their sections; a \
+             single import with `--prune` deletes them",
         ));
     }
     let source = read_source(config, &import).await?;
     if source.is_empty() {
         return Err(hinted(
             format!("{} has no methods, and nothing was changed", source.name),
-            "is it the right one? `callgate method remove` removes methods",
+            "check the source; `callgate method remove` removes methods",
         ));
     }
     let store = registry::open_own(config).await?;
@@ -81,12 +81,12 @@ async fn watch(
     let policy = if import.options().dry_run { Policy::Show } else { Policy::Apply };
     let every = Duration::from_secs(seconds.into());
     let source = watched("", config, import, every, policy);
-    printer.talk(format_args!("looking again every {seconds} s; Ctrl-C ends it"));
+    printer.talk(format_args!("reading the source every {seconds} s until Ctrl-C"));
     let on_event = |event: Event<'_>| match event {
         Event::Changed(text) => printer.data(text),
         Event::Failed(error) => {
             printer.error(error);
-            printer.talk("methods stay as they are");
+            printer.talk("methods are unchanged");
         }
         Event::Recovered => printer.talk("the source can be read again"),
     };
@@ -209,7 +209,7 @@ fn is_url(text: &str) -> bool {
 }
 
 fn url(text: &str) -> anyhow::Result<Target> {
-    text.parse().context("the URL is not right")
+    text.parse().context("invalid URL")
 }
 
 /// Returns the upstream of methods that name none.

@@ -2,16 +2,15 @@
 
 mod listed;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use callgate::catalog::Catalog;
 use callgate::model::LOCAL;
-use callgate_import::guessed;
+use callgate_import::{Needs, NeedsByKey, guessed};
 use callgate_registry::{
-    CatalogRows, Inspection, MethodRow, SqlStore, Store as _, StoreError, action_key, assemble,
-    check, inspect,
+    CatalogRows, Inspection, MethodRow, SqlStore, Store as _, StoreError, assemble, check, inspect,
 };
 use serde_json::{Value, json};
 
@@ -169,7 +168,7 @@ async fn tell_findings(
 
 fn list(config: &Config, rows: &CatalogRows, as_json: bool, printer: &mut Printer) {
     let catalog = assemble(rows, assembly(config)).catalog;
-    let sections = Sections::of(rows);
+    let needs = NeedsByKey::of_rows(rows);
     let mut methods: Vec<&MethodRow> = rows.methods.iter().collect();
     methods.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
     let mut served = HashSet::new();
@@ -192,7 +191,7 @@ fn list(config: &Config, rows: &CatalogRows, as_json: bool, printer: &mut Printe
             json!(row.tool_name),
             json!(row.upstream_name()),
             json!(row.safety),
-            json!(sections.named_by(row)),
+            json!(sections(&needs.of(row))),
             json!(state(row, &catalog, is_first)),
         ]
     });
@@ -212,34 +211,8 @@ fn state(row: &MethodRow, catalog: &Catalog, is_first: bool) -> &'static str {
     if is_quarantined { "quarantined" } else { "hidden" }
 }
 
-/// The sections that methods need, as rows say.
-struct Sections {
-    by_key: HashMap<(String, String), Vec<String>>,
-}
-
-impl Sections {
-    fn of(rows: &CatalogRows) -> Self {
-        let idents: HashMap<i64, &str> =
-            rows.sections.iter().map(|section| (section.id, section.ident.as_str())).collect();
-        let mut by_key: HashMap<(String, String), Vec<String>> = HashMap::new();
-        for action in &rows.actions {
-            let ident = idents.get(&action.id_section).copied().unwrap_or("?");
-            let key = action_key(&action.plugin, &action.method);
-            by_key.entry(key).or_default().push(format!("{ident}:{}", action.mask));
-        }
-        Self { by_key }
-    }
-
-    /// With a mask where an action gives one; `closed` where the row names one without.
-    fn named_by(&self, row: &MethodRow) -> Vec<String> {
-        let mut named = self.by_key.get(&row.action_key()).cloned().unwrap_or_default();
-        for ident in row.section_names().unwrap_or_default() {
-            if !named.iter().any(|known| known.starts_with(&format!("{ident}:"))) {
-                named.push(format!("{ident}:closed"));
-            }
-        }
-        named
-    }
+fn sections(needs: &Needs) -> Vec<String> {
+    needs.iter().map(|(ident, mask)| format!("{ident}:{mask}")).collect()
 }
 
 async fn show(

@@ -154,14 +154,14 @@ pub(super) fn service(
         (None, None) => {
             return Err(hinted(
                 format!("there is no URL, and upstream `{upstream}` is not configured"),
-                "name the URL of the service, or its upstream with `--upstream`",
+                "give the URL of the service, or its upstream with `--upstream`",
             ));
         }
     };
     let configured = match known {
         None => suggestion(upstream, options.target(), given),
         Some(known) if !is_its => Configured::Other(format!(
-            "note: upstream `{upstream}` is at {known}, so nothing of it is used here"
+            "note: upstream `{upstream}` is at {known}, so its credentials are not used here"
         )),
         Some(_) if config.upstreams.names().any(|name| name == upstream) => Configured::File,
         Some(_) => Configured::Row,
@@ -180,9 +180,9 @@ fn suggestion(upstream: &str, target: &Target, given: &ServiceOptions) -> Config
         bare if bare.chars().all(is_bare) => bare.to_owned(),
         other => json!(other).to_string(),
     };
-    let head = "note: for calls to reach the service, callgate.toml needs".to_owned();
+    let head = "note: to call the service, callgate.toml needs".to_owned();
     // The query may contain a key, and is not shown.
-    let query = if target.has_query() { "  # and what follows `?`" } else { "" };
+    let query = if target.has_query() { "  # plus the query" } else { "" };
     let url = format!("url = {}{query}", json!(target.to_string()));
     let table = [head, format!("[upstreams.{name}]"), url];
     let more = given.table();

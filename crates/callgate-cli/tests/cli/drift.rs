@@ -73,7 +73,7 @@ fn read_until(stream: &mut impl BufRead, what: &str) -> String {
 }
 
 #[test]
-fn a_change_is_applied_and_clients_that_listen_are_told() {
+fn a_change_is_applied_and_subscribed_clients_are_notified() {
     let place = place("apply");
     let server = place.serve(&[]);
     server.until("what the source has is there", |server| server.tools("") == ["pet.get"]);
@@ -90,13 +90,13 @@ fn a_change_is_applied_and_clients_that_listen_are_told() {
 }
 
 #[test]
-fn a_source_that_fails_or_is_empty_changes_nothing_and_is_told() {
+fn a_source_that_fails_or_is_empty_changes_nothing_and_is_logged() {
     let place = place("apply");
     let (mut child, mut log) = serve(&place);
     read_until(&mut log, "has changed methods");
     put(&place, "{");
     let told = read_until(&mut log, "import `pets`");
-    assert!(told.contains("failed, and methods stay as they are"), "{told}");
+    assert!(told.contains("failed, methods are unchanged"), "{told}");
     put(&place, &document(&[], ""));
     let told = read_until(&mut log, "import `pets`");
     assert!(told.contains("the source has no methods any more"), "{told}");
@@ -110,7 +110,7 @@ fn a_source_that_fails_or_is_empty_changes_nothing_and_is_told() {
     };
     assert_eq!(state(), [r#""pet.get" "tool""#]);
     put(&place, &document(&["pet.get", "pet.back"], "A pet."));
-    assert!(read_until(&mut log, "import `pets`").contains("works again"));
+    assert!(read_until(&mut log, "import `pets`").contains("can be read again"));
     assert!(read_until(&mut log, "import `pets`").contains("has changed methods"));
     assert_eq!(state(), [r#""pet.back" "tool""#, r#""pet.get" "tool""#]);
     child.kill().unwrap();
@@ -118,7 +118,7 @@ fn a_source_that_fails_or_is_empty_changes_nothing_and_is_told() {
 }
 
 #[test]
-fn a_change_that_is_held_waits_until_it_is_approved() {
+fn a_held_change_waits_for_approval() {
     let place = place("hold");
     let server = place.serve(&[]);
     let pending = |place: &Place| place.ok(&["import", "pending"]);
@@ -143,11 +143,11 @@ fn a_change_that_is_held_waits_until_it_is_approved() {
     insta::assert_debug_snapshot!(place.run(&["import", "approve", "pets"]).failure());
     insta::assert_debug_snapshot!(place.run(&["import", "approve", "cats"]).failure());
     let log = stopped(server);
-    assert!(log.contains("`callgate import approve pets` does it:\n+ pet.get()"), "{log}");
+    assert!(log.contains("approve with `callgate import approve pets`:\n+ pet.get()"), "{log}");
 }
 
 #[test]
-fn a_change_that_is_only_shown_is_in_the_log_once() {
+fn a_shown_change_is_logged_once() {
     let place = place("show");
     place.ok(&["migrate"]);
     let (mut child, mut log) = serve(&place);
@@ -163,7 +163,7 @@ fn a_change_that_is_only_shown_is_in_the_log_once() {
 }
 
 #[test]
-fn import_can_watch_its_source_until_it_is_told_to_stop() {
+fn import_watches_its_source_until_it_is_stopped() {
     let place = Place::new();
     place.ok(&["migrate"]);
     place.write("pets.json", &document(&["pet.get"], "A pet."));
@@ -172,10 +172,10 @@ fn import_can_watch_its_source_until_it_is_told_to_stop() {
     let mut data = BufReader::new(child.stdout.take().unwrap());
     let mut talk = BufReader::new(child.stderr.take().unwrap());
     assert!(read_until(&mut data, "added").starts_with("1 added"));
-    read_until(&mut talk, "looking again every 1 s; Ctrl-C ends it");
+    read_until(&mut talk, "reading the source every 1 s until Ctrl-C");
     put(&place, "{");
     read_until(&mut talk, "callgate: `pets.json`");
-    read_until(&mut talk, "methods stay as they are");
+    read_until(&mut talk, "methods are unchanged");
     put(&place, &document(&["pet.get", "pet.list"], "A pet."));
     read_until(&mut talk, "the source can be read again");
     assert!(read_until(&mut data, "pet.list").starts_with("+ pet.list()"));

@@ -65,7 +65,7 @@ impl Place {
 }
 
 #[test]
-fn a_second_import_changes_nothing_and_a_later_one_what_is_new() {
+fn a_second_import_changes_nothing_and_a_later_one_only_what_is_new() {
     let place = registry();
     let first = document(&json!([reading("pet.get", "A pet."), reading("pet.list", "Pets.")]));
     assert!(
@@ -90,7 +90,7 @@ fn a_second_import_changes_nothing_and_a_later_one_what_is_new() {
 }
 
 #[test]
-fn what_people_changed_stays_and_is_said() {
+fn manual_changes_are_kept_and_reported() {
     let place = registry();
     place.ok(&["section", "add", "vet"]);
     let all = ["pet.a", "pet.b", "pet.c", "pet.d", "pet.e"];
@@ -126,7 +126,7 @@ fn what_people_changed_stays_and_is_said() {
 }
 
 #[test]
-fn what_a_source_no_longer_has_is_hidden_and_comes_back_or_is_pruned() {
+fn a_missing_method_is_hidden_and_restored_or_pruned() {
     let place = registry();
     let one = reading("pet.get", "A pet.");
     let both = document(&json!([one, reading("pet.old", "An old pet.")]));
@@ -134,7 +134,7 @@ fn what_a_source_no_longer_has_is_hidden_and_comes_back_or_is_pruned() {
     place.ok(&["method", "add", "pet.mine", "--read-only"]);
     place.import(&both, &["--section", "pets"]);
     let said = place.import(&alone, &[]);
-    assert!(said.contains("removed  pet.old: hidden; `--prune` deletes\n"), "{said}");
+    assert!(said.contains("removed  pet.old: hidden; `--prune` deletes it\n"), "{said}");
     assert_eq!(place.exported()["pet.old"]["exposed"], false);
     assert!(place.import(&alone, &[]).contains("nothing changed"));
     assert!(place.import(&both, &[]).contains("1 changed"));
@@ -145,13 +145,15 @@ fn what_a_source_no_longer_has_is_hidden_and_comes_back_or_is_pruned() {
     assert!(place.import(&other, &[]).contains("2 added, 0 changed, 0 removed"));
     assert!(place.import(&alone, &["--prune"]).contains("removed  pet.old: deleted\n"));
     let ran = place.run(&["import", "openrpc", "openrpc.json", "--prune", "--watch"]);
-    assert!(ran.failure().1.starts_with("callgate: `--prune` does not go with `--watch`\nhint: "));
+    assert!(
+        ran.failure().1.starts_with("callgate: `--prune` cannot be used with `--watch`\nhint: ")
+    );
     let left: Vec<String> = place.exported().keys().cloned().collect();
     assert_eq!(left, ["cat.get", "cat.old", "pet.get", "pet.mine"]);
 }
 
 #[test]
-fn a_dry_run_shows_what_would_change_and_writes_nothing() {
+fn a_dry_run_shows_the_changes_and_writes_nothing() {
     let place = registry();
     let get = |schema: Value| {
         let id = json!({"name": "id", "required": true, "schema": schema});
@@ -175,7 +177,7 @@ fn a_dry_run_shows_what_would_change_and_writes_nothing() {
 }
 
 #[test]
-fn patterns_select_and_exclude_and_what_they_leave_stays() {
+fn patterns_select_methods_and_others_stay() {
     let place = registry();
     let all = document(&json!([
         reading("pet.get", ""),
@@ -192,11 +194,11 @@ fn patterns_select_and_exclude_and_what_they_leave_stays() {
     let said = place.import(&document(&json!([reading("pet.get", "")])), &["--select", "pet.*"]);
     assert!(said.contains("nothing changed"), "user.get is not meant: {said}");
     let ran = place.try_import(&all, &["--select", "cat.*"]);
-    assert!(ran.talk().contains("note: no method is like `cat.*`"), "{}", ran.talk());
+    assert!(ran.talk().contains("note: no method matches `cat.*`"), "{}", ran.talk());
 }
 
 #[test]
-fn a_section_without_a_mask_is_read_for_what_reads_and_write_for_the_rest() {
+fn a_section_without_a_mask_gets_one_by_safety() {
     let place = registry();
     let all = json!([reading("pet.get", ""), reading("pet.delete", ""), reading("pet.feed", "")]);
     place.import(&document(&all), &["--section", "pets", "--section", "audit:execute"]);
@@ -211,7 +213,7 @@ fn a_section_without_a_mask_is_read_for_what_reads_and_write_for_the_rest() {
 }
 
 #[test]
-fn d8_safety_is_guessed_marked_and_never_read_only_where_unsure() {
+fn safety_is_guessed_and_never_read_only_if_unsure() {
     let place = registry();
     let all = json!([
         reading("pet.get", ""),
@@ -235,7 +237,7 @@ fn d8_safety_is_guessed_marked_and_never_read_only_where_unsure() {
 }
 
 #[test]
-fn d18_an_id_that_another_upstream_has_is_refused_and_one_of_the_same_is_adopted() {
+fn an_id_of_another_upstream_is_refused_and_an_existing_method_is_adopted() {
     let place = registry();
     place.ok(&["method", "add", "pet.get", "--upstream", "zoo", "--read-only"]);
     place.ok(&["method", "add", "pet.list", "--title", "Mine", "--param", "int $page"]);
@@ -259,7 +261,7 @@ fn d18_an_id_that_another_upstream_has_is_refused_and_one_of_the_same_is_adopted
 }
 
 #[test]
-fn a_registry_of_an_older_program_is_told_so() {
+fn a_registry_of_an_older_version_is_refused() {
     let place = registry();
     place.sql("callgate.db", "INSERT INTO callgate_migrations VALUES (2, 'sessions', 0)");
     insta::assert_debug_snapshot!(place.run(&["export"]).failure().1, @r#""callgate: cannot open the registry `sqlite:callgate.db`: the registry was made by a build from before the first release\nhint: with the build that made it, copy it into a database of another kind (`callgate registry copy`), and with this one from there into a new file; an export has methods only\n""#);

@@ -130,9 +130,9 @@ fn a_site_that_refuses_its_list_is_not_tried_in_another_way() {
     }
     insta::assert_snapshot!(told, @"
     callgate: http://127.0.0.1:[port]/: GET /mcp/tools/list: HTTP 403: the credentials that are configured lack a permission there, or are wrong
-    hint: who asks needs the permission `access mcp tool discovery`, and a credential that the route takes: an OAuth bearer token, not HTTP Basic
+    hint: the user needs the permission `access mcp tool discovery`, and a credential that the route accepts: an OAuth bearer token, not HTTP Basic
     callgate: http://127.0.0.1:[port]/: GET /mcp/tools/list: HTTP 401: it does not accept the credentials that are configured
-    hint: who asks needs the permission `access mcp tool discovery`, and a credential that the route takes: an OAuth bearer token, not HTTP Basic
+    hint: the user needs the permission `access mcp tool discovery`, and a credential that the route accepts: an OAuth bearer token, not HTTP Basic
     ");
     assert!(
         site.fake.log.requests().iter().all(|asked| !asked.target().contains("/jsonrpc/methods"))

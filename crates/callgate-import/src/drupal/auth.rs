@@ -25,7 +25,7 @@ pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Needed)>
         // An empty map in PHP.
         Some(Value::Array(items)) if items.is_empty() => return Ok(None),
         Some(Value::Object(auth)) => auth,
-        Some(_) => return Err("`annotations.auth` is no object".to_owned()),
+        Some(_) => return Err("`annotations.auth` is not an object".to_owned()),
     };
     let is_known = |key: &&String| {
         ["level", "scopes"].contains(&key.as_str()) || TEXTS.contains(&key.as_str())
@@ -42,7 +42,7 @@ pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Needed)>
             "none" | "optional" => !scopes.is_empty(),
             other => return Err(format!("`annotations.auth.level` is `{other}`")),
         },
-        Some(_) => return Err("`annotations.auth.level` is no text".to_owned()),
+        Some(_) => return Err("`annotations.auth.level` is not a string".to_owned()),
     };
     if !is_required {
         return Ok(None);
@@ -57,7 +57,7 @@ fn scopes(scopes: Option<&Value>) -> Result<Vec<&str>, String> {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(scopes)) => scopes.iter().collect(),
         Some(Value::Object(scopes)) => scopes.values().collect(),
-        Some(_) => return Err("`annotations.auth.scopes` is no list of scopes".to_owned()),
+        Some(_) => return Err("`annotations.auth.scopes` is not a list of scopes".to_owned()),
     };
     if all.len() > MAX_SCOPES {
         return Err(format!("`annotations.auth.scopes` has more than {MAX_SCOPES} scopes"));
@@ -67,7 +67,7 @@ fn scopes(scopes: Option<&Value>) -> Result<Vec<&str>, String> {
         .map(|scope| scope.as_str().map(str::trim).filter(|scope| !scope.is_empty()));
     let names: Option<Vec<&str>> = names.collect();
     names.ok_or_else(|| {
-        "`annotations.auth.scopes` has something else than names of scopes".to_owned()
+        "`annotations.auth.scopes` contains something other than names of scopes".to_owned()
     })
 }
 

@@ -18,7 +18,7 @@ pub(super) fn needs(tool: &Value) -> Result<Option<Vec<(String, Needed)>>, Strin
         // An empty map in PHP.
         Some(Value::Array(items)) if items.is_empty() => Ok(None),
         Some(Value::Object(annotations)) => auth::needs(annotations.get("auth")),
-        Some(_) => Err("`annotations` is no object".to_owned()),
+        Some(_) => Err("`annotations` is not an object".to_owned()),
     }
 }
 
@@ -57,6 +57,6 @@ fn schema_of(tool: &Value, key: &str) -> Result<Option<Value>, String> {
         Some(schema @ Value::Object(_)) => Ok(Some(schema.clone())),
         None | Some(Value::Null) => Ok(None),
         Some(Value::Array(items)) if items.is_empty() => Ok(None),
-        Some(_) => Err(format!("`{key}` is no schema")),
+        Some(_) => Err(format!("`{key}` is not a schema")),
     }
 }

@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         } else if result.is_none() {
             Some("it has no result")
         } else if method.get("x-exposed") == Some(&Value::Bool(false)) {
-            Some("the document says so")
+            Some("not exposed in the document")
         } else {
             None
         };

@@ -23,7 +23,7 @@ impl<'a> References<'a> {
             let Some(reference) = reference(part) else { return Ok(part) };
             part = self.find(reference)?;
         }
-        bail!("`$ref` to `{}`, which leads in a circle", reference(part).unwrap_or_default())
+        bail!("`$ref` to `{}` is circular", reference(part).unwrap_or_default())
     }
 }
 
@@ -35,8 +35,7 @@ pub(super) fn reference(part: &Value) -> Option<&str> {
 pub(super) fn pointer(reference: &str) -> anyhow::Result<String> {
     let Some(fragment) = reference.strip_prefix('#') else {
         bail!(
-            "`$ref` to `{reference}`, which is outside of the document and is not read; `--reference` \
-             names a file for it"
+            "`$ref` to `{reference}` is outside of the document; give the file with `--reference`"
         );
     };
     if !fragment.is_empty() && !fragment.starts_with('/') {
@@ -47,5 +46,5 @@ pub(super) fn pointer(reference: &str) -> anyhow::Result<String> {
 }
 
 fn not_found(reference: &str) -> String {
-    format!("`$ref` to `{reference}`, which leads nowhere")
+    format!("`$ref` to `{reference}` does not resolve")
 }

@@ -55,8 +55,8 @@ fn check(text: &str) -> Result<(), &'static str> {
     }
     let is_json = serde_json::from_str::<IgnoredAny>(text).is_ok();
     Err(if is_json {
-        "the answer is JSON, but no OpenRPC document"
+        "the reply is JSON, but not an OpenRPC document"
     } else {
-        "the answer is not JSON"
+        "the reply is not JSON"
     })
 }

@@ -31,7 +31,7 @@ fn read_one(
     let line = method.map_or(class.line, |method| method.line);
     let id = argument(&attribute.arguments, "id", 0).and_then(|id| evaluate(symbols, at, id));
     let Some(id) = id.as_ref().and_then(Value::as_str) else {
-        let reason = "the `id` of `#[JsonRpcMethod]` is not a constant text";
+        let reason = "the `id` of `#[JsonRpcMethod]` is not a constant string";
         return Some(Err(Refusal::new(format!("{}:{line}", at.scope.file), reason)));
     };
     let mut reader = MethodReader { reader, at, id, line };
@@ -86,7 +86,7 @@ impl MethodReader<'_, '_> {
         let own = || class.method("outputSchema")?.result.as_ref();
         let schema = self.value(argument(arguments, "output", 4).or_else(own)?);
         if schema.is_none() {
-            self.note("its output schema is not constant, so it is not taken");
+            self.note("its output schema is not constant, so it is ignored");
         }
         schema.filter(Value::is_object)
     }
@@ -104,7 +104,7 @@ impl MethodReader<'_, '_> {
             Some(Some(Value::Array(items))) if items.is_empty() => Map::new(),
             Some(Some(_)) => return Err("`annotations`: expected keys and values".to_owned()),
             Some(None) => {
-                self.note("its annotations are not constant, so they are not taken");
+                self.note("its annotations are not constant, so they are ignored");
                 Map::new()
             }
         };
@@ -114,7 +114,7 @@ impl MethodReader<'_, '_> {
     /// Reads `params: ['id' => new JsonRpcParameterDefinition(…)]`. Without keys, they are positional.
     fn listed(&mut self, given: &Expression) -> Result<(Vec<Value>, Option<ParamStyle>), String> {
         let Expression::Array(elements) = given else {
-            return Err("`params` is not an array that stands there".to_owned());
+            return Err("`params` is not an array literal".to_owned());
         };
         let mut params = Vec::new();
         let mut style = ParamStyle::Positional;
@@ -142,7 +142,7 @@ impl MethodReader<'_, '_> {
         let id = value("name", 0).or_else(|| value("id", 0));
         let is_required = value("required", 4) == Some(Value::Bool(true));
         let name = key.or_else(|| id.as_ref().and_then(Value::as_str));
-        let name = name.ok_or("a parameter's name is not a constant text")?;
+        let name = name.ok_or("a parameter's name is not a constant string")?;
         let schema = self.schema(name, arguments);
         let description = self.text(arguments, "description", 3);
         Ok(object([
@@ -160,7 +160,7 @@ impl MethodReader<'_, '_> {
                 Some(schema @ Value::Object(_)) => return schema,
                 // An empty object in PHP.
                 Some(Value::Array(items)) if items.is_empty() => return json!({}),
-                _ => format!("the schema of `{name}` is not constant; anything is taken"),
+                _ => format!("the schema of `{name}` is not constant, so any value is accepted"),
             }
         } else {
             let factory = argument(arguments, "factory", 2).and_then(|factory| self.value(factory));
@@ -168,7 +168,7 @@ impl MethodReader<'_, '_> {
             if let Some(schema) = factory.and_then(|it| factory_schema(self.reader.symbols, it)) {
                 return schema;
             }
-            format!("what `{name}` takes is not known here; anything is taken")
+            format!("the schema of `{name}` is not known, so any value is accepted")
         };
         self.note(&note);
         json!({})

@@ -56,7 +56,7 @@ impl Files {
                 Err(error) if depth == 0 => return Err(error),
                 Err(error) => Err(format!("{error:#}")),
                 Ok(inner) if depth == MAX_DEPTH && !inner.is_empty() => {
-                    Err(format!("it lies more than {MAX_DEPTH} directories deep"))
+                    Err(format!("it is more than {MAX_DEPTH} directories deep"))
                 }
                 Ok(inner) => Ok(inner),
             };
@@ -70,7 +70,7 @@ impl Files {
                 );
                 return Err(hinted(
                     problem,
-                    "name a directory in it, or leave some out with `--skip`",
+                    "give a directory in it, or leave some out with `--skip`",
                 ));
             }
         }
@@ -118,9 +118,7 @@ impl Files {
         }
         self.bytes = self.bytes.saturating_add(length);
         if self.bytes > MAX_TOTAL {
-            anyhow::bail!(
-                "the files before it have {MAX_TOTAL} bytes, which is as much as is read"
-            );
+            anyhow::bail!("all files together have more than {MAX_TOTAL} bytes");
         }
         Ok(String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))

@@ -57,7 +57,7 @@ impl MethodReader<'_, '_> {
             Some(Value::String(text)) => Some(text),
             Some(Value::Null) => None,
             _ => {
-                self.note(&format!("`{name}` is not a constant text, so it is not taken"));
+                self.note(&format!("`{name}` is not a constant string, so it is ignored"));
                 None
             }
         }
@@ -67,8 +67,7 @@ impl MethodReader<'_, '_> {
         let read = types::read_both(self.reader.symbols, self.at, native, documented);
         let (ty, problem) = read.map_err(|error| error.to_string())?;
         if let Some(error) = problem {
-            let taken =
-                if native.is_some() { "the signature's is taken" } else { "taken as `mixed`" };
+            let taken = if native.is_some() { "using the signature's" } else { "using `mixed`" };
             self.note(&format!("the doc comment's {error}; {taken}"));
         }
         Ok(ty)
@@ -91,7 +90,7 @@ impl MethodReader<'_, '_> {
             }
         }
         for name in tags.into_iter().filter_map(|tag| tag.name) {
-            self.note(&format!("`@param ${name}` is no parameter of it"));
+            self.note(&format!("`@param ${name}` names no parameter"));
         }
         Ok((params, fills_response))
     }
@@ -102,7 +101,7 @@ impl MethodReader<'_, '_> {
         match default {
             Some(Some(Value::Null)) => ty = ty.or_null(),
             Some(None) => {
-                self.note(&format!("the default of `${name}` is not constant, so it is not shown"));
+                self.note(&format!("the default of `${name}` is not constant, so it is omitted"));
             }
             _ => {}
         }
@@ -130,7 +129,7 @@ impl MethodReader<'_, '_> {
                 Some(text)
             }
             Err(error) => {
-                self.note(&format!("what it returns is not known: {error}"));
+                self.note(&format!("the type of the result is not known: {error}"));
                 None
             }
         }
@@ -145,7 +144,7 @@ impl MethodReader<'_, '_> {
         let reads = doc.has("mcpReadOnly") || declared == Some(Safety::ReadOnly);
         let changes = doc.has("mcpDestructive") || declared == Some(Safety::Destructive);
         if reads && changes {
-            self.note("said to be read-only and destructive; taken as destructive");
+            self.note("marked as read-only and as destructive; imported as destructive");
         }
         changes.then_some(Safety::Destructive).or(reads.then_some(Safety::ReadOnly))
     }

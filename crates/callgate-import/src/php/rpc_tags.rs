@@ -40,7 +40,7 @@ pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposa
 impl MethodReader<'_, '_> {
     fn rpc(&mut self, class: &Class, method: &Method) -> Result<Proposal, String> {
         if is_of_mcp(self.id) {
-            return Err("it belongs to MCP itself".to_owned());
+            return Err("the name is reserved for MCP".to_owned());
         }
         if !method.is_public {
             return Err(format!("`{}` is not public", method.name));
@@ -66,14 +66,17 @@ impl MethodReader<'_, '_> {
 /// Returns the sections of `@section` tags. The tags name no masks.
 fn sections(doc: &Docblock) -> Result<Option<Vec<(String, Needed)>>, String> {
     if doc.mentions("@section") {
-        return Err("its `@section` stands where it is no tag, and without one it is open to all"
-            .to_owned());
+        return Err(
+            "its `@section` is not at the start of a line, and without it, it would be open to all"
+                .to_owned(),
+        );
     }
     let mut sections: Vec<(String, Needed)> = Vec::new();
     for tag in doc.all("section") {
         let idents = idents(tag);
         if idents.is_empty() {
-            return Err("its `@section` names none, and without one it is open to all".to_owned());
+            return Err("its `@section` names no section, and without one it would be open to all"
+                .to_owned());
         }
         for ident in idents {
             if !sections.iter().any(|(known, _)| known == ident) {

@@ -143,7 +143,11 @@ fn sections_are_separated_by_commas_and_an_empty_tag_is_refused() {
         assert_eq!(needs.map(|needs| needs.join(" ")).as_deref(), idents, "{said}");
         assert_eq!(source.methods.len() + source.refused.len(), 1);
         let reason = source.refused.first().map_or("", |refused| refused.reason.as_str());
-        assert_eq!(reason.contains("`@section` names none"), idents.is_none(), "{said}: {reason}");
+        assert_eq!(
+            reason.contains("`@section` names no section"),
+            idents.is_none(),
+            "{said}: {reason}"
+        );
     }
 }
 

@@ -133,26 +133,27 @@ impl<'a> Known<'a> {
         for (id, name) in others {
             holders.remove(&id);
             let refusal = if !seen.insert(name) {
-                "another of the source has this name".to_owned()
+                "the source has another one of this name".to_owned()
             } else if let Some(&here) = self.by_name.get(name) {
                 ids.entry(id).or_insert(here);
                 continue;
             } else if let Some(other) = self.by_id.get(&id) {
-                format!("number {id} is `{other}` here")
+                format!("id {id} is `{other}` here")
             } else if self.referenced.contains(&id) {
-                format!("number {id} is nobody here, and something is left of it")
+                format!("id {id} does not exist here, but other rows refer to it")
             } else {
                 self.by_id.insert(id, name);
                 ids.insert(id, id);
                 new.push(id);
                 continue;
             };
-            notes.push(format!("note: {what} `{name}` is not taken, nor what it has: {refusal}"));
+            notes.push(format!("note: {what} `{name}` and its grants are not imported: {refusal}"));
         }
         // A later user with that id would inherit the grants.
         for id in holders {
             notes.push(format!(
-                "note: what {what} {id} has is not taken: the source has no such {what} with a name"
+                "note: the grants of {what} {id} are not imported: the source has no {what} with this \
+                 id and a name"
             ));
         }
         (ids, new)

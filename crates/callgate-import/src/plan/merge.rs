@@ -120,14 +120,14 @@ impl<'a> Registry<'a> {
         };
         let ((plugin, method), owner) = (row.permission_key(), other.upstream_name());
         Err(format!(
-            "upstream `{owner}` has a method with the actions of `{plugin}` and `{method}`, and needs \
-             something else"
+            "a method of upstream `{owner}` shares the actions of `{plugin}` and `{method}`, and needs \
+             other sections"
         ))
     }
 }
 
 pub(super) fn case_conflict(other: &str) -> String {
-    format!("it differs from `{other}` in case only, and what callers need would be one for both")
+    format!("it differs from `{other}` in case only, and both would share their sections")
 }
 
 fn new_row(proposed: &MethodRow) -> MethodRow {

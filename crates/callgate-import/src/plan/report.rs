@@ -113,7 +113,7 @@ fn changed_access(plan: &Plan, report: &mut Report) {
                     let [new, old] = [new, old].map(|needs| needs.unwrap_or("no section"));
                     format!("needs {new} now, and needed {old} before")
                 }
-                ("exposed", Some("0"), _) => "is shown again".to_owned(),
+                ("exposed", Some("0"), _) => "is exposed again".to_owned(),
                 _ => continue,
             };
             report.note(format_args!("note: `{}` {words}", one_line(id)));
@@ -127,7 +127,7 @@ fn summary(source: &Source, plan: &Plan, report: &mut Report) {
             report,
             "removed",
             id,
-            if plan.is_pruned { "deleted" } else { "hidden; `--prune` deletes" },
+            if plan.is_pruned { "deleted" } else { "hidden; `--prune` deletes it" },
         );
     }
     findings(source, plan, report);
@@ -232,8 +232,8 @@ fn counts(plan: &Plan, report: &mut Report) {
     let guesses = plan.added.iter().filter(|added| added.safety_is_guess).count();
     if guesses > 0 {
         report.note(format_args!(
-            "note: the safety of {guesses} methods is a guess; `callgate method edit ID --read-only` \
-             or `--destructive` says it"
+            "note: the safety of {guesses} methods is a guess; set it with `callgate method edit ID \
+             --read-only` or `--destructive`"
         ));
     }
 }
@@ -249,15 +249,15 @@ fn openness(plan: &Plan, report: &mut Report) {
     let sections = shown.len() - everybody - users;
     if users > 0 || sections > 0 {
         report.note(format_args!(
-            "of {} new methods, {everybody} are open to every caller, {users} to every user who is \
-             logged in, {sections} to users with grants on their sections",
+            "of {} new methods, {everybody} are open to every caller, {users} to every authenticated user, \
+             {sections} to users with grants on their sections",
             shown.len()
         ));
     }
     if everybody > 0 {
         report.note(format_args!(
-            "note: {everybody} methods need no section, so every caller may use them, with or without a \
-             token; `--section` names one"
+            "note: {everybody} methods need no section, so every caller can call them, with or without a \
+             token; `--section` adds one"
         ));
     }
 }

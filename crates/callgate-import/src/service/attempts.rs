@@ -23,8 +23,7 @@ const UNKNOWN_PHRASES: [&str; 10] = [
     "not implemented",
 ];
 
-const OTHER_ANSWER: &str =
-    "a login page or a proxy may answer in its place; ask the same URL with curl";
+const OTHER_ANSWER: &str = "a login page or a proxy may have replied; try the same URL with curl";
 
 /// Name of the request for a document at the URL of a service.
 pub(crate) const GET_DOCUMENT: &str = "GET";
@@ -113,23 +112,22 @@ pub(crate) fn is_unknown_method(error: &RpcError) -> bool {
 }
 
 fn likely_reason(error: &AskError) -> &'static str {
-    const CREDENTIALS: &str = "it needs other credentials, or more permissions for them: `--header-env \
-         Authorization=VARIABLE`, or those of an upstream by `--upstream NAME`";
+    const CREDENTIALS: &str = "give credentials with more permissions: `--header-env \
+         Authorization=VARIABLE`, or those of an upstream with `--upstream NAME`";
     let AskError::Failed { outcome, status, .. } = error else {
-        return "the service has this method and does not answer it; nothing else was asked";
+        return "the service has this method but returned an error; other descriptions were not requested";
     };
     match (outcome, status) {
         (Outcome::Refused, _) => CREDENTIALS,
         (Outcome::NoToken, _) => {
-            "the service was not asked: look at `token_url`, `client_id`, `client_secret`, `scope` and \
-             `refresh_token` in the table `oauth` of the upstream, and at the log of the authorization \
-             server; one that is away may be back later"
+            "no request was sent: check `token_url`, `client_id`, `client_secret`, `scope` and \
+             `refresh_token` in the table `oauth` of the upstream, and the log of the authorization server"
         }
         (Outcome::Redirected, _) => {
-            "redirects are not followed; name the URL that it leads to, if that is the service's"
+            "redirects are not followed; give the URL that it leads to, if that is the service's"
         }
-        (_, Some(503)) => "it is not available now, such as a site in maintenance; try again later",
-        (_, Some(500..)) => "its own log says why; try again later",
+        (_, Some(503)) => "the service is unavailable, perhaps in maintenance; try again later",
+        (_, Some(500..)) => "check the log of the service, and try again later",
         (
             Outcome::Busy
             | Outcome::Down
@@ -139,7 +137,7 @@ fn likely_reason(error: &AskError) -> &'static str {
             | Outcome::NoWebSocket
             | Outcome::TimedOut,
             _,
-        ) => "is it running, and is that its URL?",
+        ) => "check that the service is running, and that this is its URL",
         _ => OTHER_ANSWER,
     }
 }

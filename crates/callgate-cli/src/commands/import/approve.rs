@@ -31,7 +31,7 @@ pub(super) async fn pending(
         }
     }
     if is_idle {
-        printer.talk("nothing waits");
+        printer.talk("no changes are pending");
     }
     Ok(())
 }
@@ -47,7 +47,7 @@ pub(super) async fn approve(
     let pending = Pending(&store);
     let Some(shown) = pending.get(name).await? else {
         return Err(hinted(
-            format!("nothing of import `{name}` waits"),
+            format!("import `{name}` has no pending changes"),
             "with `policy = \"hold\"`, `callgate serve` holds changes back; `callgate import` imports at \
              once",
         ));
@@ -63,7 +63,7 @@ pub(super) async fn approve(
         }
         None => {
             pending.set(name, None).await?;
-            printer.talk("nothing waits any more: the source and the registry agree");
+            printer.talk("no changes are pending any more: the source and the registry agree");
             Ok(())
         }
         Some(change) => {
@@ -71,7 +71,7 @@ pub(super) async fn approve(
             printer.data(&change.text);
             Err(hinted(
                 "the source or the registry has changed since, and nothing was written",
-                format!("this is what it would do now; `callgate import approve {name}` does it"),
+                format!("approve the change above with `callgate import approve {name}`"),
             ))
         }
     }

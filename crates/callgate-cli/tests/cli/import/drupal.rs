@@ -36,7 +36,7 @@ fn discovery() -> Value {
 }
 
 #[test]
-fn d16_methods_of_jsonrpc_discovery_are_read_with_patience() {
+fn methods_of_jsonrpc_discovery_are_read_in_several_forms() {
     let site = FakeService::start(|asked| match asked.target() {
         "GET /sub/jsonrpc/methods" => (200, discovery().to_string()),
         _ => (404, String::new()),
@@ -102,7 +102,7 @@ fn tools_of_jsonrpc_mcp_are_read_page_by_page() {
 }
 
 #[test]
-fn our_own_faces_are_a_site_too() {
+fn callgate_itself_is_imported_as_a_site() {
     let place = registry();
     let demo = place.serve(&["--demo"]);
     let url = format!("http://{}", demo.address());
@@ -125,7 +125,7 @@ fn our_own_faces_are_a_site_too() {
 }
 
 #[test]
-fn a_site_that_does_not_end_or_says_nothing_is_told() {
+fn a_site_with_endless_or_empty_replies_is_an_error() {
     let place = registry();
     let circle =
         FakeService::start(|_| (200, json!({"tools": [], "nextCursor": "again"}).to_string()));
@@ -158,7 +158,7 @@ fn import(site: &Site, place: &Place, who: &str, more: &[&str]) -> Ran {
 }
 
 #[test]
-fn a_real_site_is_imported_with_what_its_tools_ask_of_their_callers() {
+fn a_real_site_is_imported_with_the_access_rules_of_its_tools() {
     let (site, place) = (Site::start(), registry());
     let ran = import(&site, &place, "Bearer ada", &["--dry-run"]);
     let shown = ran.data();
@@ -181,7 +181,7 @@ fn a_real_site_is_imported_with_what_its_tools_ask_of_their_callers() {
 }
 
 #[test]
-fn numbered_parameters_go_by_position() {
+fn numbered_parameters_are_positional() {
     let (site, place) = (Site::start(), registry());
     for from in ["tools", "discovery"] {
         assert!(import(&site, &place, "Bearer ada", &["--from", from]).0.status.success());
@@ -195,7 +195,7 @@ fn numbered_parameters_go_by_position() {
 }
 
 #[test]
-fn a_refusal_does_not_mean_that_the_module_is_not_there() {
+fn a_refused_request_is_not_an_absent_module() {
     let (site, place) = (Site::start(), registry());
     let mut told = String::new();
     for who in ["", "Basic ada", "Bearer wrong"] {
@@ -227,12 +227,12 @@ fn discovery_does_not_replace_tools_and_tools_replace_discovery() {
     assert_eq!(methods["probe.unmarked"]["exposed"], false, "it is no tool");
     assert_eq!(methods["probe.echo"]["title"], "Echo");
     let said = import(&site, &place, "Bearer ada", &["--from", "discovery"]).data();
-    assert!(said.contains("kept     probe.echo: all of it, Drupal site says more"), "{said}");
+    assert!(said.contains("kept     probe.echo: all of it, Drupal site describes more"), "{said}");
     assert_eq!(place.exported()["probe.echo"], methods["probe.echo"]);
 }
 
 #[test]
-fn tools_that_want_a_login_or_scopes_are_not_for_everybody() {
+fn tools_with_a_login_or_scopes_are_restricted() {
     let (site, place) = (Site::start(), registry());
     assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
     place.ok(&["user", "add", "eve"]);
@@ -258,7 +258,7 @@ fn tools_that_want_a_login_or_scopes_are_not_for_everybody() {
 }
 
 #[test]
-fn sections_of_the_command_line_are_needed_beside_a_login() {
+fn sections_of_the_command_line_are_required_beside_a_login() {
     let (site, place) = (Site::start(), registry());
     assert!(import(&site, &place, "Bearer ada", &["--section", "site"]).0.status.success());
     let methods = place.exported();
@@ -270,7 +270,7 @@ fn sections_of_the_command_line_are_needed_beside_a_login() {
 }
 
 #[test]
-fn an_import_may_have_a_credential_of_its_own() {
+fn an_import_may_use_its_own_credential() {
     let (site, place) = (Site::start(), registry());
     let url = site.url();
     place.write("ada", "Bearer ada");
@@ -297,7 +297,7 @@ fn until(log: &mut impl BufRead, words: &[&str]) {
 }
 
 #[test]
-fn a_repeated_import_whose_list_fails_changes_nothing_and_says_why() {
+fn a_repeated_import_whose_list_fails_changes_nothing_and_logs_why() {
     let (site, place) = (Site::start(), registry());
     place.write("who", "Bearer ada");
     let url = site.url();
@@ -325,14 +325,14 @@ fn a_repeated_import_whose_list_fails_changes_nothing_and_says_why() {
         (drupal_site::page(500), "HTTP 500"),
         (drupal_site::page(200), "no list of tools"),
         ((200, json!({"tools": []}).to_string()).into(), "no methods any more"),
-        ((200, half[..half.len() / 2].to_owned()).into(), "the answer has no list of tools"),
+        ((200, half[..half.len() / 2].to_owned()).into(), "the reply has no list of tools"),
         (drupal_site::not_found(), "does not have the module"),
     ] {
         site.rule(move |asked| asked.target().contains("/mcp/tools/list").then(|| answer.clone()));
-        until(&mut log, &["import `site` failed, and methods stay as they are", why]);
+        until(&mut log, &["import `site` failed, methods are unchanged", why]);
         assert!(exported() == before, "{why}");
         site.rule(|_| None);
-        until(&mut log, &["import `site` works again"]);
+        until(&mut log, &["import `site` can be read again"]);
     }
     assert!(site.fake.log.requests().iter().all(|asked| asked.target() != "GET /jsonrpc/methods"));
     server.kill().unwrap();
@@ -340,7 +340,7 @@ fn a_repeated_import_whose_list_fails_changes_nothing_and_says_why() {
 }
 
 #[test]
-fn a_result_that_breaks_its_output_schema_is_passed_on_as_text() {
+fn a_result_that_violates_its_output_schema_is_returned_as_text() {
     let (site, place) = (Site::start(), registry());
     assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
     site.rule(|asked| {
@@ -369,7 +369,7 @@ fn a_result_that_breaks_its_output_schema_is_passed_on_as_text() {
 }
 
 #[test]
-fn a_tool_that_wants_a_login_is_401_for_callers_without_one() {
+fn a_tool_with_a_login_is_401_for_anonymous_callers() {
     let (site, place) = (Site::start(), registry());
     assert!(import(&site, &place, "Bearer ada", &[]).0.status.success());
     place
@@ -396,7 +396,7 @@ fn a_tool_that_wants_a_login_is_401_for_callers_without_one() {
 }
 
 #[test]
-fn calls_go_to_the_url_of_the_tool_where_the_site_has_it() {
+fn calls_go_to_the_url_of_the_tool_if_it_has_one() {
     let (site, place) = (Site::start(), registry());
     let url = site.url();
     // A row of the registry is set, and a table of the file is told.

@@ -53,7 +53,7 @@ fn import(place: &Place, more: &[&str]) -> Ran {
 }
 
 #[test]
-fn b44_b57_b60_methods_come_with_what_their_actions_say() {
+fn festi_methods_are_imported_with_the_sections_of_their_actions() {
     let place = application();
     let before = std::fs::read(place.path("festi.db")).unwrap();
     let ran = import(&place, &["--upstream", "php", "--dry-run"]);
@@ -77,7 +77,7 @@ fn beside(place: &Place) -> usize {
 }
 
 #[test]
-fn a_database_with_a_write_ahead_log_is_only_read_too() {
+fn a_database_with_a_write_ahead_log_is_not_written() {
     let place = application();
     place.sql("festi.db", "PRAGMA journal_mode = WAL");
     let before = std::fs::read(place.path("festi.db")).unwrap();
@@ -89,7 +89,7 @@ fn a_database_with_a_write_ahead_log_is_only_read_too() {
 }
 
 #[test]
-fn b61_b62_users_have_here_what_they_have_there_and_a_zero_denies() {
+fn festi_users_keep_their_grants_and_a_zero_denies() {
     let place = application();
     import(&place, &["--users"]);
     let may = |id: &str, user: &str| {
@@ -108,7 +108,7 @@ fn b61_b62_users_have_here_what_they_have_there_and_a_zero_denies() {
 }
 
 #[test]
-fn what_the_registry_has_is_not_changed_and_others_are_not_taken_for_them() {
+fn existing_users_are_not_changed_or_confused() {
     let place = application();
     place.sql(
         "callgate.db",
@@ -135,7 +135,7 @@ fn what_the_registry_has_is_not_changed_and_others_are_not_taken_for_them() {
 }
 
 #[test]
-fn nobody_gets_what_is_left_of_somebody_else() {
+fn a_new_user_does_not_inherit_the_rows_of_a_deleted_one() {
     let place = application();
     // The source: grants of nobody, and names that two have.
     place.sql(
@@ -159,7 +159,7 @@ fn nobody_gets_what_is_left_of_somebody_else() {
     );
     let ran = import(&place, &["--users", "--dry-run"]);
     let shown = format!("{}{}", ran.data(), ran.talk());
-    let starts = ["+ role", "+ user", "+ grant", "note: role", "note: user", "note: what"];
+    let starts = ["+ role", "+ user", "+ grant", "note: role", "note: user", "note: the grants of"];
     let is_about = |line: &&str| starts.iter().any(|start| line.starts_with(start));
     insta::assert_snapshot!(shown.lines().filter(is_about).collect::<Vec<_>>().join("\n"));
     import(&place, &["--users"]);
@@ -167,7 +167,7 @@ fn nobody_gets_what_is_left_of_somebody_else() {
 }
 
 #[test]
-fn a_database_with_less_in_it_is_read_as_far_as_it_goes() {
+fn a_database_with_missing_tables_is_read() {
     let place = registry();
     place.sql(
         "festi.db",
@@ -178,7 +178,7 @@ fn a_database_with_less_in_it_is_read_as_far_as_it_goes() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_what_to_do() {
+fn unreadable_festi_databases_are_reported_with_hints() {
     let place = registry();
     place.sql("empty.db", "CREATE TABLE other (id INT)");
     place.sql(
@@ -239,7 +239,7 @@ const SOURCE: &str = "<?php
     }";
 
 #[test]
-fn source_beside_a_database_lowers_nothing_and_they_do_not_flip() {
+fn php_source_and_database_do_not_loosen_each_other() {
     let place = application();
     import(&place, &[]);
     place.write("My.php", SOURCE);
@@ -277,7 +277,7 @@ fn source_beside_a_database_lowers_nothing_and_they_do_not_flip() {
 }
 
 #[test]
-fn what_a_database_says_of_sections_counts_before_the_command_line() {
+fn sections_of_a_database_take_precedence_over_the_command_line() {
     let place = application();
     import(&place, &["--section", "app:read"]);
     let methods = place.exported();
@@ -286,7 +286,7 @@ fn what_a_database_says_of_sections_counts_before_the_command_line() {
 }
 
 #[test]
-fn of_several_actions_the_strictest_counts() {
+fn the_strictest_of_several_actions_is_required() {
     // One has read there already.
     for (more, expected) in [
         ("UPDATE more SET mask = '6' WHERE id = 1", "execute"),
@@ -312,7 +312,7 @@ fn of_several_actions_the_strictest_counts() {
 }
 
 #[test]
-fn a_method_that_moves_to_another_plugin_is_not_taken_for_one_that_people_changed() {
+fn a_method_that_moves_to_another_plugin_is_not_a_manual_change() {
     let place = application();
     import(&place, &[]);
     let sections = || place.exported()["deleteUser"]["sections"].clone();
@@ -336,7 +336,7 @@ fn a_method_that_moves_to_another_plugin_is_not_taken_for_one_that_people_change
 }
 
 #[test]
-fn a_second_application_does_not_change_what_the_first_ones_methods_need() {
+fn a_second_application_does_not_change_the_sections_of_the_first() {
     let place = application();
     import(&place, &["--upstream", "one"]);
     place.sql("second.db", APPLICATION);
@@ -351,8 +351,8 @@ fn a_second_application_does_not_change_what_the_first_ones_methods_need() {
         ran.data()
     };
     let said = second();
-    let refused = "refused  second.deleteUser: upstream `one` has a method with the actions of \
-                   `MyPlugin` and `deleteUser`, and needs something else\n";
+    let refused = "refused  second.deleteUser: a method of upstream `one` shares the actions of \
+                   `MyPlugin` and `deleteUser`, and needs other sections\n";
     assert!(said.contains(refused), "{said}");
     let methods = place.exported();
     assert_eq!(methods["deleteUser"]["sections"], json!({"user_management": "execute"}));
@@ -365,8 +365,8 @@ fn a_second_application_does_not_change_what_the_first_ones_methods_need() {
          UPDATE rpc_methods SET plugin = 'MyPlugin', method = 'deleteUser' WHERE method = 'save'",
     );
     let said = second();
-    assert!(said.contains("refused  second.getUserInfo: upstream `one`"), "{said}");
-    assert!(said.contains("refused  second.save: upstream `one`"), "{said}");
+    assert!(said.contains("refused  second.getUserInfo: a method of upstream `one`"), "{said}");
+    assert!(said.contains("refused  second.save: a method of upstream `one`"), "{said}");
     assert_eq!(place.exported()["getUserInfo"]["sections"], json!({"user_management": "read"}));
     assert!(import(&place, &["--upstream", "one"]).data().contains("nothing changed"));
 }

@@ -31,7 +31,7 @@ fn service(is_listed: bool) -> FakeService {
 }
 
 #[test]
-fn methods_that_a_service_lists_have_their_signatures_and_help() {
+fn listed_methods_have_their_signatures_and_help() {
     for is_listed in [true, false] {
         let service = service(is_listed);
         let place = registry();
@@ -84,7 +84,7 @@ const ERRORS: [(i64, &str, bool); 16] = [
 ];
 
 #[test]
-fn only_a_service_that_does_not_know_leaves_a_method_undescribed() {
+fn a_failed_description_fails_the_import() {
     for (code, message, is_unknown) in ERRORS {
         for is_listed in [true, false] {
             let fails = Arc::new(AtomicBool::new(false));
@@ -123,7 +123,7 @@ fn only_a_service_that_does_not_know_leaves_a_method_undescribed() {
 }
 
 #[test]
-fn b59_parameters_without_names_go_by_position() {
+fn parameters_without_names_are_positional() {
     let service = service(true);
     let place = registry();
     place.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/")));
@@ -144,7 +144,7 @@ fn b59_parameters_without_names_go_by_position() {
 }
 
 #[test]
-fn what_lists_nothing_is_told() {
+fn a_service_that_lists_nothing_is_an_error() {
     let place = registry();
     let mut told = String::new();
     let none = FakeService::service(|_, _| None);
@@ -159,9 +159,9 @@ fn what_lists_nothing_is_told() {
     insta::assert_snapshot!(told, @"
     callgate: http://127.0.0.1:[port]/rpc does not list its methods
       POST system.listMethods: Method not found (code -32601)
-    hint: an OpenRPC document, or a manifest that you write, can be imported too
-    callgate: http://127.0.0.1:[port]/rpc: POST system.listMethods: the answer is no list of names
-    hint: a login page or a proxy may answer in its place; ask the same URL with curl
+    hint: import an OpenRPC document or a manifest instead
+    callgate: http://127.0.0.1:[port]/rpc: POST system.listMethods: the reply is not a list of names
+    hint: a login page or a proxy may have replied; try the same URL with curl
     callgate: http://127.0.0.1:[port]/rpc has 10001 methods, more than 10000
     ");
 }

@@ -49,7 +49,7 @@ fn import(place: &Place, text: &str) -> String {
 }
 
 #[test]
-fn a_manifest_says_all_that_the_registry_can_hold() {
+fn a_manifest_covers_every_column_of_the_registry() {
     let place = registry();
     let said = import(&place, MANIFEST);
     assert!(
@@ -68,7 +68,7 @@ fn a_manifest_says_all_that_the_registry_can_hold() {
 }
 
 #[test]
-fn the_schema_of_the_form_takes_manifests_and_finds_mistakes() {
+fn the_schema_of_the_format_accepts_manifests_and_finds_mistakes() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/manifest.schema.json");
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let schema = jsonschema::draft202012::new(&schema).unwrap();
@@ -105,7 +105,7 @@ fn a_round_trip_changes_nothing() {
 }
 
 #[test]
-fn rows_that_others_wrote_survive_a_round_trip() {
+fn rows_of_other_writers_survive_a_round_trip() {
     let place = registry();
     place.sql(
         "callgate.db",
@@ -132,7 +132,7 @@ fn rows_that_others_wrote_survive_a_round_trip() {
 }
 
 #[test]
-fn a_wrong_manifest_is_told_with_its_place() {
+fn an_invalid_manifest_is_reported_with_its_position() {
     let place = registry();
     let mut told = String::new();
     for wrong in [
@@ -156,7 +156,7 @@ fn a_wrong_manifest_is_told_with_its_place() {
 }
 
 #[test]
-fn an_openrpc_document_is_exported_and_taken_back() {
+fn an_openrpc_document_is_exported_and_imported_again() {
     let place = registry();
     import(&place, MANIFEST);
     let document = place.ok(&["export", "--format", "openrpc", "--upstream", "php"]);
@@ -170,7 +170,7 @@ fn an_openrpc_document_is_exported_and_taken_back() {
 }
 
 #[test]
-fn a_class_that_becomes_another_is_told() {
+fn a_replaced_class_is_reported() {
     let place = registry();
     let of = |name: &str, field: &str| {
         format!(
@@ -181,7 +181,7 @@ fn a_class_that_becomes_another_is_told() {
     for (name, field, is_told) in [("a", "id", false), ("a", "id", false), ("b", "age", true)] {
         place.write("manifest.toml", &of(name, field));
         let talk = place.run(&["import", "manifest", "manifest.toml"]).talk();
-        let note = "classes that were there with other fields have those of this source now: `Pet`";
+        let note = "this source replaces the fields of these classes: `Pet`";
         assert_eq!(talk.contains(note), is_told, "{talk}");
     }
 }
@@ -203,7 +203,7 @@ fn empty_properties_are_exported_as_an_object() {
 }
 
 #[test]
-fn a_ref_in_data_is_exported_as_it_is() {
+fn a_ref_in_data_is_exported_unchanged() {
     let place = registry();
     let data = json!({"$ref": "#/$defs/Age"});
     let link = json!({"default": data, "enum": [data], "const": data, "examples": [data]});

@@ -9,7 +9,7 @@ fn with_params(params: &Value) -> Value {
 }
 
 #[test]
-fn d3_d4_parameters_become_an_input_schema_in_their_order_with_names_that_clients_take() {
+fn parameters_become_an_input_schema_in_order_with_names_that_clients_accept() {
     let place = registry();
     let method = with_params(&json!([
         {"name": "Transaction hash", "required": true, "description": "Which.",
@@ -24,7 +24,7 @@ fn d3_d4_parameters_become_an_input_schema_in_their_order_with_names_that_client
 }
 
 #[test]
-fn d40_without_param_structure_by_position() {
+fn parameters_are_positional_without_param_structure() {
     let place = registry();
     let with = |name: &str, structure: Option<&str>| {
         let mut method = reading(name, "");
@@ -49,7 +49,7 @@ fn d40_without_param_structure_by_position() {
 }
 
 #[test]
-fn references_are_resolved_in_every_place_and_inlined() {
+fn references_are_resolved_everywhere_and_inlined() {
     let place = registry();
     let components = json!({
         "schemas": {
@@ -77,7 +77,7 @@ fn references_are_resolved_in_every_place_and_inlined() {
 }
 
 #[test]
-fn recursive_and_exploding_definitions_end() {
+fn recursive_and_exploding_definitions_terminate() {
     let place = registry();
     let mut schemas = serde_json::Map::new();
     for level in 0..60 {
@@ -109,9 +109,7 @@ fn recursive_and_exploding_definitions_end() {
     let said = place.import(&with_components(&methods, &components), &[]);
     assert!(said.contains("refused  Chain0: params: the schema needs more than 1000"), "{said}");
     assert!(
-        said.contains(
-            "refused  methods[5]: `$ref` to `#/components/methods/X`, which leads in a circle"
-        ),
+        said.contains("refused  methods[5]: `$ref` to `#/components/methods/X` is circular"),
         "{said}"
     );
     for id in ["L0", "Tree", "A", "Chain1070"] {
@@ -153,7 +151,7 @@ fn nothing_outside_of_the_document_is_read() {
 }
 
 #[test]
-fn a_schema_of_its_own_inside_of_a_document_is_read_in_any_draft() {
+fn an_embedded_schema_is_read_in_any_draft() {
     let place = registry();
     let schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -176,7 +174,7 @@ fn a_schema_of_its_own_inside_of_a_document_is_read_in_any_draft() {
 }
 
 #[test]
-fn d40_deprecated_and_without_a_result_are_hidden_and_rpc_is_never_a_tool() {
+fn deprecated_methods_and_those_without_a_result_are_hidden() {
     let place = registry();
     let mut old = reading("old", "");
     old["deprecated"] = json!(true);
@@ -198,7 +196,7 @@ fn d40_deprecated_and_without_a_result_are_hidden_and_rpc_is_never_a_tool() {
 }
 
 #[test]
-fn output_schemas_come_along_unless_they_are_left_out() {
+fn output_schemas_are_imported_unless_disabled() {
     let place = registry();
     let all = document(&json!([with_params(&json!([])), reading("anything", "")]));
     place.import(&all, &["--no-output-schemas"]);
@@ -209,7 +207,7 @@ fn output_schemas_come_along_unless_they_are_left_out() {
 }
 
 #[test]
-fn texts_are_joined_and_servers_told() {
+fn texts_are_joined_and_servers_listed() {
     let place = registry();
     let result = json!({"name": "r"});
     let of = |name: &str, summary: &str, description: &str| json!({"name": name, "summary": summary, "description": description, "result": result});
@@ -242,7 +240,7 @@ fn every_version_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place_and_nothing_is_written() {
+fn invalid_methods_are_reported_with_their_position_and_nothing_is_written() {
     let place = registry();
     let mut told = String::new();
     for wrong in [
@@ -283,7 +281,7 @@ fn what_is_wrong_is_told_with_its_place_and_nothing_is_written() {
 }
 
 #[test]
-fn a_file_may_be_named_for_what_is_outside_of_the_document() {
+fn an_external_reference_is_read_from_a_given_file() {
     let place = registry();
     let to = |reference: &str| json!([{"name": "a", "schema": {"$ref": reference}}]);
     let method = |name: &str, params: Value| json!({"name": name, "params": params, "result": {"name": "r"}});
@@ -312,8 +310,8 @@ fn a_file_may_be_named_for_what_is_outside_of_the_document() {
     }
     let ran = place.try_import(&all, &arguments);
     insta::assert_snapshot!(ran.data(), @"
-    refused  nowhere: params[0].schema: `$ref` to `#/x-callgate-references/types.json/None`, which leads nowhere
-    refused  other: params[0].schema: `$ref` to `others.json#/Plain`, which is outside of the document and is not read; `--reference` names a file for it
+    refused  nowhere: params[0].schema: `$ref` to `#/x-callgate-references/types.json/None` does not resolve
+    refused  other: params[0].schema: `$ref` to `others.json#/Plain` is outside of the document; give the file with `--reference`
     5 added, 0 changed, 0 removed, 0 hidden, 0 kept, 2 refused, 0 unchanged
     ");
     assert!(ran.talk().contains("note: no `$ref` is to `idle.json`"), "{}", ran.talk());

@@ -34,7 +34,7 @@ fn host() -> Place {
 }
 
 #[test]
-fn b44_b45_b46_d8_d16_a_source_is_imported_with_its_docs_safety_and_sections() {
+fn a_php_source_is_imported_with_docs_safety_and_sections() {
     let place = registry();
     let ran = place.import_php(HOST, &["--upstream", "php", "--dry-run"]);
     insta::assert_snapshot!(format!("{}---\n{}", ran.data(), ran.talk()));
@@ -50,7 +50,7 @@ fn b44_b45_b46_d8_d16_a_source_is_imported_with_its_docs_safety_and_sections() {
 }
 
 #[test]
-fn b49_b50_b51_b54_b55_b56_types_in_source_become_schemas() {
+fn php_types_become_schemas() {
     let place = registry();
     place.php(
         "shop/ShopPlugin.php",
@@ -73,7 +73,7 @@ fn b49_b50_b51_b54_b55_b56_types_in_source_become_schemas() {
 }
 
 #[test]
-fn b52_b53_b57_classes_in_source_have_their_json_properties_and_only_those() {
+fn php_classes_have_exactly_their_json_properties() {
     let place = host();
     insta::assert_json_snapshot!(place.properties("batchCreateByProjectID"));
     let find = place.properties("findProjects");
@@ -84,7 +84,7 @@ fn b52_b53_b57_classes_in_source_have_their_json_properties_and_only_those() {
 }
 
 #[test]
-fn b52_where_no_json_property_is_named_what_is_public_or_constructed_counts() {
+fn without_json_properties_public_or_promoted_ones_are_used() {
     let place = registry();
     place.php(
         "a/Values.php",
@@ -109,13 +109,13 @@ fn b52_where_no_json_property_is_named_what_is_public_or_constructed_counts() {
 }
 
 #[test]
-fn b58_b59_names_and_defaults_are_those_of_the_signature() {
+fn names_and_defaults_are_those_of_the_php_signature() {
     let tool = host().tool("mixAll");
     insta::assert_json_snapshot!(tool["inputSchema"]);
 }
 
 #[test]
-fn b64_a_response_in_source_is_no_argument_and_what_is_returned_is_not_promised() {
+fn a_php_response_is_not_an_argument_and_the_return_type_is_ignored() {
     let place = registry();
     place.import_php(HOST, &["--upstream", "php"]);
     let tool = place.tool("getProjects");
@@ -127,7 +127,7 @@ fn b64_a_response_in_source_is_no_argument_and_what_is_returned_is_not_promised(
 }
 
 #[test]
-fn b44_b60_b63_the_seeds_own_class_is_found_under_the_seeds_own_key() {
+fn a_plugin_class_gets_its_own_action_key() {
     let place = registry();
     place.php(
         "src/MyPlugin.php",
@@ -149,7 +149,7 @@ fn b44_b60_b63_the_seeds_own_class_is_found_under_the_seeds_own_key() {
 }
 
 #[test]
-fn a_file_that_does_not_parse_is_named_and_nothing_is_removed_for_it() {
+fn an_invalid_php_file_is_reported_and_removes_nothing() {
     let place = registry();
     let two = "class APlugin { /** @rpc a */ public function a() {} /** @rpc b */ public function b() {} }";
     place.php("src/APlugin.php", two);
@@ -165,13 +165,13 @@ fn a_file_that_does_not_parse_is_named_and_nothing_is_removed_for_it() {
     assert!(ran.talk().contains("nothing is removed"), "{}", ran.talk());
     place.php("src/APlugin.php", "class APlugin { /** @rpc a */ public function a() {} }");
     insta::assert_snapshot!(place.import_php("src", &[]).data(), @"
-    removed  b: hidden; `--prune` deletes
+    removed  b: hidden; `--prune` deletes it
     0 added, 0 changed, 1 removed, 0 hidden, 0 kept, 0 refused, 2 unchanged
     ");
 }
 
 #[test]
-fn only_files_below_the_directory_are_read_and_no_code_of_others() {
+fn only_php_files_below_the_directory_are_read_without_third_party_code() {
     let place = registry();
     let method = |id: &str| format!("class C{id} {{ /** @rpc {id} */ public function f() {{}} }}");
     for (path, id) in [
@@ -203,7 +203,7 @@ fn only_files_below_the_directory_are_read_and_no_code_of_others() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_what_to_do() {
+fn unreadable_php_sources_are_reported_with_hints() {
     let place = registry();
     place.write("file.php", "<?php");
     std::fs::create_dir(place.path("empty")).unwrap();
@@ -223,7 +223,7 @@ fn what_cannot_be_read_is_told_with_what_to_do() {
 }
 
 #[test]
-fn attributes_that_are_not_constant_are_told() {
+fn attributes_that_are_not_constant_are_reported() {
     let place = registry();
     place.php(
         "src/a.php",

@@ -50,7 +50,7 @@ fn references(schema: &Value, found: &mut Vec<String>) {
 }
 
 #[test]
-fn d40_every_valid_method_of_real_documents_is_imported_and_survives_a_round_trip() {
+fn every_valid_method_of_real_documents_survives_a_round_trip() {
     for (file, methods, refused) in documents() {
         let place = registry();
         let file = file.display().to_string();
@@ -95,7 +95,7 @@ fn d40_every_valid_method_of_real_documents_is_imported_and_survives_a_round_tri
 }
 
 #[test]
-fn every_method_is_imported_with_the_file_that_others_refer_to() {
+fn every_method_is_imported_with_the_external_file() {
     let Some(directory) = directory() else { return };
     let file = |name: &str| directory.join(name).display().to_string();
     let reference = format!("./api/starknet_api_openrpc.json={}", file("starknet-api.json"));

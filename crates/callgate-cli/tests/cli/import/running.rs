@@ -10,7 +10,7 @@ fn pets() -> serde_json::Value {
 }
 
 #[test]
-fn a_service_is_asked_for_its_document_and_the_table_to_paste_is_told() {
+fn a_service_is_asked_for_its_document_and_its_configuration_is_suggested() {
     let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
     let place = registry();
     let url = service.url("/rpc");
@@ -18,13 +18,13 @@ fn a_service_is_asked_for_its_document_and_the_table_to_paste_is_told() {
     assert!(ran.data().starts_with("1 added"), "{}", ran.talk());
     insta::assert_snapshot!(service.hide(&ran.talk()), @r#"
     from OpenRPC document `Pets`, for upstream `pets`
-    it is version 1 of 1 methods, in OpenRPC 1.3.2
-    note: for calls to reach the service, callgate.toml needs
+    version 1, 1 methods, OpenRPC 1.3.2
+    note: to call the service, callgate.toml needs
     [upstreams.pets]
     url = "http://127.0.0.1:[port]/rpc"
     or: callgate upstream set pets url=http://127.0.0.1:[port]/rpc
-    note: 1 methods need no section, so every caller may use them, with or without a token; `--section` names one
-    note: the safety of 1 methods is a guess; `callgate method edit ID --read-only` or `--destructive` says it
+    note: 1 methods need no section, so every caller can call them, with or without a token; `--section` adds one
+    note: the safety of 1 methods is a guess; set it with `callgate method edit ID --read-only` or `--destructive`
     "#);
     // What is told works as it is, and is told no more.
     place.write("callgate.toml", &format!("[upstreams.pets]\nurl = \"{url}\"\n"));
@@ -34,7 +34,7 @@ fn a_service_is_asked_for_its_document_and_the_table_to_paste_is_told() {
 }
 
 #[test]
-fn a_document_at_a_url_is_read_and_a_service_may_have_it_at_its_own() {
+fn a_document_is_read_at_a_url_and_at_that_of_the_service() {
     let has = |asked: &ReceivedRequest| match asked.target() {
         "GET /openrpc.json" | "GET /rpc" => (200, pets().to_string()),
         _ => (404, "{}".to_owned()),
@@ -54,7 +54,7 @@ fn a_document_at_a_url_is_read_and_a_service_may_have_it_at_its_own() {
 }
 
 #[test]
-fn credentials_go_to_the_upstreams_own_url_and_nowhere_else() {
+fn credentials_are_sent_only_to_the_url_of_the_upstream() {
     let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
     let other = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
     let place = registry();
@@ -69,7 +69,8 @@ fn credentials_go_to_the_upstreams_own_url_and_nowhere_else() {
     assert_eq!(service.log.requests().len(), 2);
     let ran = place.run(&["import", "openrpc", &other.url("/rpc"), "--upstream", "pets"]);
     let told = service.hide(&ran.talk());
-    let note = "note: upstream `pets` is at http://127.0.0.1:[port]/rpc, so nothing of it is used";
+    let note =
+        "note: upstream `pets` is at http://127.0.0.1:[port]/rpc, so its credentials are not used";
     assert!(told.contains(note), "{told}");
     // Also where the path is another.
     place.run(&["import", "openrpc", &service.url("/other"), "--upstream", "pets"]);
@@ -78,7 +79,7 @@ fn credentials_go_to_the_upstreams_own_url_and_nowhere_else() {
 }
 
 #[test]
-fn an_upstream_of_the_registry_counts_too() {
+fn an_upstream_of_the_registry_is_used() {
     let service = FakeService::service(|method, _| (method == "rpc.discover").then(pets));
     let place = registry();
     let url = format!("url={}", service.url("/rpc"));
@@ -117,7 +118,7 @@ fn headers_come_from_variables_and_files() {
     assert_eq!(service.log.requests()[1].body["params"], json!(["s3cret"]));
     let table = r#"
 [upstreams."the pets"]
-url = "http://127.0.0.1:[port]/rpc"  # and what follows `?`
+url = "http://127.0.0.1:[port]/rpc"  # plus the query
 params = "positional"
 first_params = [{ env = "PETS_TOKEN" }]
 "#;
@@ -127,7 +128,7 @@ first_params = [{ env = "PETS_TOKEN" }]
 }
 
 #[test]
-fn what_was_tried_is_told_with_what_to_do() {
+fn attempts_are_reported_with_hints() {
     let place = registry();
     let plain = FakeService::service(|_, _| None);
     let page = FakeService::start(|asked| match asked.target() {
@@ -157,7 +158,7 @@ fn what_was_tried_is_told_with_what_to_do() {
 }
 
 #[test]
-fn words_that_sound_like_unknown_do_not_make_another_description_count() {
+fn an_error_that_mentions_unknown_is_not_an_absent_description() {
     for message in [
         "Session not found: log in before you call this method",
         "Method not permitted: no such permission",

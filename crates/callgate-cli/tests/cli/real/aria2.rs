@@ -37,7 +37,8 @@ fn its_methods_are_imported_listed_and_called() {
     let place = configured(&aria2.url("/jsonrpc"));
     let import = ["import", "introspect", "--upstream", "service", "--section", "downloads"];
     let said = run(&place, &import);
-    let refused = "refused  system.multicall: it is about the other methods, and never a tool\n";
+    let refused =
+        "refused  system.multicall: it describes or calls other methods, and is never a tool\n";
     assert!(said.contains(refused), "{said}");
     assert!(run(&place, &import).contains("nothing changed"));
     let methods = place.exported();

@@ -32,7 +32,7 @@ fn imported(site: &Site, place: &Place, more: &[&str]) -> String {
 }
 
 #[test]
-fn sections_of_the_command_line_are_not_lost_when_the_site_says_otherwise() {
+fn sections_of_the_command_line_survive_a_change_of_the_site() {
     let (site, place) = (Site::start(), registry());
     let with = |auth: Value| json!([{"name": "a.del", "annotations": {"auth": auth}}]);
     list(&site, &with(json!(null)));
@@ -57,7 +57,7 @@ fn sections_of_the_command_line_are_not_lost_when_the_site_says_otherwise() {
 }
 
 #[test]
-fn a_method_that_was_hidden_by_hand_stays_hidden_when_it_comes_back() {
+fn a_manually_hidden_method_stays_hidden_when_it_returns() {
     let (site, place) = (Site::start(), registry());
     let (both, one) = (json!([{"name": "a"}, {"name": "b"}]), json!([{"name": "b"}]));
     list(&site, &both);
@@ -70,7 +70,7 @@ fn a_method_that_was_hidden_by_hand_stays_hidden_when_it_comes_back() {
 }
 
 #[test]
-fn a_restriction_in_a_form_that_is_not_known_does_not_leave_a_tool_open() {
+fn an_unknown_restriction_does_not_open_a_tool() {
     for tool in [
         json!({"name": "a", "annotations": {"auth": {"level": "admin"}}}),
         json!({"name": "a", "annotations": {"auth": {"Level": "required"}}}),
@@ -94,7 +94,7 @@ fn a_restriction_in_a_form_that_is_not_known_does_not_leave_a_tool_open() {
 }
 
 #[test]
-fn ids_that_differ_in_case_only_do_not_share_what_callers_need() {
+fn ids_that_differ_in_case_only_do_not_share_sections() {
     let (site, place) = (Site::start(), registry());
     let tool = |name: &str, scope: &str| json!({"name": name, "annotations": {"auth": {"scopes": [scope]}}});
     let needs = "{\"@authenticated\":\"read\",\"content\":\"execute\"}";
@@ -107,7 +107,7 @@ fn ids_that_differ_in_case_only_do_not_share_what_callers_need() {
 }
 
 #[test]
-fn what_an_import_loosens_is_told_before_it_writes() {
+fn loosened_access_is_reported() {
     let (site, place) = (Site::start(), registry());
     let scoped = |scope: &str| json!([{"name": "a", "annotations": {"auth": {"scopes": [scope]}}}]);
     list(&site, &scoped("content:write"));
