@@ -25,14 +25,15 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn markdown(&self, calls: usize, rounds: usize, date: Option<&str>) -> String {
         let mut text = format!(
-            "# What the bridge costs\n\nWritten by `cargo xtask bench`{}. One client, one call at a \
-             time, to the demo on loopback: {calls} calls straight to the server, through `callgate \
-             bridge`, and through npm's `mcp-remote` 0.15.1, in turn, {rounds} times. Each figure is \
-             the median of the turns' medians; what is added is to the turn's own straight calls.\n\n",
+            "# Overhead of the bridge\n\nWritten by `cargo xtask bench`{}. One client makes one \
+             call at a time to the demo on loopback: {calls} calls directly to the server, through \
+             `callgate bridge`, and through `mcp-remote` 0.15.1 (npm), repeated {rounds} times. \
+             Each figure is the median of the medians. The overhead is relative to the direct \
+             calls of the same repetition.\n\n",
             date.map(|date| format!(", {date}")).unwrap_or_default(),
         );
         text.push_str(
-            "| revision | straight | bridge adds | mcp-remote adds |\n| --- | --- | --- | --- |\n",
+            "| revision | direct | overhead of the bridge | overhead of mcp-remote |\n| --- | --- | --- | --- |\n",
         );
         for (era, costs) in &self.calls {
             let straight = middle(costs.iter().map(|cost| cost.straight));
@@ -41,16 +42,13 @@ impl Report {
                 .iter()
                 .filter_map(|cost| Some(cost.remote?.saturating_sub(cost.straight)))
                 .collect();
-            let remote = if remote.is_empty() {
-                "does not speak it".to_owned()
-            } else {
-                micros(middle(remote))
-            };
+            let remote =
+                if remote.is_empty() { "not supported".to_owned() } else { micros(middle(remote)) };
             let _ =
                 writeln!(text, "| {era} | {} | {} | {remote} |", micros(straight), micros(bridge));
         }
         text.push_str(
-            "\n| | most memory | from start to the handshake's answer |\n| --- | --- | --- |\n",
+            "\n| | maximum memory | start to the reply of the handshake |\n| --- | --- | --- |\n",
         );
         for (name, kilobytes) in &self.memory {
             let starts =

@@ -18,17 +18,22 @@ pub(crate) fn markdown(
     results: &Results,
     date: Option<&str>,
 ) -> String {
-    let mut out = String::from("# Benchmarks\n\n");
+    let title = match plan.suite {
+        Suite::Local => "server",
+        Suite::Forward => "forwarded calls",
+        Suite::Batch => "batches",
+    };
+    let mut out = format!("# Benchmark: {title}\n\n");
     let date = date.map(|date| format!(" on {date}")).unwrap_or_default();
     let cores = if machine.pinned {
-        "The servers have one of them and the load generator has another."
+        "The servers use one core, the load generator another."
     } else {
-        "Nothing was pinned to a core, so the figures are noisy."
+        "Processes were not pinned to cores, so the figures are noisy."
     };
     // Writing to a String cannot fail.
     let _ = writeln!(
         out,
-        "Measured{date} by `bench` of the package `callgate-bench`, on {} cores of an {}, Linux {}. {cores}\n",
+        "Written by `cargo xtask bench`. Measured{date} on {} cores of an {}, Linux {}. {cores}\n",
         machine.cores, machine.processor, machine.kernel,
     );
     out.push_str(&method(plan));
@@ -47,19 +52,18 @@ fn method(plan: &Plan) -> String {
     };
     let yardstick = plan.suite.yardstick();
     format!(
-        "## Method\n\n{candidates}\n\n{setting} Every server has a runtime with one thread. A load \
-         generator keeps 32 connections busy and checks every reply; one that is wrong ends the \
-         measurement. The servers take turns in {} rounds of {:?} each. A ratio is taken between \
-         servers in the same round; the figure is the median over the rounds, with the lowest and the \
-         highest in brackets. CPU time is what the kernel counts for the server's process, its own \
-         work for the sockets included.\n\n\
-         Latency is measured at a fixed rate, half of what {yardstick} takes, in {} rounds of {:?}: it \
-         counts from the moment at which a request was due, so that waiting for a slow server counts \
-         too. Where that is more than a server can take, a second rate is half of what the slowest \
-         takes.\n\n\
-         A round in which a server or the load generator had to wait for its core for more than \
-         {:.0} % of the time, because something else ran there or the host took cores away, is \
-         repeated, for at most as many times as there are rounds.\n\n",
+        "## Method\n\n{candidates}\n\n{setting} Every server has a runtime with one thread. \
+         A load generator keeps 32 connections busy and checks every reply; a wrong reply ends the measurement. The servers take turns in {} \
+         rounds of {:?} each. Ratios are computed within a round. Each figure is the median of the \
+         rounds, with minimum and maximum in parentheses. CPU time is that of the server process, \
+         including kernel time.\n\n\
+         Latency is measured at a fixed rate, half of the maximum of {yardstick}, in {} rounds of \
+         {:?}. It is counted from the time at which a request was due, so it includes waiting for \
+         a slow server. If a server cannot reach that rate, a second rate is half of the maximum \
+         of the slowest server.\n\n\
+         A round is repeated if a server or the load generator waited for its core for more than \
+         {:.0} % of the time, because of other processes or of the host. There are at most as many \
+         repetitions as rounds.\n\n",
         plan.rounds,
         plan.length,
         plan.latency_rounds,
@@ -69,41 +73,42 @@ fn method(plan: &Plan) -> String {
 }
 
 const LOCAL: &str = "\
-    - **bare** is an axum handler that reads the envelope of JSON-RPC and writes a reply of the same \
-    shape as Callgate's. It checks no token, knows no tools and looks at no arguments: it is the \
-    floor.\n\
-    - **callgate** is the library's router. It checks the token, decides what the caller may, and \
-    checks the arguments against the tool's schema.\n\
-    - **rmcp** is rmcp 3.8.0 without sessions and with JSON replies, behind a token check in axum. What \
-    each set of grants may see is worked out beforehand. It does not check arguments against a schema.";
+    - **bare** is an axum handler that reads the JSON-RPC envelope and writes a reply of the same \
+    shape as Callgate's. It checks neither tokens nor arguments and has no tools. It is the lower \
+    bound.\n\
+    - **callgate** is the router of the library. It checks the token, the access of the caller, \
+    and the arguments against the schema of the tool.\n\
+    - **rmcp** is rmcp 3.8.0 without sessions and with JSON replies, behind a token check in axum. \
+    The tools of each set of grants are computed beforehand. Arguments are not checked against a \
+    schema.";
 
 const LOCAL_SETTING: &str = "\
-    Every server has 50 tools, 1,000 tokens and 100 different sets of grants, and is the same program \
-    with the same allocator. Calls are made with all tokens in turn; lists are asked for with the \
-    tokens that see every tool.";
+    Every server has 50 tools, 1,000 tokens and 100 different sets of grants, and is the same \
+    program with the same allocator. Calls use all tokens in turn. Lists use tokens that see all \
+    tools.";
 
 const FORWARD: &str = "\
-    - **nginx** is Debian's, as a reverse proxy that keeps its connections to the service, with one \
-    worker and no log of requests. It passes the request on as it is, and so it does the reply.\n\
-    - **hyper** is a reverse proxy of hyper's server and pooled client, and nothing else.\n\
-    - **callgate** is the library's router with an upstream. It checks the token, decides what the \
-    caller may, checks the arguments against the tool's schema, writes a JSON-RPC request of its own, \
-    reads the reply and writes an MCP result.";
+    - **nginx** is the Debian package, as a reverse proxy with persistent connections to the \
+    service, one worker and no access log. It passes requests and replies on unchanged.\n\
+    - **hyper** is a reverse proxy that consists of hyper's server and pooled client.\n\
+    - **callgate** is the router of the library with an upstream. It checks the token, the access \
+    of the caller and the arguments, writes a JSON-RPC request, reads the reply and writes an MCP \
+    result.";
 
 const FORWARD_SETTING: &str = "\
-    Behind all of them is the same service, a hyper server that reads the request's id and answers the \
-    same to everything. It shares the servers' core, so a request costs what the server and the service \
-    need together; CPU time is the server's alone. Callgate has 50 tools, 1,000 tokens and 100 different \
-    sets of grants; calls are made with all tokens in turn.";
+    All of them use the same service, a hyper server that reads the id of the request and returns \
+    a constant result. It shares the core of the servers, so requests per second include the \
+    service; CPU time does not. Callgate has 50 tools, 1,000 tokens and 100 different sets of \
+    grants. Calls use all tokens in turn.";
 
 const BATCH: &str = "\
-    - **callgate** is the library's router with an upstream, to which each call is a request.\n\
-    - **callgate, batch** is the same with `batch = true`: calls that arrive together go out as one \
-    JSON-RPC batch.";
+    - **callgate** is the router of the library with an upstream. Each call is one request.\n\
+    - **callgate, batch** is the same with `batch = true`: calls that arrive together are sent as \
+    one JSON-RPC batch.";
 
 const BATCH_SETTING: &str = "\
-    Behind both is anvil, a node of Ethereum, which is asked for `eth_chainId`. It shares the servers' \
-    core, so a request costs what the server and the node need together; CPU time is the server's alone.";
+    Both call `eth_chainId` of anvil, an Ethereum node. It shares the core of the servers, so \
+    requests per second include the node; CPU time does not.";
 
 fn case_section(results: &CaseResults, yardstick: Candidate) -> String {
     let mut out = format!("## {}\n\n", results.case);
@@ -171,11 +176,10 @@ fn utilisation(results: &CaseResults) -> String {
     let answered: u64 = all().map(|round| u64::from(round.answered)).sum();
     let disturbed = all().filter(|round| round.cores.is_disturbed()).count();
     format!(
-        "{answered} replies under full load, all of them right. The servers were on their core for \
-         {:.0} to {:.0} % of the time, the load generator on its own for {:.0} to {:.0} %. Something \
-         else had a core for at most {:.1} %, and the host took cores away for at most {:.1} %. \
-         Rounds that were repeated: {}; turns that were disturbed and count all the same: \
-         {disturbed} of {}.\n\n",
+        "{answered} replies under full load, all correct. The servers used {:.0} to {:.0} % of \
+         their core, the load generator {:.0} to {:.0} % of its core. Other processes used at most \
+         {:.1} %, the host at most {:.1} %. Repeated rounds: {}. Disturbed turns that are \
+         included: {disturbed} of {}.\n\n",
         server.min,
         server.max,
         generator.min,
@@ -200,8 +204,8 @@ fn server_section(results: &Results) -> String {
     }
     format!(
         "## Memory and start-up\n\n\
-         Memory is resident memory after all of the above. Start-up is from the start of the process \
-         to the first right answer.\n\n{table}"
+         Memory is resident memory after all measurements. Start-up is the time from the start of \
+         the process to the first correct reply.\n\n{table}"
     )
 }
 

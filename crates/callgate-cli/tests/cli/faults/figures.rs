@@ -33,8 +33,8 @@ fn the_figures_of_the_page_on_reliability() {
     let _alone = alone();
     let cores = std::thread::available_parallelism().unwrap();
     let mut text = format!(
-        "\nAll of it is from one run of the released program, on {cores} cores that the clients, the service and the \
-         database share with it.\n"
+        "\nOne run of the release build, on {cores} cores that it shares with the clients, the \
+         service and the database.\n"
     );
     let mut late = faults(&mut text);
     late.extend(starts(&mut text));
@@ -78,10 +78,11 @@ fn faults(text: &mut String) -> Vec<String> {
     let grace = GRACE.as_secs();
     let _ = writeln!(
         text,
-        "\n## Faults\n\n{CLIENTS} clients, `token_grace_seconds = {grace}`. Wrong answers, calls that ran twice, errors \
-         without a cause: none, or there would be no table.\n\n\
-         | what breaks | calls | 503 | connections lost | it lasts | well again after | the last use of what was \
-         withdrawn elsewhere | and at the server that is cut off |\n\
+        "\n## Results: faults\n\n{CLIENTS} clients, `token_grace_seconds = {grace}`. No wrong \
+         replies, no repeated calls and no unexplained errors occurred; otherwise this table is \
+         not written.\n\n\
+         | fault | calls | 503 | lost connections | duration | recovery | last use of revoked \
+         rights at other servers | at the server that is cut off |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     );
     for shown in &all {
@@ -89,8 +90,8 @@ fn faults(text: &mut String) -> Vec<String> {
     }
     let _ = writeln!(
         text,
-        "\nWhat was withdrawn elsewhere is counted from when the command had returned, what the server that is cut \
-         off still honours from the cut."
+        "\nThe last use at other servers is counted from the return of the command, the last use at \
+         the server that is cut off from the cut."
     );
     service(text, &all);
     let late = all.iter().flat_map(|Shown { what, times, .. }| {
@@ -131,8 +132,8 @@ fn service(text: &mut String, all: &[Shown]) {
     });
     let _ = writeln!(
         text,
-        "\nOf {} calls that ran, the service broke {} off. {} of those only read, and were sent once more; the \
-         others were told to their callers as failures.",
+        "\nOf {} calls that ran, the service aborted {}. {} of those were read-only and were sent \
+         once more; the others were reported to their callers as failures.",
         grouped(executed().count()),
         grouped(broken),
         grouped(again.sum())
@@ -144,10 +145,10 @@ fn starts(text: &mut String) -> Vec<String> {
     let mut late = Vec::new();
     let _ = writeln!(
         text,
-        "\n## Start-up\n\nWith {} methods, from the start of the process until `/readyz` is 200. The first start gives \
-         names to the tools, which it writes down while it serves already; then the best and the median of {STARTS} \
-         more, and what of each was reading the rows.\n\n\
-         | database | first | best | of that, reading | median | of that, reading |\n\
+        "\n## Results: start-up\n\nTime from the start of the process until `/readyz` is 200, with \
+         {} methods. The first start also assigns tool names, which are stored in the background. \
+         Then the best and the median of {STARTS} starts, and the time to read the rows.\n\n\
+         | database | first | best | reading rows | median | reading rows |\n\
          | --- | ---: | ---: | ---: | ---: | ---: |",
         grouped(METHODS)
     );
@@ -173,8 +174,8 @@ fn starts(text: &mut String) -> Vec<String> {
 fn warm(text: &mut String) {
     let _ = writeln!(
         text,
-        "\n## What calls cost the database\n\n\
-         | database | calls | looks for changes | statements sent | counted by the database |\n\
+        "\n## Results: database statements of calls\n\n\
+         | database | calls | reads of the counters | statements sent | counted by the database |\n\
          | --- | ---: | ---: | ---: | ---: |"
     );
     for (name, kept) in Kept::all() {

@@ -242,7 +242,7 @@ pub(crate) fn gateway_is_cut_off(program: Program, brand: Brand, how: Wire) -> S
     scene.listeners.until_told();
     let withdrawal = Some(Withdrawal { withdrawn, deaf: Some((ONE, cut + GRACE)), looked });
     let what = match how {
-        Wire::Swallows => format!("a gateway hears nothing more of {}", brand.name()),
+        Wire::Swallows => format!("a gateway receives nothing from {}", brand.name()),
         Wire::IsCut | Wire::Passes => format!("a gateway is cut off from {}", brand.name()),
     };
     scene.shown(what, Seen { faults, withdrawal, whole, well, cut: Some(cut) })
