@@ -25,7 +25,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use callgate::Caller;
 use callgate::model::{LOCAL, Prefix};
-use callgate_registry::{AccessRows, Assembly, StoreError, access};
+use callgate_registry::{AccessRows, Assembly, Entity, StoreError, access};
 
 use crate::cli::{Command, RegistryCommand};
 use crate::config::Config;
@@ -87,7 +87,7 @@ fn plain_name(what: &str, name: &str) -> anyhow::Result<()> {
 
 /// A user as a caller.
 fn caller_named(rows: &AccessRows, name: &str) -> Result<Caller, StoreError> {
-    let missing = || StoreError::NotFound { what: "user", name: name.to_owned() };
+    let missing = || Entity::User.not_found(name);
     access(rows).caller_named(name).cloned().ok_or_else(missing)
 }
 

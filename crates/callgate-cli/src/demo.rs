@@ -122,7 +122,7 @@ async fn fill(store: &SqlStore, local: &Local) -> anyhow::Result<()> {
 /// What is there already stays.
 fn unless_exists<T>(added: Result<T, StoreError>) -> Result<(), StoreError> {
     match added {
-        Ok(_) | Err(StoreError::Exists { .. }) => Ok(()),
+        Ok(_) | Err(StoreError::AlreadyExists { .. }) => Ok(()),
         Err(error) => Err(error),
     }
 }

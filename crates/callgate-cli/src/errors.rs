@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use callgate::forward::{ForwardError, OptionError};
 use callgate_import::Hinted;
-use callgate_registry::{CopyError, StoreError};
+use callgate_registry::{
+    AttachError, CopyError, Entity, FestiError, OpenError, StoreError, UrlError,
+};
 
 pub(crate) use callgate_import::hinted;
 
@@ -35,73 +37,109 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
         if let Some(error) = cause.downcast_ref::<CopyError>() {
             return copy_hint(error).map(Into::into);
         }
+        if let Some(error) = cause.downcast_ref::<OpenError>() {
+            return open_hint(error);
+        }
+        if let Some(error) = cause.downcast_ref::<AttachError>() {
+            return attach_hint(error);
+        }
         store_hint(cause.downcast_ref()?)
     })
 }
 
 fn store_hint(error: &StoreError) -> Option<Cow<'static, str>> {
     let hint = match error {
-        StoreError::Attached(error) => return store_hint(error),
-        StoreError::Festis { instead, .. } => return Some(instead.clone().into()),
-        StoreError::NotBuilt { feature, .. } => return Some(with_feature(feature).into()),
-        StoreError::Lacking { prefix: Some(prefix), .. } => {
+        StoreError::Database(error) => error.advice()?,
+        StoreError::Festi(error) => return festi_hint(error),
+        StoreError::FestiReadOnly { remedy, .. } => return Some(remedy.clone().into()),
+        StoreError::Conflict => "try again when the others are done",
+        StoreError::NotFound { entity, .. } => match entity {
+            Entity::User => "`callgate user list` shows them, `callgate user add` adds one",
+            Entity::Role => "`callgate user add NAME --role ROLE` makes a role",
+            Entity::Section => {
+                "`callgate section list` shows them, `callgate section add` adds one"
+            }
+            Entity::Method => "`callgate method list` shows them",
+            Entity::Token => "`callgate token list` shows them",
+            Entity::Upstream => "`callgate upstream list` shows them",
+        },
+        StoreError::AlreadyExists { entity: Entity::Method, .. } => {
+            "change it with `callgate method edit`"
+        }
+        StoreError::AlreadyExists { .. } => return None,
+    };
+    Some(hint.into())
+}
+
+fn open_hint(error: &OpenError) -> Option<Cow<'static, str>> {
+    let hint = match error {
+        OpenError::Database(error) => error.advice()?,
+        OpenError::Url(UrlError::NotBuilt { feature, .. }) => {
+            return Some(with_feature(feature).into());
+        }
+        OpenError::Url(_) => return None,
+        OpenError::TableExists(_) => {
+            "name another database, or ours otherwise: `tables.prefix`, `tables.users`, \
+                 `tables.users_types`, `tables.rpc_methods` in the configuration"
+        }
+        OpenError::Missing(_) => {
+            "make one with `callgate migrate`, or name another with `--database URL`"
+        }
+        OpenError::Newer { .. } => "use the newer program that changed it",
+        OpenError::Older { .. } => "bring it up to date with `callgate migrate`",
+        OpenError::Unreleased => {
+            "with the build that made it, copy it into a database of another kind (`callgate registry copy`), \
+             and with this one from there into a new file; an export has methods only"
+        }
+        OpenError::OtherTables => {
+            "leave `preset` and `tables.*` out, the registry knows its names; or name another \
+                 database"
+        }
+    };
+    Some(hint.into())
+}
+
+fn attach_hint(error: &AttachError) -> Option<Cow<'static, str>> {
+    match error {
+        AttachError::Festi(error) => festi_hint(error),
+        AttachError::Store(error) => store_hint(error),
+        AttachError::OwnUsers => {
+            Some("name another registry with `--database`, one without users".into())
+        }
+    }
+}
+
+fn festi_hint(error: &FestiError) -> Option<Cow<'static, str>> {
+    let hint = match error {
+        FestiError::Open(error) => return open_hint(error),
+        FestiError::Database(error) => error.advice()?,
+        FestiError::Missing { prefix: Some(prefix), .. } => {
             let hint =
                 format!("it has `{prefix}section_actions`: set `tables.prefix` to `{prefix}`");
             return Some(hint.into());
         }
-        StoreError::Lacking { prefix: None, .. } => {
+        FestiError::Missing { prefix: None, .. } => {
             "name the database that Festi's Rpc plugin writes to, let this user read all of its \
              tables that docs/guide/festi.md names, and set `tables.*` where they are called otherwise"
         }
-        StoreError::NotNumbered { .. } => {
+        FestiError::NotANumber { .. } => {
             "a site whose users, roles or sections have other keys than numbers cannot be attached"
         }
-        StoreError::OwnUsers => "name another registry with `--database`, one without users",
-        StoreError::Database(_) => error.advice()?,
-        StoreError::Replaced(_) => "restart the server to read the file that is there now",
-        StoreError::TableTaken(_) => {
-            "name another database, or ours otherwise: `tables.prefix`, `tables.users`, \
-                 `tables.users_types`, `tables.rpc_methods` in the configuration"
-        }
-        StoreError::Missing(_) => {
-            "make one with `callgate migrate`, or name another with `--database URL`"
-        }
-        StoreError::Newer { .. } => "use the newer program that changed it",
-        StoreError::Older { .. } => "bring it up to date with `callgate migrate`",
-        StoreError::Unreleased => {
-            "with the build that made it, copy it into a database of another kind (`callgate registry copy`), \
-             and with this one from there into a new file; an export has methods only"
-        }
-        StoreError::Moved => "try again when the others are done",
-        StoreError::OtherTables => {
-            "leave `preset` and `tables.*` out, the registry knows its names; or name another \
-                 database"
-        }
-        StoreError::NotFound { what: "user", .. } => {
-            "`callgate user list` shows them, `callgate user add` adds one"
-        }
-        StoreError::NotFound { what: "role", .. } => {
-            "`callgate user add NAME --role ROLE` makes a role"
-        }
-        StoreError::NotFound { what: "section", .. } => {
-            "`callgate section list` shows them, `callgate section add` adds one"
-        }
-        StoreError::NotFound { what: "method", .. } => "`callgate method list` shows them",
-        StoreError::NotFound { what: "token", .. } => "`callgate token list` shows them",
-        StoreError::NotFound { what: "upstream", .. } => "`callgate upstream list` shows them",
-        StoreError::Exists { what: "method", .. } => "change it with `callgate method edit`",
-        _ => return None,
+        FestiError::NoFile(_) | FestiError::TooManyRows { .. } => return None,
     };
     Some(hint.into())
 }
 
 fn copy_hint(error: &CopyError) -> Option<&'static str> {
     match error {
-        CopyError::From(_, StoreError::Missing(_)) => {
+        CopyError::OpenSource(_, OpenError::Missing(_)) => {
             Some("name a registry that is there as the source, the first of the two")
         }
-        // The cause says more.
-        CopyError::From(..) | CopyError::To(..) => None,
+        // The cause has a hint.
+        CopyError::OpenSource(..)
+        | CopyError::Read(..)
+        | CopyError::OpenTarget(..)
+        | CopyError::Write(..) => None,
         CopyError::Unfit { .. } => {
             Some("nothing was written; change the row in the source, and copy again")
         }
@@ -116,7 +154,8 @@ mod tests {
     #[test]
     fn what_a_program_is_built_without_is_told_with_the_feature_that_brings_it() {
         let without_websocket = ForwardError::Options(OptionError::NoWebSocket);
-        let without_driver = StoreError::NotBuilt { what: "SQL Server", feature: "mssql" };
+        let without_driver =
+            OpenError::Url(UrlError::NotBuilt { database: "SQL Server", feature: "mssql" });
         let errors = [
             anyhow::Error::new(without_driver),
             anyhow::Error::new(without_websocket).context("upstream `shop`"),

@@ -56,11 +56,9 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
             token_requests_ended(TOKEN_REQUESTS).await;
             ran
         })
-        .map_err(|error| match error.downcast_ref() {
-            // The database's own words do not say which one it is.
-            Some(StoreError::Database(_)) if !error.to_string().contains(&database) => {
-                error.context(format!("registry `{database}`"))
-            }
+        .map_err(|error| match error.downcast_ref::<StoreError>() {
+            // The message of a database does not name it.
+            Some(StoreError::Database(_)) => error.context(format!("registry `{database}`")),
             _ => error,
         });
     // Without waiting for a read of standard input that may never end.

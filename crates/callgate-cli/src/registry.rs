@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate_registry::{BESIDE, PendingMigration, SqlStore, StoreError, TableNames};
+use callgate_registry::{BESIDE, OpenError, PendingMigration, SqlStore, TableNames};
 
 use crate::config::{Config, DEMO_FILE};
 use crate::errors::hinted;
@@ -23,7 +23,7 @@ pub(crate) async fn open_own(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
     // Beside a Festi database the names are not configured: they are as they were made.
     let tables = config.tables.as_ref().filter(|_| config.attach.is_none());
     let opened = SqlStore::open(url, &config.database_options, tables).await;
-    if let Err(StoreError::Missing(place)) = &opened
+    if let Err(OpenError::Missing(place)) = &opened
         && Path::new(DEMO_FILE).exists()
     {
         return Err(hinted(
@@ -62,7 +62,7 @@ async fn tables(config: &Config) -> Option<&TableNames> {
         return tables;
     }
     let looked = SqlStore::pending(&config.database, &config.database_options, tables).await;
-    tables.filter(|_| !matches!(looked, Err(StoreError::OtherTables)))
+    tables.filter(|_| !matches!(looked, Err(OpenError::OtherTables)))
 }
 
 /// The registry with the Festi database that is attached to it, if one is.

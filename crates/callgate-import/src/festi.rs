@@ -5,7 +5,7 @@ use std::path::Path;
 
 use callgate::Mask;
 use callgate_registry::{
-    DatabaseOptions, DatabaseUrl, FestiRows, GrantRow, Holder, ImportGrant, MethodRow, StoreError,
+    DatabaseOptions, DatabaseUrl, FestiError, FestiRows, GrantRow, Holder, ImportGrant, MethodRow,
     TableNames, action_key, is_of_mcp, read_festi,
 };
 
@@ -54,12 +54,12 @@ pub async fn read(
     Ok(source(format!("Festi database `{name}`"), &rows, upstream, users))
 }
 
-fn hint(error: &StoreError) -> String {
+fn hint(error: &FestiError) -> String {
     match error {
-        StoreError::Lacking { prefix: Some(prefix), .. } => {
+        FestiError::Missing { prefix: Some(prefix), .. } => {
             format!("it has `{prefix}section_actions`: use `--prefix '{prefix}'`")
         }
-        StoreError::Lacking { prefix: None, .. } => {
+        FestiError::Missing { prefix: None, .. } => {
             "let this user read it, with `GRANT SELECT` as docs/guide/festi.md shows: without it, methods \
              that it protects would be open here"
                 .to_owned()

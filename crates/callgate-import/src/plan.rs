@@ -56,12 +56,12 @@ pub async fn write(
             ));
         }
         match store.import(&plan.import).await {
-            Err(StoreError::Moved) => {}
+            Err(StoreError::Conflict) => {}
             Err(error) => return Err(error.into()),
             Ok(()) => return Ok(Report::of_import(source, &plan)),
         }
     }
-    Err(StoreError::Moved.into())
+    Err(StoreError::Conflict.into())
 }
 
 /// Returns the rows whose safety is a guess of an import.

@@ -1,5 +1,6 @@
 //! SQL databases: connections, dialects, the registry's tables and migrations.
 
+pub(crate) mod error;
 pub(crate) mod dialect;
 pub(crate) mod database;
 pub(crate) mod column;

@@ -1,6 +1,7 @@
 //! The database of a Festi application, which is only read.
 
-mod layout;
+pub(crate) mod error;
+pub(crate) mod layout;
 mod fingerprint;
 mod read;
 pub(crate) mod database;
@@ -9,5 +10,3 @@ pub(crate) mod watch;
 pub(crate) mod site;
 pub(crate) mod attached;
 mod edit;
-
-pub(crate) use edit::Change;

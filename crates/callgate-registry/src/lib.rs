@@ -14,7 +14,6 @@
 //! - `auth`: tokens, access and session keys
 //! - `follow`: keeps a gateway up to date with its registry
 
-mod error;
 #[doc(hidden)]
 pub mod hex;
 
@@ -39,12 +38,13 @@ pub use catalog::assemble::{
 };
 pub use db::connect::DatabaseOptions;
 pub use db::database::Dialect;
+pub use db::error::{DatabaseError, DatabaseErrorKind, OpenError, UrlError};
 pub use db::migrate::{PendingMigration, install_script};
 pub use db::table_names::{TableNameError, TableNames};
 pub use db::url::DatabaseUrl;
-pub use error::{DatabaseError, DatabaseErrorKind, Result, StoreError};
 pub use festi::attached::BESIDE;
 pub use festi::database::{FestiRows, is_of_mcp, read_festi};
+pub use festi::error::FestiError;
 pub use festi::merge::{AttachOptions, Overlay};
 pub use festi::watch::LookEvery;
 pub use follow::credentials::UserCredentials;
@@ -58,5 +58,6 @@ pub use rows::{
 pub use store::copy::{Copied, CopiedTable, Copy, CopyError, copy};
 pub use store::sql_store::SqlStore;
 pub use store::{
-    ChangeSession, Import, ImportAccess, ImportChange, ImportGrant, NewKey, NewToken, Store,
+    AttachError, ChangeSession, Entity, Import, ImportAccess, ImportChange, ImportGrant, NewKey,
+    NewToken, Result, Store, StoreError,
 };

@@ -2,6 +2,7 @@
 //!
 //! [`SqlStore`](crate::SqlStore) is the [`Store`] in each database; administration is methods of its own.
 
+mod error;
 pub(crate) mod sql_store;
 mod transaction;
 mod contents;
@@ -20,7 +21,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use callgate::{Mask, Secret};
 
-use crate::error::Result;
 use crate::rows::{
     AccessRows, CatalogRows, Holder, ImportRow, KeyRow, MessageRow, MethodRow, Revisions, RoleRow,
     SectionRow, SessionRow, TokenRow, TypeRow, UserRow,
@@ -202,6 +202,7 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     async fn forget_sessions(&self, now: i64, most: i64) -> Result<()>;
 }
 
+pub use error::{AttachError, Entity, Result, StoreError};
 pub(crate) use sql_store::SqlStore;
 use sql_store::{MAX_CHANGED, listed};
 use transaction::Work;

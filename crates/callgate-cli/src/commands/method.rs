@@ -10,7 +10,8 @@ use callgate::catalog::Catalog;
 use callgate::model::LOCAL;
 use callgate_import::{Needs, NeedsByKey, guessed};
 use callgate_registry::{
-    CatalogRows, Inspection, MethodRow, SqlStore, Store as _, StoreError, assemble, check, inspect,
+    CatalogRows, Entity, Inspection, MethodRow, SqlStore, Store as _, StoreError, assemble, check,
+    inspect,
 };
 use serde_json::{Value, json};
 
@@ -104,7 +105,7 @@ async fn first_row(store: &Arc<SqlStore>, id: &str) -> Result<MethodRow> {
 }
 
 fn missing(id: &str) -> StoreError {
-    StoreError::NotFound { what: "method", name: id.to_owned() }
+    Entity::Method.not_found(id)
 }
 
 /// Writes what the command line names into a row.

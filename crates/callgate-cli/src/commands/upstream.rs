@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use callgate::forward::Target;
 use callgate_import::UpstreamKeys;
-use callgate_registry::{SqlStore, Store as _, StoreError, UpstreamRow};
+use callgate_registry::{Entity, SqlStore, Store as _, UpstreamRow};
 use serde_json::{Map, Value, json};
 
 use super::plain_name;
@@ -169,7 +169,7 @@ async fn existing(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<
             format!("upstream `{name}` is in the file, and not in the registry"),
             "look at `callgate.toml`, or the file that `--config` names",
         )),
-        None => Err(StoreError::NotFound { what: "upstream", name: name.to_owned() }.into()),
+        None => Err(Entity::Upstream.not_found(name).into()),
     }
 }
 

@@ -89,7 +89,7 @@ fn what_is_wrong_with_a_database_is_told_with_what_to_do() {
         let (head, port) = url.rsplit_once(':').unwrap();
         let closed = format!("{head}:1/{}", port.split_once('/').unwrap().1);
         for (url, password, hint) in [
-            (&closed, "s3cret:/@%", "hint: look whether it runs"),
+            (&closed, "s3cret:/@%", "hint: check that it is running"),
             (&url, "hunter2", "hint: look at the user, the password"),
             (&absent, "s3cret:/@%", "hint: make the database first"),
         ] {

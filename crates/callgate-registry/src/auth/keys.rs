@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use callgate::mcp::{SessionKey, Sessions};
 
-use crate::error::Result;
 use crate::hex::{from_hex, to_hex};
 use crate::rows::KeyRow;
+use crate::store::Result;
 use crate::store::{NewKey, Store};
 
 /// What the keys of sessions are for.

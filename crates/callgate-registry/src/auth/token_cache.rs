@@ -19,10 +19,10 @@ use tokio::time::Instant;
 
 use crate::auth::health::{Contact, Read};
 use crate::db::pool::within;
-use crate::error::Result;
 use crate::hex::digest_from_hex;
 use crate::hex::to_hex;
 use crate::rows::TokenRow;
+use crate::store::Result;
 use crate::store::Store;
 
 /// Look-ups are no closer together than this.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::db::database::{Database, Dialect};
 use crate::db::driver::sqlite;
+use crate::db::error::{OpenError, UrlError};
 use crate::db::pool::Pool;
 use crate::db::url::{DatabaseUrl, Place};
-use crate::error::{Result, StoreError};
 
 /// How a database is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(crate) async fn connect(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     wanted: Wanted,
-) -> Result<Pool> {
+) -> Result<Pool, OpenError> {
     Ok(Pool::new(driver(url, options, wanted).await?, options))
 }
 
@@ -66,7 +66,7 @@ async fn driver(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     wanted: Wanted,
-) -> Result<Box<dyn Database>> {
+) -> Result<Box<dyn Database>, OpenError> {
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     choose_cryptography();
     match &url.0 {
@@ -84,7 +84,7 @@ async fn driver(
         Place::Server(Dialect::SqlServer, url) => {
             crate::db::driver::mssql::connect(url, options, wanted).await
         }
-        Place::Server(dialect, _) => Err(not_built(*dialect)),
+        Place::Server(dialect, _) => Err(not_built(*dialect).into()),
     }
 }
 
@@ -99,12 +99,12 @@ fn choose_cryptography() {
     }
 }
 
-fn not_built(dialect: Dialect) -> StoreError {
-    let (what, feature) = match dialect {
+fn not_built(dialect: Dialect) -> UrlError {
+    let (database, feature) = match dialect {
         Dialect::Sqlite => ("SQLite", "sqlite"),
         Dialect::Postgres => ("PostgreSQL", "postgres"),
         Dialect::MySql => ("MySQL", "mysql"),
         Dialect::SqlServer => ("SQL Server", "mssql"),
     };
-    StoreError::NotBuilt { what, feature }
+    UrlError::NotBuilt { database, feature }
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 #[cfg(any(feature = "mssql", feature = "mysql", feature = "postgres"))]
 use crate::db::connect::DatabaseOptions;
-use crate::error::{Result, StoreError};
+use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 
 /// How a database writes SQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +113,10 @@ impl Row {
             Cell::Int(value) => Ok(Some(value)),
             Cell::Text(text) | Cell::Broken(text) => {
                 let number = text.trim().parse();
-                number.map(Some).map_err(|_| StoreError::Unreadable(text))
+                number.map(Some).map_err(|_| {
+                    let message = format!("expected a number, found `{text}`");
+                    DatabaseError::new(DatabaseErrorKind::Other, message)
+                })
             }
         }
     }

@@ -6,11 +6,11 @@
 
 use crate::db::connect::{DatabaseOptions, Wanted, connect};
 use crate::db::database::{Dialect, Purpose};
+use crate::db::error::{OpenError, Result};
 use crate::db::pool::{Pool, PoolTransaction};
 use crate::db::schema;
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
-use crate::error::{Result, StoreError};
 
 /// Name of the registry's note of its table names.
 const TABLES: &str = "tables";
@@ -86,13 +86,13 @@ pub(crate) async fn tables_of(
     database: &Pool,
     shown: &str,
     tables: Option<&TableNames>,
-) -> Result<TableNames> {
+) -> Result<TableNames, OpenError> {
     let mut moment = database.begin(Purpose::Read).await?;
     let found = find(&mut moment, database.dialect(), tables).await?;
     match found.version {
-        0 => Err(StoreError::Missing(shown.to_owned())),
+        0 => Err(OpenError::Missing(shown.to_owned())),
         NEWEST => Ok(found.tables),
-        version => Err(StoreError::Older { found: version, needed: NEWEST }),
+        version => Err(OpenError::Older { found: version, needed: NEWEST }),
     }
 }
 
@@ -102,11 +102,12 @@ pub(crate) async fn migrate(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     tables: Option<&TableNames>,
-) -> Result<(TableNames, Vec<&'static str>)> {
+) -> Result<(TableNames, Vec<&'static str>), OpenError> {
     for _ in 1..MAX_TRIES {
         match try_migrate(url, options, tables).await {
             // Of two who make the first table there, one waits for the other and is then refused.
-            Err(error) if error.is_busy() && url.dialect() == Dialect::SqlServer => {}
+            Err(OpenError::Database(error))
+                if error.is_busy() && url.dialect() == Dialect::SqlServer => {}
             done => return done,
         }
     }
@@ -117,7 +118,7 @@ async fn try_migrate(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     tables: Option<&TableNames>,
-) -> Result<(TableNames, Vec<&'static str>)> {
+) -> Result<(TableNames, Vec<&'static str>), OpenError> {
     let database = connect(url, options, Wanted::Made).await?;
     let dialect = database.dialect();
     let mut look = database.begin(Purpose::Migrate).await?;
@@ -144,13 +145,13 @@ pub(crate) async fn pending(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     tables: Option<&TableNames>,
-) -> Result<Vec<PendingMigration>> {
+) -> Result<Vec<PendingMigration>, OpenError> {
     let dialect = url.dialect();
     let found = match connect(url, options, Wanted::There).await {
         Ok(database) => {
             find_place(&mut database.begin(Purpose::Read).await?, dialect, tables).await?
         }
-        Err(StoreError::Missing(_)) => {
+        Err(OpenError::Missing(_)) => {
             Found { version: 0, is_begun: false, tables: tables.cloned().unwrap_or_default() }
         }
         Err(error) => return Err(error),
@@ -171,11 +172,11 @@ async fn find_place(
     transaction: &mut PoolTransaction,
     dialect: Dialect,
     tables: Option<&TableNames>,
-) -> Result<Found> {
+) -> Result<Found, OpenError> {
     let found = find(transaction, dialect, tables).await?;
     for name in found.tables.all() {
         if !found.is_begun && is_there(transaction, dialect, &name).await? {
-            return Err(StoreError::TableTaken(name));
+            return Err(OpenError::TableExists(name));
         }
     }
     Ok(found)
@@ -185,12 +186,12 @@ async fn find(
     transaction: &mut PoolTransaction,
     dialect: Dialect,
     tables: Option<&TableNames>,
-) -> Result<Found> {
+) -> Result<Found, OpenError> {
     let is_begun = is_there(transaction, dialect, schema::MIGRATIONS.name).await?;
     let version = if is_begun { applied_version(transaction).await? } else { 0 };
     let noted = if version > 0 { noted_tables(transaction).await? } else { None };
     let tables = match (noted, tables) {
-        (Some(noted), Some(tables)) if noted != *tables => return Err(StoreError::OtherTables),
+        (Some(noted), Some(tables)) if noted != *tables => return Err(OpenError::OtherTables),
         (Some(noted), _) => noted,
         (None, tables) => tables.cloned().unwrap_or_default(),
     };
@@ -205,17 +206,17 @@ async fn is_there(
     Ok(!transaction.rows(dialect.table_there(), &[table.into()]).await?.is_empty())
 }
 
-async fn applied_version(transaction: &mut PoolTransaction) -> Result<i64> {
+async fn applied_version(transaction: &mut PoolTransaction) -> Result<i64, OpenError> {
     let sql = "SELECT version, name FROM callgate_migrations ORDER BY version";
     let mut newest = 0;
     for mut row in transaction.rows(sql, &[]).await? {
         newest = row.int()?;
         if newest == UNRELEASED.0 && row.text() == UNRELEASED.1 {
-            return Err(StoreError::Unreleased);
+            return Err(OpenError::Unreleased);
         }
     }
     if newest > NEWEST {
-        return Err(StoreError::Newer { found: newest, known: NEWEST });
+        return Err(OpenError::Newer { found: newest, supported: NEWEST });
     }
     Ok(newest)
 }

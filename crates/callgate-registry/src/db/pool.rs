@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::db::connect::DatabaseOptions;
 use crate::db::database::{Database, Dialect, Purpose, Row, Transaction, Value};
-use crate::error::{DatabaseErrorKind, Result, StoreError};
+use crate::db::error::{DatabaseError, DatabaseErrorKind, Result, Retry};
 
 /// Number of connections that writers do not use.
 const KEPT_FREE: u32 = 2;
@@ -74,18 +74,18 @@ impl Pool {
             "too many write to the database at once: it was nobody's turn within {} s",
             self.patience.as_secs_f64()
         );
-        Err(StoreError::database(DatabaseErrorKind::Busy, message))
+        Err(DatabaseError::new(DatabaseErrorKind::Busy, message))
     }
 }
 
 /// Tries again what had to give way to another.
-pub(crate) async fn again<T, F>(attempt: impl Fn() -> F) -> Result<T>
+pub(crate) async fn again<T, E: Retry, F>(attempt: impl Fn() -> F) -> Result<T, E>
 where
-    F: Future<Output = Result<T>>,
+    F: Future<Output = Result<T, E>>,
 {
     for _ in 1..MAX_TRIES {
         match attempt().await {
-            Err(error) if error.gave_way() => {}
+            Err(error) if error.is_deadlock() => {}
             done => return done,
         }
     }
@@ -93,16 +93,17 @@ where
 }
 
 /// What comes of an operation within a time limit: a database that is cut off does not even say no.
-pub(crate) async fn within<T>(
+pub(crate) async fn within<T, E: From<DatabaseError>>(
     limit: Duration,
-    operation: impl Future<Output = Result<T>>,
-) -> Result<T> {
+    operation: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
     match tokio::time::timeout(limit, operation).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(StoreError::database(
-            DatabaseErrorKind::Away,
+        Err(_) => Err(DatabaseError::new(
+            DatabaseErrorKind::Unavailable,
             format!("the database did not answer within {limit:?}"),
-        )),
+        )
+        .into()),
     }
 }
 
@@ -152,7 +153,7 @@ mod tests {
         fn answer(&self) -> Result<()> {
             self.asked.fetch_add(1, Ordering::SeqCst);
             match self.refusals.lock().unwrap().pop() {
-                Some(kind) => Err(StoreError::database(kind, "no")),
+                Some(kind) => Err(DatabaseError::new(kind, "no")),
                 None => Ok(()),
             }
         }
@@ -215,18 +216,18 @@ mod tests {
 
     #[tokio::test]
     async fn what_had_to_give_way_is_tried_again_and_who_waited_in_vain_is_told() {
-        use DatabaseErrorKind::{Busy, GaveWay};
+        use DatabaseErrorKind::{Busy, Deadlock};
         for purpose in [Purpose::Read, Purpose::Write] {
-            let (database, double) = pool(8, &[GaveWay; 3]);
+            let (database, double) = pool(8, &[Deadlock; 3]);
             assert!(database.begin(purpose).await.is_ok());
             assert_eq!(double.asked.load(Ordering::SeqCst), 4);
         }
-        let (database, double) = pool(8, &[GaveWay; 9]);
-        assert!(database.rows("", &[]).await.unwrap_err().gave_way());
+        let (database, double) = pool(8, &[Deadlock; 9]);
+        assert!(database.rows("", &[]).await.unwrap_err().is_deadlock());
         assert_eq!(double.asked.load(Ordering::SeqCst), 4, "not for ever");
         let (database, double) = pool(8, &[Busy]);
         let error = database.begin(Purpose::Write).await.err().unwrap();
-        assert!(error.is_busy() && !error.gave_way());
+        assert!(error.is_busy() && !error.is_deadlock());
         assert_eq!(double.asked.load(Ordering::SeqCst), 1, "it has waited long enough");
     }
 }

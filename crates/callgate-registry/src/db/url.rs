@@ -9,7 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
 use crate::db::database::Dialect;
-use crate::error::{Result, StoreError};
+use crate::db::error::UrlError;
 
 /// Where a database is. Shown, it has no password.
 ///
@@ -18,7 +18,7 @@ use crate::error::{Result, StoreError};
 ///
 /// let url: DatabaseUrl = "postgres://ada:secret@db.example/registry?sslmode=require".parse()?;
 /// assert_eq!(url.to_string(), "postgres://ada@db.example/registry");
-/// # Ok::<(), callgate_registry::StoreError>(())
+/// # Ok::<(), callgate_registry::UrlError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct DatabaseUrl(pub(super) Place);
@@ -85,22 +85,22 @@ impl DatabaseUrl {
 }
 
 impl FromStr for DatabaseUrl {
-    type Err = StoreError;
+    type Err = UrlError;
 
-    fn from_str(text: &str) -> Result<Self> {
+    fn from_str(text: &str) -> Result<Self, UrlError> {
         if let Some(path) = text.strip_prefix("sqlite:") {
             let path = path.strip_prefix("//").unwrap_or(path);
             // What begins with a colon would be a database in memory, which nobody else sees.
             if path.is_empty() || path.starts_with(':') {
-                return Err(StoreError::Url(text.to_owned()));
+                return Err(UrlError::Invalid(text.to_owned()));
             }
             return Ok(Self::sqlite(path));
         }
-        let wrong = || StoreError::Url(Self::shown(text));
+        let wrong = || UrlError::Invalid(Self::shown(text));
         // What ends a password early would make a host, or a database, of a part of it.
         let user = text.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
         if user.is_some_and(|(user, _)| user.contains(['/', '?', '#'])) {
-            return Err(StoreError::Unencoded(Self::shown(text)));
+            return Err(UrlError::Unencoded(Self::shown(text)));
         }
         let url = Url::parse(text).map_err(|_| wrong())?;
         let dialect = match url.scheme() {

@@ -14,8 +14,8 @@ use tokio::task::AbortHandle;
 use crate::db::connect::{DatabaseOptions, Wanted};
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
-use crate::error::{Result, StoreError};
 use crate::festi::database::Festi;
+use crate::festi::error::Result;
 use crate::festi::layout::Table;
 use crate::hex::digest_from_hex;
 use crate::rows::{
@@ -50,11 +50,6 @@ impl Drop for Attached {
     }
 }
 
-/// An error of the attached database, not of the registry.
-pub(super) fn attached(error: StoreError) -> StoreError {
-    StoreError::Attached(Box::new(error))
-}
-
 impl Attached {
     /// Opens a database whose tables are called so.
     pub(crate) async fn open(
@@ -79,7 +74,7 @@ impl Attached {
 
     /// Looks at all tables now.
     pub(crate) async fn look(&self) -> Result<()> {
-        self.site.look(&Table::ALL).await.map_err(attached)
+        self.site.look(&Table::ALL).await
     }
 
     /// Returns the ids in the overlay that the database does not have.
@@ -99,7 +94,7 @@ impl Attached {
 impl Attached {
     pub(crate) fn revisions(&self, own: Revisions) -> Result<Revisions> {
         self.looking.get_or_init(|| tokio::spawn(Arc::clone(&self.site).run()).abort_handle());
-        let numbers = self.site.watch.numbers().map_err(attached)?;
+        let numbers = self.site.watch.numbers()?;
         Ok(Revisions {
             catalog: combined(own.catalog, numbers.catalog),
             access: combined(own.access, numbers.access),

@@ -8,10 +8,11 @@ use callgate::access::TokenDigest;
 
 use crate::db::connect::{self, DatabaseOptions, Wanted};
 use crate::db::database::Purpose;
+use crate::db::error::{DatabaseError, DatabaseErrorKind};
 use crate::db::pool::{Pool, PoolTransaction};
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
-use crate::error::{DatabaseErrorKind, Result, StoreError};
+use crate::festi::error::{FestiError, Result};
 use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRow, UserRow};
 
 use super::fingerprint::{self, Fingerprints};
@@ -101,7 +102,7 @@ impl Festi {
         wanted: Wanted,
     ) -> Result<Self> {
         if let Some(path) = url.path().filter(|path| !path.is_file()) {
-            return Err(StoreError::NotFound { what: "file", name: path.display().to_string() });
+            return Err(FestiError::NoFile(path.display().to_string()));
         }
         Ok(Self::new(connect::connect(url, options, wanted).await?, tables))
     }
@@ -154,7 +155,7 @@ impl Festi {
                 return Ok(read);
             }
         }
-        Err(StoreError::database(DatabaseErrorKind::Busy, "others write to it all the time"))
+        Err(DatabaseError::new(DatabaseErrorKind::Busy, "others write to it all the time").into())
     }
 
     async fn read_in(&self, moment: &mut PoolTransaction, tables: &[Table]) -> Result<Read> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::db::database::{Dialect, Row};
 use crate::db::table_names::TableNames;
-use crate::error::{Result, StoreError};
+use crate::festi::error::{FestiError, Result};
 use crate::rows::MethodRow;
 
 /// What is read of a Festi database.
@@ -196,7 +196,7 @@ impl Layout {
             let Some(place) = self.place(*table) else {
                 let name = table.names(tables).into_iter().next().unwrap_or_default();
                 let prefix = self.other_prefix.clone().filter(|_| table.is_prefixed(tables));
-                return Err(StoreError::Lacking { what: format!("table `{name}`"), prefix });
+                return Err(FestiError::Missing { what: format!("table `{name}`"), prefix });
             };
             let Range { start, end } = table.needed_columns();
             let columns = place.columns.iter().zip(table.columns());
@@ -204,7 +204,7 @@ impl Layout {
                 if column.is_none() {
                     let choices = choices.join("` or `");
                     let what = format!("column `{choices}` in `{}`", place.name);
-                    return Err(StoreError::Lacking { what, prefix: None });
+                    return Err(FestiError::Missing { what, prefix: None });
                 }
             }
         }
@@ -292,7 +292,7 @@ mod tests {
     fn the_prefix_is_told_with_whichever_table_is_missed_first_and_is_never_ours() {
         let tables = TableNames::with_prefix("festi_").unwrap();
         let prefix = |found: &[(&str, &str)]| match layout(found, "festi_").check(&tables) {
-            Err(StoreError::Lacking { what, prefix }) => (what, prefix),
+            Err(FestiError::Missing { what, prefix }) => (what, prefix),
             other => panic!("{other:?}"),
         };
         let ours = ("callgate_section_actions", "id");

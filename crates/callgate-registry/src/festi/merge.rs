@@ -114,7 +114,7 @@ fn lay_over(row: &mut MethodRow, over: &MethodRow) {
 }
 
 /// What an overlay has to say for a method to be as `wanted`: all that is different from `base`.
-pub(super) fn difference(base: &MethodRow, wanted: &MethodRow) -> MethodRow {
+pub(crate) fn difference(base: &MethodRow, wanted: &MethodRow) -> MethodRow {
     let mut difference =
         MethodRow { id: wanted.id, rpc_method: wanted.rpc_method.clone(), ..MethodRow::default() };
     let has_params = present(wanted.params.as_deref()).is_some() && wanted.params != base.params;
@@ -128,7 +128,7 @@ pub(super) fn difference(base: &MethodRow, wanted: &MethodRow) -> MethodRow {
 }
 
 /// A column that is to be empty, which an overlay cannot say: `base` has something there.
-pub(super) fn emptied(base: &MethodRow, wanted: &MethodRow) -> Option<&'static str> {
+pub(crate) fn emptied(base: &MethodRow, wanted: &MethodRow) -> Option<&'static str> {
     let is_emptied = |column: &&MethodColumn| {
         column.get(wanted).as_deref().is_some_and(|text| text.trim().is_empty())
             && present(column.get(base).as_deref()).is_some()

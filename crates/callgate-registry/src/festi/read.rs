@@ -7,7 +7,7 @@ use callgate::access::TokenDigest;
 use super::layout::{Layout, Place, Table};
 use crate::db::database::{Dialect, Row};
 use crate::db::pool::PoolTransaction;
-use crate::error::{Result, StoreError};
+use crate::festi::error::{FestiError, Result};
 use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRow, UserRow};
 
 /// More rows of a table are refused.
@@ -53,7 +53,7 @@ impl Reading<'_> {
         let Some(sql) = select(table, place, self.dialect) else { return Ok(Vec::new()) };
         let rows = self.moment.rows(&sql, &[]).await?;
         if rows.len() > MAX_ROWS {
-            return Err(StoreError::TooMany { table: place.name.clone(), most: MAX_ROWS });
+            return Err(FestiError::TooManyRows { table: place.name.clone(), max: MAX_ROWS });
         }
         Ok(rows)
     }
@@ -113,8 +113,8 @@ impl Keys {
         number.ok_or_else(|| self.not_numbered(column, "NULL".to_owned()))
     }
 
-    fn not_numbered(&self, column: &'static str, value: String) -> StoreError {
-        StoreError::NotNumbered { table: self.table.clone(), column, value }
+    fn not_numbered(&self, column: &'static str, value: String) -> FestiError {
+        FestiError::NotANumber { table: self.table.clone(), column, value }
     }
 }
 

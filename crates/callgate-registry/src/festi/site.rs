@@ -9,11 +9,10 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-use super::attached::attached;
 use super::watch::Watch;
 use crate::db::pool::within;
-use crate::error::Result;
 use crate::festi::database::{Festi, FestiRows, Read};
+use crate::festi::error::Result;
 use crate::festi::layout::Table;
 use crate::rows::Revisions;
 use callgate::internal::random_between;
@@ -79,14 +78,14 @@ impl Site {
     /// Reads tables, and what they say is known from then on.
     pub(super) async fn read(&self, tables: &[Table]) -> Result<(FestiRows, Revisions)> {
         let began = Instant::now();
-        let read = self.festi.read(tables).await.map_err(attached)?;
-        read.layout.check(self.festi.tables()).map_err(attached)?;
+        let read = self.festi.read(tables).await?;
+        read.layout.check(self.festi.tables())?;
         Ok(self.take(began, read))
     }
 
     /// Reads tables.
     pub(super) async fn rows(&self, tables: &[Table]) -> Result<FestiRows> {
-        Ok(self.festi.read(tables).await.map_err(attached)?.rows)
+        Ok(self.festi.read(tables).await?.rows)
     }
 
     /// Notes what was read, tokens first: they are looked up once their number is another.
@@ -115,9 +114,10 @@ mod tests {
     use super::*;
     use crate::db::connect::DatabaseOptions;
     use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
+    use crate::db::error::Result;
+    use crate::db::error::{DatabaseError, DatabaseErrorKind};
     use crate::db::pool::Pool;
     use crate::db::table_names::TableNames;
-    use crate::error::{DatabaseErrorKind, StoreError};
 
     const TABLES: [(&str, &[&str]); 6] = [
         ("rpc_methods", &["id", "rpc_method"]),
@@ -177,7 +177,10 @@ mod tests {
             sleep(Duration::from_millis(self.0.takes.load(Ordering::SeqCst))).await;
             self.0.at_once.fetch_sub(1, Ordering::SeqCst);
             if self.0.is_down.load(Ordering::SeqCst) {
-                return Err(StoreError::database(DatabaseErrorKind::Away, "connection refused"));
+                return Err(DatabaseError::new(
+                    DatabaseErrorKind::Unavailable,
+                    "connection refused",
+                ));
             }
             Ok(self.answer(sql))
         }

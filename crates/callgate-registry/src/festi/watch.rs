@@ -8,7 +8,7 @@ use callgate::access::TokenDigest;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::error::{Result, StoreError};
+use crate::festi::error::{FestiError, Result};
 use crate::festi::fingerprint::Fingerprints;
 use crate::festi::layout::{Layout, Table};
 use crate::rows::Revisions;
@@ -77,7 +77,7 @@ struct Seen {
     looked_at_access: Option<Instant>,
     looked_at_methods: Option<Instant>,
     /// Why the last look failed.
-    failure: Option<StoreError>,
+    failure: Option<FestiError>,
 }
 
 impl Watch {
@@ -134,7 +134,7 @@ impl Watch {
     }
 
     /// Takes why a look failed, or that it did not.
-    pub(super) fn set_failure(&self, failure: Option<StoreError>) {
+    pub(super) fn set_failure(&self, failure: Option<FestiError>) {
         self.seen().failure = failure;
     }
 

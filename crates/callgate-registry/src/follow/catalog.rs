@@ -13,9 +13,9 @@ use super::log::{described, tell_new};
 use crate::auth::health::{Contact, Read};
 use crate::catalog::assemble::{Assembled, Assembly, Exposure, assemble, settings};
 use crate::db::pool::within;
-use crate::error::Result;
 use crate::follow::upstreams::RowUpstreams;
 use crate::rows::CatalogRows;
+use crate::store::Result;
 use crate::store::Store;
 
 /// Time limit for storing the names of tools.

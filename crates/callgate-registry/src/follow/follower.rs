@@ -18,11 +18,11 @@ use crate::auth::authenticator::TokenAuthenticator;
 use crate::auth::health::{Contact, Read, Watched};
 use crate::catalog::assemble::settings;
 use crate::db::pool::within;
-use crate::error::{Result, StoreError};
 use crate::follow::credentials::UserCredentials;
 use crate::follow::replicas::{Replicas, Shared};
 use crate::follow::upstreams::RowUpstreams;
 use crate::rows::Revisions;
+use crate::store::{Result, StoreError};
 use callgate::internal::random_between;
 
 /// How often the counters are asked for.

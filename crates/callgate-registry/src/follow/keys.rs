@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::replicas::Shared;
 use crate::auth::health::Read;
 use crate::auth::keys::{SESSION_KEYS, in_order, seconds, signing_key, superseding};
-use crate::error::Result;
 use crate::rows::KeyRow;
+use crate::store::Result;
 use crate::store::{NewKey, Store};
 
 /// Keeps the keys of a gateway in step.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::auth::health::Contact;
-use crate::error::StoreError;
+use crate::store::StoreError;
 
 /// So many problems are named in the log at once.
 const MAX_NAMED: usize = 20;
@@ -127,14 +127,17 @@ pub(super) fn tell_new(before: &BTreeSet<String>, now: &BTreeSet<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::DatabaseErrorKind;
+    use crate::db::error::{DatabaseError, DatabaseErrorKind};
 
     #[tokio::test(start_paused = true)]
     async fn another_reason_is_told_and_the_same_one_once() {
         let (mut told, contact) = (Told::default(), Contact::new(BETWEEN));
         let mut failure = |reason: &str| {
             let is_new = told.is_new(reason);
-            told.failure(StoreError::database(DatabaseErrorKind::Away, reason), &contact);
+            told.failure(
+                DatabaseError::new(DatabaseErrorKind::Unavailable, reason).into(),
+                &contact,
+            );
             is_new
         };
         assert_eq!([failure("refused"), failure("refused")], [true, false]);

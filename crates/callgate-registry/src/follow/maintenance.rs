@@ -10,8 +10,8 @@ use super::registry::flush_uses;
 use super::{keys, messages, sessions};
 use crate::auth::authenticator::TokenAuthenticator;
 use crate::db::pool::within;
-use crate::error::Result;
 use crate::follow::replicas::unix_time;
+use crate::store::Result;
 use crate::store::Store;
 
 const EVERY: Duration = Duration::from_mins(1);

@@ -1,9 +1,9 @@
 //! What clients send about calls that run on other gateways: left in the registry, and found there.
 
 use crate::auth::health::Read;
-use crate::error::Result;
 use crate::follow::replicas::Shared;
 use crate::hex::from_hex;
+use crate::store::Result;
 use crate::store::Store;
 
 /// How many seconds a message stays. Who has not read it by then was away, and its calls wait for

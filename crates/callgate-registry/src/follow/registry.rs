@@ -19,11 +19,11 @@ use crate::auth::keys::session_keys;
 use crate::auth::token_cache::LookUps;
 use crate::catalog::assemble::Exposure;
 use crate::db::pool::within;
-use crate::error::Result;
 use crate::follow::credentials::UserCredentials;
 use crate::follow::replicas::unix_time;
 use crate::follow::session_store::Durable;
 use crate::follow::upstreams::MakeUpstream;
+use crate::store::Result;
 use crate::store::Store;
 
 use super::follower::Follower;

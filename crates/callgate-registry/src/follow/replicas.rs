@@ -6,11 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use callgate::mcp::Mcp;
 
 use crate::auth::health::Contact;
-use crate::error::Result;
 use crate::follow::keys::KeyFollower;
 use crate::follow::messages::MessageFollower;
 use crate::follow::sessions::SessionFollower;
 use crate::rows::Revisions;
+use crate::store::Result;
 use crate::store::Store;
 
 /// Where it is told, and whom.

@@ -11,9 +11,9 @@ use thiserror::Error as ThisError;
 use tokio::sync::Semaphore;
 
 use crate::auth::health::Contact;
-use crate::error::Result;
 use crate::follow::sessions;
 use crate::hex::to_hex;
+use crate::store::Result;
 use crate::store::Store;
 
 /// Time limit for storing something.

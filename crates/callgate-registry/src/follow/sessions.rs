@@ -6,10 +6,10 @@ use std::sync::Arc;
 use callgate::mcp::{Nonce, SessionChange, SessionEdit, SessionState};
 
 use crate::auth::health::Read;
-use crate::error::Result;
 use crate::follow::replicas::Shared;
 use crate::hex::{from_hex, to_hex};
 use crate::rows::SessionRow;
+use crate::store::Result;
 use crate::store::Store;
 
 /// More sessions than this are not kept; the oldest go first.

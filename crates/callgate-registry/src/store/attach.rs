@@ -3,14 +3,30 @@
 #[cfg(test)]
 mod tests;
 
+use callgate::Mask;
+
 use super::SqlStore;
+use super::error::{AttachError, Entity, Result, StoreError};
 use crate::db::connect::DatabaseOptions;
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
-use crate::error::{Result, StoreError};
 use crate::festi::attached::{Attached, BESIDE};
-use crate::festi::merge::AttachOptions;
+use crate::festi::layout::Table;
+use crate::festi::merge::{self, AttachOptions};
 use crate::festi::watch::LookEvery;
+use crate::rows::{Holder, MethodRow};
+
+/// A change that may concern rows of Festi's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Change<'a> {
+    AddMethod(&'a str),
+    /// Of which the registry has no row.
+    RemoveMethod(&'a str),
+    AddUser,
+    AddSection(&'a str),
+    Grant(Holder, &'a str, Mask),
+    SetSetting(&'a str),
+}
 
 impl SqlStore {
     /// Attaches a Festi database whose tables are called so; they are only read. The registry must have no
@@ -21,9 +37,9 @@ impl SqlStore {
         tables: &TableNames,
         options: AttachOptions,
         every: LookEvery,
-    ) -> Result<Self> {
+    ) -> Result<Self, AttachError> {
         if !self.users().await?.is_empty() {
-            return Err(StoreError::OwnUsers);
+            return Err(AttachError::OwnUsers);
         }
         let attached = Attached::open(database, tables, options, every).await?;
         if self.meta(BESIDE).await?.is_none() {
@@ -35,7 +51,7 @@ impl SqlStore {
     /// Looks at all tables of the attached database now, and not when it is time.
     pub async fn look(&self) -> Result<()> {
         match &self.festi {
-            Some(festi) => festi.look().await,
+            Some(festi) => Ok(festi.look().await?),
             None => Ok(()),
         }
     }
@@ -43,8 +59,73 @@ impl SqlStore {
     /// Returns the ids in the overlay that the attached database does not have.
     pub async fn unused_overlays(&self) -> Result<Vec<String>> {
         match &self.festi {
-            Some(festi) => festi.unused_overlays().await,
+            Some(festi) => Ok(festi.unused_overlays().await?),
             None => Ok(Vec::new()),
         }
     }
+
+    /// Refuses a change of rows of the attached database.
+    pub(super) async fn check(&self, change: Change<'_>) -> Result<()> {
+        let Some(festi) = &self.festi else { return Ok(()) };
+        match change {
+            Change::AddMethod(id) if festi.method(id).await?.is_some() => {
+                Err(Entity::Method.already_exists(id))
+            }
+            Change::RemoveMethod(id) if festi.method(id).await?.is_some() => {
+                let instead = format!("`callgate method edit {id} --hidden` hides it here");
+                Err(read_only(festi, format!("method `{id}` is"), Table::Methods, &instead))
+            }
+            Change::AddUser => {
+                Err(read_only(festi, "users are", Table::Users, "add the user there"))
+            }
+            Change::AddSection(ident) if festi.has_section(ident).await? => {
+                Err(Entity::Section.already_exists(ident))
+            }
+            Change::Grant(holder, section, mask) if festi.has_section(section).await? => {
+                let (table, column, id) = match holder {
+                    Holder::User(id) => (Table::UserGrants, "id_user", id),
+                    Holder::Role(id) => (Table::RoleGrants, "id_user_type", id),
+                };
+                let instead = format!(
+                    "say it there: `id_section` of `{section}`, `{column}` {id}, `value` {}",
+                    mask.value()
+                );
+                Err(read_only(festi, format!("grants on `{section}` are"), table, &instead))
+            }
+            Change::SetSetting(name) if festi.has_setting(name).await? => {
+                let instead = format!("update the `value` of `{name}` there");
+                Err(read_only(festi, format!("setting `{name}` is"), Table::Settings, &instead))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the overlay that turns a method of the attached database into `row`, or `None` if that database
+    /// does not have the method.
+    pub(super) async fn overlay(
+        &self,
+        row: &MethodRow,
+        needs: Option<&[(String, Mask)]>,
+    ) -> Result<Option<MethodRow>> {
+        let Some(festi) = &self.festi else { return Ok(None) };
+        let Some(base) = festi.method(&row.rpc_method).await? else { return Ok(None) };
+        if needs.is_some() {
+            let what = format!("what callers of `{}` need is", row.rpc_method);
+            let instead = "insert or update its row in `{table}` there";
+            return Err(read_only(festi, what, Table::Actions, instead));
+        }
+        if let Some(column) = merge::emptied(&base, row) {
+            let what = format!("the `{column}` of `{}` is", row.rpc_method);
+            let instead =
+                "empty it there, and in the overlay if that says it; or say something else";
+            return Err(read_only(festi, what, Table::Methods, instead));
+        }
+        Ok(Some(merge::difference(&base, row)))
+    }
+}
+
+fn read_only(festi: &Attached, what: impl Into<String>, table: Table, remedy: &str) -> StoreError {
+    let table = festi.table_name(table);
+    let remedy = remedy.replace("{table}", &table);
+    StoreError::FestiReadOnly { what: what.into(), table, remedy }
 }

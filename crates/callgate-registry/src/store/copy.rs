@@ -13,12 +13,13 @@ use super::SqlStore;
 use super::contents::tables;
 use crate::db::connect::{DatabaseOptions, Wanted, connect};
 use crate::db::database::Purpose;
+use crate::db::error::OpenError;
 use crate::db::migrate;
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
-use crate::error::StoreError;
 use crate::rows::Revisions;
 use crate::store::Store as _;
+use crate::store::StoreError;
 
 /// What is to be copied.
 #[derive(Debug, Clone, Copy)]
@@ -65,12 +66,18 @@ pub struct CopiedTable {
 /// Why a registry could not be copied.
 #[derive(Debug, Error)]
 pub enum CopyError {
-    /// The source said no.
+    /// The source could not be opened.
     #[error("cannot read `{0}`")]
-    From(String, #[source] StoreError),
-    /// The target said no.
+    OpenSource(String, #[source] OpenError),
+    /// The source could not be read.
+    #[error("cannot read `{0}`")]
+    Read(String, #[source] StoreError),
+    /// The target could not be opened.
     #[error("cannot write to `{0}`")]
-    To(String, #[source] StoreError),
+    OpenTarget(String, #[source] OpenError),
+    /// The target could not be written.
+    #[error("cannot write to `{0}`")]
+    Write(String, #[source] StoreError),
     /// The target cannot keep a value. Nothing was written.
     #[error("the target cannot keep `{column}` of {row} in `{table}`: it {why}")]
     Unfit {
@@ -100,22 +107,24 @@ pub async fn copy(
     copy: Copy<'_>,
     tell: &mut (dyn FnMut(&str) + Send),
 ) -> Result<Copied, CopyError> {
-    let from_error = |error| CopyError::From(copy.from.to_string(), error);
-    let to_error = |error| CopyError::To(copy.to.to_string(), error);
+    let from_error = |error| CopyError::Read(copy.from.to_string(), error);
+    let to_error = |error| CopyError::Write(copy.to.to_string(), error);
     // A statement may take its time here: nobody waits for it.
     let patient =
         DatabaseOptions { statement_timeout: copy.options.load_timeout, ..copy.options.clone() };
-    let from = SqlStore::open(copy.from, &patient, None).await.map_err(from_error)?;
+    let from = SqlStore::open(copy.from, &patient, None).await;
+    let from = from.map_err(|error| CopyError::OpenSource(copy.from.to_string(), error))?;
     let before = from.revisions().await.map_err(from_error)?;
     let source = Content::read(&from).await.map_err(from_error)?;
     source.refuse_unfit(copy.to.dialect(), &from.tables)?;
     let sums = source.sums();
-    let to = target(&copy, &patient, &from.tables).await.map_err(to_error)?;
+    let to = target(&copy, &patient, &from.tables).await;
+    let to = to.map_err(|error| CopyError::OpenTarget(copy.to.to_string(), error))?;
     let mut work = to.begin(Purpose::Write).await.map_err(to_error)?;
     let found = sum_up(&mut work).await.map_err(to_error)?;
     if found == sums {
         drop(work);
-        to.database.driver.settle().await.map_err(to_error)?;
+        to.database.driver.settle().await.map_err(|error| to_error(error.into()))?;
         return Ok(Copied { was_there: true, ..compared(&to, &sums, &found) });
     }
     refuse_content(&copy, &to, &sums, &found)?;
@@ -125,7 +134,7 @@ pub async fn copy(
     let copied = Copied { moved: !is_same(&before, &now), ..compared(&to, &sums, &found) };
     if copied.is_finished() {
         work.commit().await.map_err(to_error)?;
-        to.database.driver.settle().await.map_err(to_error)?;
+        to.database.driver.settle().await.map_err(|error| to_error(error.into()))?;
     }
     Ok(copied)
 }
@@ -135,14 +144,14 @@ async fn target(
     copy: &Copy<'_>,
     options: &DatabaseOptions,
     names: &TableNames,
-) -> Result<SqlStore, StoreError> {
+) -> Result<SqlStore, OpenError> {
     // One that is there knows what its tables are called.
     let is_new = match connect(copy.to, options, Wanted::There).await {
         Ok(database) => {
             let found = migrate::tables_of(&database, "", copy.tables).await;
-            matches!(found, Err(StoreError::Missing(_)))
+            matches!(found, Err(OpenError::Missing(_)))
         }
-        Err(StoreError::Missing(_)) => true,
+        Err(OpenError::Missing(_)) => true,
         Err(error) => return Err(error),
     };
     let names = copy.tables.or(is_new.then_some(names));

@@ -2,14 +2,15 @@
 
 use callgate::{Mask, Secret};
 
+use super::attach::Change;
 use super::{MAX_CHANGED, SqlStore, Work, listed};
 use crate::db::database::{Purpose, Value};
 use crate::db::dialect::{Put, Upsert};
+use crate::db::error as db;
 use crate::db::pool::again;
-use crate::error::{Result, StoreError};
-use crate::festi::Change;
 use crate::rows::Holder;
 use crate::rows::{MethodRow, UpstreamRow};
+use crate::store::{Entity, Result};
 use crate::store::{NewToken, Store as _};
 
 impl SqlStore {
@@ -19,7 +20,7 @@ impl SqlStore {
         self.ensure_needed(needs).await?;
         let mut work = self.begin(Purpose::Write).await?;
         if work.has_method(&row.rpc_method).await? {
-            return Err(StoreError::Exists { what: "method", name: row.rpc_method.clone() });
+            return Err(Entity::Method.already_exists(&row.rpc_method));
         }
         work.insert_method(row, needs).await?;
         work.commit().await
@@ -46,9 +47,7 @@ impl SqlStore {
         row: &MethodRow,
         needs: Option<&[(String, Mask)]>,
     ) -> Result<()> {
-        if let Some(festi) = &self.festi
-            && let Some(overlay) = festi.overlay(row, needs).await?
-        {
+        if let Some(overlay) = self.overlay(row, needs).await? {
             return self.write_overlay(overlay).await;
         }
         self.ensure_needed(needs.unwrap_or_default()).await?;
@@ -66,7 +65,7 @@ impl SqlStore {
         let mut work = self.begin(Purpose::Write).await?;
         let gone = work.remove_methods(|row| row.rpc_method == id).await?;
         if gone == 0 {
-            return Err(StoreError::NotFound { what: "method", name: id.to_owned() });
+            return Err(Entity::Method.not_found(id));
         }
         work.run("DELETE FROM callgate_imports WHERE rpc_method = ?", &[id.into()]).await?;
         work.commit().await?;
@@ -120,7 +119,7 @@ impl SqlStore {
     pub async fn revoke_token(&self, id: i64) -> Result<()> {
         let gone = again(|| self.revoke_where("id = ?", id.into())).await?;
         if gone == 0 {
-            return Err(StoreError::NotFound { what: "token", name: id.to_string() });
+            return Err(Entity::Token.not_found(id.to_string()));
         }
         Ok(())
     }
@@ -168,7 +167,7 @@ impl SqlStore {
     pub async fn remove_upstream(&self, name: &str, keep_credentials: bool) -> Result<u64> {
         let mut work = self.begin(Purpose::Write).await?;
         if work.delete_counted("callgate_upstreams WHERE name = ?", &[name.into()]).await? == 0 {
-            return Err(StoreError::NotFound { what: "upstream", name: name.to_owned() });
+            return Err(Entity::Upstream.not_found(name));
         }
         let mut credentials = 0;
         if !keep_credentials {
@@ -208,14 +207,6 @@ impl SqlStore {
             once: &[],
         })
         .await
-    }
-
-    /// Refuses what would change the tables of an attached Festi database.
-    async fn check(&self, change: Change<'_>) -> Result<()> {
-        match &self.festi {
-            Some(festi) => festi.check(change).await,
-            None => Ok(()),
-        }
     }
 
     /// Adds the sections of an attached database that a method of ours needs, so that its actions can name
@@ -261,7 +252,7 @@ impl SqlStore {
         let mut work = self.begin(Purpose::Tokens).await?;
         let template = format!("SELECT id FROM callgate_tokens WHERE {condition} ORDER BY id");
         let rows = work.rows(&template, &[value]).await?;
-        let ids: Vec<i64> = rows.into_iter().map(|mut row| row.int()).collect::<Result<_>>()?;
+        let ids: Vec<i64> = rows.into_iter().map(|mut row| row.int()).collect::<db::Result<_>>()?;
         for part in ids.chunks(self.dialect().most_listed()) {
             work.delete_tokens(part).await?;
         }

@@ -5,8 +5,9 @@ use callgate::Mask;
 use super::Work;
 use super::transaction::taken;
 use crate::db::database::Value;
-use crate::error::Result;
 use crate::rows::Holder;
+use crate::store::Entity;
+use crate::store::Result;
 
 /// A table of permissions, and its column for who.
 fn permissions(holder: Holder) -> (&'static str, &'static str, i64) {
@@ -25,14 +26,14 @@ impl Work<'_> {
         };
         let template = "INSERT INTO {users} (login, id_type) VALUES (?, ?)";
         let added = self.run(template, &[login.into(), id_type.into()]).await;
-        added.map_err(|error| taken(error, "user", login))?;
+        added.map_err(|error| taken(error, Entity::User, login))?;
         self.number("SELECT id FROM {users} WHERE login = ?", &[login.into()]).await
     }
 
     async fn role_id(&mut self, caption: &str) -> Result<i64> {
         let look = "SELECT id FROM {users_types} WHERE caption = ?";
         if let Some(mut row) = self.row(look, &[caption.into()]).await? {
-            return row.int();
+            return Ok(row.int()?);
         }
         self.run("INSERT INTO {users_types} (caption) VALUES (?)", &[caption.into()]).await?;
         // Databases differ in how an `INSERT` says the number.
@@ -47,7 +48,7 @@ impl Work<'_> {
     ) -> Result<()> {
         let template = "INSERT INTO {sections} (caption, ident, mask) VALUES (?, ?, ?)";
         let added = self.run(template, &[caption.into(), ident.into(), mask]).await;
-        added.map_err(|error| taken(error, "section", ident))
+        added.map_err(|error| taken(error, Entity::Section, ident))
     }
 
     /// Adds a section, unless it is there.

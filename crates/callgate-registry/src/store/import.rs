@@ -6,17 +6,17 @@ use super::methods::json;
 use super::{SqlStore, Work};
 use crate::db::database::{Purpose, Value};
 use crate::db::dialect::{Put, Upsert};
-use crate::error::{Result, StoreError};
 use crate::festi::watch::own_part;
 use crate::rows::{ImportRow, TypeRow};
 use crate::store::{Import, ImportAccess, ImportChange};
+use crate::store::{Result, StoreError};
 
 impl SqlStore {
     /// Writes what an import found, all of it or nothing.
     pub async fn import(&self, import: &Import) -> Result<()> {
         let mut work = self.begin(Purpose::Write).await?;
         if work.revision("catalog").await? != own_part(import.revision) {
-            return Err(StoreError::Moved);
+            return Err(StoreError::Conflict);
         }
         work.write_access(&import.access).await?;
         for ident in &import.sections {
@@ -72,7 +72,7 @@ impl Work<'_> {
     async fn write_access(&mut self, access: &ImportAccess) -> Result<()> {
         let revision = self.revision("access").await?;
         if access.revision.is_some_and(|made_from| own_part(made_from) != revision) {
-            return Err(StoreError::Moved);
+            return Err(StoreError::Conflict);
         }
         for row in &access.sections {
             self.ensure_section(&row.ident, &row.caption, number(&row.mask)).await?;

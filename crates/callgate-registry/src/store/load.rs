@@ -2,11 +2,12 @@
 
 use super::{SqlStore, Work, read};
 use crate::db::database::{Dialect, Row, Value};
-use crate::error::{Result, StoreError};
+use crate::db::error as db;
 use crate::rows::{
     AccessRows, CatalogRows, CredentialRow, ImportRow, MethodRow, RoleRow, SectionRow, SettingRow,
     TokenRow, UpstreamRow, UserRow,
 };
+use crate::store::{Entity, Result};
 
 const SECTIONS: &str = "SELECT id, {text caption}, {text ident}, {text mask}
     FROM {sections} ORDER BY ident";
@@ -53,9 +54,14 @@ impl SqlStore {
         &self,
         template: &str,
         values: &[Value<'_>],
-        read: impl Fn(Row) -> Result<T>,
+        read: impl Fn(Row) -> db::Result<T>,
     ) -> Result<Vec<T>> {
-        self.rows(template, values).await?.into_iter().map(read).collect()
+        self.rows(template, values)
+            .await?
+            .into_iter()
+            .map(read)
+            .collect::<db::Result<_>>()
+            .map_err(Into::into)
     }
 
     /// The rows with this id, in order; more than one is a mistake that lint shows.
@@ -64,7 +70,7 @@ impl SqlStore {
         let template = format!("{} WHERE rpc_method = ? ORDER BY id", methods(dialect));
         let own = self.read(&template, &[id.into()], |row| read::method(dialect, row)).await?;
         match &self.festi {
-            Some(festi) => festi.methods_with_id(id, own).await,
+            Some(festi) => Ok(festi.methods_with_id(id, own).await?),
             None => Ok(own),
         }
     }
@@ -72,7 +78,7 @@ impl SqlStore {
     /// The users, by name.
     pub async fn users(&self) -> Result<Vec<UserRow>> {
         match &self.festi {
-            Some(festi) => festi.users().await,
+            Some(festi) => Ok(festi.users().await?),
             None => self.read(&format!("{USERS} ORDER BY u.login"), &[], read::user).await,
         }
     }
@@ -87,7 +93,7 @@ impl SqlStore {
             }
         };
         let found = found.into_iter().find(|row| row.login == login);
-        found.ok_or_else(|| StoreError::NotFound { what: "user", name: login.to_owned() })
+        found.ok_or_else(|| Entity::User.not_found(login))
     }
 
     /// A role by name.
@@ -98,14 +104,14 @@ impl SqlStore {
             None => self.read(&template, &[caption.into()], read::role).await?,
         };
         let found = found.into_iter().find(|row| row.caption == caption);
-        found.ok_or_else(|| StoreError::NotFound { what: "role", name: caption.to_owned() })
+        found.ok_or_else(|| Entity::Role.not_found(caption))
     }
 
     /// The sections, by name.
     pub async fn sections(&self) -> Result<Vec<SectionRow>> {
         let own = self.read(SECTIONS, &[], read::section).await?;
         match &self.festi {
-            Some(festi) => festi.sections(own).await,
+            Some(festi) => Ok(festi.sections(own).await?),
             None => Ok(own),
         }
     }
@@ -143,7 +149,7 @@ impl SqlStore {
     pub async fn settings(&self) -> Result<Vec<SettingRow>> {
         let own = self.read(SETTINGS, &[], read::setting).await?;
         match &self.festi {
-            Some(festi) => festi.settings(own).await,
+            Some(festi) => Ok(festi.settings(own).await?),
             None => Ok(own),
         }
     }
@@ -167,9 +173,14 @@ impl Work<'_> {
     pub(super) async fn read<T>(
         &mut self,
         template: &str,
-        read: impl Fn(Row) -> Result<T>,
+        read: impl Fn(Row) -> db::Result<T>,
     ) -> Result<Vec<T>> {
-        self.rows(template, &[]).await?.into_iter().map(read).collect()
+        self.rows(template, &[])
+            .await?
+            .into_iter()
+            .map(read)
+            .collect::<db::Result<_>>()
+            .map_err(Into::into)
     }
 
     pub(super) async fn all_methods(&mut self) -> Result<Vec<MethodRow>> {

@@ -9,8 +9,8 @@ use super::{Work, read};
 use crate::db::column::Kind;
 use crate::db::database::{Dialect, Value};
 use crate::db::dialect::{Put, Upsert};
-use crate::error::{Result, StoreError};
 use crate::rows::{MethodRow, action_key};
+use crate::store::{Entity, Result};
 
 /// Returns the values of a row, in the order of [`MethodRow::column_names`].
 fn values(dialect: Dialect, row: &MethodRow) -> Vec<Value<'_>> {
@@ -40,8 +40,8 @@ impl Work<'_> {
     pub(super) async fn section_id(&mut self, ident: &str) -> Result<i64> {
         let template = "SELECT id FROM {sections} WHERE ident = ?";
         match self.row(template, &[ident.into()]).await? {
-            Some(mut row) => row.int(),
-            None => Err(StoreError::NotFound { what: "section", name: ident.to_owned() }),
+            Some(mut row) => Ok(row.int()?),
+            None => Err(Entity::Section.not_found(ident)),
         }
     }
 
@@ -102,8 +102,8 @@ impl Work<'_> {
         let dialect = self.dialect();
         let template = format!("{} WHERE id = ?", methods(dialect));
         match self.row(&template, &[row.id.into()]).await? {
-            Some(found) => read::method(dialect, found),
-            None => Err(StoreError::NotFound { what: "method", name: row.rpc_method.clone() }),
+            Some(found) => Ok(read::method(dialect, found)?),
+            None => Err(Entity::Method.not_found(row.rpc_method.clone())),
         }
     }
 

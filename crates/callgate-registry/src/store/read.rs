@@ -3,7 +3,7 @@
 use callgate::Secret;
 
 use crate::db::database::{Cell, Dialect, Row};
-use crate::error::{DatabaseErrorKind, Result, StoreError};
+use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 use crate::rows::{
     ActionRow, CredentialRow, GrantRow, ImportRow, KeyRow, MessageRow, MethodRow, Revisions,
     RoleRow, SectionRow, SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow,
@@ -27,7 +27,7 @@ fn joined(cell: Cell) -> Result<Vec<Cell>> {
     };
     let columns: Vec<Option<String>> = serde_json::from_str(&text).map_err(|error| {
         let message = format!("a row of methods cannot be read: {error}");
-        StoreError::database(DatabaseErrorKind::Other, message)
+        DatabaseError::new(DatabaseErrorKind::Other, message)
     })?;
     let cells = columns.into_iter().map(|text| match text {
         None => Cell::Null,

@@ -11,9 +11,9 @@ use super::{MAX_CHANGED, SqlStore, Work, listed, read};
 use crate::db::database::{Purpose, Value};
 use crate::db::dialect::Upsert;
 use crate::db::pool::again;
-use crate::error::{Result, StoreError};
 use crate::rows::{AccessRows, CatalogRows, KeyRow, MessageRow, Revisions, SessionRow, TokenRow};
 use crate::store::{ChangeSession, NewKey, Store};
+use crate::store::{Result, StoreError};
 
 /// Maximum number of attempts to read everything, where others write meanwhile and the database shows half of it.
 const MAX_READS: usize = 10;
@@ -25,7 +25,7 @@ impl Store for SqlStore {
     async fn revisions(&self) -> Result<Revisions> {
         self.database.driver.check()?;
         let own = read::revisions(self.rows(REVISIONS, &[]).await?)?;
-        self.festi.as_ref().map_or(Ok(own), |festi| festi.revisions(own))
+        self.festi.as_ref().map_or(Ok(own), |festi| Ok(festi.revisions(own)?))
     }
 
     async fn catalog_rows(&self) -> Result<CatalogRows> {
@@ -35,12 +35,12 @@ impl Store for SqlStore {
             if moment.is_one_moment("catalog", rows.revision).await? {
                 drop(moment);
                 return match &self.festi {
-                    Some(festi) => festi.catalog_rows(rows).await,
+                    Some(festi) => Ok(festi.catalog_rows(rows).await?),
                     None => Ok(rows),
                 };
             }
         }
-        Err(StoreError::Moved)
+        Err(StoreError::Conflict)
     }
 
     async fn access_rows(&self) -> Result<AccessRows> {
@@ -50,12 +50,12 @@ impl Store for SqlStore {
             if moment.is_one_moment("access", rows.revision).await? {
                 drop(moment);
                 return match &self.festi {
-                    Some(festi) => festi.access_rows(rows).await,
+                    Some(festi) => Ok(festi.access_rows(rows).await?),
                     None => Ok(rows),
                 };
             }
         }
-        Err(StoreError::Moved)
+        Err(StoreError::Conflict)
     }
 
     async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {

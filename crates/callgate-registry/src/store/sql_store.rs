@@ -8,12 +8,13 @@ use std::sync::Arc;
 use super::Work;
 use crate::db::connect::{DatabaseOptions, Wanted, connect};
 use crate::db::database::{Dialect, Purpose, Row, Value};
+use crate::db::error::OpenError;
 use crate::db::migrate::{self, PendingMigration};
 use crate::db::pool::Pool;
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
-use crate::error::Result;
 use crate::festi::attached::Attached;
+use crate::store::Result;
 
 /// So many rows are changed in one go, so that other writers need not wait for all of them.
 pub(super) const MAX_CHANGED: usize = 500;
@@ -34,7 +35,7 @@ impl SqlStore {
         url: &DatabaseUrl,
         options: &DatabaseOptions,
         tables: Option<&TableNames>,
-    ) -> Result<Self> {
+    ) -> Result<Self, OpenError> {
         let database = connect(url, options, Wanted::There).await?;
         let shown = url.path().map_or_else(|| url.to_string(), |path| path.display().to_string());
         let tables = migrate::tables_of(&database, &shown, tables).await?;
@@ -47,7 +48,7 @@ impl SqlStore {
         url: &DatabaseUrl,
         options: &DatabaseOptions,
         tables: Option<&TableNames>,
-    ) -> Result<(Self, Vec<&'static str>)> {
+    ) -> Result<(Self, Vec<&'static str>), OpenError> {
         let (tables, applied) = migrate::migrate(url, options, tables).await?;
         let database = Arc::new(connect(url, options, Wanted::There).await?);
         Ok((Self { database, tables, festi: None }, applied))
@@ -58,7 +59,7 @@ impl SqlStore {
         url: &DatabaseUrl,
         options: &DatabaseOptions,
         tables: Option<&TableNames>,
-    ) -> Result<Vec<PendingMigration>> {
+    ) -> Result<Vec<PendingMigration>, OpenError> {
         migrate::pending(url, options, tables).await
     }
 
@@ -83,7 +84,7 @@ impl SqlStore {
 
     /// Runs one statement by itself.
     pub(super) async fn rows(&self, template: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        self.database.rows(&self.sql(template), values).await
+        Ok(self.database.rows(&self.sql(template), values).await?)
     }
 
     pub(super) async fn begin(&self, purpose: Purpose) -> Result<Work<'_>> {

@@ -3,8 +3,9 @@
 use super::SqlStore;
 use crate::db::database::{Dialect, Row, Value};
 use crate::db::dialect::Upsert;
+use crate::db::error::DatabaseErrorKind;
 use crate::db::pool::PoolTransaction;
-use crate::error::{Result, StoreError};
+use crate::store::{Entity, Result, StoreError};
 
 /// A transaction. Dropped, it is rolled back.
 pub(super) struct Work<'s> {
@@ -22,7 +23,7 @@ impl<'s> Work<'s> {
     }
 
     pub(super) async fn rows(&mut self, template: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
-        self.transaction.rows(&self.store.sql(template), values).await
+        Ok(self.transaction.rows(&self.store.sql(template), values).await?)
     }
 
     /// The first row.
@@ -36,7 +37,7 @@ impl<'s> Work<'s> {
 
     /// The number in the first column of the first row; 0 where there is none.
     pub(super) async fn number(&mut self, template: &str, values: &[Value<'_>]) -> Result<i64> {
-        self.row(template, values).await?.map_or(Ok(0), |mut row| row.int())
+        self.row(template, values).await?.map_or(Ok(0), |mut row| Ok(row.int()?))
     }
 
     pub(super) async fn is_there(&mut self, template: &str, values: &[Value<'_>]) -> Result<bool> {
@@ -87,11 +88,16 @@ impl<'s> Work<'s> {
     }
 
     pub(super) async fn commit(self) -> Result<()> {
-        self.transaction.commit().await
+        Ok(self.transaction.commit().await?)
     }
 }
 
 /// What is taken has a name.
-pub(super) fn taken(error: StoreError, what: &'static str, name: &str) -> StoreError {
-    if error.is_taken() { StoreError::Exists { what, name: name.to_owned() } } else { error }
+pub(super) fn taken(error: StoreError, entity: Entity, name: &str) -> StoreError {
+    match error {
+        StoreError::Database(error) if error.kind == DatabaseErrorKind::Duplicate => {
+            entity.already_exists(name)
+        }
+        error => error,
+    }
 }

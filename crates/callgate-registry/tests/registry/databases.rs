@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use callgate_registry::{DatabaseOptions, DatabaseUrl, Dialect, SqlStore, TableNames};
+use callgate_registry::{DatabaseOptions, DatabaseUrl, Dialect, OpenError, SqlStore, TableNames};
 use callgate_test_support::{DatabaseServer, Engine, SqlServerEmulator};
 use tempfile::TempDir;
 
@@ -116,17 +116,14 @@ impl From<&'static DatabaseServer> for Place {
 }
 
 impl Place {
-    pub(crate) async fn open(
-        &self,
-        tables: Option<&TableNames>,
-    ) -> callgate_registry::Result<SqlStore> {
+    pub(crate) async fn open(&self, tables: Option<&TableNames>) -> Result<SqlStore, OpenError> {
         SqlStore::open(&self.url, &DatabaseOptions::default(), tables).await
     }
 
     pub(crate) async fn migrate(
         &self,
         tables: Option<&TableNames>,
-    ) -> callgate_registry::Result<(SqlStore, Vec<&'static str>)> {
+    ) -> Result<(SqlStore, Vec<&'static str>), OpenError> {
         SqlStore::migrate(&self.url, &DatabaseOptions::default(), tables).await
     }
 

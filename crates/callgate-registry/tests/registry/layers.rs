@@ -4,8 +4,7 @@ use std::fs;
 use std::path::Path;
 
 /// The layers of `src`, from data to network.
-const LAYERS: [&str; 9] =
-    ["hex", "error", "db", "rows", "catalog", "festi", "store", "auth", "follow"];
+const LAYERS: [&str; 8] = ["hex", "db", "rows", "catalog", "festi", "store", "auth", "follow"];
 
 #[test]
 fn layers_use_only_the_layers_below_them() {

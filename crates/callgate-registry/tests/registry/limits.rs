@@ -144,7 +144,7 @@ async fn slow(kind: Kind, view: &str) -> String {
     place.sql("DROP VIEW callgate_meta; ALTER TABLE facts RENAME TO callgate_meta").await;
     assert_eq!(store.meta("a").await.unwrap().as_deref(), Some("b"));
     let StoreError::Database(error) = error else { panic!("{error:?}") };
-    assert_eq!(error.kind, DatabaseErrorKind::Away, "{error}");
+    assert_eq!(error.kind, DatabaseErrorKind::Unavailable, "{error}");
     error.message
 }
 

@@ -31,10 +31,7 @@ async fn migrated(place: &Place) -> SqlStore {
 }
 
 fn kind(error: &StoreError) -> Option<DatabaseErrorKind> {
-    match error {
-        StoreError::Database(error) => Some(error.kind),
-        _ => None,
-    }
+    error.database().map(|error| error.kind)
 }
 
 /// Waits for a notice.
@@ -120,7 +117,7 @@ async fn cut_in_the_middle(kind: Kind) {
                     match store.add_method(&row, &[("s".to_owned(), Mask::Read)]).await {
                         Ok(()) => written.push(id),
                         Err(error) => {
-                            assert_eq!(self::kind(&error), Some(DatabaseErrorKind::Away));
+                            assert_eq!(self::kind(&error), Some(DatabaseErrorKind::Unavailable));
                             was_cut.store(true, Ordering::SeqCst);
                         }
                     }
@@ -138,7 +135,7 @@ async fn cut_in_the_middle(kind: Kind) {
         loop {
             match store.catalog_rows().await {
                 Ok(rows) => break rows,
-                Err(error) => assert_eq!(self::kind(&error), Some(DatabaseErrorKind::Away)),
+                Err(error) => assert_eq!(self::kind(&error), Some(DatabaseErrorKind::Unavailable)),
             }
         }
     };
@@ -175,14 +172,14 @@ async fn away_and_back(server: &'static DatabaseServer) {
     let section = |name: &'static str| store.add_section(name, "S", Mask::Read);
     server.suspend();
     for error in [store.revisions().await.map(drop), section("a").await] {
-        assert_eq!(kind(&error.unwrap_err()), Some(DatabaseErrorKind::Away));
+        assert_eq!(kind(&error.unwrap_err()), Some(DatabaseErrorKind::Unavailable));
     }
     server.resume();
     answers(&store).await;
     section("b").await.unwrap();
     server.kill();
-    assert_eq!(kind(&store.revisions().await.unwrap_err()), Some(DatabaseErrorKind::Away));
-    assert_eq!(kind(&section("c").await.unwrap_err()), Some(DatabaseErrorKind::Away));
+    assert_eq!(kind(&store.revisions().await.unwrap_err()), Some(DatabaseErrorKind::Unavailable));
+    assert_eq!(kind(&section("c").await.unwrap_err()), Some(DatabaseErrorKind::Unavailable));
     server.restart();
     answers(&store).await;
     section("d").await.unwrap();
@@ -252,7 +249,7 @@ async fn what_is_wrong_is_told_without_the_password() {
             let error = opened.unwrap_err();
             let words = format!("{error} {error:?}");
             assert!(!words.contains("s3cret") && !words.contains("an0ther"), "{words}");
-            told.push((error.to_string(), self::kind(&error)));
+            told.push((error.to_string(), error.database().map(|error| error.kind)));
         }
         let store = SqlStore::migrate(&url.parse().unwrap(), &impatient(), None).await.unwrap().0;
         assert!(!format!("{store:?}").contains("s3cret"));

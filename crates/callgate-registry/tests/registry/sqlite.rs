@@ -1,7 +1,9 @@
 //! What is SQLite's own: columns that hold anything, and files.
 
 use callgate::Mask;
-use callgate_registry::{DatabaseOptions, DatabaseUrl, SqlStore, Store as _, StoreError, access};
+use callgate_registry::{
+    DatabaseErrorKind, DatabaseOptions, DatabaseUrl, OpenError, SqlStore, Store as _, access,
+};
 
 use crate::contract::catalog;
 use crate::contract::copy::copied;
@@ -40,14 +42,14 @@ async fn a_missing_and_a_foreign_file_are_told_apart() {
         SqlStore::open(&url, &DatabaseOptions::default(), None).await.unwrap_err()
     };
     let missing = directory.path().join("none.db");
-    assert!(matches!(open(&missing).await, StoreError::Missing(_)));
+    assert!(matches!(open(&missing).await, OpenError::Missing(_)));
     assert!(!missing.exists(), "nothing is made by looking");
     let text = directory.path().join("text.db");
     let words = "this is not a database, but it is long enough to be looked at".repeat(9);
     std::fs::write(&text, words).unwrap();
     let error = open(&text).await;
     assert_eq!(error.to_string(), "file is not a database");
-    assert!(error.advice().is_some());
+    assert!(error.database().unwrap().advice().is_some());
 }
 
 #[tokio::test]
@@ -56,7 +58,7 @@ async fn a_file_with_tables_of_its_own_is_not_touched() {
     place.sql("CREATE TABLE Users (name TEXT)").await;
     let path = place.url.path().unwrap();
     let before = std::fs::read(path).unwrap();
-    assert!(matches!(place.migrate(None).await, Err(StoreError::TableTaken(_))));
+    assert!(matches!(place.migrate(None).await, Err(OpenError::TableExists(_))));
     assert_eq!(std::fs::read(path).unwrap(), before);
     assert!(!path.with_extension("db-wal").exists());
 }
@@ -67,9 +69,13 @@ async fn a_file_that_was_replaced_is_noticed() {
     let path = registry.place.url.path().unwrap();
     registry.store.revisions().await.unwrap();
     std::fs::rename(path, path.with_extension("away")).unwrap();
-    assert!(matches!(registry.store.revisions().await, Err(StoreError::Replaced(_))));
+    let kind = async || {
+        let error = registry.store.revisions().await.unwrap_err();
+        error.database().unwrap().kind
+    };
+    assert_eq!(kind().await, DatabaseErrorKind::Replaced);
     registry.place.migrate(None).await.unwrap();
-    assert!(matches!(registry.store.revisions().await, Err(StoreError::Replaced(_))));
+    assert_eq!(kind().await, DatabaseErrorKind::Replaced);
 }
 
 #[tokio::test]

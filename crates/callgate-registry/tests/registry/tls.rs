@@ -4,7 +4,7 @@ use std::path::Path;
 
 use callgate::Mask;
 use callgate_registry::{
-    DatabaseErrorKind, DatabaseOptions, DatabaseUrl, SqlStore, Store as _, StoreError,
+    DatabaseErrorKind, DatabaseOptions, DatabaseUrl, OpenError, SqlStore, Store as _,
 };
 use callgate_test_support::{DatabaseServer, Engine, TlsIdentity};
 use rcgen::{CertifiedKey, KeyPair};
@@ -49,7 +49,7 @@ async fn connects(url: &DatabaseUrl) -> SqlStore {
 
 async fn refused(url: &DatabaseUrl) -> DatabaseErrorKind {
     match SqlStore::open(url, &DatabaseOptions::default(), None).await.unwrap_err() {
-        StoreError::Database(error) => error.kind,
+        OpenError::Database(error) => error.kind,
         other => panic!("{other:?}"),
     }
 }
@@ -100,7 +100,7 @@ async fn mariadb_is_trusted_by_its_certificate_and_everything_is_encrypted() {
     let elsewhere = papers.url(&by_name, "ssl-mode=VERIFY_IDENTITY&ssl-ca=OWN");
     assert_eq!(refused(&elsewhere).await, DatabaseErrorKind::Untrusted);
     let plain = papers.url(&by_number, "ssl-mode=DISABLED");
-    assert_eq!(refused(&plain).await, DatabaseErrorKind::Refused);
+    assert_eq!(refused(&plain).await, DatabaseErrorKind::Denied);
     connects(&papers.url(&by_name, "ssl-mode=VERIFY_CA&ssl-ca=OWN")).await;
     for parameters in
         ["ssl-mode=PREFERRED", "ssl-mode=REQUIRED", "ssl-mode=VERIFY_IDENTITY&ssl-ca=OWN"]

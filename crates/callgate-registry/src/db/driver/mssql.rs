@@ -19,7 +19,7 @@ use url::Url;
 
 use crate::db::connect::{DatabaseOptions, Wanted};
 use crate::db::database::{Database, Dialect, Purpose, Row, Transaction, Value};
-use crate::error::{DatabaseErrorKind, Result, StoreError};
+use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 use address::Address;
 use connection::{Connection, Connections};
 
@@ -55,7 +55,7 @@ pub(crate) async fn connect(
     url: &Url,
     options: &DatabaseOptions,
     wanted: Wanted,
-) -> Result<Box<dyn Database>> {
+) -> Result<Box<dyn Database>, OpenError> {
     let address = Address::of(url)?;
     let shown = address.to_string();
     let pool = Pool::builder(Connections::new(address, options))
@@ -72,7 +72,7 @@ pub(crate) async fn connect(
         })
         .runtime(Runtime::Tokio1)
         .build()
-        .map_err(|error| StoreError::database(DatabaseErrorKind::Other, error.to_string()))?;
+        .map_err(|error| DatabaseError::new(DatabaseErrorKind::Other, error.to_string()))?;
     let server = SqlServer { pool, shown, options: options.clone() };
     drop(server.connection().await?);
     if wanted == Wanted::There {
@@ -87,9 +87,9 @@ impl SqlServer {
             PoolError::Backend(error) => error,
             PoolError::Timeout(_) => {
                 let message = format!("no connection to `{}` was free in time", self.shown);
-                StoreError::database(DatabaseErrorKind::Away, message)
+                DatabaseError::new(DatabaseErrorKind::Unavailable, message)
             }
-            error => StoreError::database(DatabaseErrorKind::Other, error.to_string()),
+            error => DatabaseError::new(DatabaseErrorKind::Other, error.to_string()),
         })
     }
 
@@ -148,7 +148,7 @@ struct Open {
 
 impl Open {
     fn connection(&mut self) -> Result<&mut Connection> {
-        let ended = || StoreError::database(DatabaseErrorKind::Other, "the transaction has ended");
+        let ended = || DatabaseError::new(DatabaseErrorKind::Other, "the transaction has ended");
         self.connection.as_deref_mut().ok_or_else(ended)
     }
 }

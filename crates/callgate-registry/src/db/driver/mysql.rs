@@ -12,7 +12,7 @@ use url::Url;
 use crate::db::connect::{DatabaseOptions, Wanted};
 use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
 use crate::db::driver::sqlx_pool::{self, Frame, IDLE_IN_TRANSACTION, Pooled, Talk};
-use crate::error::{DatabaseErrorKind, Result, StoreError};
+use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 
 /// What a URL may say behind its question mark.
 const PARAMETERS: &[&str] =
@@ -42,13 +42,15 @@ pub(crate) async fn connect(
     url: &Url,
     options: &DatabaseOptions,
     wanted: Wanted,
-) -> Result<Box<dyn Database>> {
+) -> Result<Box<dyn Database>, OpenError> {
     sqlx_pool::check_parameters(url, PARAMETERS)?;
-    let connect = MySqlConnectOptions::from_url(url)?.disable_statement_logging();
+    let connect = MySqlConnectOptions::from_url(url)
+        .map_err(DatabaseError::from)?
+        .disable_statement_logging();
     let mut first = sqlx_pool::first::<MySql>(&connect, options).await?;
     let mut version = <MySql as Talk>::rows(&mut first, "SELECT VERSION()", &[]).await?;
     let version = version.pop().map(|mut row| row.text()).unwrap_or_default();
-    first.close().await?;
+    first.close().await.map_err(DatabaseError::from)?;
     let maker = if version.contains("MariaDB") { Maker::MariaDb } else { Maker::MySql };
     let pooled = Pooled::new(connect, maker.session(options, wanted), options);
     Ok(Box::new(MySqlServer { pooled, maker, options: options.clone() }))
@@ -139,7 +141,7 @@ impl MySqlServer {
             return Ok(());
         }
         let message = "somebody else is making tables in the database";
-        Err(StoreError::database(DatabaseErrorKind::Busy, message))
+        Err(DatabaseError::new(DatabaseErrorKind::Busy, message))
     }
 }
 
@@ -192,7 +194,7 @@ fn cell(row: &MySqlRow, index: usize) -> Result<Cell> {
         return Ok(Cell::Text(row.try_get_unchecked::<f64, _>(index)?.to_string()));
     }
     if matches!(kind, "TIMESTAMP" | "DATE" | "TIME" | "DATETIME" | "YEAR" | "BIT" | "GEOMETRY") {
-        return Err(StoreError::unread_type(kind));
+        return Err(DatabaseError::unsupported_type(kind));
     }
     // Text with a binary collation is said to be bytes.
     let bytes: &[u8] = row.try_get_unchecked(index)?;

@@ -18,7 +18,7 @@ use super::postgres_listener::Listener;
 use crate::db::connect::{DatabaseOptions, Wanted};
 use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value, numbered};
 use crate::db::driver::sqlx_pool::{self, Frame, IDLE_IN_TRANSACTION, Pooled, Talk};
-use crate::error::{Result, StoreError};
+use crate::db::error::{DatabaseError, OpenError, Result};
 
 /// What a URL may say behind its question mark.
 const PARAMETERS: &[&str] =
@@ -41,13 +41,18 @@ pub(crate) async fn connect(
     url: &Url,
     options: &DatabaseOptions,
     wanted: Wanted,
-) -> Result<Box<dyn Database>> {
+) -> Result<Box<dyn Database>, OpenError> {
     sqlx_pool::check_parameters(url, PARAMETERS)?;
-    let mut connect = PgConnectOptions::from_url(url)?.disable_statement_logging();
+    let mut connect =
+        PgConnectOptions::from_url(url).map_err(DatabaseError::from)?.disable_statement_logging();
     if connect.get_application_name().is_none() {
         connect = connect.application_name("callgate");
     }
-    sqlx_pool::first::<Postgres>(&connect, options).await?.close().await?;
+    sqlx_pool::first::<Postgres>(&connect, options)
+        .await?
+        .close()
+        .await
+        .map_err(DatabaseError::from)?;
     let pooled = Pooled::new(connect.clone(), session(options, wanted), options);
     let listener = Listener::new(connect, options.connect_timeout);
     Ok(Box::new(PostgresServer { pooled, listener, options: options.clone() }))
@@ -175,6 +180,6 @@ fn cell(row: &PgRow, index: usize) -> Result<Cell> {
         "INT8" | "INT4" | "INT2" => Cell::Int(row.try_get_unchecked(index)?),
         "BOOL" => Cell::Int(row.try_get_unchecked::<bool, _>(index)?.into()),
         "FLOAT8" => Cell::Text(row.try_get_unchecked::<f64, _>(index)?.to_string()),
-        other => return Err(StoreError::unread_type(other)),
+        other => return Err(DatabaseError::unsupported_type(other)),
     })
 }

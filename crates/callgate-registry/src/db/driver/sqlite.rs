@@ -17,7 +17,7 @@ use sqlx::{
 
 use crate::db::connect::{DatabaseOptions, Wanted};
 use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
-use crate::error::{Result, StoreError};
+use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 
 /// How long to pause where SQLite does not wait by itself.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
@@ -40,9 +40,9 @@ pub(crate) async fn connect(
     path: &Path,
     options: &DatabaseOptions,
     wanted: Wanted,
-) -> Result<Box<dyn Database>> {
+) -> Result<Box<dyn Database>, OpenError> {
     if wanted == Wanted::There && !path.exists() {
-        return Err(StoreError::Missing(path.display().to_string()));
+        return Err(OpenError::Missing(path.display().to_string()));
     }
     let connect = SqliteConnectOptions::new()
         .filename(path)
@@ -57,7 +57,8 @@ pub(crate) async fn connect(
         .max_connections(options.max_connections)
         .acquire_timeout(options.connect_timeout + options.statement_timeout)
         .connect_with(connect)
-        .await?;
+        .await
+        .map_err(DatabaseError::from)?;
     let patience = options.statement_timeout;
     Ok(Box::new(SqliteFile { pool, path: path.to_owned(), file: file_id(path), patience }))
 }
@@ -112,7 +113,11 @@ impl Database for SqliteFile {
         if file_id(&self.path) == self.file {
             return Ok(());
         }
-        Err(StoreError::Replaced(self.path.display().to_string()))
+        let message = format!(
+            "the file `{}` was replaced or removed since it was opened",
+            self.path.display()
+        );
+        Err(DatabaseError::new(DatabaseErrorKind::Replaced, message))
     }
 }
 
@@ -182,7 +187,7 @@ async fn use_wal(connection: &mut SqliteConnection, patience: Duration) -> Resul
     loop {
         let error = match sqlx::query("PRAGMA journal_mode = WAL").execute(&mut *connection).await {
             Ok(_) => return Ok(()),
-            Err(error) => StoreError::from(error),
+            Err(error) => DatabaseError::from(error),
         };
         if !error.is_busy() || started.elapsed() > patience {
             return Err(error);

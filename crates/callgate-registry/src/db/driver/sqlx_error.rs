@@ -2,13 +2,13 @@
 
 use sqlx::sqlite::SqliteError;
 
-use crate::error::{DatabaseError, DatabaseErrorKind, StoreError};
+use crate::db::error::{DatabaseError, DatabaseErrorKind};
 
-impl From<sqlx::Error> for StoreError {
+impl From<sqlx::Error> for DatabaseError {
     fn from(error: sqlx::Error) -> Self {
         let (message, kind) = match &error {
             sqlx::Error::Database(said) if said.is_unique_violation() => {
-                (said.message().to_owned(), DatabaseErrorKind::Taken)
+                (said.message().to_owned(), DatabaseErrorKind::Duplicate)
             }
             sqlx::Error::Database(said) => (said.message().to_owned(), kind(&**said)),
             // A certificate that nobody vouches for is told so.
@@ -16,12 +16,12 @@ impl From<sqlx::Error> for StoreError {
                 (error.to_string(), DatabaseErrorKind::Untrusted)
             }
             sqlx::Error::PoolTimedOut | sqlx::Error::Io(_) => {
-                (error.to_string(), DatabaseErrorKind::Away)
+                (error.to_string(), DatabaseErrorKind::Unavailable)
             }
             sqlx::Error::Tls(_) => (error.to_string(), DatabaseErrorKind::Untrusted),
             _ => (error.to_string(), DatabaseErrorKind::Other),
         };
-        Self::Database(DatabaseError { message, kind })
+        Self { message, kind }
     }
 }
 
@@ -45,20 +45,20 @@ fn kind(said: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
 fn postgres_kind(code: &str) -> DatabaseErrorKind {
     match code {
         // Not serializable, deadlock.
-        "40001" | "40P01" => DatabaseErrorKind::GaveWay,
+        "40001" | "40P01" => DatabaseErrorKind::Deadlock,
         // No lock in time.
         "55P03" => DatabaseErrorKind::Busy,
         // Too many connections, shutting down or starting up, no answer in time, idle for too long.
         "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "57014" | "25P03" => {
-            DatabaseErrorKind::Away
+            DatabaseErrorKind::Unavailable
         }
-        "28000" | "28P01" | "42501" => DatabaseErrorKind::Refused,
-        "3D000" => DatabaseErrorKind::Absent,
+        "28000" | "28P01" | "42501" => DatabaseErrorKind::Denied,
+        "3D000" => DatabaseErrorKind::NoDatabase,
         "25006" => DatabaseErrorKind::ReadOnly,
         "53100" => DatabaseErrorKind::Full,
-        "XX001" | "XX002" => DatabaseErrorKind::Damaged,
+        "XX001" | "XX002" => DatabaseErrorKind::Corrupt,
         // The connection itself.
-        code if code.starts_with("08") => DatabaseErrorKind::Away,
+        code if code.starts_with("08") => DatabaseErrorKind::Unavailable,
         _ => DatabaseErrorKind::Other,
     }
 }
@@ -70,7 +70,7 @@ fn mysql_kind(number: u16) -> DatabaseErrorKind {
         // Another changed it, no lock in time.
         1020 | 1205 => DatabaseErrorKind::Busy,
         // Deadlock.
-        1213 => DatabaseErrorKind::GaveWay,
+        1213 => DatabaseErrorKind::Deadlock,
         // Too many connections, shutting down, killed, the network, no answer in time, idle for too long.
         1040
         | 1053
@@ -84,15 +84,15 @@ fn mysql_kind(number: u16) -> DatabaseErrorKind {
         | 1927
         | 1969
         | 3024
-        | 4031 => DatabaseErrorKind::Away,
+        | 4031 => DatabaseErrorKind::Unavailable,
         // This user, or what they may do; triggers, where the server writes a log of changes.
         1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1370 | 1410 | 1419 | 1698 => {
-            DatabaseErrorKind::Refused
+            DatabaseErrorKind::Denied
         }
-        1049 => DatabaseErrorKind::Absent,
+        1049 => DatabaseErrorKind::NoDatabase,
         1290 | 1792 | 1836 => DatabaseErrorKind::ReadOnly,
         1021 | 1114 => DatabaseErrorKind::Full,
-        1194 | 1034 | 126 | 127 => DatabaseErrorKind::Damaged,
+        1194 | 1034 | 126 | 127 => DatabaseErrorKind::Corrupt,
         _ => DatabaseErrorKind::Other,
     }
 }
@@ -103,10 +103,10 @@ fn sqlite_kind(said: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
     match code {
         Some(5 | 6) => DatabaseErrorKind::Busy,
         Some(8) => DatabaseErrorKind::ReadOnly,
-        Some(11) => DatabaseErrorKind::Damaged,
+        Some(11) => DatabaseErrorKind::Corrupt,
         Some(13) => DatabaseErrorKind::Full,
         Some(14) => DatabaseErrorKind::CannotOpen,
-        Some(26) => DatabaseErrorKind::Foreign,
+        Some(26) => DatabaseErrorKind::NotADatabase,
         _ => DatabaseErrorKind::Other,
     }
 }

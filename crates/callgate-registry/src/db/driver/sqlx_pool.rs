@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::db::connect::DatabaseOptions;
 use crate::db::database::{Purpose, Row, Transaction, Value};
-use crate::error::{DatabaseErrorKind, Result, StoreError};
+use crate::db::error::{DatabaseError, DatabaseErrorKind, Result, UrlError};
 
 /// How much later than the server this side gives up.
 const GRACE: Duration = Duration::from_secs(1);
@@ -222,19 +222,19 @@ pub(crate) async fn first<D: Talk>(
 }
 
 /// A URL says nothing beyond what is known: what nobody reads could have been meant to protect something.
-pub(crate) fn check_parameters(url: &Url, known: &[&str]) -> Result<()> {
+pub(crate) fn check_parameters(url: &Url, known: &[&str]) -> Result<(), UrlError> {
     let unknown = url.query_pairs().find(|(name, _)| !known.contains(&name.as_ref()));
     let Some((name, _)) = unknown else { return Ok(()) };
     let known = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    Err(StoreError::UrlOption { option: name.into_owned(), expected: format!("one of {known}") })
+    Err(UrlError::Parameter { name: name.into_owned(), expected: format!("one of {known}") })
 }
 
-fn away(message: String) -> StoreError {
-    StoreError::database(DatabaseErrorKind::Away, message)
+fn away(message: String) -> DatabaseError {
+    DatabaseError::new(DatabaseErrorKind::Unavailable, message)
 }
 
 fn is_away<T>(done: &Result<T>) -> bool {
-    matches!(done, Err(StoreError::Database(error)) if error.kind == DatabaseErrorKind::Away)
+    matches!(done, Err(error) if error.kind == DatabaseErrorKind::Unavailable)
 }
 
 fn seconds(limit: Duration) -> String {

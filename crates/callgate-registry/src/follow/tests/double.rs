@@ -9,9 +9,10 @@ use callgate::Secret;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use crate::error::{DatabaseErrorKind, Result, StoreError};
+use crate::db::error::{DatabaseError, DatabaseErrorKind};
 use crate::rows::{AccessRows, CatalogRows, KeyRow, MessageRow, Revisions, SessionRow, TokenRow};
 use crate::store::{ChangeSession, NewKey, Store};
+use crate::store::{Result, StoreError};
 
 /// How long a slow login takes.
 const LOGIN: Duration = Duration::from_secs(3);
@@ -106,7 +107,11 @@ impl Double {
             (Mood::Well | Mood::NoCatalog | Mood::NoWrites | Mood::SlowNames, _)
             | (Mood::OnlyCounters, What::Counters) => {}
             (Mood::Down | Mood::OnlyCounters, _) => {
-                return Err(StoreError::database(DatabaseErrorKind::Away, "connection refused"));
+                return Err(DatabaseError::new(
+                    DatabaseErrorKind::Unavailable,
+                    "connection refused",
+                )
+                .into());
             }
         }
         Ok(self.set(|rows| read(rows)))
@@ -188,15 +193,15 @@ impl Store for Double {
 
     // No test here needs the others.
     async fn messages_after(&self, _: i64) -> Result<Vec<MessageRow>> {
-        Err(StoreError::Moved)
+        Err(StoreError::Conflict)
     }
     async fn ensure_sections(&self, _: &[String]) -> Result<()> {
-        Err(StoreError::Moved)
+        Err(StoreError::Conflict)
     }
     async fn replace_credential(&self, _: i64, _: &str, _: &Secret, _: &Secret) -> Result<bool> {
-        Err(StoreError::Moved)
+        Err(StoreError::Conflict)
     }
     async fn remove_keys_before(&self, _: &str, _: i64) -> Result<()> {
-        Err(StoreError::Moved)
+        Err(StoreError::Conflict)
     }
 }

@@ -7,7 +7,7 @@ use crate::db::column::Kind;
 use crate::db::database::{Cell, Dialect, Purpose, Value};
 use crate::db::dialect::placeholder;
 use crate::db::table_names::TableNames;
-use crate::error::Result;
+use crate::store::Result;
 use crate::store::contents::{Column, Table, tables};
 use crate::store::{SqlStore, Work};
 

@@ -2,7 +2,7 @@
 
 use callgate::Mask;
 use callgate_registry::{
-    Copied, Copy, CopyError, DatabaseOptions, DatabaseUrl, Store as _, StoreError, copy,
+    Copied, Copy, CopyError, DatabaseOptions, DatabaseUrl, OpenError, Store as _, copy,
 };
 
 use crate::databases::{Kind, Place};
@@ -280,6 +280,6 @@ pub(crate) async fn what_a_database_cannot_keep_is_told_before_anything_is_writt
             matches!(&error, CopyError::Unfit { table: t, column: c, .. } if t == table && *c == column),
             "{sql}: {error}"
         );
-        assert!(matches!(there.open(None).await, Err(StoreError::Missing(_))));
+        assert!(matches!(there.open(None).await, Err(OpenError::Missing(_))));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use callgate::Mask;
 use callgate_registry::{
-    DatabaseOptions, Dialect, SqlStore, StoreError, TableNames, install_script,
+    DatabaseOptions, Dialect, OpenError, SqlStore, TableNames, install_script,
 };
 
 use crate::databases::Kind;
@@ -36,33 +36,36 @@ pub(crate) async fn a_registry_knows_the_names_of_its_tables(kind: Kind) {
     assert!(registry.store.sections().await.unwrap().is_empty());
     let other = TableNames::default();
     let error = registry.place.open(Some(&other)).await.unwrap_err();
-    assert!(matches!(error, StoreError::OtherTables));
-    assert!(matches!(registry.place.migrate(Some(&other)).await, Err(StoreError::OtherTables)));
+    assert!(matches!(error, OpenError::OtherTables));
+    assert!(matches!(registry.place.migrate(Some(&other)).await, Err(OpenError::OtherTables)));
 }
 
 pub(crate) async fn a_missing_and_a_newer_registry_are_told_apart(kind: Kind) {
     let place = kind.place().await;
-    assert!(matches!(place.open(None).await, Err(StoreError::Missing(_))));
+    assert!(matches!(place.open(None).await, Err(OpenError::Missing(_))));
     let registry = kind.registry().await;
     let (place, now) = (&registry.place, registry.place.now());
     place.sql(&format!("INSERT INTO callgate_migrations VALUES (99, 'future', {now})")).await;
     let error = place.open(None).await.unwrap_err();
     let text = error.to_string();
-    assert!(text.starts_with("the registry has version 99, this program knows up to "), "{text}");
-    assert!(matches!(place.migrate(None).await, Err(StoreError::Newer { .. })));
+    assert!(
+        text.starts_with("the registry has version 99, this program supports up to "),
+        "{text}"
+    );
+    assert!(matches!(place.migrate(None).await, Err(OpenError::Newer { .. })));
 }
 
 pub(crate) async fn a_database_with_tables_of_its_own_is_refused(kind: Kind) {
     let place = kind.place().await;
     place.sql("CREATE TABLE users (name VARCHAR(10))").await;
     let error = place.migrate(None).await.unwrap_err();
-    assert_eq!(error.to_string(), "the database has a table `users` of its own");
+    assert_eq!(error.to_string(), "the database has another table `users`");
     // Nothing of ours was made.
     place.sql("CREATE TABLE callgate_meta (name VARCHAR(10))").await;
     let names = TableNames::default().users("our_users").unwrap();
     let error = place.migrate(Some(&names)).await.unwrap_err();
-    assert!(matches!(&error, StoreError::TableTaken(name) if name == "callgate_meta"), "{error}");
-    assert!(matches!(place.open(None).await, Err(StoreError::Missing(_))));
+    assert!(matches!(&error, OpenError::TableExists(name) if name == "callgate_meta"), "{error}");
+    assert!(matches!(place.open(None).await, Err(OpenError::Missing(_))));
 }
 
 pub(crate) async fn what_would_be_applied_is_told_and_not_done(kind: Kind) {
@@ -72,7 +75,7 @@ pub(crate) async fn what_would_be_applied_is_told_and_not_done(kind: Kind) {
     let due = SqlStore::pending(&place.url, &options, Some(&names)).await.unwrap();
     assert!(due[0].sql.contains("festi_sections_user_permission"));
     assert!(!due[0].sql.contains("{sections"));
-    assert!(matches!(place.open(None).await, Err(StoreError::Missing(_))));
+    assert!(matches!(place.open(None).await, Err(OpenError::Missing(_))));
     place.migrate(Some(&names)).await.unwrap();
     assert_eq!(SqlStore::pending(&place.url, &options, None).await.unwrap(), []);
 }
@@ -115,7 +118,7 @@ async fn mariadb_is_migrated_from_wherever_it_was_interrupted() {
     for part in 1..4 {
         let place = kind.place().await;
         place.sql(&statements[..statements.len() * part / 4].concat()).await;
-        assert!(matches!(place.open(None).await, Err(StoreError::Missing(_))));
+        assert!(matches!(place.open(None).await, Err(OpenError::Missing(_))));
         let (_, applied) = place.migrate(None).await.unwrap();
         assert_eq!(applied, ["registry"]);
         for query in schema(Dialect::MySql).iter().chain(NOTES) {

@@ -301,7 +301,7 @@ pub(crate) async fn an_import_writes_all_of_it_or_nothing(registry: Registry) {
     assert_eq!(rows.types, [class]);
     assert_eq!(store.imports().await.unwrap(), [note("a", "1"), note("b", "1")]);
     // Made from what is no longer so.
-    assert!(matches!(store.import(&import).await, Err(StoreError::Moved)));
+    assert!(matches!(store.import(&import).await, Err(StoreError::Conflict)));
     let [a, b] = <[MethodRow; 2]>::try_from(rows.methods).unwrap();
     let titled = MethodRow { title: Some("B".to_owned()), ..b.clone() };
     let no_such_section = Some(vec![("nowhere".to_owned(), Mask::Read)]);
@@ -473,5 +473,5 @@ pub(crate) async fn an_import_of_who_may_do_what_is_for_what_is_not_there(regist
     assert_eq!((rows.role_grants.len(), rows.user_grants[0].value.as_str()), (1, "4"));
     // Somebody granted something since it was made.
     let moved = Import { revision: store.revisions().await.unwrap().catalog, ..import };
-    assert!(matches!(store.import(&moved).await, Err(StoreError::Moved)));
+    assert!(matches!(store.import(&moved).await, Err(StoreError::Conflict)));
 }

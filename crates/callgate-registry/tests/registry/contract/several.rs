@@ -87,7 +87,7 @@ pub(crate) async fn an_import_from_what_is_no_longer_so_is_refused_each_time(reg
     at_once(&registry, |registry, _| async move {
         for _ in 0..ROUNDS {
             while let Err(error) = count_up(&registry).await {
-                assert!(matches!(error, StoreError::Moved), "{error}");
+                assert!(matches!(error, StoreError::Conflict), "{error}");
             }
         }
     })

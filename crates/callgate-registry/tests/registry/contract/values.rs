@@ -204,7 +204,7 @@ pub(crate) async fn what_must_be_there_once_is_refused_twice(registry: Registry)
     let StoreError::Database(error) = registry.store.add_token(&token).await.unwrap_err() else {
         panic!("expected what the database says")
     };
-    assert_eq!(error.kind, DatabaseErrorKind::Taken, "{error}");
+    assert_eq!(error.kind, DatabaseErrorKind::Duplicate, "{error}");
     assert_eq!(registry.store.revisions().await.unwrap(), before);
     assert_eq!(registry.store.tokens().await.unwrap()[0].id, first);
 }

@@ -3,7 +3,7 @@
 use tiberius::{AuthMethod, Config, EncryptionLevel};
 use url::{Host, Url};
 
-use crate::error::{Result, StoreError};
+use crate::db::error::UrlError;
 
 const DEFAULT_PORT: u16 = 1433;
 
@@ -23,7 +23,7 @@ impl std::fmt::Display for Address {
 
 impl Address {
     /// Of `mssql://USER:PASSWORD@HOST:PORT/DATABASE?encrypt=…&trust_certificate=…&ca=FILE`.
-    pub(super) fn of(url: &Url) -> Result<Self> {
+    pub(super) fn of(url: &Url) -> Result<Self, UrlError> {
         let host = match url.host() {
             // Without its brackets.
             Some(Host::Ipv6(address)) => address.to_string(),
@@ -37,7 +37,7 @@ impl Address {
     }
 }
 
-fn config(url: &Url) -> Result<Config> {
+fn config(url: &Url) -> Result<Config, UrlError> {
     let mut config = Config::new();
     config.database(decoded(url.path().trim_start_matches('/')));
     let password = decoded(url.password().unwrap_or_default());
@@ -60,7 +60,7 @@ struct Options {
 }
 
 impl Options {
-    fn read(url: &Url) -> Result<Self> {
+    fn read(url: &Url) -> Result<Self, UrlError> {
         let mut options =
             Self { encryption: EncryptionLevel::Required, trust_certificate: false, ca: None };
         for (name, value) in url.query_pairs() {
@@ -85,8 +85,8 @@ impl Options {
 }
 
 /// The value is not shown: whoever mistakes the place of a password must not find it in a log.
-fn wrong(option: &str, expected: &str) -> StoreError {
-    StoreError::UrlOption { option: option.to_owned(), expected: expected.to_owned() }
+fn wrong(option: &str, expected: &str) -> UrlError {
+    UrlError::Parameter { name: option.to_owned(), expected: expected.to_owned() }
 }
 
 fn decoded(text: &str) -> String {
@@ -97,7 +97,7 @@ fn decoded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn of(url: &str) -> Result<Address> {
+    fn of(url: &str) -> Result<Address, UrlError> {
         Address::of(&Url::parse(url).unwrap())
     }
 

@@ -13,7 +13,7 @@ use super::error;
 use super::values;
 use crate::db::connect::DatabaseOptions;
 use crate::db::database::{Row, Value, numbered};
-use crate::error::{DatabaseErrorKind, Result, StoreError};
+use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 
 /// A connection that nobody used for so long is asked whether it still is one.
 const MAX_IDLE: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ impl Connection {
         let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
         let stream = stream.map_err(|error| {
             let message = format!("cannot connect to `{address}`: {error}");
-            StoreError::database(DatabaseErrorKind::Away, message)
+            DatabaseError::new(DatabaseErrorKind::Unavailable, message)
         })?;
         // It is large, and callers are deep.
         let client = Box::pin(Client::connect(address.config.clone(), stream.compat_write())).await;
@@ -76,7 +76,7 @@ impl Connection {
     async fn ask(&mut self, ask: Ask<'_>, limit: Duration) -> Result<Vec<Vec<tiberius::Row>>> {
         if self.is_broken {
             let message = "the connection was lost, or what it was used for failed before";
-            return Err(StoreError::database(DatabaseErrorKind::Away, message));
+            return Err(DatabaseError::new(DatabaseErrorKind::Unavailable, message));
         }
         // Also where nobody waits for the answer any more.
         self.is_broken = true;
@@ -89,7 +89,7 @@ impl Connection {
         };
         let answer = timeout(limit, Box::pin(answer)).await.map_err(|_| {
             let message = format!("the database did not answer within {limit:?}");
-            StoreError::database(DatabaseErrorKind::Away, message)
+            DatabaseError::new(DatabaseErrorKind::Unavailable, message)
         })?;
         let results = answer.map_err(error::of_statement)?;
         self.is_broken = false;
@@ -120,7 +120,7 @@ impl Connections {
 
 impl Manager for Connections {
     type Type = Connection;
-    type Error = StoreError;
+    type Error = DatabaseError;
 
     async fn create(&self) -> Result<Connection> {
         let made = async {
@@ -130,11 +130,15 @@ impl Manager for Connections {
         };
         timeout(self.timeout, Box::pin(made)).await.unwrap_or_else(|_| {
             let message = format!("cannot log in at `{}`: no answer in time", self.address);
-            Err(StoreError::database(DatabaseErrorKind::Away, message))
+            Err(DatabaseError::new(DatabaseErrorKind::Unavailable, message))
         })
     }
 
-    async fn recycle(&self, used: &mut Connection, metrics: &Metrics) -> RecycleResult<StoreError> {
+    async fn recycle(
+        &self,
+        used: &mut Connection,
+        metrics: &Metrics,
+    ) -> RecycleResult<DatabaseError> {
         if used.is_broken {
             return Err(RecycleError::message("its last use failed"));
         }

@@ -3,14 +3,14 @@
 use tiberius::error::{Error, TokenError};
 
 use super::address::Address;
-use crate::error::{DatabaseErrorKind, StoreError};
+use crate::db::error::{DatabaseError, DatabaseErrorKind};
 
 /// While connecting: what the server says then is that it does not let us in.
-pub(super) fn of_login(error: Error, address: &Address) -> StoreError {
+pub(super) fn of_login(error: Error, address: &Address) -> DatabaseError {
     let (said, kind) = match error {
         Error::Server(said) => {
             let kind = match kind(&said) {
-                DatabaseErrorKind::Other => DatabaseErrorKind::Refused,
+                DatabaseErrorKind::Other => DatabaseErrorKind::Denied,
                 kind => kind,
             };
             (said.message().to_owned(), kind)
@@ -20,23 +20,23 @@ pub(super) fn of_login(error: Error, address: &Address) -> StoreError {
             (said.to_owned(), DatabaseErrorKind::Untrusted)
         }
         Error::Tls(said) => (certificate(&said), DatabaseErrorKind::Untrusted),
-        Error::Io { message, .. } => (message, DatabaseErrorKind::Away),
+        Error::Io { message, .. } => (message, DatabaseErrorKind::Unavailable),
         Error::Routing { host, port } => {
             (format!("the server sends us to `{host}:{port}`"), DatabaseErrorKind::Other)
         }
         error => (error.to_string(), DatabaseErrorKind::Other),
     };
-    StoreError::database(kind, format!("cannot log in at `{address}`: {said}"))
+    DatabaseError::new(kind, format!("cannot log in at `{address}`: {said}"))
 }
 
-pub(super) fn of_statement(error: Error) -> StoreError {
+pub(super) fn of_statement(error: Error) -> DatabaseError {
     match error {
-        Error::Server(said) => StoreError::database(kind(&said), said.message().to_owned()),
+        Error::Server(said) => DatabaseError::new(kind(&said), said.message().to_owned()),
         Error::Io { message, .. } => {
             let message = format!("the connection to the database was lost: {message}");
-            StoreError::database(DatabaseErrorKind::Away, message)
+            DatabaseError::new(DatabaseErrorKind::Unavailable, message)
         }
-        error => StoreError::database(DatabaseErrorKind::Other, error.to_string()),
+        error => DatabaseError::new(DatabaseErrorKind::Other, error.to_string()),
     }
 }
 
@@ -49,23 +49,25 @@ fn certificate(said: &str) -> String {
 fn kind(said: &TokenError) -> DatabaseErrorKind {
     match said.code() {
         // A unique constraint, and a unique index.
-        2627 | 2601 => DatabaseErrorKind::Taken,
+        2627 | 2601 => DatabaseErrorKind::Duplicate,
         // A lock that was not to be had in time; somebody else made the same table.
         1222 | 2714 => DatabaseErrorKind::Busy,
         // A deadlock.
-        1205 => DatabaseErrorKind::GaveWay,
+        1205 => DatabaseErrorKind::Deadlock,
         // Permission, also to make tables; the login and its password; the database is not for it.
         229 | 230 | 262 | 297 | 300 | 916 | 4060 | 18452 | 18456 | 18470 | 18486..=18488 => {
-            DatabaseErrorKind::Refused
+            DatabaseErrorKind::Denied
         }
         3906 | 3908 => DatabaseErrorKind::ReadOnly,
         // The files; the log.
         1101 | 1105 | 9002 => DatabaseErrorKind::Full,
         // It starts, stops, or is being moved.
-        596 | 6005 | 17142 | 17188 | 18401 | 40197 | 40501 | 40613 => DatabaseErrorKind::Away,
+        596 | 6005 | 17142 | 17188 | 18401 | 40197 | 40501 | 40613 => {
+            DatabaseErrorKind::Unavailable
+        }
         // What the stand-in of the tests says has no number of its own.
         50_000 if said.message().contains("Cannot insert duplicate key") => {
-            DatabaseErrorKind::Taken
+            DatabaseErrorKind::Duplicate
         }
         _ => DatabaseErrorKind::Other,
     }

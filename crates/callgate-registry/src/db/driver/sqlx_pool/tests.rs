@@ -36,7 +36,6 @@ async fn what_is_only_to_be_read_cannot_be_written() {
             let alone = database.rows(insert, &[]).await.unwrap_err();
             let mut work = database.begin(Purpose::Note).await.unwrap();
             for error in [alone, work.rows(insert, &[]).await.unwrap_err()] {
-                let StoreError::Database(error) = error else { panic!("{error:?}") };
                 assert_eq!(error.kind, DatabaseErrorKind::ReadOnly, "{error}");
             }
             assert_eq!(database.rows("SELECT id FROM things", &[]).await.unwrap().len(), 0);
