@@ -10,6 +10,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
+use crate::files::{files_below, read};
+
 /// Behaviours and the names of their tests.
 const LIST: &str = include_str!("behaviours.txt");
 
@@ -20,9 +22,7 @@ type Functions = BTreeMap<String, BTreeSet<String>>;
 
 /// Returns the problems of the list and of the page, one per line.
 pub(crate) fn problems(root: &Path) -> anyhow::Result<Vec<String>> {
-    let mut functions = Functions::new();
-    collect_functions(root, &root.join("crates"), &mut functions)?;
-    let (page, mut problems) = render(LIST, &functions);
+    let (page, mut problems) = render(LIST, &functions(root)?);
     let committed = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
     if problems.is_empty() && page != committed {
         problems.push(format!("{PAGE} is not up to date; run `cargo xtask behaviours`"));
@@ -32,9 +32,7 @@ pub(crate) fn problems(root: &Path) -> anyhow::Result<Vec<String>> {
 
 /// Writes the page. Returns the problems of the list, one per line.
 pub(crate) fn write(root: &Path) -> anyhow::Result<Vec<String>> {
-    let mut functions = Functions::new();
-    collect_functions(root, &root.join("crates"), &mut functions)?;
-    let (page, problems) = render(LIST, &functions);
+    let (page, problems) = render(LIST, &functions(root)?);
     fs::write(root.join(PAGE), page).with_context(|| format!("cannot write {PAGE}"))?;
     Ok(problems)
 }
@@ -77,30 +75,20 @@ fn cell(test: &str, files: &BTreeSet<String>) -> String {
     format!("`{test}` in {}", files.join(", "))
 }
 
-/// Collects the functions in Rust files below a directory.
-fn collect_functions(
-    root: &Path,
-    directory: &Path,
-    functions: &mut Functions,
-) -> anyhow::Result<()> {
-    let entries =
-        fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
-    for entry in entries {
-        let path = entry?.path();
-        if path.is_dir() {
-            collect_functions(root, &path, functions)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path)
-                .with_context(|| format!("cannot read {}", path.display()))?;
-            let file = path.strip_prefix(root.join("crates")).unwrap_or(&path);
-            let lines = text.lines().filter_map(|line| line.trim().split_once("fn "));
-            for name in lines.filter_map(|(_, rest)| rest.split(['(', '<']).next()) {
-                let files = functions.entry(name.to_owned()).or_default();
-                files.insert(file.display().to_string());
-            }
+/// Returns the functions of all crates.
+fn functions(root: &Path) -> anyhow::Result<Functions> {
+    let crates = root.join("crates");
+    let mut functions = Functions::new();
+    for path in files_below(&crates, "rs")? {
+        let text = read(&path)?;
+        let file = path.strip_prefix(&crates).unwrap_or(&path);
+        let lines = text.lines().filter_map(|line| line.trim().split_once("fn "));
+        for name in lines.filter_map(|(_, rest)| rest.split(['(', '<']).next()) {
+            let files = functions.entry(name.to_owned()).or_default();
+            files.insert(file.display().to_string());
         }
     }
-    Ok(())
+    Ok(functions)
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! What the workspace depends on: licences, sources, versions of Rust, crates that are there twice or unused.
+//! Checks the dependencies: licences, sources, Rust versions, duplicate and unused crates.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
 use serde_json::Value;
 
+use crate::files::{files_below, read};
 use crate::test::{cargo, output};
 
-/// The licences that a dependency may have.
+/// Allowed licences.
 const LICENCES: [&str; 12] = [
     "0BSD",
     "Apache-2.0",
@@ -25,8 +25,8 @@ const LICENCES: [&str; 12] = [
     "Zlib",
 ];
 
-/// The crates that the program may have in two versions, and what keeps the older one.
-const TWICE: [(&str, &str); 8] = [
+/// Crates that the program may have in two versions, and the reason for the older one.
+const DUPLICATES: [(&str, &str); 8] = [
     ("block-buffer", "sha2 0.10"),
     ("cpufeatures", "sha2 0.10"),
     ("crypto-common", "sha2 0.10"),
@@ -37,28 +37,28 @@ const TWICE: [(&str, &str); 8] = [
     ("syn", "2 by jsonschema's strum and by tracing"),
 ];
 
-/// The dependencies that no source file names, and why they are there.
+/// Dependencies that no source file names, with the reason.
 const UNNAMED: [(&str, &str, &str); 1] =
     [("callgate-cli", "idna_adapter", "chooses which tables the `idna` crate has")];
 
-/// What cargo knows of the workspace and its dependencies.
+/// Returns the output of `cargo metadata`.
 pub(crate) fn metadata() -> anyhow::Result<Value> {
     let arguments = ["metadata", "--format-version", "1", "--all-features", "--locked"];
     let text = output(cargo().args(arguments).current_dir(crate::root()))?;
-    serde_json::from_str(&text).context("cannot read what `cargo metadata` prints")
+    serde_json::from_str(&text).context("failed to parse the output of `cargo metadata`")
 }
 
-/// The packages of the workspace and all that they depend on.
+/// Returns the packages of the workspace and all of their dependencies.
 pub(crate) fn packages(metadata: &Value) -> impl Iterator<Item = &Value> {
     metadata["packages"].as_array().into_iter().flatten()
 }
 
-/// Whether a package is one of the workspace.
+/// Returns `true` for a package of the workspace.
 pub(crate) fn is_own(package: &Value) -> bool {
     package["source"].is_null()
 }
 
-/// Returns what is wrong, a line each.
+/// Returns the problems, one per line.
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     let metadata = metadata()?;
     let (own, others): (Vec<_>, Vec<_>) = packages(&metadata).partition(|it| is_own(it));
@@ -66,7 +66,7 @@ pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     for package in own {
         problems.extend(unused(package)?);
     }
-    problems.extend(twice()?);
+    problems.extend(duplicates()?);
     Ok(problems)
 }
 
@@ -75,7 +75,7 @@ fn problems_of(package: &Value, own: &[&Value]) -> Vec<String> {
     let name = format!("{} {}", text("name"), text("version"));
     let mut problems = Vec::new();
     if !text("source").starts_with("registry+") {
-        problems.push(format!("{name} does not come from the registry: {}", text("source")));
+        problems.push(format!("{name} is not from the registry: {}", text("source")));
     }
     // Some old crates write a slash for OR.
     if !is_allowed(&text("license").replace('/', " OR ")) {
@@ -89,15 +89,14 @@ fn problems_of(package: &Value, own: &[&Value]) -> Vec<String> {
     problems
 }
 
-/// The parts of a version as numbers.
+/// Parses a version.
 fn version(text: &str) -> Vec<u32> {
     let mut parts: Vec<u32> = text.split('.').filter_map(|part| part.parse().ok()).collect();
     parts.resize(3, 0);
     parts
 }
 
-/// Whether an SPDX expression can be met with the allowed licences. An exception, as `WITH` names one, only allows
-/// more.
+/// Returns `true` if the allowed licences satisfy an SPDX expression. Exceptions after `WITH` only add permissions.
 fn is_allowed(expression: &str) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -129,7 +128,7 @@ fn one_of(words: &mut &[&str]) -> bool {
     *words = rest;
     if first == "(" {
         let allowed = any_of(words);
-        // The closing one.
+        // The closing parenthesis.
         *words = words.split_first().map_or(&[], |(_, rest)| rest);
         return allowed;
     }
@@ -141,13 +140,15 @@ fn one_of(words: &mut &[&str]) -> bool {
     LICENCES.contains(&first)
 }
 
-/// The dependencies of a package that its source does not name.
+/// Returns the dependencies of a package that its source does not name.
 fn unused(package: &Value) -> anyhow::Result<Vec<String>> {
     let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
-    let directory = manifest.parent().context("a manifest is nowhere")?;
+    let directory = manifest.parent().context("manifest has no directory")?;
     let mut source = String::new();
-    collect(directory, &mut source)?;
-    // Examples may be elsewhere.
+    for path in files_below(directory, "rs")? {
+        push_code(&path, &mut source)?;
+    }
+    // Examples may be in another directory.
     for target in package["targets"].as_array().into_iter().flatten() {
         let file = target["src_path"].as_str().unwrap_or_default();
         push_code(Path::new(file), &mut source)?;
@@ -173,40 +174,23 @@ fn unused(package: &Value) -> anyhow::Result<Vec<String>> {
     Ok(unused.map(|dependency| format!("{name} does not use `{dependency}`")).collect())
 }
 
-/// The text of all Rust files below a directory, without lines that are comments.
-fn collect(directory: &Path, source: &mut String) -> anyhow::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            collect(&path, source)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            push_code(&path, source)?;
-        }
-    }
-    Ok(())
-}
-
-/// Adds the lines of a file that are not comments.
+/// Appends the lines of a file that are not comments.
 fn push_code(path: &Path, source: &mut String) -> anyhow::Result<()> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+    for line in read(path)?.lines().filter(|line| !line.trim_start().starts_with("//")) {
         source.push_str(line);
         source.push('\n');
     }
     Ok(())
 }
 
-/// The crates that the program has in two versions without a reason that is written down, and the reasons that
-/// are not needed any more.
-fn twice() -> anyhow::Result<Vec<String>> {
-    let arguments =
-        ["tree", "--duplicates", "--package", "callgate-cli", "--edges", "normal,build"];
+/// Returns the crates that the program has in two versions and [`DUPLICATES`] does not list, and the entries of
+/// [`DUPLICATES`] that are not needed.
+fn duplicates() -> anyhow::Result<Vec<String>> {
+    let arguments = ["tree", "--duplicates", "--package", "callgate-cli", "--features", "full"];
     let listed = output(
         cargo()
             .args(arguments)
-            .args(["--features", "full", "--edges", "normal,build"])
-            .args(["--depth", "0", "--prefix", "none"])
+            .args(["--edges", "normal,build", "--depth", "0", "--prefix", "none"])
             .current_dir(crate::root()),
     )?;
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -216,16 +200,18 @@ fn twice() -> anyhow::Result<Vec<String>> {
             versions.entry(name).or_default().insert(version);
         }
     }
-    // With other features for build scripts, a crate is listed twice in one version.
+    // A crate with other features for build scripts is listed twice in one version.
     versions.retain(|_, versions| versions.len() > 1);
-    let is_known = |name: &str| TWICE.iter().any(|(known, _)| *known == name);
+    let is_known = |name: &str| DUPLICATES.iter().any(|(known, _)| *known == name);
     let new = versions.iter().filter(|(name, _)| !is_known(name)).map(|(name, versions)| {
         let versions: Vec<&str> = versions.iter().copied().collect();
         format!("the program has `{name}` more than once: {}", versions.join(", "))
     });
-    let old = TWICE.iter().filter(|(name, _)| !versions.contains_key(name));
+    let old = DUPLICATES.iter().filter(|(name, _)| !versions.contains_key(name));
     let old = old.map(|(name, _)| {
-        format!("`{name}` is there once now: remove it from `TWICE` in xtask/src/dependencies.rs")
+        format!(
+            "`{name}` has one version: remove it from `DUPLICATES` in xtask/src/dependencies.rs"
+        )
     });
     Ok(new.chain(old).collect())
 }

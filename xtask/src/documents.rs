@@ -5,13 +5,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::dependencies::{self, is_own, packages};
+use crate::files::{files_below, files_in};
 use crate::root;
 use crate::test::output;
 
@@ -31,9 +31,9 @@ const ARCHITECTURE: &str = "ARCHITECTURE.md";
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     let root = root().canonicalize()?;
     let book = root.join(BOOK);
-    let mut pages = Vec::new();
-    for directory in ["", BOOK, "examples"] {
-        collect(&root.join(directory), !directory.is_empty(), &mut pages)?;
+    let mut pages = files_in(&root, "md")?;
+    for directory in [BOOK, "examples"] {
+        pages.extend(files_below(&root.join(directory), "md")?);
     }
     let metadata = dependencies::metadata()?;
     let summary = fs::read_to_string(book.join(SUMMARY))?;
@@ -124,20 +124,6 @@ fn check_scope(book: &Path, page: &Path, link: &str) -> Result<(), String> {
     } else {
         Err(format!("it leads out of {BOOK}/; name the file as code instead"))
     }
-}
-
-/// Collects the Markdown files of a directory, and of its subdirectories if `is_deep` is set.
-fn collect(directory: &Path, is_deep: bool, pages: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    let entries = fs::read_dir(directory);
-    for entry in entries.with_context(|| format!("cannot read {}", directory.display()))? {
-        let path = entry?.path();
-        if path.is_dir() && is_deep {
-            collect(&path, is_deep, pages)?;
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            pages.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// Returns the lines of a page outside of code blocks.

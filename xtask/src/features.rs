@@ -1,4 +1,4 @@
-//! Each feature of a package, alone.
+//! Builds packages with each feature alone.
 
 use anyhow::Context as _;
 use serde_json::Value;
@@ -6,32 +6,31 @@ use serde_json::Value;
 use crate::dependencies::packages;
 use crate::run::Step;
 
-/// The packages that others build with features of their choice.
+/// Packages whose features users choose.
 const PACKAGES: [&str; 4] = ["callgate", "callgate-import", "callgate-registry", PROGRAM];
 
-/// The package of the program.
 const PROGRAM: &str = "callgate-cli";
 
-/// Features that are lists of others.
+/// Features that only enable other features.
 const LISTS: [&str; 2] = ["default", "full"];
 
-/// Whether a feature turns on nothing but a feature of another package of ours, which is built there.
-fn is_of_another(turned_on: &Value) -> bool {
-    let parts = turned_on.as_array().into_iter().flatten().filter_map(Value::as_str);
+/// Returns `true` if a feature only enables features of other packages in [`PACKAGES`].
+fn is_forwarded(enabled: &Value) -> bool {
+    let parts = enabled.as_array().into_iter().flatten().filter_map(Value::as_str);
     let packages = parts.map(|part| part.split_once('/').map_or("", |(package, _)| package));
     let packages: Vec<&str> = packages.collect();
     !packages.is_empty() && packages.iter().all(|package| PACKAGES.contains(package))
 }
 
-/// A step for each package without features and with each of its features alone, and for the program as it is built
-/// by default.
+/// Returns a step for the program with its default features, and for each package without features and with each
+/// feature alone.
 pub(crate) fn steps(metadata: &Value) -> anyhow::Result<Vec<Step>> {
     let mut steps = vec![clippy("the program with its default features", PROGRAM)];
     for name in PACKAGES {
         let package = packages(metadata).find(|package| package["name"] == name);
         let package = package.with_context(|| format!("there is no package `{name}`"))?;
         let features = package["features"].as_object().into_iter().flatten();
-        let features = features.filter(|(_, turned_on)| !is_of_another(turned_on));
+        let features = features.filter(|(_, enabled)| !is_forwarded(enabled));
         let features = features.map(|(feature, _)| feature.as_str());
         steps.push(step(name, None));
         steps.extend(
@@ -42,15 +41,15 @@ pub(crate) fn steps(metadata: &Value) -> anyhow::Result<Vec<Step>> {
 }
 
 fn step(package: &str, feature: Option<&str>) -> Step {
-    let what = match feature {
+    let name = match feature {
         Some(feature) => format!("{package} with `{feature}` alone"),
         None => format!("{package} without features"),
     };
     let features: Vec<&str> =
         [feature.map(|_| "--features"), feature].into_iter().flatten().collect();
-    clippy(&what, package).arguments(&["--no-default-features"]).arguments(&features)
+    clippy(&name, package).arguments(&["--no-default-features"]).arguments(&features)
 }
 
-fn clippy(what: &str, package: &str) -> Step {
-    Step::cargo(what, &["clippy", "--quiet", "--package", package])
+fn clippy(name: &str, package: &str) -> Step {
+    Step::cargo(name, &["clippy", "--quiet", "--package", package])
 }

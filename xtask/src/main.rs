@@ -1,13 +1,14 @@
-//! Everything that checks, measures and packages the project.
+//! Checks, tests, measures and packages the project.
 
-mod behaviours;
-mod bench;
-mod dependencies;
-mod documents;
-mod features;
 mod run;
+mod files;
+mod dependencies;
+mod features;
+mod documents;
+mod behaviours;
 mod spelling;
 mod test;
+mod bench;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,12 +17,12 @@ use std::process::ExitCode;
 use run::{Run, Step};
 
 const USAGE: &str = "\
-usage: cargo xtask check         format, clippy and the quick tests of what changed
-       cargo xtask test          everything, as CI runs it
-       cargo xtask docs          the checks of the documents alone
-       cargo xtask behaviours    writes the table of behaviours and their tests
-       cargo xtask bench [WORD]  the measurements, or those with a word in their names
-       cargo xtask dist          the program as packages have it, in target/dist";
+usage: cargo xtask check         Check format and lints, run the quick tests of changed packages
+       cargo xtask test          Run all checks and tests, as CI does
+       cargo xtask docs          Check the documents
+       cargo xtask behaviours    Write the table of behaviours and their tests
+       cargo xtask bench [WORD]  Run the benchmarks, or those with a word in their names
+       cargo xtask dist          Build the packaged program in target/dist";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
         ["check"] => test::check(&mut run),
         ["test"] => test::test(&mut run),
         ["behaviours"] => {
-            run.check("the tests of the behaviours exist", || behaviours::write(&root()));
+            run.check("write the table of behaviours", || behaviours::write(&root()));
         }
         ["docs"] => test::check_documents(&mut run),
         ["bench"] => bench::bench("", &mut run),
@@ -40,25 +41,25 @@ fn main() -> ExitCode {
             run.step(&dist());
         }
         _ => {
-            say(USAGE);
+            print_line(USAGE);
             return ExitCode::from(2);
         }
     }
     run.finish()
 }
 
-/// The build of what is packaged and measured.
+/// Returns the build of the program that is packaged and measured.
 fn dist() -> Step {
     let build = ["build", "--locked", "--profile", "dist", "--package", "callgate-cli"];
-    Step::cargo("the packaged program builds", &build).arguments(&["--features", "full"])
+    Step::cargo("build the packaged program", &build).arguments(&["--features", "full"])
 }
 
 /// Writes a line to standard output.
-fn say(line: &str) {
+fn print_line(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

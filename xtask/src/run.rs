@@ -1,4 +1,4 @@
-//! Steps, how long each took, and what passed and failed.
+//! Runs steps, and reports their results and durations.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use crate::say;
+use crate::print_line;
 
-/// How many of the slowest tests are listed.
+/// Number of slowest tests in the report.
 const SLOWEST: usize = 10;
 
 /// A command that must succeed.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    pub(crate) what: String,
+    pub(crate) name: String,
     program: OsString,
     arguments: Vec<String>,
     variables: BTreeMap<String, String>,
@@ -28,20 +28,11 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// A command of cargo.
-    pub(crate) fn cargo(what: impl Into<String>, arguments: &[&str]) -> Self {
-        Self::program(what, std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
-    }
-
-    /// Any other command.
-    pub(crate) fn program(
-        what: impl Into<String>,
-        program: impl Into<OsString>,
-        arguments: &[&str],
-    ) -> Self {
+    /// Returns a step that runs cargo.
+    pub(crate) fn cargo(name: impl Into<String>, arguments: &[&str]) -> Self {
         Self {
-            what: what.into(),
-            program: program.into(),
+            name: name.into(),
+            program: std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()),
             arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
             variables: BTreeMap::new(),
             in_background: false,
@@ -60,7 +51,7 @@ impl Step {
         self
     }
 
-    /// Gives other processes precedence, and prints the output when the step has ended.
+    /// Runs the step with low priority, and prints its output when it has finished.
     pub(crate) fn in_background(mut self) -> Self {
         self.in_background = true;
         self
@@ -78,8 +69,8 @@ impl Step {
         command
     }
 
-    /// The command, as somebody would type it.
-    fn shown(&self) -> String {
+    /// Returns the command as a line for a shell.
+    fn command_line(&self) -> String {
         let name = std::path::Path::new(&self.program).file_name().unwrap_or_default();
         let name = name.to_string_lossy().into_owned();
         let variables = self.variables.iter().map(|(name, value)| format!("{name}='{value}'"));
@@ -88,36 +79,35 @@ impl Step {
         words.join(" ")
     }
 
-    /// Runs the command.
-    pub(crate) fn run(&self) -> Done {
-        let (started, mut done) = (Instant::now(), Done::new(&self.what));
-        let heading = format!("\n== {}: {}", self.what, self.shown());
-        let mut printed = vec![heading.clone()];
+    pub(crate) fn run(&self) -> StepResult {
+        let (started, mut result) = (Instant::now(), StepResult::new(&self.name));
+        let heading = format!("\n== {}: {}", self.name, self.command_line());
+        let mut output = vec![heading.clone()];
         if !self.in_background {
-            say(&heading);
+            print_line(&heading);
         }
         let runner = Runner::of(&self.arguments);
         let status = self.execute(|line| {
-            done.tests.read(runner, &line);
+            result.tests.read(runner, &line);
             if self.in_background {
-                printed.push(line);
+                output.push(line);
             } else {
-                say(&line);
+                print_line(&line);
             }
         });
-        done.problem = match status {
+        result.failure = match status {
             Ok(status) if status.success() => None,
             Ok(status) => Some(status.to_string()),
             Err(error) => Some(format!("{error:#}")),
         };
-        done.time = started.elapsed();
+        result.time = started.elapsed();
         if self.in_background {
-            say(&printed.join("\n"));
+            print_line(&output.join("\n"));
         }
-        done
+        result
     }
 
-    /// Runs the command and hands over each line that it prints.
+    /// Runs the command and calls `line` with each line of its output.
     fn execute(&self, mut line: impl FnMut(String)) -> anyhow::Result<ExitStatus> {
         let mut command = self.command();
         let mut child = command
@@ -125,9 +115,9 @@ impl Step {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .with_context(|| format!("cannot start {}", self.program.display()))?;
-        let output = child.stdout.take().context("its standard output is not piped")?;
-        let errors = child.stderr.take().context("its standard error is not piped")?;
+            .with_context(|| format!("failed to start {}", self.program.display()))?;
+        let output = child.stdout.take().context("stdout is not piped")?;
+        let errors = child.stderr.take().context("stderr is not piped")?;
         let (sender, lines) = mpsc::channel();
         thread::scope(|scope| {
             let other = sender.clone();
@@ -135,7 +125,7 @@ impl Step {
             scope.spawn(move || send_lines(errors, &other));
             lines.iter().for_each(&mut line);
         });
-        child.wait().context("cannot wait for it")
+        child.wait().context("failed to wait for the process")
     }
 }
 
@@ -145,36 +135,36 @@ fn send_lines(output: impl Read, lines: &mpsc::Sender<String>) {
     }
 }
 
-/// How a step ended.
+/// Result of a step.
 #[derive(Debug)]
-pub(crate) struct Done {
-    what: String,
+pub(crate) struct StepResult {
+    name: String,
     time: Duration,
-    tests: Tests,
-    problem: Option<String>,
+    tests: TestResults,
+    failure: Option<String>,
 }
 
-impl Done {
-    fn new(what: &str) -> Self {
-        let tests = Tests::default();
-        Self { what: what.to_owned(), time: Duration::ZERO, tests, problem: None }
+impl StepResult {
+    fn new(name: &str) -> Self {
+        let tests = TestResults::default();
+        Self { name: name.to_owned(), time: Duration::ZERO, tests, failure: None }
     }
 }
 
-/// What test runners printed of their tests.
+/// Results of tests, from the output of a test runner.
 #[derive(Debug, Default)]
-struct Tests {
+struct TestResults {
     passed: u64,
     failed: u64,
-    /// The tests with their times, where the runner tells them.
+    /// Durations and names of tests, if the runner reports them.
     timed: Vec<(Duration, String)>,
-    /// The lines of tests that failed once and passed when they were run again.
+    /// Lines about tests that failed once and passed in the second attempt.
     flaky: Vec<String>,
-    /// Whether nextest has printed its summary, after which it repeats what failed.
-    is_summed_up: bool,
+    /// Set after the summary of nextest, which lists the failures again.
+    has_summary: bool,
 }
 
-/// What runs tests, and prints how they went.
+/// Test runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Runner {
     Cargo,
@@ -182,15 +172,15 @@ enum Runner {
 }
 
 impl Runner {
-    /// The runner of a command of cargo.
+    /// Returns the runner of a cargo command.
     fn of(arguments: &[String]) -> Self {
         let is_nextest = arguments.first().is_some_and(|first| first == "nextest");
         if is_nextest { Self::Nextest } else { Self::Cargo }
     }
 }
 
-impl Tests {
-    /// Reads a line of a runner.
+impl TestResults {
+    /// Parses a line of a runner's output.
     fn read(&mut self, runner: Runner, line: &str) {
         let line = line.trim();
         match runner {
@@ -200,8 +190,8 @@ impl Tests {
                     self.failed += count(result, "failed");
                 }
             }
-            // It also prints what failed tests printed, which is in cargo's form.
-            Runner::Nextest if self.is_summed_up => {
+            // Nextest also prints the output of failed tests, which may look like cargo's.
+            Runner::Nextest if self.has_summary => {
                 if line.starts_with("FLAKY ") {
                     self.flaky.push(line.to_owned());
                 }
@@ -210,7 +200,7 @@ impl Tests {
                 if let Some((_, result)) = line.split_once(" run: ")
                     && line.starts_with("Summary [")
                 {
-                    self.is_summed_up = true;
+                    self.has_summary = true;
                     self.passed += count(result, "passed");
                     let failures = ["failed", "timed out", "exec failed"];
                     self.failed += failures.map(|word| count(result, word)).iter().sum::<u64>();
@@ -222,7 +212,7 @@ impl Tests {
     }
 }
 
-/// Reads `PASS [   0.123s] (1/2) crate::binary name`.
+/// Parses `PASS [   0.123s] (1/2) crate::binary name`.
 fn timed(line: &str) -> Option<(Duration, String)> {
     let (status, rest) = line.split_once(" [")?;
     if !matches!(status, "PASS" | "FAIL" | "LEAK" | "TIMEOUT") {
@@ -234,7 +224,7 @@ fn timed(line: &str) -> Option<(Duration, String)> {
     Some((Duration::try_from_secs_f64(time.trim().parse().ok()?).ok()?, name.to_owned()))
 }
 
-/// The number before a word, as in `12 passed; 0 failed` or `12 passed (1 slow), 3 skipped`.
+/// Returns the number before a word, as in `12 passed; 0 failed` or `12 passed (1 slow), 3 skipped`.
 fn count(result: &str, word: &str) -> u64 {
     let part = result.split([';', '.', ',', '(', ')']).find_map(|part| {
         let number = part.trim().strip_suffix(word)?;
@@ -243,87 +233,87 @@ fn count(result: &str, word: &str) -> u64 {
     part.unwrap_or(0)
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
 }
 
-/// A run of several steps.
+/// Results of all steps.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
-    done: Vec<Done>,
+    results: Vec<StepResult>,
 }
 
 impl Run {
-    /// Runs a step. Returns whether it succeeded.
+    /// Runs a step. Returns `true` if it succeeded.
     pub(crate) fn step(&mut self, step: &Step) -> bool {
         self.add(step.run())
     }
 
-    /// Runs a check of this program, which returns what is wrong, a line each.
+    /// Runs a function that returns problems, one per line.
     pub(crate) fn check(
         &mut self,
-        what: &str,
+        name: &str,
         check: impl FnOnce() -> anyhow::Result<Vec<String>>,
     ) {
-        let (started, mut done) = (Instant::now(), Done::new(what));
-        say(&format!("\n== {what}"));
+        let (started, mut result) = (Instant::now(), StepResult::new(name));
+        print_line(&format!("\n== {name}"));
         let problems = panic::catch_unwind(AssertUnwindSafe(check))
             .map_err(|panic| anyhow::anyhow!("{}", panic_message(&*panic)))
             .flatten()
             .unwrap_or_else(|error| vec![format!("{error:#}")]);
         for problem in &problems {
-            say(problem);
+            print_line(problem);
         }
-        done.problem = (!problems.is_empty()).then(|| format!("{} problems", problems.len()));
-        done.time = started.elapsed();
-        self.add(done);
+        result.failure = (!problems.is_empty()).then(|| format!("{} problems", problems.len()));
+        result.time = started.elapsed();
+        self.add(result);
     }
 
-    /// Adds a step that has ended. Returns whether it succeeded.
-    pub(crate) fn add(&mut self, done: Done) -> bool {
-        let succeeded = done.problem.is_none();
-        if let Some(problem) = &done.problem {
-            say(&format!("FAILED: {}: {problem}", done.what));
+    /// Adds the result of a step. Returns `true` if it succeeded.
+    pub(crate) fn add(&mut self, result: StepResult) -> bool {
+        let succeeded = result.failure.is_none();
+        if let Some(failure) = &result.failure {
+            print_line(&format!("FAILED: {}: {failure}", result.name));
         }
-        self.done.push(done);
+        self.results.push(result);
         succeeded
     }
 
-    /// Prints where the time went and what passed and failed.
+    /// Prints the durations and the number of passed and failed steps and tests.
     pub(crate) fn finish(mut self) -> ExitCode {
-        say("\n== where the time went");
-        for done in &self.done {
-            let failed = done.problem.as_ref().map_or("", |_| "  FAILED");
-            say(&format!("{:8.1} s  {}{failed}", done.time.as_secs_f64(), done.what));
+        print_line("\n== durations");
+        for result in &self.results {
+            let failed = result.failure.as_ref().map_or("", |_| "  FAILED");
+            print_line(&format!("{:8.1} s  {}{failed}", result.time.as_secs_f64(), result.name));
         }
         let mut timed: Vec<_> =
-            self.done.iter_mut().flat_map(|done| std::mem::take(&mut done.tests.timed)).collect();
+            self.results.iter_mut().flat_map(|it| std::mem::take(&mut it.tests.timed)).collect();
         timed.sort_by(|one, other| other.cmp(one));
         if !timed.is_empty() {
-            say("\n== the slowest tests");
+            print_line("\n== slowest tests");
         }
         for (time, name) in timed.iter().take(SLOWEST) {
-            say(&format!("{:8.1} s  {name}", time.as_secs_f64()));
+            print_line(&format!("{:8.1} s  {name}", time.as_secs_f64()));
         }
-        let flaky: Vec<&String> = self.done.iter().flat_map(|done| &done.tests.flaky).collect();
+        let flaky: Vec<&String> = self.results.iter().flat_map(|it| &it.tests.flaky).collect();
         if !flaky.is_empty() {
-            say("\n== tests that failed once and passed when run again: each is a bug");
+            print_line("\n== flaky tests: each is a bug");
         }
         for line in flaky {
-            say(line);
+            print_line(line);
         }
         let (mut passed, mut failed) = (0, 0);
-        for done in &self.done {
-            passed += done.tests.passed + u64::from(done.problem.is_none());
-            // A failed test also fails its step: it counts once.
-            failed += match done.problem {
-                Some(_) => done.tests.failed.max(1),
-                None => done.tests.failed,
+        for result in &self.results {
+            passed += result.tests.passed + u64::from(result.failure.is_none());
+            // A failed test also fails its step, which counts once.
+            failed += match result.failure {
+                Some(_) => result.tests.failed.max(1),
+                None => result.tests.failed,
             };
         }
-        say(&format!("\n{passed} passed, {failed} failed"));
+        print_line(&format!("\n{passed} passed, {failed} failed"));
         if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
@@ -333,12 +323,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_closing_lines_of_runners_are_read() {
+    fn summaries_of_runners_are_parsed() {
         let of_cargo = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured";
-        let mut tests = Tests::default();
+        let mut tests = TestResults::default();
         tests.read(Runner::Cargo, of_cargo);
         assert_eq!((tests.passed, tests.failed), (12, 3));
-        let mut tests = Tests::default();
+        let mut tests = TestResults::default();
         tests.read(Runner::Nextest, of_cargo);
         tests.read(
             Runner::Nextest,
@@ -348,8 +338,8 @@ mod tests {
     }
 
     #[test]
-    fn times_of_tests_are_read() {
-        let mut tests = Tests::default();
+    fn durations_of_tests_are_parsed() {
+        let mut tests = TestResults::default();
         for line in [
             "        PASS [   1.250s] ( 1/12) callgate::it mcp::a_call",
             "        SLOW [> 60.000s] callgate lint::a_rule",

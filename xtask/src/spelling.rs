@@ -1,32 +1,40 @@
-//! The spelling of the documents and of comments, by hunspell.
+//! Checks the spelling of documents and comments with hunspell.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{fs, thread};
+use std::thread;
 
 use anyhow::Context as _;
 use callgate_test_support::{debian, debian_package};
 
 use crate::documents::prose;
+use crate::files::{SOURCE, files_below, files_in, read};
 use crate::root;
 
-/// Words that the dictionary does not have.
+/// Words that the dictionary lacks.
 const WORDS: &str = include_str!("words.txt");
 
-/// Where a system has its dictionaries.
+/// Directory of the system's dictionaries.
 const DICTIONARIES: &str = "/usr/share/hunspell";
 
-/// The shortest word that is looked up.
-const SHORTEST: usize = 4;
+/// Minimum length of a checked word.
+const MIN_LENGTH: usize = 4;
 
-/// Returns what is wrong, a line each. `tmp` is where packages of Debian are unpacked.
+/// Returns the problems, one per line. Debian packages are unpacked below `tmp`.
 pub(crate) fn problems(tmp: &Path) -> anyhow::Result<Vec<String>> {
     let root = root().canonicalize()?;
     let mut found = BTreeMap::new();
-    for name in ["", "benches", "crates", "docs", "examples", "xtask"] {
-        collect(&root.join(name), !name.is_empty(), &mut found)?;
+    let mut pages = files_in(&root, "md")?;
+    for directory in SOURCE.into_iter().chain(["docs"]) {
+        pages.extend(files_below(&root.join(directory), "md")?);
+        for path in files_below(&root.join(directory), "rs")? {
+            add(comments(&read(&path)?), &path, &mut found);
+        }
+    }
+    for path in pages {
+        add(prose(&read(&path)?), &path, &mut found);
     }
     let known: BTreeSet<&str> = WORDS.lines().collect();
     let unknown = unknown(tmp, &found.keys().map(String::as_str).collect::<Vec<_>>())?;
@@ -39,7 +47,7 @@ pub(crate) fn problems(tmp: &Path) -> anyhow::Result<Vec<String>> {
     Ok(problems.collect())
 }
 
-/// hunspell with its dictionary: the system's, or packages of Debian.
+/// Returns the command of hunspell with its dictionary, from the system or from Debian packages.
 pub(crate) fn hunspell(tmp: &Path) -> Command {
     let dictionaries = Path::new(DICTIONARIES);
     let mut hunspell = debian(tmp, "hunspell", "hunspell");
@@ -51,36 +59,17 @@ pub(crate) fn hunspell(tmp: &Path) -> Command {
     hunspell
 }
 
-/// The words that hunspell does not know.
+/// Returns the words that hunspell does not know.
 fn unknown(tmp: &Path, words: &[&str]) -> anyhow::Result<Vec<String>> {
     let mut hunspell = hunspell(tmp);
     let mut child = hunspell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let mut input = child.stdin.take().context("hunspell has no input")?;
+    let mut input = child.stdin.take().context("stdin is not piped")?;
     let text = words.join("\n");
-    let writing = thread::spawn(move || input.write_all(text.as_bytes()));
+    let writer = thread::spawn(move || input.write_all(text.as_bytes()));
     let output = child.wait_with_output()?;
     anyhow::ensure!(output.status.success(), "hunspell failed: {}", output.status);
-    writing.join().map_err(|_| anyhow::anyhow!("hunspell read nothing"))??;
+    writer.join().map_err(|_| anyhow::anyhow!("hunspell read no input"))??;
     Ok(String::from_utf8(output.stdout)?.lines().map(ToOwned::to_owned).collect())
-}
-
-/// Adds the words of the files of a directory, and of those below it if asked for, each with a file that has it.
-fn collect(
-    directory: &Path,
-    is_deep: bool,
-    found: &mut BTreeMap<String, PathBuf>,
-) -> anyhow::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        let kind = path.extension().and_then(|extension| extension.to_str());
-        match kind {
-            _ if path.is_dir() && is_deep => collect(&path, is_deep, found)?,
-            Some("md") => add(prose(&fs::read_to_string(&path)?), &path, found),
-            Some("rs") => add(comments(&fs::read_to_string(&path)?), &path, found),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 fn add<'t>(
@@ -93,7 +82,7 @@ fn add<'t>(
     }
 }
 
-/// The comments of a program.
+/// Returns the comments of a source file, without code blocks.
 fn comments(text: &str) -> impl Iterator<Item = &str> {
     let comments = text.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
     let mut is_code = false;
@@ -104,7 +93,7 @@ fn comments(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The words of a line, without code, names with capitals inside, addresses and the targets of links.
+/// Returns the words of a line, without code, names with inner capitals, URLs and link targets.
 fn words(line: &str) -> Vec<&str> {
     let outside = line.split('`').step_by(2);
     let tokens = outside.flat_map(|part| part.split([' ', '\t', '|', '"']));
@@ -116,7 +105,7 @@ fn words(line: &str) -> Vec<&str> {
     let words = tokens.filter(is_plain).flat_map(move |token| token.split(move |c| !is_part(c)));
     let words = words.map(|word| word.trim_matches(['\'', '’']).trim_end_matches("'s"));
     let is_word =
-        |word: &&str| word.len() >= SHORTEST && !word.chars().skip(1).any(char::is_uppercase);
+        |word: &&str| word.len() >= MIN_LENGTH && !word.chars().skip(1).any(char::is_uppercase);
     words.filter(is_word).collect()
 }
 

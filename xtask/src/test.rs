@@ -13,13 +13,13 @@ use serde_json::Value;
 use crate::run::{Run, Step, panic_message};
 use crate::{behaviours, dependencies, documents, features, root, spelling};
 
-/// What is built and tested: the whole workspace at once, so that each crate has one set of features.
+/// Builds and tests the whole workspace at once, so that each crate is compiled with one set of features.
 const WORKSPACE: [&str; 2] = ["--workspace", "--all-features"];
 
-/// The tests that need the stand-in for SQL Server.
+/// Filter of the tests that need the SQL Server emulator.
 const SQL_SERVER: &str = "test(sql_server)";
 
-/// Runs everything.
+/// Runs all checks and tests.
 pub(crate) fn test(run: &mut Run) {
     let target = target();
     let downloads = thread::spawn({
@@ -27,30 +27,30 @@ pub(crate) fn test(run: &mut Run) {
         move || download(&tmp)
     });
     let is_built = check_and_build(run);
-    run.check("what tests start is downloaded", || {
+    run.check("download packages", || {
         Ok(downloads.join().err().map(|panic| panic_message(&*panic)).into_iter().collect())
     });
-    run.check("the words are spelled right", || spelling::problems(&target.join("tmp")));
+    run.check("check the spelling", || spelling::problems(&target.join("tmp")));
     if !is_built {
         return;
     }
     let (mut servers, mut checks) = (None, Vec::new());
-    run.check("the database servers start", || {
+    run.check("start the database servers", || {
         servers = Some(Servers::start(&target.join("tmp")));
         Ok(Vec::new())
     });
-    run.check("the features are listed", || {
+    run.check("list the features", || {
         checks = documentation_and_features()?;
         Ok(Vec::new())
     });
     let Some(servers) = servers else { return };
     match Nextest::new(&target) {
         Some(Ok(nextest)) => test_beside_checks(&nextest, &servers, checks, run),
-        Some(Err(error)) => run.check("the tests are listed", || Err(error)),
+        Some(Err(error)) => run.check("list the tests", || Err(error)),
         None => {
-            run.step(&stand_in());
-            let tests = Step::cargo("all tests pass", &["test", "--no-fail-fast"]);
-            run.step(&servers.told(linted(tests.arguments(&WORKSPACE))));
+            run.step(&build_emulator());
+            let tests = Step::cargo("run all tests", &["test", "--no-fail-fast"]);
+            run.step(&servers.with_addresses(linted(tests.arguments(&WORKSPACE))));
             for step in checks {
                 run.step(&step);
             }
@@ -58,39 +58,39 @@ pub(crate) fn test(run: &mut Run) {
     }
 }
 
-/// Runs the tests, which wait much of their time, beside builds that only use what they leave.
+/// Runs the tests, which wait most of the time, beside builds with low priority.
 fn test_beside_checks(nextest: &Nextest, servers: &Servers, checks: Vec<Step>, run: &mut Run) {
     thread::scope(|scope| {
         let background = scope.spawn(move || {
-            let steps = [stand_in(), doc_tests()].into_iter().chain(checks);
+            let steps = [build_emulator(), doc_tests()].into_iter().chain(checks);
             let steps = steps.map(|step| step.in_background().run());
             steps.collect::<Vec<_>>()
         });
-        let tests = nextest.step("the tests pass", &format!("not {SQL_SERVER}"));
-        run.step(&servers.told(tests));
+        let tests = nextest.step("run the tests", &format!("not {SQL_SERVER}"));
+        run.step(&servers.with_addresses(tests));
         match background.join() {
             Ok(all) => {
-                for done in all {
-                    run.add(done);
+                for result in all {
+                    run.add(result);
                 }
             }
             Err(panic) => {
-                run.check("the checks beside the tests run", || Ok(vec![panic_message(&*panic)]));
+                run.check("run the checks beside the tests", || Ok(vec![panic_message(&*panic)]));
             }
         }
     });
-    let tests = nextest.step("the tests with SQL Server's stand-in pass", SQL_SERVER);
-    run.step(&servers.told(tests));
+    let tests = nextest.step("run the tests with the SQL Server emulator", SQL_SERVER);
+    run.step(&servers.with_addresses(tests));
 }
 
-/// Runs format, clippy and the quick tests of what changed since the last commit, or of everything if nothing
-/// did.
+/// Checks format and lints, and runs the quick tests of the packages that differ from the last commit. If none
+/// differs, runs all quick tests.
 pub(crate) fn check(run: &mut Run) {
     if !check_and_build(run) {
         return;
     }
     let mut packages = BTreeSet::new();
-    run.check("what changed is known", || {
+    run.check("list the changed packages", || {
         packages = changed_packages()?;
         Ok(Vec::new())
     });
@@ -98,53 +98,53 @@ pub(crate) fn check(run: &mut Run) {
     let filter = if packages.is_empty() { "all()".to_owned() } else { packages.join(" | ") };
     match Nextest::new(&target()) {
         Some(Ok(nextest)) => {
-            let tests = nextest.step("the quick tests of what changed pass", &filter);
+            let tests = nextest.step("run the quick tests", &filter);
             // A package may have no quick tests.
             run.step(&tests.arguments(&["--profile", "quick", "--no-tests", "pass"]));
         }
-        Some(Err(error)) => run.check("the tests are listed", || Err(error)),
+        Some(Err(error)) => run.check("list the tests", || Err(error)),
         None => {
-            let tests = Step::cargo("the unit tests pass", &["test", "--lib", "--bins"]);
+            let tests = Step::cargo("run the unit tests", &["test", "--lib", "--bins"]);
             run.step(&linted(tests.arguments(&WORKSPACE)));
         }
     }
 }
 
-/// Runs what takes a second each, then builds everything. Returns whether it builds.
+/// Runs the checks that take about a second, then builds everything. Returns `true` if the build succeeds.
 fn check_and_build(run: &mut Run) -> bool {
-    run.step(&Step::cargo("the code is formatted", &["fmt", "--all", "--check"]));
+    run.step(&Step::cargo("check the format", &["fmt", "--all", "--check"]));
     check_documents(run);
-    run.check("the dependencies are right", dependencies::problems);
+    run.check("check the dependencies", dependencies::problems);
     run.step(&build())
 }
 
-/// Checks the links, the commands and the table of behaviours in the documents.
+/// Checks the documents.
 pub(crate) fn check_documents(run: &mut Run) {
-    run.check("the documents are right", documents::problems);
+    run.check("check the documents", documents::problems);
     run.check("the table of behaviours is up to date", || behaviours::problems(&root()));
 }
 
-/// Builds every target once, for the tests, with clippy as the compiler of the workspace's own crates.
+/// Builds every target for the tests, with clippy as the compiler of the workspace's crates.
 fn build() -> Step {
-    let step = Step::cargo("clippy finds nothing, and everything builds", &["build"]);
-    // Not `--lib`: a macro's library would be built with another profile than for what uses it.
+    let step = Step::cargo("build everything with clippy", &["build"]);
+    // `--lib` would build the macro crate with a second profile.
     let targets = ["--bins", "--examples", "--tests", "--benches"];
     linted(step.arguments(&WORKSPACE).arguments(&targets))
 }
 
-/// Has cargo compile the workspace's own crates with clippy, which is rustc with more lints.
+/// Sets clippy, which is rustc with more lints, as the compiler of the workspace's crates.
 fn linted(step: Step) -> Step {
     let step = step
         .variable("RUSTC_WORKSPACE_WRAPPER", clippy_driver())
         // The separator that `cargo clippy` uses.
         .variable("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__")
-        // A snapshot that differs is a failure, never a new file.
+        // A changed snapshot fails the test and writes no file.
         .variable("INSTA_UPDATE", "no");
-    // What is built once gains nothing from being built again in parts.
+    // CI builds once, so incremental compilation only costs time.
     if std::env::var_os("CI").is_some() { step.variable("CARGO_INCREMENTAL", "0") } else { step }
 }
 
-/// The compiler beside this cargo: on the path there may be a proxy, which takes its time.
+/// Returns the `clippy-driver` beside this cargo. The one on `PATH` may be a slow rustup proxy.
 fn clippy_driver() -> String {
     let name = format!("clippy-driver{}", std::env::consts::EXE_SUFFIX);
     let cargo = std::env::var_os("CARGO").map(PathBuf::from);
@@ -153,12 +153,12 @@ fn clippy_driver() -> String {
 }
 
 fn doc_tests() -> Step {
-    let step = Step::cargo("the examples in the documentation pass", &["test", "--doc"]);
+    let step = Step::cargo("run the examples in the documentation", &["test", "--doc"]);
     linted(step.arguments(&WORKSPACE))
 }
 
 fn documentation_and_features() -> anyhow::Result<Vec<Step>> {
-    let documentation = Step::cargo("the documentation builds without warnings", &["doc"])
+    let documentation = Step::cargo("build the documentation", &["doc"])
         .arguments(&WORKSPACE)
         .arguments(&["--no-deps", "--quiet"])
         .variable("RUSTDOCFLAGS", "-D warnings");
@@ -166,14 +166,14 @@ fn documentation_and_features() -> anyhow::Result<Vec<Step>> {
     Ok([documentation].into_iter().chain(features).collect())
 }
 
-/// Builds the stand-in for SQL Server in a process of its own, which can be given less precedence.
-fn stand_in() -> Step {
+/// Returns a step that builds the SQL Server emulator. A separate process can have low priority.
+fn build_emulator() -> Step {
     let arguments =
         ["run", "--quiet", "--package", "callgate-test-support", "--bin", "build-tools"];
-    Step::cargo("SQL Server's stand-in builds", &arguments)
+    Step::cargo("build the SQL Server emulator", &arguments)
 }
 
-/// Gets what tests start and the machine does not have, while the workspace is compiled.
+/// Downloads the programs that tests start and the system lacks, while the workspace is compiled.
 fn download(tmp: &Path) {
     let tests = root().join("crates/callgate-cli/tests");
     thread::scope(|scope| {
@@ -185,44 +185,44 @@ fn download(tmp: &Path) {
         for (package, program) in [("aria2", "aria2c"), ("nginx", "nginx"), ("php-cli", "php")] {
             debian(tmp, package, program);
         }
-        // They are started once, so that what they start from is made.
+        // Creates the initial data directories.
         drop(Servers::start(tmp));
         for installed in packages {
-            // With its own message, which the scope would not tell.
+            // The scope would replace the message of the panic.
             installed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
     });
 }
 
-/// The database servers of all test processes.
+/// Database servers that all test processes share.
 struct Servers {
-    postgres: DatabaseServer,
-    mariadb: DatabaseServer,
+    servers: [(Engine, DatabaseServer); 2],
 }
 
 impl Servers {
     fn start(tmp: &Path) -> Self {
-        Self { postgres: Engine::Postgres.start(tmp), mariadb: Engine::MariaDb.start(tmp) }
+        Self { servers: Engine::ALL.map(|engine| (engine, engine.start(tmp))) }
     }
 
-    /// The step with the addresses in its environment.
-    fn told(&self, step: Step) -> Step {
-        step.variable(Engine::Postgres.env_var(), self.postgres.address().to_string())
-            .variable(Engine::MariaDb.env_var(), self.mariadb.address().to_string())
-            .variable(WORKSPACE_BUILT, "1")
+    /// Returns the step with the addresses in its environment.
+    fn with_addresses(&self, step: Step) -> Step {
+        let step = step.variable(WORKSPACE_BUILT, "1");
+        self.servers.iter().fold(step, |step, (engine, server)| {
+            step.variable(engine.env_var(), server.address().to_string())
+        })
     }
 }
 
-/// `cargo nextest` and the test programs that it runs.
+/// `cargo nextest` and its list of test programs.
 struct Nextest {
     cargo_metadata: PathBuf,
     binaries_metadata: PathBuf,
 }
 
 impl Nextest {
-    /// Lists the test programs. Returns `None` where nextest is not installed.
+    /// Lists the test programs. Returns `None` if nextest is not installed.
     ///
-    /// Runs need no cargo then, which would wait for builds beside them.
+    /// With the list, runs do not start cargo, which would wait for concurrent builds.
     fn new(target: &Path) -> Option<anyhow::Result<Self>> {
         let version = cargo().args(["nextest", "--version"]).output();
         version.is_ok_and(|output| output.status.success()).then(|| {
@@ -237,10 +237,10 @@ impl Nextest {
         })
     }
 
-    fn step(&self, what: &str, filter: &str) -> Step {
+    fn step(&self, name: &str, filter: &str) -> Step {
         let arguments =
             ["nextest", "run", "--no-fail-fast", "--color", "never", "--cargo-metadata"];
-        let step = Step::cargo(what, &arguments)
+        let step = Step::cargo(name, &arguments)
             .arguments(&[&self.cargo_metadata.to_string_lossy(), "--binaries-metadata"])
             .arguments(&[&self.binaries_metadata.to_string_lossy(), "--filterset", filter])
             .arguments(&["--hide-progress-bar"]);
@@ -248,7 +248,7 @@ impl Nextest {
     }
 }
 
-/// The packages with files that differ from the last commit.
+/// Returns the packages with files that differ from the last commit.
 fn changed_packages() -> anyhow::Result<BTreeSet<String>> {
     let status = ["status", "--porcelain", "--untracked-files=all", "--no-renames"];
     let changed = output(Command::new("git").args(status).current_dir(root()))?;
@@ -267,9 +267,9 @@ fn changed_packages() -> anyhow::Result<BTreeSet<String>> {
     Ok(names.map(ToOwned::to_owned).collect())
 }
 
-/// Runs a command. Returns its output.
+/// Runs a command. Returns its standard output.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    let output = command.output().with_context(|| format!("failed to start {command:?}"))?;
     let errors = String::from_utf8_lossy(&output.stderr);
     anyhow::ensure!(output.status.success(), "{command:?}: {errors}");
     Ok(String::from_utf8(output.stdout)?)
@@ -279,7 +279,7 @@ pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Cargo's directory, with `debug` and this program in it.
+/// Returns the target directory, from the path of this program.
 fn target() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     program.ancestors().nth(2).map_or_else(|| root().join("target"), Path::to_owned)

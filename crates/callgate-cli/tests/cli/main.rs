@@ -19,6 +19,7 @@ mod fake;
 mod faults;
 mod front;
 mod guide;
+mod http_client;
 mod import;
 mod keys;
 mod lint;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::faults::client::{Client, Era};
+use super::faults::load::client::{Client, Era};
 use callgate_test_support::workspace_program;
 
 /// A tool of the demo.
@@ -56,7 +56,7 @@ impl Replicas {
 
 /// What came back of a request, and who answered.
 fn ask(client: &mut Client, method: &str, params: Value) -> (Value, String) {
-    let answer = client.ask(0, method, params).unwrap();
+    let answer = client.send(0, method, params).unwrap();
     assert_eq!(answer.status, 200, "{answer:?}");
     let served_by = answer.header("x-served-by").unwrap().to_owned();
     (serde_json::from_str(&answer.body).unwrap(), served_by)

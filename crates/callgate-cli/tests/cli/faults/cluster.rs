@@ -1,74 +1,58 @@
-//! Three gateways on one registry, each with a wire of its own to the database.
+//! Three gateways on one registry, each connected to the database through its own proxy.
+
+pub(crate) mod upstream;
+pub(crate) mod database;
+pub(crate) mod registry;
+pub(crate) mod proxy;
+pub(crate) mod metrics;
+pub(crate) mod nginx;
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use callgate_test_support::{DatabaseServer, Engine};
+use callgate_test_support::{DatabaseServer, Engine, TestDatabase};
 use serde_json::Value;
 
-use super::churn::Churn;
-use super::filled::{Filled, Program};
-use super::listeners::Listeners;
-use super::load::Load;
-use super::metrics::Metrics;
-use super::proxy::Proxy;
-use super::record::Who;
-use super::upstream::Manner;
-use super::wire::get;
+use crate::faults::load::Load;
+use crate::faults::load::call_log::ClientGroup;
+use crate::faults::load::catalog_changes::CatalogChanges;
+use crate::faults::load::listeners::Listeners;
+use crate::http_client::get;
 use crate::real::servers::Running;
 use crate::support::PATIENCE;
+use metrics::Metrics;
+use proxy::Proxy;
+use registry::{Program, TestRegistry};
+use upstream::UpstreamMode;
 
-/// How many gateways there are.
+/// Number of gateways.
 pub(crate) const GATEWAYS: usize = 3;
 
-/// A server that a scenario may end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Brand {
-    Postgres,
-    MariaDb,
-}
-
-impl Brand {
-    pub(crate) fn start(self) -> DatabaseServer {
-        let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        match self {
-            Self::Postgres => Engine::Postgres.start(tmp),
-            Self::MariaDb => Engine::MariaDb.start(tmp),
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Postgres => "PostgreSQL",
-            Self::MariaDb => "MariaDB",
-        }
-    }
-}
-
-/// The gateways and all around them; gone at the end.
+/// The gateways with their registry and database. They stop when this is dropped.
 pub(crate) struct Cluster {
     pub(crate) gateways: Vec<Running>,
-    pub(crate) wires: Vec<Proxy>,
+    pub(crate) proxies: Vec<Proxy>,
     pub(crate) database: Arc<DatabaseServer>,
-    pub(crate) registry: Filled,
-    /// The database's name.
+    pub(crate) registry: TestRegistry,
+    /// Name of the database.
     name: String,
 }
 
 impl Cluster {
-    /// Tokens count for `grace` after a gateway last saw the registry.
-    pub(crate) fn start(program: Program, brand: Brand, grace: Duration) -> Self {
-        let database = Arc::new(brand.start());
-        let registry = database.database();
-        let filled = Filled::new(program, &registry.url, Manner::Rough);
-        let wires = [(); GATEWAYS].map(|()| Proxy::start(database.address()));
-        let urls = wires.each_ref().map(|wire| database.url(&registry.name, wire.address));
-        let gateways = urls.map(|url| filled.serve(&url, grace)).into();
-        let (wires, name) = (wires.into(), registry.name);
-        let cluster = Self { gateways, wires, database, registry: filled, name };
-        cluster.until("all are ready", |it| (0..GATEWAYS).all(|gateway| it.is_ready(gateway)));
+    /// Starts the gateways. They accept tokens for `grace` after their last contact with the registry.
+    pub(crate) fn start(program: Program, engine: Engine, grace: Duration) -> Self {
+        let database = Arc::new(engine.start(Path::new(env!("CARGO_TARGET_TMPDIR"))));
+        let TestDatabase { url, name } = database.database();
+        let registry = TestRegistry::new(program, &url, UpstreamMode::Flaky);
+        let proxies = [(); GATEWAYS].map(|()| Proxy::start(database.address()));
+        let urls = proxies.each_ref().map(|proxy| database.url(&name, proxy.address));
+        let gateways = urls.map(|url| registry.serve(&url, grace)).into();
+        let cluster = Self { gateways, proxies: proxies.into(), database, registry, name };
+        cluster.wait_until("all gateways are ready", |it| {
+            (0..GATEWAYS).all(|gateway| it.is_ready(gateway))
+        });
         cluster
     }
 
@@ -76,49 +60,49 @@ impl Cluster {
         self.gateways.iter().map(|gateway| gateway.address).collect()
     }
 
-    /// The clients begin to call.
+    /// Starts the calling clients.
     pub(crate) fn load(&self, addresses: &[SocketAddr]) -> Load {
         let pace = self.registry.program.pace();
-        Load::start(addresses, |who| self.registry.account(who), pace)
+        Load::start(addresses, |group| self.registry.account(group), pace)
     }
 
-    /// Clients begin to listen.
+    /// Starts the subscribed clients.
     pub(crate) fn listeners(&self, addresses: &[SocketAddr]) -> Listeners {
-        Listeners::start(addresses, &self.registry.account(Who::Steady))
+        Listeners::start(addresses, &self.registry.account(ClientGroup::Unchanged))
     }
 
-    /// The catalog begins to change.
-    pub(crate) fn churn(&self) -> Churn {
-        Churn::start(Arc::clone(&self.database), self.name.clone())
+    /// Starts the program that changes the catalog.
+    pub(crate) fn catalog_changes(&self) -> CatalogChanges {
+        CatalogChanges::start(Arc::clone(&self.database), self.name.clone())
     }
 
-    /// How much a gateway has printed.
-    pub(crate) fn told(&self, gateway: usize) -> usize {
+    /// Returns the length of a gateway's log.
+    pub(crate) fn log_length(&self, gateway: usize) -> usize {
         self.gateways[gateway].said().len()
     }
 
-    /// Until when a gateway honours tokens at least, as far as it has seen the registry now.
-    pub(crate) fn honoured_until(&self, gateway: usize, grace: Duration) -> Instant {
+    /// Returns the earliest time at which a gateway may stop accepting tokens if it loses the registry now.
+    pub(crate) fn tokens_valid_until(&self, gateway: usize, grace: Duration) -> Instant {
         let now = Instant::now();
         let age = Metrics::read(self.gateways[gateway].address).contact_age;
         now.checked_sub(age).unwrap() + grace
     }
 
-    /// Waits until each of these gateways knows what the registry holds now; when that was.
-    pub(crate) fn until_looked(&self, gateways: &[usize]) -> Vec<(usize, Instant)> {
-        let looked = gateways.iter().map(|gateway| {
-            Metrics::until_looked(self.gateways[*gateway].address);
+    /// Waits until each of these gateways has read the current state of the registry. Returns the times.
+    pub(crate) fn wait_for_poll(&self, gateways: &[usize]) -> Vec<(usize, Instant)> {
+        let polled = gateways.iter().map(|gateway| {
+            Metrics::wait_for_poll(self.gateways[*gateway].address);
             (*gateway, Instant::now())
         });
-        looked.collect()
+        polled.collect()
     }
 
-    /// Whether a gateway says that what it serves is what the registry holds.
+    /// Returns `true` if a gateway serves the current state of the registry.
     pub(crate) fn is_ready(&self, gateway: usize) -> bool {
         self.status(gateway).as_deref() == Some("ready")
     }
 
-    /// Whether it says that the registry is away.
+    /// Returns `true` if a gateway reports that it cannot reach the registry.
     pub(crate) fn is_stale(&self, gateway: usize) -> bool {
         self.status(gateway).as_deref() == Some("stale")
     }
@@ -129,11 +113,11 @@ impl Cluster {
         Some(body["status"].as_str()?.to_owned())
     }
 
-    /// Asks again and again until it is so; when it was.
-    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) -> Instant {
+    /// Waits until a condition is met. Returns the time.
+    pub(crate) fn wait_until(&self, condition: &str, is_met: impl Fn(&Self) -> bool) -> Instant {
         let started = Instant::now();
-        while !is_so(self) {
-            assert!(started.elapsed() < PATIENCE, "never: {what}");
+        while !is_met(self) {
+            assert!(started.elapsed() < PATIENCE, "timed out waiting until {condition}");
             std::thread::sleep(Duration::from_millis(5));
         }
         Instant::now()

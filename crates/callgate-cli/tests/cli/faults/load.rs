@@ -1,4 +1,9 @@
-//! Sixty-four clients, half of each era, that call until they are told to stop.
+//! Clients of both protocol eras that call the gateways until they are stopped.
+
+pub(crate) mod client;
+pub(crate) mod call_log;
+pub(crate) mod listeners;
+pub(crate) mod catalog_changes;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -7,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::client::{Client, Era};
-use super::record::{Asked, Call, Record, Who};
+use call_log::{Call, CallLog, ClientGroup, RequestKind};
+use client::{Client, Era};
 
-/// How many clients there are.
+/// Number of clients.
 pub(crate) const CLIENTS: usize = 64;
 
-/// What a client needs to know.
+/// Token and tools of a group of clients.
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
     pub(crate) token: String,
@@ -21,9 +26,9 @@ pub(crate) struct Account {
     pub(crate) tools: [&'static str; 2],
 }
 
-/// The clients while they call; they stop at the end, whatever happens.
+/// The calling clients. They stop when this is dropped.
 pub(crate) struct Load {
-    pub(crate) record: Arc<Record>,
+    pub(crate) call_log: Arc<CallLog>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -38,70 +43,70 @@ impl Drop for Load {
 }
 
 impl Load {
-    /// Each client makes a call, and waits for `pace` before the next one.
+    /// Starts the clients. Each pauses for `pace` between two calls.
     pub(crate) fn start(
         gateways: &[SocketAddr],
-        account: impl Fn(Who) -> Account,
+        account: impl Fn(ClientGroup) -> Account,
         pace: Duration,
     ) -> Self {
-        let (record, stop) = (Arc::new(Record::default()), Arc::new(AtomicBool::new(false)));
-        let mut load = Self { record, stop, threads: Vec::new() };
+        let (call_log, stop) = (Arc::new(CallLog::default()), Arc::new(AtomicBool::new(false)));
+        let mut load = Self { call_log, stop, threads: Vec::new() };
         for number in 0..CLIENTS {
-            let who = Who::of(number);
+            let group = ClientGroup::of(number);
             let era = if number < CLIENTS / 2 { Era::Legacy } else { Era::Modern };
-            let Account { token, tools } = account(who);
+            let Account { token, tools } = account(group);
             let client = Client::new(era, &token, tools, gateways, number % gateways.len());
-            let caller = Caller { number, who, client, gateways: gateways.len() };
-            let (record, stop) = (Arc::clone(&load.record), Arc::clone(&load.stop));
-            load.threads.push(std::thread::spawn(move || caller.run(&record, &stop, pace)));
+            let caller = Caller { number, group, client, gateways: gateways.len() };
+            let (call_log, stop) = (Arc::clone(&load.call_log), Arc::clone(&load.stop));
+            load.threads.push(std::thread::spawn(move || caller.run(&call_log, &stop, pace)));
         }
         load
     }
 
-    /// Waits until each client of these kinds was served by each of these gateways once more.
-    pub(crate) fn until_served(&self, gateways: &[usize], kinds: &[Who]) {
+    /// Waits until each client of these groups was served by each of these gateways again.
+    pub(crate) fn wait_until_served(&self, gateways: &[usize], groups: &[ClientGroup]) {
         let wanted: Vec<(usize, usize)> = (0..CLIENTS)
-            .filter(|client| kinds.contains(&Who::of(*client)))
+            .filter(|client| groups.contains(&ClientGroup::of(*client)))
             .flat_map(|client| gateways.iter().map(move |gateway| (client, *gateway)))
             .collect();
-        self.record.until("every client is served", |calls| {
+        self.call_log.wait_until("every client is served", |calls| {
             let served = calls.iter().filter(|call| call.is_served());
             let served: HashSet<_> = served.map(|call| (call.client, call.gateway)).collect();
             wanted.iter().all(|one| served.contains(one))
         });
     }
 
-    /// Stops the clients; all that they did.
+    /// Stops the clients. Returns all of their calls.
     pub(crate) fn stop(self) -> Vec<Call> {
-        let record = Arc::clone(&self.record);
+        let call_log = Arc::clone(&self.call_log);
         drop(self);
-        record.all()
+        call_log.all()
     }
 }
 
 struct Caller {
     number: usize,
-    who: Who,
+    group: ClientGroup,
     client: Client,
     gateways: usize,
 }
 
 impl Caller {
-    fn run(mut self, record: &Record, stop: &AtomicBool, pace: Duration) {
+    fn run(mut self, call_log: &CallLog, stop: &AtomicBool, pace: Duration) {
         let mut count = 0;
         while !stop.load(Ordering::Relaxed) {
-            let asked = match count % 8 {
-                1 | 5 => Asked::Read,
-                3 => Asked::Secret,
-                7 => Asked::List,
-                _ => Asked::Own,
+            let kind = match count % 8 {
+                1 | 5 => RequestKind::Read,
+                3 => RequestKind::Forbidden,
+                7 => RequestKind::List,
+                _ => RequestKind::Write,
             };
             let gateway = (self.number + count) % self.gateways;
             let key = format!("{}-{count}", self.number);
             let begin = Instant::now();
-            let outcome = self.client.call(gateway, asked, &key);
-            let (client, who, end) = (self.number, self.who, Instant::now());
-            record.add(Call { client, who, gateway, asked, key, begin, end, outcome });
+            let outcome = self.client.call(gateway, kind, &key);
+            let (client, group, end) = (self.number, self.group, Instant::now());
+            call_log.add(Call { client, group, gateway, kind, key, begin, end, outcome });
             count += 1;
             std::thread::sleep(pace);
         }

@@ -1,4 +1,4 @@
-//! What breaks, and what is waited for: events, never a time.
+//! The scenarios. They wait for events, never for a fixed time.
 
 #[cfg(test)]
 mod tests;
@@ -6,261 +6,282 @@ mod tests;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::balancer;
-use super::churn::Churn;
-use super::cluster::{Brand, Cluster, GATEWAYS};
-use super::filled::Program;
-use super::judge::{Broke, Fault, Problem, Story, UNCAUSED, Withdrawal};
-use super::listeners::Listeners;
-use super::load::Load;
-use super::proxy::Wire;
-use super::record::{Asked, Call, Outcome, Who};
-use super::times::Times;
+use callgate_test_support::Engine;
+
+use crate::faults::checks::timings::Timings;
+use crate::faults::checks::{Fault, FaultKind, Revocation, RunRecord, UNEXPLAINED_503, Violation};
+use crate::faults::cluster::nginx;
+use crate::faults::cluster::proxy::Link;
+use crate::faults::cluster::registry::Program;
+use crate::faults::cluster::{Cluster, GATEWAYS};
+use crate::faults::load::Load;
+use crate::faults::load::call_log::{Call, ClientGroup, Outcome, RequestKind};
+use crate::faults::load::catalog_changes::CatalogChanges;
+use crate::faults::load::listeners::Listeners;
 use crate::real::servers::Running;
 
-/// Every kind of client.
-const ALL: [Who; 3] = [Who::Steady, Who::Doomed, Who::Demoted];
-/// Every gateway.
+/// All groups of clients.
+const ALL: [ClientGroup; 3] =
+    [ClientGroup::Unchanged, ClientGroup::TokenRevoked, ClientGroup::GrantRevoked];
+/// All gateways.
 const EACH: [usize; GATEWAYS] = [0, 1, 2];
-/// The gateway that something happens to, and the others.
+/// The gateway with the fault.
 const ONE: usize = 1;
-/// See [`ONE`].
+/// The other gateways.
 const OTHERS: [usize; 2] = [0, 2];
-/// So many problems are told.
-const MAX_TOLD: usize = 10;
-/// So often a scenario is run where the machine is too busy.
+/// Maximum number of violations in a failure message.
+const MAX_LISTED: usize = 10;
+/// Maximum number of runs of a scenario on a busy machine.
 const MAX_RUNS: usize = 3;
-/// What a gateway logs of a database that takes its time.
+/// Log message of a gateway whose database is too slow.
 const TOO_SLOW: &str = "did not answer within";
-/// How long tokens count while the registry is away.
+/// Time for which gateways accept known tokens without the registry.
 pub(crate) const GRACE: Duration = Duration::from_secs(4);
 
-/// What happened, and what took how long.
-pub(crate) struct Shown {
-    pub(crate) what: String,
-    pub(crate) story: Story,
-    pub(crate) times: Times,
+/// Events and durations of a run.
+pub(crate) struct ScenarioResult {
+    pub(crate) name: String,
+    pub(crate) run: RunRecord,
+    pub(crate) timings: Timings,
     program: Program,
-    /// What each gateway printed.
+    /// Log of each gateway.
     logs: Vec<String>,
 }
 
-impl Shown {
-    /// Runs a scenario, and fails with what is wrong, if anything is.
-    pub(crate) fn judged(run: impl Fn() -> Self) -> Self {
+impl ScenarioResult {
+    /// Runs a scenario. Panics with the violations, if there are any.
+    pub(crate) fn checked(run: impl Fn() -> Self) -> Self {
         for _ in 1..MAX_RUNS {
-            let shown = run();
-            if !shown.machine_is_too_busy() {
-                return shown.judge();
+            let result = run();
+            if !result.machine_is_too_busy() {
+                return result.assert_no_violations();
             }
-            eprintln!("{}: the machine is too busy; once more", shown.what);
+            eprintln!("{}: machine too busy, running the scenario again", result.name);
         }
-        run().judge()
+        run().assert_no_violations()
     }
 
-    /// Whether all that is wrong are 503s of gateways that found their database too slow without our doing.
-    /// Where the program is measured, the machine is quiet.
+    /// Returns `true` if all violations are 503s of gateways whose database was slow outside of a fault. Measurements
+    /// run on a quiet machine.
     fn machine_is_too_busy(&self) -> bool {
-        let problems = self.story.problems();
-        let is_excused =
-            |problem: &Problem| problem.what == UNCAUSED && self.was_slow(problem.call.gateway);
-        self.program == Program::Tested && !problems.is_empty() && problems.iter().all(is_excused)
-    }
-
-    /// Whether a gateway found its database too slow while nothing was wrong with either.
-    fn was_slow(&self, gateway: usize) -> bool {
-        let faults = &self.story.faults;
-        let is_ours = |at: usize| {
-            let mut own = faults.iter().filter(|fault| fault.broke.gateway() == gateway);
-            own.any(|fault| fault.told.contains(&at))
+        let violations = self.run.violations();
+        let is_excused = |violation: &Violation| {
+            violation.description == UNEXPLAINED_503 && self.was_slow(violation.call.gateway)
         };
-        self.logs[gateway].match_indices(TOO_SLOW).any(|(at, _)| !is_ours(at))
+        self.program == Program::Tested
+            && !violations.is_empty()
+            && violations.iter().all(is_excused)
     }
 
-    fn judge(self) -> Self {
-        let problems = self.story.problems();
-        let told: Vec<String> = problems.iter().take(MAX_TOLD).map(ToString::to_string).collect();
-        let told = told.join("\n");
-        let (what, count, logs) = (&self.what, problems.len(), self.logs.join("\n"));
-        assert!(problems.is_empty(), "{what}: {count} problems\n{told}\n{logs}");
-        eprintln!("{what}: {} calls, {:?}", self.story.calls.len(), self.times);
+    /// Returns `true` if a gateway logged a slow database outside of a fault.
+    fn was_slow(&self, gateway: usize) -> bool {
+        let faults = &self.run.faults;
+        let is_in_fault = |at: usize| {
+            let mut own = faults.iter().filter(|fault| fault.kind.gateway() == gateway);
+            own.any(|fault| fault.log_range.contains(&at))
+        };
+        self.logs[gateway].match_indices(TOO_SLOW).any(|(at, _)| !is_in_fault(at))
+    }
+
+    fn assert_no_violations(self) -> Self {
+        let violations = self.run.violations();
+        let listed: Vec<String> =
+            violations.iter().take(MAX_LISTED).map(ToString::to_string).collect();
+        let listed = listed.join("\n");
+        let (name, count, logs) = (&self.name, violations.len(), self.logs.join("\n"));
+        assert!(violations.is_empty(), "{name}: {count} violations\n{listed}\n{logs}");
+        eprintln!("{name}: {} calls, {:?}", self.run.calls.len(), self.timings);
         self
     }
 }
 
-/// A scenario while it runs.
-struct Scene {
+/// A running scenario.
+struct Scenario {
     cluster: Cluster,
     load: Load,
     listeners: Listeners,
-    churn: Churn,
-    /// When something broke, and how much each gateway had printed by then.
-    broke: (Instant, [usize; GATEWAYS]),
+    catalog_changes: CatalogChanges,
+    /// Begin of the fault, and the length of each gateway's log at that time.
+    fault_begin: (Instant, [usize; GATEWAYS]),
 }
 
-/// What is known of it at the end.
-struct Seen {
+/// Faults, revocation and times of a finished scenario.
+struct Observations {
     faults: Vec<Fault>,
-    withdrawal: Option<Withdrawal>,
-    /// When it was whole again.
-    whole: Instant,
-    /// When all was well.
-    well: Instant,
-    /// When a gateway was cut off.
-    cut: Option<Instant>,
+    revocation: Option<Revocation>,
+    /// End of the fault.
+    repaired: Instant,
+    /// Time at which all gateways were ready.
+    ready: Instant,
+    /// Time at which a gateway was isolated.
+    isolated_at: Option<Instant>,
 }
 
-impl Scene {
-    /// The clients ask the gateways themselves.
-    fn set(program: Program, brand: Brand) -> Self {
-        let cluster = Cluster::start(program, brand, GRACE);
+impl Scenario {
+    /// Starts a scenario in which clients call the gateways directly.
+    fn start(program: Program, engine: Engine) -> Self {
+        let cluster = Cluster::start(program, engine, GRACE);
         let addresses = cluster.addresses();
         Self::with(cluster, &addresses)
     }
 
-    /// The clients ask these addresses. All is well, and something is about to break.
+    /// Starts the clients and waits until all of them are served.
     fn with(cluster: Cluster, addresses: &[SocketAddr]) -> Self {
-        let (load, churn) = (cluster.load(addresses), cluster.churn());
+        let (load, catalog_changes) = (cluster.load(addresses), cluster.catalog_changes());
         let listeners = cluster.listeners(addresses);
-        load.until_served(&EACH[..addresses.len()], &ALL);
-        listeners.until_told();
-        let broke = (Instant::now(), EACH.map(|gateway| cluster.told(gateway)));
-        Self { cluster, load, listeners, churn, broke }
+        load.wait_until_served(&EACH[..addresses.len()], &ALL);
+        listeners.wait_for_notifications();
+        let fault_begin = (Instant::now(), EACH.map(|gateway| cluster.log_length(gateway)));
+        Self { cluster, load, listeners, catalog_changes, fault_begin }
     }
 
-    /// Something broke, and is well at `end`, which is about now.
-    fn fault(&self, broke: Broke, end: Instant) -> Fault {
-        let (gateway, (begin, before)) = (broke.gateway(), self.broke);
-        let told = match broke {
-            Broke::Registry(..) => before[gateway]..self.cluster.told(gateway),
-            // It has begun a new log, and nothing was wrong with its registry.
-            Broke::Gateway(_) => 0..0,
+    /// Returns the fault that ended now, at `end`.
+    fn fault(&self, kind: FaultKind, end: Instant) -> Fault {
+        let (gateway, (begin, before)) = (kind.gateway(), self.fault_begin);
+        let log_range = match kind {
+            FaultKind::RegistryUnreachable(..) => before[gateway]..self.cluster.log_length(gateway),
+            // The restarted gateway has a new log.
+            FaultKind::GatewayDown(_) => 0..0,
         };
-        Fault { broke, begin, end, told }
+        Fault { kind, begin, end, log_range }
     }
 
-    /// Withdraws something at the end: every gateway follows the registry.
-    fn withdraw(&self) -> Withdrawal {
-        let withdrawn = self.cluster.registry.withdraw();
-        let looked = self.cluster.until_looked(&EACH);
-        until_refused(&self.load, &EACH);
-        Withdrawal { withdrawn, deaf: None, looked }
+    /// Revokes access and waits until every gateway refuses it.
+    fn revoke(&self) -> Revocation {
+        let times = self.cluster.registry.revoke();
+        let polled = self.cluster.wait_for_poll(&EACH);
+        wait_until_refused(&self.load, &EACH);
+        Revocation { times, isolated: None, polled }
     }
 
-    fn shown(self, what: String, seen: Seen) -> Shown {
-        let Self { cluster, load, listeners, churn, .. } = self;
-        drop((listeners, churn));
-        let Seen { faults, withdrawal, whole, well, cut } = seen;
+    fn finish(self, name: String, observations: Observations) -> ScenarioResult {
+        let Self { cluster, load, listeners, catalog_changes, .. } = self;
+        drop((listeners, catalog_changes));
+        let Observations { faults, revocation, repaired, ready, isolated_at } = observations;
         let (calls, executed) = (load.stop(), cluster.registry.executed());
-        let story = Story { calls, executed, faults, withdrawal };
-        let times = Times::of(&story, whole, well, cut);
+        let run = RunRecord { calls, executed, faults, revocation };
+        let timings = Timings::of(&run, repaired, ready, isolated_at);
         let logs = cluster.gateways.iter().map(Running::said).collect();
-        Shown { what, story, times, program: cluster.registry.program, logs }
+        ScenarioResult { name, run, timings, program: cluster.registry.program, logs }
     }
 }
 
-/// The database is killed, stays away until tokens no longer count, and comes back.
-pub(crate) fn database_is_killed(program: Program, brand: Brand) -> Shown {
-    let scene = Scene::set(program, brand);
-    let (cluster, load) = (&scene.cluster, &scene.load);
+/// The database is killed, and restarted after the grace period of tokens.
+pub(crate) fn database_is_killed(program: Program, engine: Engine) -> ScenarioResult {
+    let scenario = Scenario::start(program, engine);
+    let (cluster, load) = (&scenario.cluster, &scenario.load);
     cluster.database.kill();
-    let honoured = EACH.map(|gateway| cluster.honoured_until(gateway, GRACE));
-    load.record.until("every gateway serves on", |calls| {
+    let accepted_until = EACH.map(|gateway| cluster.tokens_valid_until(gateway, GRACE));
+    load.call_log.wait_until("every gateway still serves", |calls| {
         EACH.iter().all(|gateway| calls.iter().any(|it| it.gateway == *gateway && it.is_served()))
     });
-    cluster.until("every gateway says so", |it| EACH.iter().all(|gateway| it.is_stale(*gateway)));
-    until_each(load, &EACH, Who::Steady, &Outcome::Away);
+    cluster.wait_until("every gateway reports a stale registry", |it| {
+        EACH.iter().all(|gateway| it.is_stale(*gateway))
+    });
+    wait_for_outcome(load, &EACH, ClientGroup::Unchanged, &Outcome::Unavailable);
     cluster.database.restart();
-    let whole = Instant::now();
-    let well = cluster.until("all are ready", |it| EACH.iter().all(|it_is| it.is_ready(*it_is)));
-    let faults = EACH.map(|one| scene.fault(Broke::Registry(one, honoured[one]), well)).to_vec();
-    load.until_served(&EACH, &ALL);
-    scene.listeners.until_told();
-    let withdrawal = Some(scene.withdraw());
-    let what = format!("{} is killed", brand.name());
-    scene.shown(what, Seen { faults, withdrawal, whole, well, cut: None })
+    let repaired = Instant::now();
+    let ready = cluster
+        .wait_until("all gateways are ready", |it| EACH.iter().all(|it_is| it.is_ready(*it_is)));
+    let faults = EACH
+        .map(|one| scenario.fault(FaultKind::RegistryUnreachable(one, accepted_until[one]), ready))
+        .to_vec();
+    load.wait_until_served(&EACH, &ALL);
+    scenario.listeners.wait_for_notifications();
+    let revocation = Some(scenario.revoke());
+    let name = format!("{} is killed", engine.name());
+    scenario.finish(name, Observations { faults, revocation, repaired, ready, isolated_at: None })
 }
 
 /// A gateway is killed and started again.
-pub(crate) fn gateway_is_killed(program: Program, brand: Brand) -> Shown {
-    let mut scene = Scene::set(program, brand);
-    scene.cluster.gateways[ONE].kill();
-    scene.load.until_served(&OTHERS, &ALL);
-    let whole = Instant::now();
-    scene.cluster.gateways[ONE].start_again();
-    let well = scene.cluster.until("it is ready again", |cluster| cluster.is_ready(ONE));
-    let faults = vec![scene.fault(Broke::Gateway(ONE), well)];
-    scene.load.until_served(&EACH, &ALL);
-    scene.listeners.until_told();
-    let withdrawal = Some(scene.withdraw());
-    let what = format!("a gateway on {} is killed", brand.name());
-    scene.shown(what, Seen { faults, withdrawal, whole, well, cut: None })
+pub(crate) fn gateway_is_killed(program: Program, engine: Engine) -> ScenarioResult {
+    let mut scenario = Scenario::start(program, engine);
+    scenario.cluster.gateways[ONE].kill();
+    scenario.load.wait_until_served(&OTHERS, &ALL);
+    let repaired = Instant::now();
+    scenario.cluster.gateways[ONE].start_again();
+    let ready =
+        scenario.cluster.wait_until("the gateway is ready again", |cluster| cluster.is_ready(ONE));
+    let faults = vec![scenario.fault(FaultKind::GatewayDown(ONE), ready)];
+    scenario.load.wait_until_served(&EACH, &ALL);
+    scenario.listeners.wait_for_notifications();
+    let revocation = Some(scenario.revoke());
+    let name = format!("a gateway on {} is killed", engine.name());
+    scenario.finish(name, Observations { faults, revocation, repaired, ready, isolated_at: None })
 }
 
-/// The same, with nginx before all of them: to the clients it is one gateway.
-pub(crate) fn gateway_behind_nginx_is_killed(program: Program, brand: Brand) -> Shown {
+/// A gateway behind nginx is killed and started again. To the clients, nginx is the only gateway.
+pub(crate) fn gateway_behind_nginx_is_killed(program: Program, engine: Engine) -> ScenarioResult {
     const NGINX: usize = 0;
-    let cluster = Cluster::start(program, brand, GRACE);
+    let cluster = Cluster::start(program, engine, GRACE);
     let files = tempfile::tempdir().unwrap();
-    let nginx = balancer::nginx(files.path(), &cluster.addresses());
-    let mut scene = Scene::with(cluster, &[nginx.address]);
-    scene.cluster.gateways[ONE].kill();
-    scene.load.until_served(&[NGINX], &ALL);
-    let whole = Instant::now();
-    scene.cluster.gateways[ONE].start_again();
-    let well = scene.cluster.until("it is ready again", |cluster| cluster.is_ready(ONE));
-    let faults = vec![scene.fault(Broke::Gateway(NGINX), well)];
-    scene.load.until_served(&[NGINX], &ALL);
-    scene.listeners.until_told();
-    let what = format!("a gateway on {} is killed behind nginx", brand.name());
-    let mut shown = scene.shown(what, Seen { faults, withdrawal: None, whole, well, cut: None });
-    // A 503 may be of any of them.
-    shown.logs = vec![shown.logs.join("\n")];
-    shown
+    let nginx = nginx::start(files.path(), &cluster.addresses());
+    let mut scenario = Scenario::with(cluster, &[nginx.address]);
+    scenario.cluster.gateways[ONE].kill();
+    scenario.load.wait_until_served(&[NGINX], &ALL);
+    let repaired = Instant::now();
+    scenario.cluster.gateways[ONE].start_again();
+    let ready =
+        scenario.cluster.wait_until("the gateway is ready again", |cluster| cluster.is_ready(ONE));
+    let faults = vec![scenario.fault(FaultKind::GatewayDown(NGINX), ready)];
+    scenario.load.wait_until_served(&[NGINX], &ALL);
+    scenario.listeners.wait_for_notifications();
+    let name = format!("a gateway on {} is killed behind nginx", engine.name());
+    let mut result = scenario.finish(
+        name,
+        Observations { faults, revocation: None, repaired, ready, isolated_at: None },
+    );
+    // Any of the gateways may have sent a 503.
+    result.logs = vec![result.logs.join("\n")];
+    result
 }
 
-/// A gateway is cut off from the database, while what others hear of is withdrawn.
-pub(crate) fn gateway_is_cut_off(program: Program, brand: Brand, how: Wire) -> Shown {
-    let scene = Scene::set(program, brand);
-    let (cluster, load) = (&scene.cluster, &scene.load);
-    cluster.wires[ONE].set(how);
-    let cut = Instant::now();
-    let honoured = cluster.honoured_until(ONE, GRACE);
-    let withdrawn = cluster.registry.withdraw();
-    let mut looked = cluster.until_looked(&OTHERS);
-    until_refused(load, &OTHERS);
-    cluster.until("it says so", |cluster| cluster.is_stale(ONE));
-    until_each(load, &[ONE], Who::Steady, &Outcome::Away);
-    cluster.wires[ONE].set(Wire::Passes);
-    let whole = Instant::now();
-    let well = cluster.until("it is ready again", |cluster| cluster.is_ready(ONE));
-    // It has looked, or would not say so.
-    looked.push((ONE, well));
-    let faults = vec![scene.fault(Broke::Registry(ONE, honoured), well)];
-    until_refused(load, &[ONE]);
-    load.until_served(&EACH, &[Who::Steady]);
-    scene.listeners.until_told();
-    let withdrawal = Some(Withdrawal { withdrawn, deaf: Some((ONE, cut + GRACE)), looked });
-    let what = match how {
-        Wire::Swallows => format!("a gateway receives nothing from {}", brand.name()),
-        Wire::IsCut | Wire::Passes => format!("a gateway is cut off from {}", brand.name()),
+/// A gateway is isolated from the database while access is revoked.
+pub(crate) fn gateway_is_isolated(program: Program, engine: Engine, link: Link) -> ScenarioResult {
+    let scenario = Scenario::start(program, engine);
+    let (cluster, load) = (&scenario.cluster, &scenario.load);
+    cluster.proxies[ONE].set(link);
+    let isolated_at = Instant::now();
+    let accepted_until = cluster.tokens_valid_until(ONE, GRACE);
+    let times = cluster.registry.revoke();
+    let mut polled = cluster.wait_for_poll(&OTHERS);
+    wait_until_refused(load, &OTHERS);
+    cluster.wait_until("the gateway reports a stale registry", |cluster| cluster.is_stale(ONE));
+    wait_for_outcome(load, &[ONE], ClientGroup::Unchanged, &Outcome::Unavailable);
+    cluster.proxies[ONE].set(Link::Up);
+    let repaired = Instant::now();
+    let ready = cluster.wait_until("the gateway is ready again", |cluster| cluster.is_ready(ONE));
+    // It has polled the registry, otherwise it would not be ready.
+    polled.push((ONE, ready));
+    let faults = vec![scenario.fault(FaultKind::RegistryUnreachable(ONE, accepted_until), ready)];
+    wait_until_refused(load, &[ONE]);
+    load.wait_until_served(&EACH, &[ClientGroup::Unchanged]);
+    scenario.listeners.wait_for_notifications();
+    let revocation = Some(Revocation { times, isolated: Some((ONE, isolated_at + GRACE)), polled });
+    let name = match link {
+        Link::Blackhole => format!("a gateway receives nothing from {}", engine.name()),
+        Link::Reset | Link::Up => format!("a gateway is cut off from {}", engine.name()),
     };
-    scene.shown(what, Seen { faults, withdrawal, whole, well, cut: Some(cut) })
+    scenario.finish(
+        name,
+        Observations { faults, revocation, repaired, ready, isolated_at: Some(isolated_at) },
+    )
 }
 
-/// Waits until what was withdrawn is refused at each of these gateways.
-fn until_refused(load: &Load, gateways: &[usize]) {
-    until_each(load, gateways, Who::Doomed, &Outcome::Unknown);
-    until_each(load, gateways, Who::Demoted, &Outcome::Denied);
+/// Waits until these gateways refuse revoked access.
+fn wait_until_refused(load: &Load, gateways: &[usize]) {
+    wait_for_outcome(load, gateways, ClientGroup::TokenRevoked, &Outcome::Unauthorized);
+    wait_for_outcome(load, gateways, ClientGroup::GrantRevoked, &Outcome::Denied);
 }
 
-/// Waits until each of these gateways gave this to clients of this kind.
-fn until_each(load: &Load, gateways: &[usize], who: Who, outcome: &Outcome) {
+/// Waits until these gateways return this outcome to clients of this group.
+fn wait_for_outcome(load: &Load, gateways: &[usize], group: ClientGroup, outcome: &Outcome) {
     let is_it = |call: &Call, gateway: usize| {
-        let is_asked = call.gateway == gateway && call.who == who && call.asked != Asked::Secret;
-        is_asked && call.outcome == *outcome
+        let is_same =
+            call.gateway == gateway && call.group == group && call.kind != RequestKind::Forbidden;
+        is_same && call.outcome == *outcome
     };
-    load.record.until(&format!("{who:?} get {outcome:?}"), |calls| {
+    load.call_log.wait_until(&format!("{group:?} gets {outcome:?}"), |calls| {
         gateways.iter().all(|gateway| calls.iter().any(|call| is_it(call, *gateway)))
     });
 }

@@ -1,4 +1,4 @@
-//! nginx before the gateways, as `examples/replicas` has it.
+//! nginx as a load balancer, with the configuration of `examples/replicas`.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -6,11 +6,11 @@ use std::path::Path;
 
 use crate::real::servers::{Running, debian};
 
-/// What is worth copying; the names in it stand for addresses.
-const CONFIGURATION: &str = include_str!("../../../../../examples/replicas/src/balancer.conf");
+/// Configuration with placeholders for addresses.
+const CONFIGURATION: &str = include_str!("../../../../../../examples/replicas/src/balancer.conf");
 
-/// Starts it, with its files in this directory.
-pub(crate) fn nginx(directory: &Path, gateways: &[SocketAddr]) -> Running {
+/// Starts nginx with its files in this directory.
+pub(crate) fn start(directory: &Path, gateways: &[SocketAddr]) -> Running {
     let directory = directory.to_owned();
     let mut balancer = CONFIGURATION.to_owned();
     for (number, gateway) in (1..).zip(gateways) {
@@ -19,15 +19,15 @@ pub(crate) fn nginx(directory: &Path, gateways: &[SocketAddr]) -> Running {
     Running::start(move |port| {
         let balancer = balancer.replace("balancer:80", &format!("127.0.0.1:{port}"));
         let file = directory.join("nginx.conf");
-        std::fs::write(&file, framed(&directory, &balancer)).unwrap();
+        std::fs::write(&file, complete_configuration(&directory, &balancer)).unwrap();
         let mut command = debian("nginx", "nginx");
         command.arg("-p").arg(&directory).arg("-c").arg(&file);
         command
     })
 }
 
-/// In a frame that needs nothing of the system's.
-fn framed(directory: &Path, balancer: &str) -> String {
+/// Returns a complete configuration that uses no directory of the system.
+fn complete_configuration(directory: &Path, balancer: &str) -> String {
     let directory = directory.display();
     let mut paths = String::new();
     for what in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {

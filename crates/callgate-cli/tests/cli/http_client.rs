@@ -1,17 +1,16 @@
-//! HTTP as a client has it that must live with servers that end in the middle: every failure is told, and
-//! nothing is sent twice.
+//! A minimal HTTP/1.1 client that reports every failure and never retries.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 use crate::support::PATIENCE;
 
-/// A connection that is kept for the next request.
+/// A persistent connection.
 pub(crate) struct Connection(BufReader<TcpStream>);
 
-/// What came back. Of a stream of events, the last one's data.
+/// A response. For an event stream, `body` is the data of the last event.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     head: String,
     pub(crate) body: String,
@@ -25,20 +24,25 @@ impl Connection {
         Ok(Self(BufReader::new(stream)))
     }
 
-    /// Whether the other side has not ended it meanwhile.
+    /// Returns `true` if the server has not closed the connection.
     pub(crate) fn is_open(&self) -> bool {
         let stream = self.0.get_ref();
         let peeked = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut [0]));
-        let is_quiet = peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
-        is_quiet && stream.set_nonblocking(false).is_ok()
+        let is_idle = peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        is_idle && stream.set_nonblocking(false).is_ok()
     }
 
-    /// Sends a request with these headers, each ending its line, and reads what comes back.
-    pub(crate) fn request(&mut self, line: &str, headers: &str, body: &str) -> io::Result<Answer> {
+    /// Sends a request and reads the response. Each of `headers` ends with a line break.
+    pub(crate) fn request(
+        &mut self,
+        line: &str,
+        headers: &str,
+        body: &str,
+    ) -> io::Result<HttpResponse> {
         self.write(line, headers, body)?;
         let head = self.head()?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let mut answer = Answer { status: status.unwrap_or(0), head, body: String::new() };
+        let mut answer = HttpResponse { status: status.unwrap_or(0), head, body: String::new() };
         let body = match (answer.header("content-length"), answer.header("transfer-encoding")) {
             (Some(length), _) => self.bytes(length.parse().map_err(io::Error::other)?)?,
             (None, Some(_)) => self.chunks()?,
@@ -48,7 +52,7 @@ impl Connection {
         Ok(answer)
     }
 
-    /// Sends a request as above; what comes is for others to read.
+    /// Sends a request. Returns the stream with the response.
     pub(crate) fn send(mut self, line: &str, headers: &str, body: &str) -> io::Result<TcpStream> {
         self.write(line, headers, body)?;
         Ok(self.0.into_inner())
@@ -98,7 +102,7 @@ impl Connection {
     }
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let headers = self.head.lines().filter_map(|line| line.split_once(": "));
         headers.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
@@ -112,7 +116,7 @@ fn last_event(body: String) -> String {
     }
 }
 
-/// Asks by a connection of its own.
-pub(crate) fn get(address: SocketAddr, path: &str) -> io::Result<Answer> {
+/// Sends a GET request on a new connection.
+pub(crate) fn get(address: SocketAddr, path: &str) -> io::Result<HttpResponse> {
     Connection::open(address)?.request(&format!("GET {path}"), "Connection: close\r\n", "")
 }

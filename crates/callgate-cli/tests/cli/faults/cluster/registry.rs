@@ -1,4 +1,4 @@
-//! A registry with tools and callers, and the service behind the tools.
+//! A registry with methods, users and tokens, and the upstream of the methods.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,22 +6,22 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::client::{OTHER, OWN};
-use super::load::Account;
-use super::record::Who;
-use super::upstream::{Execution, Manner, Upstream};
+use crate::faults::cluster::upstream::{Execution, Upstream, UpstreamMode};
+use crate::faults::load::Account;
+use crate::faults::load::call_log::ClientGroup;
+use crate::faults::load::client::{OTHER_TOOLS, WORK_TOOLS};
 use crate::real::servers::Running;
 use crate::support::Place;
 
-/// What nobody may call.
-pub(crate) const SECRET_METHOD: &str = "work.secret";
+/// Method that no user is granted.
+pub(crate) const FORBIDDEN_METHOD: &str = "work.secret";
 
-/// Which build of the program runs, and how hard it is driven.
+/// Build of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// The one that is tested.
+    /// Build of the tests.
     Tested,
-    /// The one that is measured; `cargo xtask bench` makes it.
+    /// Build that is measured, made by `cargo xtask bench`.
     Dist,
 }
 
@@ -39,7 +39,7 @@ impl Program {
         }
     }
 
-    /// How long a client waits between two calls.
+    /// Returns the pause between two calls of a client.
     pub(crate) fn pace(self) -> Duration {
         match self {
             Self::Tested => Duration::from_millis(250),
@@ -48,66 +48,66 @@ impl Program {
     }
 }
 
-/// A registry, and the directory that the program runs in.
-pub(crate) struct Filled {
+/// A registry and the working directory of the program.
+pub(crate) struct TestRegistry {
     pub(crate) place: Place,
     pub(crate) program: Program,
-    /// The way to the registry for commands, past all faults.
+    /// URL for commands, which bypasses the proxies.
     url: String,
     upstream: Upstream,
     tokens: [String; 3],
 }
 
-/// What was withdrawn: from before each command until it had returned.
+/// Begin and end of the commands that revoke access.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Withdrawn {
-    /// The token of the doomed was revoked.
-    revoked: (Instant, Instant),
-    /// The grant of the demoted was withdrawn.
-    demoted: (Instant, Instant),
+pub(crate) struct RevocationTimes {
+    /// Revocation of the token of [`ClientGroup::TokenRevoked`].
+    token: (Instant, Instant),
+    /// Revocation of the grant of [`ClientGroup::GrantRevoked`].
+    grant: (Instant, Instant),
 }
 
-impl Withdrawn {
+impl RevocationTimes {
     pub(crate) fn at_once(now: Instant) -> Self {
-        Self { revoked: (now, now), demoted: (now, now) }
+        Self { token: (now, now), grant: (now, now) }
     }
 
-    /// When the command about these clients began and had returned; nothing is withdrawn of the steady.
-    pub(crate) fn of(&self, who: Who) -> Option<(Instant, Instant)> {
-        match who {
-            Who::Steady => None,
-            Who::Doomed => Some(self.revoked),
-            Who::Demoted => Some(self.demoted),
+    /// Returns begin and end of the command that affects a group.
+    pub(crate) fn of(&self, group: ClientGroup) -> Option<(Instant, Instant)> {
+        match group {
+            ClientGroup::Unchanged => None,
+            ClientGroup::TokenRevoked => Some(self.token),
+            ClientGroup::GrantRevoked => Some(self.grant),
         }
     }
 }
 
-impl Filled {
-    /// Fills the database at this URL.
-    pub(crate) fn new(program: Program, url: &str, manner: Manner) -> Self {
-        let (place, upstream) = (Place::new(), Upstream::start(manner));
+impl TestRegistry {
+    /// Creates a registry in the database at this URL.
+    pub(crate) fn new(program: Program, url: &str, mode: UpstreamMode) -> Self {
+        let (place, upstream) = (Place::new(), Upstream::start(mode));
         let service = format!("[upstreams.default]\nurl = \"http://{}/\"\n", upstream.address);
         place.write("callgate.toml", &service);
         let url = url.to_owned();
-        let mut filled = Self { place, program, url, upstream, tokens: Default::default() };
-        filled.fill();
-        filled
+        let mut registry = Self { place, program, url, upstream, tokens: Default::default() };
+        registry.populate();
+        registry
     }
 
-    fn fill(&mut self) {
+    fn populate(&mut self) {
         self.run(&["migrate"]);
         for section in ["work", "other", "secret"] {
             self.run(&["section", "add", section]);
         }
         for (method, section) in
-            [("work.do", "work"), ("other.do", "other"), (SECRET_METHOD, "secret")]
+            [("work.do", "work"), ("other.do", "other"), (FORBIDDEN_METHOD, "secret")]
         {
             self.add_method(method, section, &[]);
         }
         for (method, section) in [("work.find", "work"), ("other.find", "other")] {
             self.add_method(method, section, &["--read-only"]);
         }
-        let users = [("steady", "work"), ("doomed", "work"), ("demoted", "other")];
+        let users = [("unchanged", "work"), ("token_revoked", "work"), ("grant_revoked", "other")];
         self.tokens = users.map(|(user, section)| {
             self.run(&["user", "add", user]);
             self.run(&["grant", "--user", user, section, "read"]);
@@ -115,13 +115,13 @@ impl Filled {
         });
     }
 
-    fn add_method(&self, method: &str, section: &str, more: &[&str]) {
+    fn add_method(&self, method: &str, section: &str, options: &[&str]) {
         let need = format!("{section}:read");
         let add = ["method", "add", method, "--section", &need, "--param", "string $key"];
-        self.run(&[&add, more].concat());
+        self.run(&[&add, options].concat());
     }
 
-    /// The program, in this directory.
+    /// Returns a command of the program in this directory.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.program.path());
         command.args(arguments).current_dir(self.place.path(""));
@@ -129,15 +129,15 @@ impl Filled {
         command
     }
 
-    /// Runs what must succeed; what it prints.
+    /// Runs a command that must succeed. Returns its output.
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
-        let talk = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {talk}");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {error}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// A gateway that knows the registry by this URL. Tokens count for `grace` after it last saw it.
+    /// Starts a gateway on the registry at this URL.
     pub(crate) fn serve(&self, url: &str, grace: Duration) -> Running {
         let (program, directory) = (self.program.path(), self.place.path(""));
         let (url, grace) = (url.to_owned(), grace.as_secs().to_string());
@@ -146,37 +146,41 @@ impl Filled {
             command.args(["serve", "--json", "--listen", &format!("127.0.0.1:{port}")]);
             command.args(["--token-grace-seconds", &grace]);
             command.env("CALLGATE_DATABASE", &url).env("CALLGATE_METRICS", "true");
-            // A line for each call that is denied would be most of it.
+            // The default level logs every denied call.
             command.env("CALLGATE_LOG", "warn,callgate_registry=info").current_dir(&directory);
             command
         })
     }
 
-    pub(crate) fn account(&self, who: Who) -> Account {
-        let [steady, doomed, demoted] = &self.tokens;
-        match who {
-            Who::Steady => Account { token: steady.clone(), tools: OWN },
-            Who::Doomed => Account { token: doomed.clone(), tools: OWN },
-            Who::Demoted => Account { token: demoted.clone(), tools: OTHER },
+    pub(crate) fn account(&self, group: ClientGroup) -> Account {
+        let [unchanged, token_revoked, grant_revoked] = &self.tokens;
+        match group {
+            ClientGroup::Unchanged => Account { token: unchanged.clone(), tools: WORK_TOOLS },
+            ClientGroup::TokenRevoked => {
+                Account { token: token_revoked.clone(), tools: WORK_TOOLS }
+            }
+            ClientGroup::GrantRevoked => {
+                Account { token: grant_revoked.clone(), tools: OTHER_TOOLS }
+            }
         }
     }
 
-    /// Revokes the token of the doomed, and withdraws the grant of the demoted.
-    pub(crate) fn withdraw(&self) -> Withdrawn {
+    /// Revokes a token and a grant.
+    pub(crate) fn revoke(&self) -> RevocationTimes {
         let tokens = self.run(&["token", "list", "--json"]);
         let mut tokens = tokens.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let doomed = tokens.find(|token| token["name"] == "doomed").unwrap();
+        let revoked = tokens.find(|token| token["name"] == "token_revoked").unwrap();
         let run = |arguments: &[&str]| {
             let begin = Instant::now();
             self.run(arguments);
             (begin, Instant::now())
         };
-        let revoked = run(&["token", "revoke", &doomed["id"].to_string()]);
-        let demoted = run(&["grant", "--user", "demoted", "other", "none"]);
-        Withdrawn { revoked, demoted }
+        let token = run(&["token", "revoke", &revoked["id"].to_string()]);
+        let grant = run(&["grant", "--user", "grant_revoked", "other", "none"]);
+        RevocationTimes { token, grant }
     }
 
-    /// What the service ran so far.
+    /// Returns the calls that the upstream has run.
     pub(crate) fn executed(&self) -> Vec<Execution> {
         self.upstream.executed()
     }

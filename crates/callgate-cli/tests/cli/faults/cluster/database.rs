@@ -1,4 +1,4 @@
-//! Where a registry is: each of the databases, for whoever wants all of them.
+//! The databases that a registry can be in.
 
 use std::path::Path;
 
@@ -7,65 +7,63 @@ use tiberius::{AuthMethod, Client, Config, EncryptionLevel};
 use tokio::net::TcpStream;
 use tokio_util::compat::TokioAsyncWriteCompatExt as _;
 
-use super::filled::Filled;
+use crate::faults::cluster::registry::TestRegistry;
 use crate::support::Place;
 
-/// SQL Server's tables and triggers.
-const INSTALL: &str = include_str!("../../../../../install/install.mssql.sql");
+/// Tables and triggers for SQL Server.
+const INSTALL: &str = include_str!("../../../../../../install/install.mssql.sql");
 
-/// Where the registry is. The servers are nobody else's: they count all that they are asked.
-pub(crate) enum Kept {
-    File,
+/// A database for a registry. No other test uses the server, so its statement counter is exact.
+pub(crate) enum RegistryDatabase {
+    Sqlite,
     Server(DatabaseServer, TestDatabase),
-    /// SQL Server's, with its URL.
+    /// With its URL.
     SqlServerEmulator(
         #[expect(dead_code, reason = "runs as long as this lives")] SqlServerEmulator,
         String,
     ),
 }
 
-impl Kept {
-    /// The databases themselves.
-    pub(crate) fn real() -> Vec<(&'static str, Self)> {
+impl RegistryDatabase {
+    /// Returns all databases except SQL Server.
+    pub(crate) fn without_sql_server() -> Vec<(&'static str, Self)> {
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let on = |server: DatabaseServer| {
             let database = server.database();
             Self::Server(server, database)
         };
         vec![
-            ("SQLite", Self::File),
-            ("PostgreSQL", on(Engine::Postgres.start(tmp))),
-            ("MariaDB", on(Engine::MariaDb.start(tmp))),
+            ("SQLite", Self::Sqlite),
+            (Engine::Postgres.name(), on(Engine::Postgres.start(tmp))),
+            (Engine::MariaDb.name(), on(Engine::MariaDb.start(tmp))),
         ]
     }
 
-    /// With what stands in for SQL Server.
     pub(crate) fn all() -> Vec<(&'static str, Self)> {
-        let mut all = Self::real();
+        let mut all = Self::without_sql_server();
         all.push(Self::sql_server());
         all
     }
 
-    /// What stands in for SQL Server.
     pub(crate) fn sql_server() -> (&'static str, Self) {
-        let stand_in = SqlServerEmulator::start(Path::new(env!("CARGO_TARGET_TMPDIR")));
-        prepare(&stand_in);
-        let url = stand_in.url();
-        ("SQL Server's stand-in", Self::SqlServerEmulator(stand_in, url))
+        let server = SqlServerEmulator::start(Path::new(env!("CARGO_TARGET_TMPDIR")));
+        prepare(&server);
+        let url = server.url();
+        ("SQL Server emulator", Self::SqlServerEmulator(server, url))
     }
 
     pub(crate) fn url(&self) -> &str {
         match self {
-            Self::File => "sqlite:callgate.db",
+            Self::Sqlite => "sqlite:callgate.db",
             Self::Server(_, database) => &database.url,
             Self::SqlServerEmulator(_, url) => url,
         }
     }
 
-    /// Runs SQL as another program would.
-    pub(crate) fn sql(&self, filled: &Filled, sql: &str) {
+    /// Runs SQL as another program does.
+    pub(crate) fn sql(&self, registry: &TestRegistry, sql: &str) {
         match self {
-            Self::File => filled.place.sql("callgate.db", sql),
+            Self::Sqlite => registry.place.sql("callgate.db", sql),
             Self::Server(server, database) if database.url.starts_with("mysql") => {
                 server.sql(
                     &database.name,
@@ -73,26 +71,27 @@ impl Kept {
                 );
             }
             Self::Server(server, database) => drop(server.sql(&database.name, sql)),
-            Self::SqlServerEmulator(..) => panic!("it is not asked by others: {sql}"),
+            Self::SqlServerEmulator(..) => panic!("not supported: {sql}"),
         }
     }
 
-    /// What the database counts of what it was asked, where it does. PostgreSQL is a second late with it.
-    pub(crate) fn count(&self) -> Option<u64> {
+    /// Returns the number of statements or transactions that the server has counted. PostgreSQL updates it
+    /// once a second.
+    pub(crate) fn statement_count(&self) -> Option<u64> {
         let Self::Server(server, database) = self else { return None };
         let name = &database.name;
-        let said = if database.url.starts_with("mysql") {
+        let output = if database.url.starts_with("mysql") {
             server.sql(name, "SHOW GLOBAL STATUS LIKE 'Questions'")
         } else {
             let counts = "SELECT xact_commit + xact_rollback FROM pg_stat_database";
             server.sql("postgres", &format!("{counts} WHERE datname = '{name}'"))
         };
-        said.split_whitespace().last()?.parse().ok()
+        output.split_whitespace().last()?.parse().ok()
     }
 }
 
-/// Makes the tables, and takes the triggers away: the stand-in fails where a statement changes no row of a
-/// table that has one. Nothing changes later on, so none is missed.
+/// Creates the tables and drops the triggers: on a table with a trigger, the emulator fails if a statement
+/// changes no row. The tests change nothing later.
 fn prepare(server: &SqlServerEmulator) {
     let place = Place::new();
     let migrated = place.command(&["migrate"]).env("CALLGATE_DATABASE", server.url()).output();

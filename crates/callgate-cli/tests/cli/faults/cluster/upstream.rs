@@ -1,5 +1,5 @@
-//! The service behind the tools. It logs the key of each call and answers with it; a rough one takes its time,
-//! and breaks some calls off.
+//! The upstream service. It logs the key of each call and returns it. In flaky mode it delays replies and closes
+//! some connections.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -9,31 +9,31 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// The longest that a rough one takes, in milliseconds.
+/// Maximum delay in flaky mode, in milliseconds.
 const MAX_DELAY: u64 = 50;
-/// Of so many calls a rough one breaks two off.
-const BREAKS: u64 = 24;
+/// In flaky mode, two of this number of calls fail.
+const FAILURE_RATE: u64 = 24;
 
-/// How it treats calls.
+/// Behaviour of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
-    /// All are answered at once.
-    Calm,
-    /// They take up to 50 ms, and some are broken off after they ran.
-    Rough,
+pub(crate) enum UpstreamMode {
+    /// Replies immediately.
+    Reliable,
+    /// Replies after up to 50 ms, and closes some connections after it ran the call.
+    Flaky,
 }
 
-/// How a call ended there.
+/// End of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Answered,
-    /// The connection ended before any byte of an answer.
-    HungUp,
-    /// The connection ended within the answer.
-    BrokeOff,
+    /// The connection was closed before the first byte of the reply.
+    ClosedBeforeReply,
+    /// The connection was closed within the reply.
+    ClosedDuringReply,
 }
 
-/// A call that ran.
+/// A call that the service ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Execution {
     pub(crate) method: String,
@@ -41,7 +41,7 @@ pub(crate) struct Execution {
     pub(crate) end: End,
 }
 
-/// The service; it goes on to the end of the test program.
+/// The service. It runs until the test process ends.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
@@ -50,71 +50,73 @@ pub(crate) struct Upstream {
 
 #[derive(Debug)]
 struct Service {
-    manner: Manner,
+    mode: UpstreamMode,
     executed: Mutex<Vec<Execution>>,
 }
 
 impl Upstream {
-    pub(crate) fn start(manner: Manner) -> Self {
+    pub(crate) fn start(mode: UpstreamMode) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let service = Arc::new(Service { manner, executed: Mutex::default() });
+        let service = Arc::new(Service { mode, executed: Mutex::default() });
         let shared = Arc::clone(&service);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let service = Arc::clone(&shared);
-                // A gateway that is killed takes its connections with it.
+                // The connection fails if its gateway is killed.
                 std::thread::spawn(move || drop(service.serve(&stream)));
             }
         });
         Self { address, service }
     }
 
-    /// What ran so far.
+    /// Returns the calls so far.
     pub(crate) fn executed(&self) -> Vec<Execution> {
         self.service.executed.lock().unwrap().clone()
     }
 }
 
 impl Service {
-    /// One connection, until either side ends it.
+    /// Serves a connection until either side closes it.
     fn serve(&self, mut stream: &TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let mut reader = BufReader::new(stream);
         loop {
-            let asked = request(&mut reader)?;
-            let (method, key) = (text(&asked["method"]), text(&asked["params"]["key"]));
+            let request = read_request(&mut reader)?;
+            let (method, key) = (text(&request["method"]), text(&request["params"]["key"]));
             let chance = chance(&key);
             let end = self.execute(method, &key, chance);
-            if self.manner == Manner::Rough {
+            if self.mode == UpstreamMode::Flaky {
                 std::thread::sleep(Duration::from_millis(chance % MAX_DELAY));
             }
-            let body = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"key": key}});
+            let body = json!({"jsonrpc": "2.0", "id": request["id"], "result": {"key": key}});
             let answer = response(&body.to_string());
             match end {
                 End::Answered => stream.write_all(answer.as_bytes())?,
-                End::HungUp => return Ok(()),
-                End::BrokeOff => return stream.write_all(&answer.as_bytes()[..answer.len() / 2]),
+                End::ClosedBeforeReply => return Ok(()),
+                End::ClosedDuringReply => {
+                    return stream.write_all(&answer.as_bytes()[..answer.len() / 2]);
+                }
             }
         }
     }
 
-    /// Runs a call, which is to note that it ran. One that is asked for again is answered.
+    /// Logs a call. A repeated call succeeds.
     fn execute(&self, method: String, key: &str, chance: u64) -> End {
         let mut executed = self.executed.lock().unwrap();
-        let end = match (self.manner, chance / MAX_DELAY % BREAKS) {
-            (Manner::Rough, 0) => End::HungUp,
-            (Manner::Rough, 1) => End::BrokeOff,
+        let end = match (self.mode, chance / MAX_DELAY % FAILURE_RATE) {
+            (UpstreamMode::Flaky, 0) => End::ClosedBeforeReply,
+            (UpstreamMode::Flaky, 1) => End::ClosedDuringReply,
             _ => End::Answered,
         };
-        let is_again = end != End::Answered && executed.iter().any(|it| it.key == key);
-        let end = if is_again { End::Answered } else { end };
+        let is_repeated = end != End::Answered && executed.iter().any(|it| it.key == key);
+        let end = if is_repeated { End::Answered } else { end };
         executed.push(Execution { method, key: key.to_owned(), end });
         end
     }
 }
 
-/// The same for the same key each time.
+/// Returns a pseudo-random number that depends on the key only.
 fn chance(key: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
@@ -125,8 +127,8 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// What is in the body of the next request.
-fn request(reader: &mut BufReader<&TcpStream>) -> io::Result<Value> {
+/// Reads the next request. Returns its body.
+fn read_request(reader: &mut BufReader<&TcpStream>) -> io::Result<Value> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if reader.read_line(&mut head)? == 0 {

@@ -1,4 +1,4 @@
-//! A client of MCP, of either era, that asks the gateways in turn and sends nothing twice.
+//! An MCP client of either protocol era that calls the gateways in turn and never retries.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -6,25 +6,25 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::record::{Asked, Outcome};
-use super::wire::{Answer, Connection};
+use crate::faults::load::call_log::{Outcome, RequestKind};
+use crate::http_client::{Connection, HttpResponse};
 use crate::support::PATIENCE;
 
-/// The tools of most clients: one that may change something, and one that only reads.
-pub(crate) const OWN: [&str; 2] = ["work_do", "work_find"];
-/// Those of the demoted.
-pub(crate) const OTHER: [&str; 2] = ["other_do", "other_find"];
-/// Tools of those who have [`OWN`] that come and go together.
-pub(crate) const PAIR: [&str; 2] = ["pair_left", "pair_right"];
-/// The tool that nobody has.
-pub(crate) const SECRET: &str = "work_secret";
+/// Tools of most clients: one that writes and one that only reads.
+pub(crate) const WORK_TOOLS: [&str; 2] = ["work_do", "work_find"];
+/// Tools of [`ClientGroup::GrantRevoked`].
+pub(crate) const OTHER_TOOLS: [&str; 2] = ["other_do", "other_find"];
+/// Tools of clients with [`WORK_TOOLS`] that are added and removed together.
+const PAIR_TOOLS: [&str; 2] = ["pair_left", "pair_right"];
+/// Tool that no client is allowed to call.
+const FORBIDDEN_TOOL: &str = "work_secret";
 
-/// The revision that a client speaks.
+/// Protocol era of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
-    /// With a session, which is opened at one gateway and good at all.
+    /// With a session, which is opened at one gateway and valid at all.
     Legacy,
-    /// Each request by itself.
+    /// Without sessions.
     Modern,
 }
 
@@ -37,11 +37,11 @@ impl Era {
     }
 }
 
-/// One client, with a connection to each gateway.
+/// A client with a connection to each gateway.
 pub(crate) struct Client {
     era: Era,
     token: String,
-    /// The tools that it has: one that may change something, and one that only reads.
+    /// Tools of the client: one that writes and one that only reads.
     tools: [&'static str; 2],
     session: Option<String>,
     gateways: Vec<SocketAddr>,
@@ -50,7 +50,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A legacy one opens its session at the gateway `first`.
+    /// Creates a client. A legacy client opens its session at the gateway `first`.
     pub(crate) fn new(
         era: Era,
         token: &str,
@@ -79,18 +79,18 @@ impl Client {
             "protocolVersion": self.era.version(), "capabilities": {}, "clientInfo": info,
         });
         let (headers, body) = self.request("initialize", params);
-        let answer = self.post_until_known(first, &headers, &body);
+        let answer = self.post_until_available(first, &headers, &body);
         let session = answer.header("mcp-session-id").map(ToOwned::to_owned);
         self.session = Some(session.unwrap_or_else(|| panic!("no session: {answer:?}")));
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         let second = (first + 1) % self.gateways.len();
         let headers = self.headers("notifications/initialized", None);
-        let answer = self.post_until_known(second, &headers, &initialized.to_string());
+        let answer = self.post_until_available(second, &headers, &initialized.to_string());
         assert_eq!(answer.status, 202, "{answer:?}");
     }
 
-    /// Posts until the gateway knows the token: on a busy machine its first look at it may take too long.
-    fn post_until_known(&mut self, gateway: usize, headers: &str, body: &str) -> Answer {
+    /// Posts until the reply is not 503. On a busy machine, the first lookup of a token may time out.
+    fn post_until_available(&mut self, gateway: usize, headers: &str, body: &str) -> HttpResponse {
         let started = Instant::now();
         loop {
             let answer = self.post(gateway, headers, body).unwrap();
@@ -101,37 +101,37 @@ impl Client {
         }
     }
 
-    /// Asks a gateway; what came of it.
-    pub(crate) fn call(&mut self, gateway: usize, asked: Asked, key: &str) -> Outcome {
-        let [own, reads] = self.tools;
+    /// Sends a request of this kind to a gateway. Returns its outcome.
+    pub(crate) fn call(&mut self, gateway: usize, kind: RequestKind, key: &str) -> Outcome {
+        let [write, read] = self.tools;
         let mut call = |name| {
             let params = json!({"name": name, "arguments": {"key": key}});
-            self.ask(gateway, "tools/call", params)
+            self.send(gateway, "tools/call", params)
         };
-        let answer = match asked {
-            Asked::Own => call(own),
-            Asked::Read => call(reads),
-            Asked::Secret => call(SECRET),
-            Asked::List => self.ask(gateway, "tools/list", json!({})),
+        let answer = match kind {
+            RequestKind::Write => call(write),
+            RequestKind::Read => call(read),
+            RequestKind::Forbidden => call(FORBIDDEN_TOOL),
+            RequestKind::List => self.send(gateway, "tools/list", json!({})),
         };
         match answer {
-            Ok(answer) => self.outcome(&answer, asked, key),
-            Err(error) => Outcome::Broken(error.to_string()),
+            Ok(answer) => self.outcome(&answer, kind, key),
+            Err(error) => Outcome::ConnectionLost(error.to_string()),
         }
     }
 
-    /// Sends a request to a gateway; what comes back, whatever it is.
-    pub(crate) fn ask(
+    /// Sends a JSON-RPC request to a gateway.
+    pub(crate) fn send(
         &mut self,
         gateway: usize,
         method: &str,
         params: Value,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<HttpResponse> {
         let (headers, body) = self.request(method, params);
         self.post(gateway, &headers, &body)
     }
 
-    /// Asks to be told when the list of tools changes, by a connection of its own; what comes there.
+    /// Subscribes to changes of the tool list. Returns a connection with the event stream.
     pub(crate) fn listen(&mut self, gateway: usize) -> io::Result<TcpStream> {
         let params = json!({"notifications": {"toolsListChanged": true}});
         let (line, (headers, body)) = match self.era {
@@ -142,7 +142,7 @@ impl Client {
         Connection::open(self.gateways[gateway])?.send(line, &headers, &body)
     }
 
-    /// The headers and the body of a request.
+    /// Returns the headers and the body of a request.
     fn request(&mut self, method: &str, mut params: Value) -> (String, String) {
         self.last_id += 1;
         let name = params["name"].as_str().map(ToOwned::to_owned);
@@ -176,8 +176,8 @@ impl Client {
         headers
     }
 
-    /// A connection that something went wrong with is not used again.
-    fn post(&mut self, gateway: usize, headers: &str, body: &str) -> io::Result<Answer> {
+    /// Posts a body. After a failure, the connection is not used again.
+    fn post(&mut self, gateway: usize, headers: &str, body: &str) -> io::Result<HttpResponse> {
         let mut connection = match self.connections[gateway].take() {
             Some(connection) if connection.is_open() => connection,
             _ => Connection::open(self.gateways[gateway])?,
@@ -189,11 +189,11 @@ impl Client {
         Ok(answer)
     }
 
-    fn outcome(&self, answer: &Answer, asked: Asked, key: &str) -> Outcome {
+    fn outcome(&self, answer: &HttpResponse, kind: RequestKind, key: &str) -> Outcome {
         match answer.status {
             200 => {}
-            401 => return Outcome::Unknown,
-            503 => return Outcome::Away,
+            401 => return Outcome::Unauthorized,
+            503 => return Outcome::Unavailable,
             status => return Outcome::Failed(format!("{status}: {}", answer.body)),
         }
         let Ok(reply) = serde_json::from_str::<Value>(&answer.body) else {
@@ -202,13 +202,13 @@ impl Client {
         if reply["id"] != self.last_id {
             return Outcome::Wrong(answer.body.clone());
         }
-        match asked {
-            Asked::List => self.listed(&reply),
-            Asked::Own | Asked::Read | Asked::Secret => called(&reply, key),
+        match kind {
+            RequestKind::List => self.listed(&reply),
+            RequestKind::Write | RequestKind::Read | RequestKind::Forbidden => called(&reply, key),
         }
     }
 
-    /// The client's own tools, with both of those that come and go or without, or none.
+    /// Checks a list: the client's tools, with or without both of [`PAIR_TOOLS`], or none.
     fn listed(&self, reply: &Value) -> Outcome {
         let Some(tools) = reply["result"]["tools"].as_array() else {
             return Outcome::Failed(reply.to_string());
@@ -218,7 +218,9 @@ impl Client {
         match names.len() {
             0 => Outcome::Denied,
             2 if has(&self.tools) => Outcome::Answered,
-            4 if self.tools == OWN && has(&OWN) && has(&PAIR) => Outcome::Answered,
+            4 if self.tools == WORK_TOOLS && has(&WORK_TOOLS) && has(&PAIR_TOOLS) => {
+                Outcome::Answered
+            }
             _ => Outcome::Wrong(reply.to_string()),
         }
     }

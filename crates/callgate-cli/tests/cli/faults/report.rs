@@ -1,0 +1,229 @@
+//! Measures the released program for `docs/internals/benchmarks/faults.md` and checks the documented limits.
+
+pub(crate) mod start_up;
+pub(crate) mod warm_calls;
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use callgate_test_support::Engine;
+
+use crate::faults::cluster::database::RegistryDatabase;
+use crate::faults::cluster::proxy::Link;
+use crate::faults::cluster::registry::{Program, TestRegistry};
+use crate::faults::cluster::upstream::{End, UpstreamMode};
+use crate::faults::load::CLIENTS;
+use crate::faults::load::call_log::{Call, Outcome};
+use crate::faults::lock_scenarios;
+use crate::faults::scenario::{self, GRACE, ScenarioResult};
+use warm_calls::warm_calls;
+
+/// Markers around the generated part of the page.
+const MARKERS: [&str; 2] = ["<!-- measurements -->\n", "<!-- end of measurements -->\n"];
+const METHODS: usize = 100_000;
+const CALLS: usize = 100_000;
+/// Number of starts after the first.
+const STARTS: usize = 5;
+/// Limit for the best of them.
+const MAX_START: Duration = Duration::from_secs(3);
+
+#[test]
+#[ignore = "takes minutes and needs a quiet machine; `cargo xtask bench faults` runs it"]
+fn the_measurements_of_the_page_on_faults() {
+    let _lock = lock_scenarios();
+    let cores = std::thread::available_parallelism().unwrap();
+    let mut text = format!(
+        "\nFrom one run of the released program, on {cores} cores that it shares with the clients, the service and \
+         the database.\n"
+    );
+    let mut late = faults(&mut text);
+    late.extend(starts(&mut text));
+    warm(&mut text);
+    eprintln!("{text}");
+    assert!(late.is_empty(), "limits exceeded, page not updated:\n{}", late.join("\n"));
+    let page =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/internals/benchmarks/faults.md");
+    let old = std::fs::read_to_string(&page).unwrap();
+    std::fs::write(&page, with_measurements(&old, &text)).unwrap();
+}
+
+/// Returns the page with a new generated part.
+fn with_measurements(page: &str, text: &str) -> String {
+    let [begin, end] = MARKERS;
+    let (before, rest) = page.split_once(begin).unwrap();
+    let (_, after) = rest.split_once(end).unwrap();
+    format!("{before}{begin}{text}\n{end}{after}")
+}
+
+#[test]
+fn the_page_on_faults_has_the_markers() {
+    let page = with_measurements(
+        include_str!("../../../../../docs/internals/benchmarks/faults.md"),
+        "new",
+    );
+    let [begin, end] = MARKERS;
+    assert!(page.contains(&format!("{begin}new\n{end}")), "{page}");
+}
+
+/// Returns the exceeded limits.
+fn faults(text: &mut String) -> Vec<String> {
+    let release = Program::Dist;
+    let mut all = Vec::new();
+    for engine in Engine::ALL {
+        all.push(ScenarioResult::checked(|| scenario::database_is_killed(release, engine)));
+        all.push(ScenarioResult::checked(|| scenario::gateway_is_killed(release, engine)));
+        all.push(ScenarioResult::checked(|| {
+            scenario::gateway_behind_nginx_is_killed(release, engine)
+        }));
+        for link in [Link::Blackhole, Link::Reset] {
+            all.push(ScenarioResult::checked(|| {
+                scenario::gateway_is_isolated(release, engine, link)
+            }));
+        }
+    }
+    let grace = GRACE.as_secs();
+    let _ = writeln!(
+        text,
+        "\n## Faults\n\n{CLIENTS} clients, `token_grace_seconds = {grace}`. A run with a wrong answer, \
+         a call that ran twice or an error without a fault is not recorded.\n\n\
+         | fault | calls | 503 | connections lost | duration | recovery | last use of revoked access, connected \
+         gateways | last use, isolated gateway |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    );
+    for result in &all {
+        fault(text, result);
+    }
+    let _ = writeln!(
+        text,
+        "\nThe last use at connected gateways is measured from the end of the revoking command, at the isolated \
+         gateway from the loss of its connection."
+    );
+    service(text, &all);
+    let late = all.iter().flat_map(|ScenarioResult { name, timings, .. }| {
+        timings.violations().into_iter().map(move |violation| format!("{name}: {violation}"))
+    });
+    late.collect()
+}
+
+fn fault(text: &mut String, result: &ScenarioResult) {
+    let (calls, timings) = (&result.run.calls, result.timings);
+    let count = |is_it: fn(&Call) -> bool| calls.iter().filter(|call| is_it(call)).count();
+    let unavailable = with_commas(count(|call| call.outcome == Outcome::Unavailable));
+    // nginx replies 502 if it lost the connection.
+    let lost = with_commas(count(|call| match &call.outcome {
+        Outcome::ConnectionLost(_) => true,
+        Outcome::Failed(text) => text.starts_with("502"),
+        _ => false,
+    }));
+    let duration = result.run.faults.iter().map(|fault| fault.end - fault.begin).max();
+    let duration = format_time(duration.unwrap_or_default());
+    let (name, all) = (&result.name, with_commas(calls.len()));
+    let recovery = format_time(timings.recovery);
+    let [revocation, isolated_use] = [timings.revocation, timings.isolated_use]
+        .map(|time| time.map_or_else(String::new, format_time));
+    let _ = writeln!(
+        text,
+        "| {name} | {all} | {unavailable} | {lost} | {duration} | {recovery} | {revocation} | {isolated_use} |"
+    );
+}
+
+/// Writes the number of calls that the upstream aborted.
+fn service(text: &mut String, all: &[ScenarioResult]) {
+    let executed = || all.iter().flat_map(|result| &result.run.executed);
+    let broken = executed().filter(|it| it.end != End::Answered).count();
+    let again = all.iter().map(|result| {
+        let keys: HashSet<_> = result.run.executed.iter().map(|it| &it.key).collect();
+        result.run.executed.len() - keys.len()
+    });
+    let _ = writeln!(
+        text,
+        "\nThe service ran {} calls and closed the connection of {}. Of these, {} were read-only and retried; the \
+         others were reported to the caller as failures.",
+        with_commas(executed().count()),
+        with_commas(broken),
+        with_commas(again.sum())
+    );
+}
+
+/// Returns the exceeded limits.
+fn starts(text: &mut String) -> Vec<String> {
+    let mut late = Vec::new();
+    let _ = writeln!(
+        text,
+        "\n## StartUp-up\n\nWith {} methods, from the start of the process until `/readyz` is 200. The first start \
+         assigns tool names and stores them while it serves. Then follow the best and the median of {STARTS} more \
+         starts, each with the time for reading the rows.\n\n\
+         | database | first | best | reading | median | reading |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: |",
+        with_commas(METHODS)
+    );
+    for (name, database) in RegistryDatabase::without_sql_server() {
+        let registry = TestRegistry::new(Program::Dist, database.url(), UpstreamMode::Reliable);
+        start_up::add_methods(&registry, &database, METHODS);
+        eprintln!("{name} has {METHODS} methods");
+        let first = start_up::first_start(&registry, &database);
+        let mut starts: Vec<_> =
+            (0..STARTS).map(|_| start_up::start(&registry, &database)).collect();
+        starts.sort_by_key(|start| start.total);
+        eprintln!("{name}: {first:?}, {starts:?}");
+        assert!(starts.iter().all(|start| start.tools >= METHODS as u64));
+        let (best, median) = (starts[0], starts[STARTS / 2]);
+        if best.total >= MAX_START {
+            late.push(format!("start on {name}: {best:?}, limit {MAX_START:?}"));
+        }
+        let timings =
+            [first.total, best.total, best.read, median.total, median.read].map(format_time);
+        let _ = writeln!(text, "| {name} | {} |", timings.join(" | "));
+    }
+    late
+}
+
+fn warm(text: &mut String) {
+    let _ = writeln!(
+        text,
+        "\n## Database statements of calls\n\n\
+         | database | calls | polls for changes | statements sent | counted by the database |\n\
+         | --- | ---: | ---: | ---: | ---: |"
+    );
+    for (name, database) in RegistryDatabase::all() {
+        let registry = TestRegistry::new(Program::Dist, database.url(), UpstreamMode::Reliable);
+        let counted = warm_calls(&registry, &database, CALLS);
+        eprintln!("{name}: {counted:?}");
+        assert_eq!(counted.statements, counted.polls);
+        let by_database =
+            counted.counted_by_database.map_or_else(String::new, |count| count.to_string());
+        let (calls, polls, statements) =
+            (with_commas(counted.calls), counted.polls, counted.statements);
+        let _ = writeln!(text, "| {name} | {calls} | {polls} | {statements} | {by_database} |");
+    }
+}
+
+/// Returns a number with commas between thousands.
+fn with_commas(number: usize) -> String {
+    let digits = number.to_string();
+    let mut with_commas = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            with_commas.push(',');
+        }
+        with_commas.push(digit);
+    }
+    with_commas
+}
+
+#[test]
+fn numbers_have_commas_between_thousands() {
+    assert_eq!(
+        [0, 12, 999, 1000, 1_234_567].map(with_commas),
+        ["0", "12", "999", "1,000", "1,234,567"]
+    );
+}
+
+fn format_time(time: Duration) -> String {
+    match time.as_millis() {
+        millis @ 0..1000 => format!("{millis} ms"),
+        millis => format!("{}.{:02} s", millis / 1000, millis % 1000 / 10),
+    }
+}
