@@ -106,7 +106,7 @@ fn a_function_becomes_a_prompt() {
                 code: String,
                 /// What to look for.
                 focus: Option<String>,
-            ) -> Result<Filled, Error> {
+            ) -> Result<GetPromptResult, Error> {
                 body()
             }
         },

@@ -14,7 +14,7 @@ use axum::http::Request;
 use callgate::catalog::CatalogBuilder;
 use callgate::gateway::Gateway;
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
-use callgate::mcp::{Inbound, Mcp, Reply, SessionKey, Sessions, Verb};
+use callgate::mcp::{Inbound, InboundKind, Mcp, McpResponse, SessionKey, Sessions};
 use callgate::model::{Method, Param, Prefix, Safety, Types};
 use callgate::upstream::{
     BoxFuture, Call, CallError, CallOutput, CallerMethods, Identity, ListError, MethodLister,
@@ -108,7 +108,7 @@ fn mcp(has_a_say: bool) -> Arc<Mcp> {
 /// One `tools/list`, and how many bytes it has.
 async fn list(mcp: &Arc<Mcp>, caller: &Caller) -> usize {
     let inbound = Inbound {
-        verb: Verb::Post,
+        kind: InboundKind::Message,
         headers: None,
         body: LIST,
         connection: None,
@@ -116,7 +116,7 @@ async fn list(mcp: &Arc<Mcp>, caller: &Caller) -> usize {
         identify: &|| Arc::new(Caller::anonymous()),
         accepts_events: false,
     };
-    let Ok(Reply::Message(message)) = mcp.handle(&inbound).await else { return 0 };
+    let Ok(McpResponse::Message(message)) = mcp.handle(&inbound).await else { return 0 };
     message.into_slices().iter().map(bytes::Bytes::len).sum()
 }
 

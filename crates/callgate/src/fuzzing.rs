@@ -6,66 +6,56 @@ use std::time::SystemTime;
 
 use crate::access::Caller;
 use crate::mcp::parse::classify::{Route, classify};
-use crate::mcp::parse::envelope::incoming;
-use crate::mcp::{Header, Headers, Reject, SessionKey, Sessions, Verb};
+use crate::mcp::parse::envelope::read_message;
+use crate::mcp::{Header, Headers, InboundKind, McpError, SessionKey, Sessions};
 use crate::model::type_expr::TypeExpr;
 use crate::wire::cursor::{AfterCursor, OffsetCursor};
 use crate::wire::revision::Revision;
 
-/// Headers as they stand in the input, one a line.
-struct Lines<'a>(&'a str);
-
-impl Headers for Lines<'_> {
-    fn header(&self, name: &str) -> Header<'_> {
-        let values = self.0.lines().filter_map(|line| line.split_once(':'));
-        let values = values.filter(|(known, _)| known.eq_ignore_ascii_case(name));
-        Header::of(values.map(|(_, value)| Some(value)))
-    }
-}
-
-/// A message with its headers: a line with the verb, the headers, an empty line, the body.
+/// A message with its headers: a line with the kind, the headers, an empty line, the body.
 pub fn classified(input: &str) {
     let (head, body) = input.split_once("\n\n").unwrap_or(("", input));
-    let (verb, headers) = head.split_once('\n').unwrap_or((head, ""));
-    let verb = match verb {
-        "GET" => Verb::Get,
-        "DELETE" => Verb::Delete,
-        "RAW" => Verb::Raw,
-        _ => Verb::Post,
+    let (kind, headers) = head.split_once('\n').unwrap_or((head, ""));
+    let kind = match kind {
+        "GET" => InboundKind::OpenStream,
+        "DELETE" => InboundKind::EndSession,
+        "RAW" => InboundKind::RawRequest,
+        _ => InboundKind::Message,
     };
-    let headers = Lines(headers);
+    let headers: Vec<(&str, &str)> =
+        headers.lines().filter_map(|line| line.split_once(':')).collect();
     for headers in [Some(&headers as &dyn Headers), None] {
         for newest in [Revision::NEWEST, Revision::NEWEST_LEGACY] {
-            match classify(verb, headers, body, newest) {
+            match classify(kind, headers, body, newest) {
                 Ok(Route::Modern(_)) => assert!(newest.is_modern(), "not offered"),
                 Ok(Route::Batch { messages, .. }) => {
                     messages.into_iter().filter_map(Result::err).for_each(|it| refused(&it));
                 }
                 Ok(_) => {}
-                Err(reject) => refused(&reject),
+                Err(error) => refused(&error),
             }
         }
     }
 }
 
 /// What is refused is refused with a message of one line and a status that says so.
-fn refused(reject: &Reject) {
-    assert!((200..500).contains(&reject.status), "{reject:?}");
-    let message = reject.message().into_slices().concat();
-    assert!(!message.contains(&b'\n'), "{reject:?}");
+fn refused(error: &McpError) {
+    assert!((200..500).contains(&error.status), "{error:?}");
+    let message = error.message().into_slices().concat();
+    assert!(!message.contains(&b'\n'), "{error:?}");
     let message: serde_json::Value = serde_json::from_slice(&message).unwrap_or_default();
-    assert!(message.get("error").is_some(), "{reject:?}");
+    assert!(message.get("error").is_some(), "{error:?}");
 }
 
 /// One message. Whatever is read is JSON, and is what a plain reader of JSON sees.
 pub fn envelope(body: &str) {
     let plain: Result<serde_json::Value, _> = serde_json::from_str(body);
-    match incoming(body) {
+    match read_message(body) {
         Ok(_) => {
             let plain = plain.unwrap_or_default();
             assert_eq!(plain.get("jsonrpc").and_then(|it| it.as_str()), Some("2.0"), "{body}");
         }
-        Err(reject) => refused(&reject),
+        Err(error) => refused(&error),
     }
 }
 

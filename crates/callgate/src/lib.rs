@@ -87,7 +87,7 @@ pub use callgate_macros::method;
 /// ```
 ///
 /// Arguments come as texts, so their types implement `FromStr`. It gives a text, a [`Content`] or a
-/// [`Filled`](mcp::Filled), or a `Result` of one.
+/// [`GetPromptResult`](mcp::GetPromptResult), or a `Result` of one.
 #[cfg(feature = "macros")]
 pub use callgate_macros::prompt;
 /// Makes a function a resource, or a family of them.

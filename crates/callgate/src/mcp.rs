@@ -1,10 +1,8 @@
-//! The Model Context Protocol, every revision of it, with no I/O: a message comes in as text, what is
-//! to be sent comes out.
+//! The Model Context Protocol in all its revisions, without I/O.
 //!
-//! A transport gives each message to [`Mcp::handle`]. `classify` tells which era it belongs to and
-//! what is wrong with it; then it is answered at once, or becomes a [`RunningCall`] that the
-//! transport polls, or a [`Listener`] that the transport streams from. HTTP is in [`crate::transport::http`],
-//! stdio in [`crate::transport::stdio`].
+//! A transport passes each message to [`Mcp::handle`]. `parse` determines its era and checks it, `dispatch` finds the
+//! method. The result is a message, a [`RunningCall`] that the transport polls, or a [`NotificationStream`]. The
+//! transports are [`http`](crate::http) and [`stdio`](crate::stdio).
 
 pub(crate) mod parse;
 pub(crate) mod reply;
@@ -29,28 +27,28 @@ use parse::classify::classify;
 use streams::event::{Change, EventBus};
 
 pub use crate::wire::{Era, LogLevel, LogLevelError, Revision, RevisionError};
-pub use calls::running_call::{Answer, RunningCall};
-pub use features::completion::{Complete, CompletionOf, Completions, ToComplete};
+pub use calls::running_call::{CallReply, RunningCall};
+pub use features::completion::{Complete, CompletionReference, CompletionRequest, Completions};
 #[cfg(feature = "macros")]
 pub use features::prompt_function::PromptFunction;
-pub use features::prompts::{Filled, Prompt, Prompts};
+pub use features::prompts::{GetPromptResult, Prompt, Prompts};
 #[cfg(feature = "macros")]
 pub use features::resource_function::{IntoContents, ResourceFunction};
 pub use features::resources::{Resource, Resources};
 pub use features::tasks::{Task, TaskStatus, TaskStore};
-pub use parse::classify::{HEADER_MISMATCH, UNSUPPORTED_VERSION, Verb};
+pub use parse::classify::{HEADER_MISMATCH, InboundKind, UNSUPPORTED_VERSION};
 pub use parse::headers::{Header, Headers, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
-pub use reply::error::{MISSING_CAPABILITY, Reject};
-pub use reply::message::OutMessage;
+pub use reply::error::{MISSING_CAPABILITY, McpError};
+pub use reply::message::EncodedMessage;
 pub use sessions::connection::Connection;
 pub use sessions::relay::Relay;
 pub use sessions::session::{Nonce, SessionKey, Sessions};
-pub use sessions::state::{KeepSessions, SessionChange, SessionEdit, SessionState};
-pub use streams::event::{Event, Identify, Unidentified};
-pub use streams::event_store::{Kept, KeptReader, KeptStream, Replay};
-pub use streams::notification_stream::Listener;
+pub use sessions::state::{SessionChange, SessionEdit, SessionState, SessionStore};
+pub use streams::event::{Event, Identify, IdentifyError};
+pub use streams::event_store::{EventReader, EventStore, ResumableStream, StoredEvent};
+pub use streams::notification_stream::NotificationStream;
 
-/// The protocol over a gateway, shared by every transport.
+/// Serves the Model Context Protocol, for all transports.
 #[derive(Debug)]
 pub struct Mcp {
     gateway: Arc<Gateway>,
@@ -64,88 +62,86 @@ pub struct Mcp {
     closing: watch::Sender<bool>,
 }
 
-/// What a server offers beside tools.
+/// Features of a server beside tools.
 #[derive(Debug, Clone, Default)]
 pub struct Services {
     /// Prompts.
     pub prompts: Option<Arc<dyn Prompts>>,
-    /// Resources, beside the caller's tools as one.
+    /// Resources. The caller's tools are always a resource.
     pub resources: Option<Arc<dyn Resources>>,
     /// Completion of arguments.
     pub completion: Option<Arc<dyn Complete>>,
-    /// Stores tasks, so that methods can run on as tasks
-    /// ([`Client::become_task`](crate::upstream::Client::become_task)).
+    /// Stores tasks, for methods that call [`Client::become_task`](crate::upstream::Client::become_task).
     pub tasks: Option<Arc<dyn TaskStore>>,
-    /// Stores the events of legacy clients' streams, so that they can lose them and come back
-    /// ([`Client::close_stream`](crate::upstream::Client::close_stream)).
-    pub replay: Option<Arc<dyn Replay>>,
+    /// Stores the events of legacy streams, so that clients can resume them.
+    pub event_store: Option<Arc<dyn EventStore>>,
 }
 
-/// A message and how it came.
+/// A message from a client, with what the transport knows about it.
 #[derive(Clone, Copy)]
 pub struct Inbound<'a> {
-    /// How it came.
-    pub verb: Verb,
-    /// The headers; `None` over stdio, where nothing repeats the body.
+    /// What the client wants.
+    pub kind: InboundKind,
+    /// HTTP headers; `None` over stdio.
     pub headers: Option<&'a dyn Headers>,
-    /// The text.
+    /// Text of the message.
     pub body: &'a str,
-    /// The connection that all messages of the client share, which is the legacy session; `None` if each
-    /// message is an HTTP request of its own.
+    /// The connection that carries all messages of the client; `None` over HTTP.
     pub connection: Option<&'a Arc<Connection>>,
-    /// Who sends it.
+    /// The authenticated caller.
     pub caller: &'a Caller,
-    /// Makes what identifies the caller later on, for clients that listen.
+    /// Returns a way to identify the caller again, for streams.
     pub identify: &'a (dyn Fn() -> Arc<dyn Identify> + Sync),
-    /// Whether the sender reads what is sent before the reply.
+    /// Whether the client reads messages before the reply.
     pub accepts_events: bool,
 }
 
 impl std::fmt::Debug for Inbound<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inbound").field("verb", &self.verb).finish_non_exhaustive()
+        f.debug_struct("Inbound").field("kind", &self.kind).finish_non_exhaustive()
     }
 }
 
-/// What a message is answered with.
+/// The response to a message.
 #[derive(Debug)]
-pub enum Reply {
-    /// A message, at once.
-    Message(OutMessage),
-    /// A handshake's reply, and the id of the session that begins.
-    Opened {
-        /// The reply.
-        message: OutMessage,
-        /// The id, for the header.
+pub enum McpResponse {
+    /// A message.
+    Message(EncodedMessage),
+    /// The response to `initialize`.
+    SessionOpened {
+        /// The message.
+        message: EncodedMessage,
+        /// The new session's id, for the header `Mcp-Session-Id`.
         session: Option<String>,
     },
-    /// Nothing.
+    /// The message needs no response.
     Accepted,
-    /// The reply of a call.
+    /// A call that runs.
     Call(RunningCall),
-    /// Notifications from now on.
-    Listen(Box<Listener>),
-    /// The events of a stream since its client lost it.
-    Replay(Box<KeptReader>),
-    /// The answers to several messages, as one list.
+    /// A stream of notifications.
+    Notifications(Box<NotificationStream>),
+    /// A stream that the client resumed.
+    Resumed(Box<EventReader>),
+    /// Responses to a batch.
     Batch(Vec<BatchPart>),
 }
 
-/// One answer of a batch.
+/// One response of a batch.
 #[derive(Debug)]
 pub enum BatchPart {
-    /// It is ready.
-    Message(OutMessage),
-    /// A call has it.
+    /// A message.
+    Message(EncodedMessage),
+    /// A call that runs.
     Call(RunningCall),
 }
 
-/// Answers a batch. Its calls run side by side, each given to `spawn` at once; `None` if all were
-/// cancelled.
+/// Collects the responses of a batch. Its calls run concurrently: each future is passed to `spawn`.
+///
+/// Returns `None` if all calls were cancelled.
 pub fn answer_batch(
     mut parts: Vec<BatchPart>,
     mut spawn: impl FnMut(BoxFuture<'static, ()>),
-) -> impl Future<Output = Option<OutMessage>> + Send + 'static {
+) -> impl Future<Output = Option<EncodedMessage>> + Send + 'static {
     for part in &mut parts {
         if let BatchPart::Call(call) = part {
             spawn(call.detach());
@@ -157,21 +153,21 @@ pub fn answer_batch(
             match part {
                 BatchPart::Message(message) => messages.push(message),
                 BatchPart::Call(mut call) => {
-                    messages.extend(call.answer().await.map(|answer| answer.reply));
+                    messages.extend(call.reply().await.map(|reply| reply.message));
                 }
             }
         }
-        (!messages.is_empty()).then(|| OutMessage::batch(messages))
+        (!messages.is_empty()).then(|| EncodedMessage::batch(messages))
     }
 }
 
 impl Mcp {
-    /// The protocol over a gateway, with tools only.
+    /// Serves the tools of a gateway.
     pub fn new(gateway: Arc<Gateway>, sessions: Sessions) -> Self {
         Self::with_services(gateway, sessions, Services::default())
     }
 
-    /// The protocol over a gateway, with what it offers beside tools.
+    /// Serves the tools of a gateway, and other features.
     pub fn with_services(gateway: Arc<Gateway>, sessions: Sessions, services: Services) -> Self {
         let events = EventBus::default();
         let store = services.tasks.clone();
@@ -188,51 +184,51 @@ impl Mcp {
         }
     }
 
-    /// Tells clients that listen that there are other prompts.
+    /// Notifies clients that the list of prompts changed.
     pub fn prompts_changed(&self) {
         self.announce(Change::Prompts);
     }
 
-    /// Tells clients that listen that there are other resources.
+    /// Notifies clients that the list of resources changed.
     pub fn resources_changed(&self) {
         self.announce(Change::Resources);
     }
 
-    /// Tells clients that asked for it that a resource has other contents.
+    /// Notifies subscribed clients that the contents of a resource changed.
     pub fn resource_updated(&self, uri: &str) {
         self.announce(Change::Resource(uri.into()));
     }
 
     fn announce(&self, change: Change) {
-        // Nobody may be listening.
+        // Fails if there are no open streams.
         let _ = self.events.changes.send(change);
     }
 
-    /// The gateway.
+    /// Returns the gateway.
     pub fn gateway(&self) -> &Arc<Gateway> {
         &self.gateway
     }
 
-    /// The legacy sessions.
+    /// Returns the legacy sessions.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
     }
 
-    /// What another server, or this one before its restart, kept of a session. One that was ended there
-    /// is over here too, with its calls and streams.
-    pub fn learn(&self, change: SessionChange) {
+    /// Applies a change of a session that another server, or an earlier process, stored. If it ended the session,
+    /// its calls and streams on this server end too.
+    pub fn apply_change(&self, change: SessionChange) {
         let (nonce, has_ended) = (change.nonce, change.state.ended);
-        self.sessions.learn(change);
+        self.sessions.apply_change(change);
         if has_ended {
-            self.ended(nonce);
+            self.cancel_session(nonce);
         }
     }
 
-    fn ended(&self, session: Nonce) {
+    fn cancel_session(&self, session: Nonce) {
         self.cancellations.cancel_all(Scope::Session(session));
     }
 
-    /// Ends the streams of clients that listen, so that the program can stop.
+    /// Ends all streams, so that the process can shut down.
     pub fn close(&self) {
         self.closing.send_replace(true);
     }
@@ -241,10 +237,10 @@ impl Mcp {
         self.closing.subscribe()
     }
 
-    /// Answers a message.
-    pub async fn handle(self: &Arc<Self>, inbound: &Inbound<'_>) -> Result<Reply, Reject> {
-        let Inbound { verb, headers, body, caller, .. } = *inbound;
-        let route = classify(verb, headers, body, self.gateway.settings().protocol_version)?;
+    /// Handles a message.
+    pub async fn handle(self: &Arc<Self>, inbound: &Inbound<'_>) -> Result<McpResponse, McpError> {
+        let Inbound { kind, headers, body, caller, .. } = *inbound;
+        let route = classify(kind, headers, body, self.gateway.settings().protocol_version)?;
         if !self.gateway.has_visibility() {
             return self.route(inbound, route).await;
         }

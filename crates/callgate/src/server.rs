@@ -100,7 +100,7 @@ mod http {
     use super::Callgate;
     use crate::transport::http;
     use crate::transport::http::{
-        Authenticate, HttpOptions, HttpService, Readiness, ServerLimits, told_to_stop,
+        Authenticate, HttpOptions, HttpService, Readiness, ServerLimits, shutdown_signal,
     };
 
     /// What is said of HTTP.
@@ -174,7 +174,7 @@ mod http {
         /// When it cannot listen there, and when other machines could call without a credential.
         pub async fn serve(&self, address: impl ToSocketAddrs) -> Result<(), ServeError> {
             let listener = TcpListener::bind(address).await?;
-            self.serve_on(listener, told_to_stop()).await
+            self.serve_on(listener, shutdown_signal()).await
         }
 
         /// Serves what comes in here until `stop`.

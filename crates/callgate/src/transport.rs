@@ -1,4 +1,4 @@
-//! How requests arrive: HTTP, and lines on standard input.
+//! Transports: HTTP, and stdio.
 
 #[cfg(feature = "http")]
 pub mod http;

@@ -6,14 +6,14 @@
 //! of tools is in the order of the methods' ids.
 //!
 //! Read [`answers`] first, then [`asking`], [`forms`] and [`tasks`]; [`prompts`] and [`resources`] are
-//! functions too, [`changes`] is a plugin, and [`replay`] is for clients that lose their stream.
+//! functions too, [`changes`] is a plugin, and [`event_store`] is for clients that lose their stream.
 
 mod answers;
 mod asking;
 mod changes;
 mod forms;
 mod prompts;
-mod replay;
+mod event_store;
 mod resources;
 mod tasks;
 
@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate::http::told_to_stop;
+use callgate::http::shutdown_signal;
 use callgate::{Builder, Caller, Callgate, methods};
 use clap::Parser;
 use tokio::net::TcpListener;
@@ -52,7 +52,7 @@ async fn main() -> anyhow::Result<()> {
         .resources(resources::resources())
         .resource_subscriptions()
         .tasks(tasks::MemoryTasks::default())
-        .replay(replay::MemoryReplay::default())
+        .event_store(event_store::MemoryEventStore::default())
         .build()?;
     changes.begin(&server, &tools(&changes)?.build()?);
 
@@ -62,7 +62,7 @@ async fn main() -> anyhow::Result<()> {
     let listener =
         TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
     eprintln!("everything: http://{}/mcp", listener.local_addr()?);
-    server.serve_on(listener, told_to_stop()).await?;
+    server.serve_on(listener, shutdown_signal()).await?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use callgate::ask::Elicit;
 use callgate::mcp::PromptFunction;
-use callgate::mcp::{Complete, Completions, Filled, ToComplete};
+use callgate::mcp::{Complete, CompletionRequest, Completions, GetPromptResult};
 use callgate::upstream::{BoxFuture, ResourceContents};
 use callgate::{Content, Context, Error, prompt, prompts};
 use serde_json::{Value, json};
@@ -38,18 +38,18 @@ fn with_resource(
     /// The resource's address
     #[expect(non_snake_case, reason = "clients call it so")]
     resourceUri: String,
-) -> Filled {
+) -> GetPromptResult {
     let text = "Embedded resource content for testing.";
     let resource = ResourceContents::text(resourceUri, text).mime_type("text/plain");
     let resource = Content::resource(resource);
-    Filled::default().user(resource).user("Please process the embedded resource above.")
+    GetPromptResult::default().user(resource).user("Please process the embedded resource above.")
 }
 
 /// A text about a picture.
 #[prompt(name = "test_prompt_with_image")]
-fn with_image() -> Filled {
+fn with_image() -> GetPromptResult {
     let image = Content::image(PIXEL, "image/png");
-    Filled::default().user(image).user("Please analyze the image above.")
+    GetPromptResult::default().user(image).user("Please analyze the image above.")
 }
 
 /// A text about what you say.
@@ -72,7 +72,7 @@ impl Complete for Cities {
     fn complete(
         self: Arc<Self>,
         _: Context,
-        argument: ToComplete,
+        argument: CompletionRequest,
     ) -> BoxFuture<'static, Result<Completions, Error>> {
         let cities = ["paris", "park", "party", "tessaloniki", "testaccio"];
         let fitting = cities.into_iter().filter(|city| city.starts_with(&argument.value));

@@ -67,7 +67,7 @@ async fn confirm(ctx: &Context, filename: String) -> Result<Content, Error> {
     ctx.require_task().await?;
     let said = ctx.ask("confirm", question(&format!("Delete {filename}?"))).await?;
     let confirmed = said.accepted::<Confirmed>().is_some_and(|said| said.confirm);
-    Ok(if confirmed { "Deleted (not really).".into() } else { "Kept.".into() })
+    Ok(if confirmed { "Deleted (not really).".into() } else { "StoredEvent.".into() })
 }
 
 /// Asks two things at once.

@@ -35,7 +35,7 @@ struct Arguments {
 async fn main() -> anyhow::Result<()> {
     let Arguments { listen, callgate } = Arguments::parse();
     // From now on, so that whatever was started ends with this.
-    let stopping = callgate::http::told_to_stop();
+    let stopping = callgate::http::shutdown_signal();
     let program = std::env::current_exe().context("cannot tell where this program is")?;
     let callgate = callgate.unwrap_or_else(|| program.with_file_name("callgate"));
     // Where cargo has the files of tests: what has to be unpacked is unpacked once.

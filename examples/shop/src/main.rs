@@ -46,6 +46,6 @@ async fn main() -> anyhow::Result<()> {
     let listener =
         TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
     eprintln!("shop: http://{}/mcp", listener.local_addr()?);
-    gateway.serve_on(listener, callgate::http::told_to_stop()).await?;
+    gateway.serve_on(listener, callgate::http::shutdown_signal()).await?;
     Ok(())
 }

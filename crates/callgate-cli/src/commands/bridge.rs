@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &Bridge, printer: &mut Printer) -> Result<()> {
     // One thread is enough, is started sooner, and takes less.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
-        let told = callgate::http::told_to_stop();
+        let told = callgate::http::shutdown_signal();
         let stop = async {
             tokio::select! {
                 () = told => {}

@@ -92,7 +92,7 @@ async fn watch(
     };
     tokio::select! {
         () = watch::watch(store, source, last, on_event) => {}
-        () = http::told_to_stop() => {}
+        () = http::shutdown_signal() => {}
     }
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use callgate::gateway::Gateway;
 use callgate::http::{self, AuthenticateError};
 use callgate::local::Local;
-use callgate::mcp::{Identify, Unidentified};
+use callgate::mcp::{Identify, IdentifyError};
 use callgate::stdio::{self, StdioError, StdioOptions};
 use callgate::upstream::BoxFuture;
 use callgate::{Builder, Caller, Callgate, Secret};
@@ -42,7 +42,7 @@ pub(super) async fn run(config: &Arc<Config>, serve: &Serve, printer: &mut Print
     let gateway = builder.http_options(config.http.clone()).build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
     let imports = tokio::spawn(import::watch_all(Arc::clone(config), own));
-    let stopping = http::told_to_stop();
+    let stopping = http::shutdown_signal();
     announce(config, serve, &listener, gateway.gateway(), &tokens, printer)?;
     drop(tokens);
     let served = gateway.serve_on(listener, stopping).await;
@@ -119,7 +119,7 @@ async fn run_stdio(config: &Config, serve: &Serve) -> Result<()> {
     };
     if let Err(error) = who.identify().await {
         let problem = match (error, &who.token) {
-            (Unidentified::Unavailable, _) => return Err(error.into()),
+            (IdentifyError::Unavailable, _) => return Err(error.into()),
             (_, Some(_)) => "the token in `CALLGATE_TOKEN` is unknown, revoked or expired",
             (_, None) => "callers need a token here, and `CALLGATE_TOKEN` is not set",
         };
@@ -130,7 +130,7 @@ async fn run_stdio(config: &Config, serve: &Serve) -> Result<()> {
         max_line_bytes: config.http.max_body_bytes,
         end_timeout: config.server.shutdown_timeout,
     };
-    let stopping = http::told_to_stop();
+    let stopping = http::shutdown_signal();
     let input = BufReader::new(tokio::io::stdin());
     let mcp = Arc::clone(gateway.mcp());
     let mut served =
@@ -168,17 +168,17 @@ struct StdioCaller {
 }
 
 impl Identify for StdioCaller {
-    fn identify(&self) -> BoxFuture<'_, Result<Caller, Unidentified>> {
+    fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>> {
         Box::pin(async {
             let token = self.token.as_ref().map(Secret::expose);
             let caller =
                 self.authenticator.caller_of(token).await.map_err(|error| match error {
-                    AuthenticateError::Unavailable(_) => Unidentified::Unavailable,
-                    _ => Unidentified::Refused,
+                    AuthenticateError::Unavailable(_) => IdentifyError::Unavailable,
+                    _ => IdentifyError::Refused,
                 })?;
             let caller = self.gateway.with_token(caller, token);
             let is_welcome = caller.user.is_some() || !self.require_auth;
-            is_welcome.then_some(caller).ok_or(Unidentified::Refused)
+            is_welcome.then_some(caller).ok_or(IdentifyError::Refused)
         })
     }
 }

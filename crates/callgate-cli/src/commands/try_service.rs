@@ -64,7 +64,7 @@ pub(crate) async fn run(config: &Config, given: &Try, printer: &mut Printer) -> 
     let listener = TcpListener::bind(config.listen)
         .await
         .with_context(|| format!("cannot listen on {}", config.listen))?;
-    let stopping = http::told_to_stop();
+    let stopping = http::shutdown_signal();
     let address = listener.local_addr().context("cannot tell the address")?;
     let url = format!("http://{address}");
     if given.json {

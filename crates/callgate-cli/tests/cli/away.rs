@@ -124,7 +124,7 @@ fn what_a_session_becomes_is_refused_where_it_cannot_be_kept() {
             [ask(&server, "POST /mcp", session, level), ask(&server, "DELETE /mcp", session, "")]
         {
             assert_eq!((reply.status, reply.header("retry-after")), (503, Some("2")));
-            assert!(reply.body.contains("the session's state cannot be kept"), "{}", reply.body);
+            assert!(reply.body.contains("the session's state cannot be stored"), "{}", reply.body);
         }
     }
     bring_back(&place);

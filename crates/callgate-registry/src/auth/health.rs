@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use callgate::http::{RegistryAway, RegistryHealth, WatchRegistry};
+use callgate::http::{Degraded, MetricsWriter, ReadinessCheck};
 use tokio::time::Instant;
 
 use crate::store::Store;
@@ -108,33 +108,51 @@ impl Contact {
     pub(crate) fn is_away(&self) -> bool {
         self.failed.load(Ordering::SeqCst) || self.honoured_for().is_zero()
     }
-}
 
-impl WatchRegistry for Contact {
-    fn health(&self) -> Option<RegistryHealth> {
-        let contact_age = self.age()?;
-        let away = RegistryAway { tokens_honoured_for: self.honoured_for() };
+    /// Number of reads that failed.
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Number of reads, by what was read.
+    pub(crate) fn reads(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = self.reads.iter().map(|count| count.load(Ordering::Relaxed));
-        Some(RegistryHealth {
-            contact_age,
-            away: self.is_away().then_some(away),
-            failures: self.failures.load(Ordering::Relaxed),
-            statements: 0,
-            reads: Read::ALL.iter().map(|(_, name)| *name).zip(counts).collect(),
-        })
+        Read::ALL.iter().map(|(_, name)| *name).zip(counts)
     }
 }
 
-/// The same, with what the database was sent.
+/// Reports the registry's health in `/readyz` and `/metrics`.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) contact: Arc<Contact>,
     pub(crate) store: Arc<dyn Store>,
 }
 
-impl WatchRegistry for Watched {
-    fn health(&self) -> Option<RegistryHealth> {
-        let health = self.contact.health()?;
-        Some(RegistryHealth { statements: self.store.statements(), ..health })
+impl ReadinessCheck for Watched {
+    fn degraded(&self) -> Option<Degraded> {
+        let age = self.contact.age().filter(|_| self.contact.is_away())?.as_secs();
+        Some(Degraded {
+            reason: format!(
+                "the registry was last read {age} s ago, the log says why; \
+                 what was read then is served"
+            ),
+            details: vec![("registry_contact_age_seconds", age)],
+            credentials_accepted_for: self.contact.honoured_for(),
+        })
+    }
+
+    fn write_metrics(&self, metrics: &mut MetricsWriter) {
+        let Some(age) = self.contact.age() else { return };
+        let help = "How long ago the last look at the registry that succeeded began.";
+        metrics.gauge("callgate_registry_contact_age_seconds", help, age.as_secs_f64());
+        let help = "Looks at it that failed.";
+        metrics.counter("callgate_registry_failures_total", help, self.contact.failures());
+        let help = "Statements that it was sent.";
+        metrics.counter("callgate_registry_statements_total", help, self.store.statements());
+        let help = "What was asked of it, by what.";
+        metrics.family("callgate_registry_reads_total", "counter", help);
+        for (what, count) in self.contact.reads() {
+            metrics.sample(&format!("{{what=\"{what}\"}}"), count);
+        }
     }
 }

@@ -125,7 +125,7 @@ impl Follower {
         self.contact().made(began);
         let contact = Arc::clone(self.authenticator.contact());
         let store = Arc::clone(&self.source.store);
-        self.readiness.set_registry(Arc::new(Watched { contact, store }));
+        self.readiness.set_check(Arc::new(Watched { contact, store }));
         self.readiness.set_ready();
         // With many tools this takes longer than all of the above.
         self.remember(made.new_names);

@@ -138,7 +138,7 @@ impl Registry {
         let keys = session_keys(&*self.store, unix_time()).await?;
         let contact = self.authenticator.contact();
         let durable = || Arc::new(Durable::new(&self.store, contact));
-        Ok(Sessions::new(keys).kept_by(durable()).relayed_by(durable()))
+        Ok(Sessions::new(keys).with_store(durable()).with_relay(durable()))
     }
 
     /// Reads everything, puts it in force, and keeps it in step from then on. Where code and rows name

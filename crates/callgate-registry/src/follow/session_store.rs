@@ -5,7 +5,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use callgate::mcp::{KeepSessions, Nonce, Relay, SessionEdit, SessionState};
+use callgate::mcp::{Nonce, Relay, SessionEdit, SessionState, SessionStore};
 use callgate::upstream::BoxFuture;
 use thiserror::Error as ThisError;
 use tokio::sync::Semaphore;
@@ -60,8 +60,8 @@ impl Durable {
     }
 }
 
-impl KeepSessions for Durable {
-    fn keep(
+impl SessionStore for Durable {
+    fn update(
         &self,
         session: Nonce,
         edit: SessionEdit,

@@ -61,7 +61,7 @@ impl SessionFollower {
         while self.seen < newest {
             shared.contact.count(Read::Sessions);
             let rows = shared.store.sessions_after(self.seen).await?;
-            rows.iter().filter_map(change).for_each(|change| shared.mcp.learn(change));
+            rows.iter().filter_map(change).for_each(|change| shared.mcp.apply_change(change));
             // Where the last ones are forgotten, there is nothing to read of them.
             self.seen = rows.last().map_or(newest, |last| last.number);
         }

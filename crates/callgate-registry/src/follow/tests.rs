@@ -5,7 +5,6 @@ mod back;
 mod beside;
 mod double;
 
-use callgate::http::WatchRegistry as _;
 use callgate::upstream::CallError;
 use callgate::{Caller, Mask, method, methods, prompt, prompts};
 use serde_json::json;
@@ -142,8 +141,8 @@ async fn the_first_start_builds_the_catalog_once_and_so_does_a_change() {
     let store = &place.store;
     let gateway = place.gateway().await;
     let read = || {
-        let health = place.registry.authenticator().contact().health().unwrap();
-        health.reads.iter().find(|(name, _)| *name == "catalog").unwrap().1
+        let authenticator = place.registry.authenticator();
+        authenticator.contact().reads().find(|(name, _)| *name == "catalog").unwrap().1
     };
     store.add_method(&back::method("shop.list"), &[]).await.unwrap();
     let _following = place.registry.follow(&gateway).await.unwrap();

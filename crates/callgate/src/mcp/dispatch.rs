@@ -1,16 +1,16 @@
-//! Finds what answers a message: by era first, then by method.
+//! Routes a message to the method that answers it.
 
 mod legacy;
 
 use std::sync::Arc;
 
 use crate::mcp::calls::context::RequestContext;
-use crate::mcp::calls::negotiated::{self, Terms};
+use crate::mcp::calls::negotiated::{self, Negotiated};
 use crate::mcp::features::{completion, handshake, prompts, resources, tasks, tools};
 use crate::mcp::parse::classify::{McpRequest, Route};
-use crate::mcp::reply::error::Reject;
-use crate::mcp::streams::notification_stream::Listener;
-use crate::mcp::{Inbound, Mcp, Reply};
+use crate::mcp::reply::error::McpError;
+use crate::mcp::streams::notification_stream::NotificationStream;
+use crate::mcp::{Inbound, Mcp, McpResponse};
 use crate::wire::jsonrpc::INVALID_REQUEST;
 
 impl Mcp {
@@ -18,48 +18,47 @@ impl Mcp {
         self: &Arc<Self>,
         inbound: &Inbound<'_>,
         route: Route<'_>,
-    ) -> Result<Reply, Reject> {
+    ) -> Result<McpResponse, McpError> {
         match route {
             Route::Modern(request) => {
-                self.modern(inbound, &request).await.map_err(|reject| reject.of(request.id))
+                self.modern(inbound, &request).await.map_err(|error| error.with_id(request.id))
             }
             Route::Legacy { claimed, message } => {
-                let terms = self.terms_of(inbound, claimed, &message)?;
-                self.legacy(inbound, terms, message).await
+                let negotiated = self.negotiated_for(inbound, claimed, &message)?;
+                self.legacy(inbound, negotiated, message).await
             }
             Route::Batch { claimed, messages } => self.batch(inbound, claimed, messages).await,
-            Route::Stream { claimed } => self.legacy_stream(inbound, claimed),
-            Route::End => self.end(inbound).await,
+            Route::OpenStream { claimed } => self.legacy_stream(inbound, claimed),
+            Route::EndSession => self.end(inbound).await,
         }
     }
 
-    /// Answers a request that states its own terms.
+    /// Answers a modern request, whose `_meta` states revision and capabilities.
     async fn modern(
         self: &Arc<Self>,
         inbound: &Inbound<'_>,
         request: &McpRequest<'_>,
-    ) -> Result<Reply, Reject> {
+    ) -> Result<McpResponse, McpError> {
         let log_level = negotiated::log_level(request);
-        let terms = Terms {
+        let negotiated = Negotiated {
             log_level: log_level.as_ref().ok().copied().flatten(),
-            ..Terms::modern(inbound, request)?
+            ..Negotiated::modern(inbound, request)?
         };
         let changes = ["tasks/update", "tasks/cancel", "subscriptions/listen"];
-        if terms.read_only && changes.contains(&request.method.as_ref()) {
+        if negotiated.read_only && changes.contains(&request.method.as_ref()) {
             let problem = format!("`{}` is not for this form of request; use POST", request.method);
-            return Err(Reject::with_status(405, INVALID_REQUEST, problem));
+            return Err(McpError::new(405, INVALID_REQUEST, problem));
         }
-        let reply = RequestContext { mcp: self, inbound, request, terms }.reply().await?;
-        // An unknown method comes before a bad level; nothing has run yet.
+        let reply = RequestContext { mcp: self, inbound, request, negotiated }.reply().await?;
+        // An unknown method is reported before an invalid log level. Nothing has run yet.
         log_level?;
         Ok(reply)
     }
 }
 
 impl RequestContext<'_> {
-    /// Answers the request.
-    async fn reply(&self) -> Result<Reply, Reject> {
-        let is_modern = self.terms.revision.is_modern();
+    async fn reply(&self) -> Result<McpResponse, McpError> {
+        let is_modern = self.negotiated.revision.is_modern();
         match self.request.method.as_ref() {
             "tools/call" => tools::call(self),
             "tools/list" => tools::list(self),
@@ -71,12 +70,12 @@ impl RequestContext<'_> {
             "completion/complete" => completion::complete(self),
             "server/discover" if is_modern => Ok(handshake::discover(self)),
             "subscriptions/listen" if is_modern => {
-                Ok(Reply::Listen(Box::new(Listener::modern(self)?)))
+                Ok(McpResponse::Notifications(Box::new(NotificationStream::modern(self)?)))
             }
             "tasks/get" | "tasks/update" | "tasks/cancel"
                 if is_modern && self.mcp.tasks.is_some() =>
             {
-                tasks::request(self)
+                tasks::handle(self)
             }
             "initialize" if !is_modern => handshake::initialize(self),
             "ping" if !is_modern => Ok(self.empty_result()),
@@ -86,7 +85,7 @@ impl RequestContext<'_> {
             {
                 self.subscribe().await
             }
-            other => Err(Reject::no_such_method(other, is_modern)),
+            other => Err(McpError::method_not_found(other, is_modern)),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::mcp::features::prompt_function::{LocalPrompts, PromptFunction};
 #[cfg(feature = "macros")]
 use crate::mcp::features::resource_function::{LocalResources, ResourceFunction};
 use crate::mcp::{
-    Complete, Mcp, Prompts, Replay, Resources, Services, SessionKey, Sessions, TaskStore,
+    Complete, EventStore, Mcp, Prompts, Resources, Services, SessionKey, Sessions, TaskStore,
 };
 use crate::model::method::{InvalidMethod, LOCAL, Method};
 use crate::model::tool_name::plain;
@@ -184,8 +184,8 @@ impl Builder {
     }
 
     /// Keeps what is said on the streams of legacy clients.
-    pub fn replay(mut self, replay: impl Replay + 'static) -> Self {
-        self.services.replay = Some(Arc::new(replay));
+    pub fn event_store(mut self, store: impl EventStore + 'static) -> Self {
+        self.services.event_store = Some(Arc::new(store));
         self
     }
 

@@ -1,4 +1,4 @@
-//! MCP over Streamable HTTP, REST, plain JSON-RPC, health, and discovery: `respond` answers every request.
+//! The HTTP server: MCP over Streamable HTTP, REST, JSON-RPC, health, metrics and discovery.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
@@ -22,6 +22,7 @@ mod body;
 mod response;
 mod error;
 mod sse;
+mod readiness;
 mod endpoints;
 mod server;
 
@@ -44,38 +45,39 @@ use crate::gateway::Gateway;
 use crate::mcp::Mcp;
 use crate::upstream::BoxFuture;
 use endpoints::{Endpoint, health, jsonrpc, mcp, metrics, per_tool, rest, well_known};
-use error::Refusal;
+use error::HttpError;
 
 pub use axum::http::request::Parts;
 
 pub use authenticate::{Anonymous, Authenticate, AuthenticateError, bearer_token};
-pub use endpoints::health::{Readiness, RegistryAway, RegistryHealth, WatchRegistry};
-pub use server::{ServerLimits, serve, told_to_stop};
+pub use endpoints::metrics::MetricsWriter;
+pub use readiness::{Degraded, Readiness, ReadinessCheck};
+pub use server::{ServerLimits, serve, shutdown_signal};
 
-/// What the router allows.
+/// Options of the HTTP endpoints.
 #[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option by itself")]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct HttpOptions {
-    /// Whether everything but health and discovery needs a credential.
+    /// Whether all endpoints but health and discovery require a credential.
     pub require_auth: bool,
-    /// How large a request's body may be.
+    /// Maximum size of a request body.
     pub max_body_bytes: usize,
-    /// How long a request's body may take to arrive.
+    /// Maximum time to receive a request body.
     pub body_timeout: Duration,
-    /// Names of this server, beside those of this machine and addresses; `*` is any.
+    /// Accepted `Host` names in addition to `localhost` and IP addresses; `*` accepts any.
     pub allowed_hosts: Vec<String>,
-    /// Pages that may call, beside those of this machine and this server's own: `https://…`, or `*`
-    /// for any.
+    /// Accepted `Origin`s, such as `https://example.com`, in addition to this machine and the server itself; `*`
+    /// accepts any.
     pub allowed_origins: Vec<String>,
-    /// Whether `GET /mcp?rawRequest=…` is answered, for read-only tools.
+    /// Whether `GET /mcp?rawRequest=…` is available, for read-only tools.
     pub raw_request: bool,
-    /// Whether MCP is also at `/`.
+    /// Whether MCP is also available at `/`.
     pub mcp_at_root: bool,
-    /// Whether `GET /metrics` shows what is counted, to every caller that may reach the server.
+    /// Whether `GET /metrics` is available, for every caller that can reach the server.
     pub metrics: bool,
-    /// How many clients may listen at once, each on a connection of its own.
+    /// Maximum number of open notification streams.
     pub max_streams: usize,
-    /// How many legacy calls may run at once: they go on when their clients go away.
+    /// Maximum number of running legacy calls, which continue when their clients disconnect.
     pub max_legacy_calls: usize,
 }
 
@@ -96,9 +98,9 @@ impl Default for HttpOptions {
     }
 }
 
-/// What every endpoint has.
+/// State that all endpoints share.
 #[derive(Debug)]
-struct App {
+struct AppState {
     mcp: Arc<Mcp>,
     gateway: Arc<Gateway>,
     authenticate: Arc<dyn Authenticate>,
@@ -106,13 +108,13 @@ struct App {
     options: HttpOptions,
     streams: Arc<Semaphore>,
     legacy_calls: Arc<Semaphore>,
-    /// For the documents that are being made.
+    /// Limits the number of OpenRPC documents that are built at once.
     documents: Arc<Semaphore>,
 }
 
-type Shared = Arc<App>;
+type Shared = Arc<AppState>;
 
-impl App {
+impl AppState {
     fn new(
         mcp: Arc<Mcp>,
         authenticate: Arc<dyn Authenticate>,
@@ -132,10 +134,10 @@ impl App {
     }
 }
 
-/// The routes of MCP, JSON-RPC, REST and discovery, to be merged into a router of one's own: `/mcp`,
-/// `/jsonrpc`, `/mcp/tools/…` and `/.well-known/mcp.json`.
+/// Returns the routes of MCP, JSON-RPC, REST and discovery, to be merged into an axum router: `/mcp`, `/jsonrpc`,
+/// `/mcp/tools/…` and `/.well-known/mcp.json`.
 pub fn router(mcp: Arc<Mcp>, authenticate: Arc<dyn Authenticate>, options: HttpOptions) -> Router {
-    let shared = App::new(mcp, authenticate, Readiness::default(), options);
+    let shared = AppState::new(mcp, authenticate, Readiness::default(), options);
     let options = &shared.options;
     let optional = [(options.mcp_at_root, "/"), (options.metrics, "/metrics")];
     let optional = optional.into_iter().filter_map(|(is_on, path)| is_on.then_some(path));
@@ -143,9 +145,9 @@ pub fn router(mcp: Arc<Mcp>, authenticate: Arc<dyn Authenticate>, options: HttpO
     mount(paths.into_iter().chain(optional)).with_state(shared)
 }
 
-/// `/healthz` and `/readyz`, to be merged too where the application has none of its own.
+/// Returns the routes `/healthz` and `/readyz`, for applications that do not have their own.
 pub fn health_router(mcp: Arc<Mcp>, readiness: Readiness) -> Router {
-    let shared = App::new(mcp, Arc::new(Anonymous), readiness, HttpOptions::default());
+    let shared = AppState::new(mcp, Arc::new(Anonymous), readiness, HttpOptions::default());
     mount(["/healthz", "/readyz"]).with_state(shared)
 }
 
@@ -155,23 +157,22 @@ fn mount(paths: impl IntoIterator<Item = &'static str>) -> Router<Shared> {
     paths.into_iter().fold(Router::new(), |router, path| router.route(path, any(handler)))
 }
 
-/// Every endpoint as one service, for a server of its own, with an answer for every other path.
+/// Returns all endpoints as one service, which answers other paths with 404.
 pub fn service(
     mcp: Arc<Mcp>,
     authenticate: Arc<dyn Authenticate>,
     readiness: Readiness,
     options: HttpOptions,
 ) -> HttpService {
-    HttpService { shared: App::new(mcp, authenticate, readiness, options) }
+    HttpService { shared: AppState::new(mcp, authenticate, readiness, options) }
 }
 
-/// Answers a request: checks where it comes from, who sends it and how large it is, once for every
-/// endpoint.
+/// Answers a request. Checks origin, credential and body once for all endpoints.
 async fn respond(shared: Shared, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let endpoint = Endpoint::of(parts.uri.path(), &shared.options);
     let checked = match endpoint {
-        // Probes come by all kinds of names, and learn nothing.
+        // Probes use arbitrary host names, and the replies contain nothing secret.
         Endpoint::Healthz | Endpoint::Readyz => Ok(None),
         _ => origin::check(&parts.headers, &parts.uri, &shared.options),
     };
@@ -188,7 +189,7 @@ async fn respond(shared: Shared, request: Request) -> Response {
     }
     response::add_headers(&mut reply);
     if parts.method == Method::HEAD {
-        // hyper does so over HTTP/1 only.
+        // hyper removes the body only over HTTP/1.
         *reply.body_mut() = Body::empty();
     }
     reply
@@ -199,7 +200,7 @@ async fn answer(
     endpoint: Endpoint,
     parts: &Parts,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, HttpError> {
     let caller = if endpoint.needs_caller() {
         authenticate::caller(shared, parts).await?
     } else {
@@ -223,11 +224,11 @@ async fn answer(
         Endpoint::WellKnown => Ok(well_known::mcp(shared)),
         Endpoint::Healthz => Ok(health::healthz()),
         Endpoint::Readyz => Ok(health::readyz(shared)),
-        Endpoint::NoWellKnown | Endpoint::Nothing => Err(Refusal::no_such_path(uri.path())),
+        Endpoint::UnknownWellKnown | Endpoint::NotFound => Err(HttpError::no_such_path(uri.path())),
     }
 }
 
-/// What [`service`] makes.
+/// All endpoints as one service; see [`service`].
 #[derive(Debug, Clone)]
 pub struct HttpService {
     shared: Shared,
@@ -244,7 +245,7 @@ impl HttpService {
     }
 }
 
-/// For servers other than [`serve`], at the cost of a box for each request.
+/// For servers other than [`serve`]. Allocates a box for each request.
 impl<B> tower_service::Service<Request<B>> for HttpService
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,

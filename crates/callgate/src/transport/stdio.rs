@@ -1,7 +1,6 @@
-//! MCP over lines: one client, on standard input and output or any other pair of streams.
+//! MCP over stdio, or any other pair of byte streams: one client, one message per line.
 //!
-//! Nothing but messages is written. At the end of the input, and when the protocol is closed, calls
-//! under way may still answer.
+//! When the input ends or the server shuts down, running calls may still reply.
 
 #[cfg(test)]
 mod tests;
@@ -17,29 +16,29 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::mcp::{
-    Connection, Event, Identify, Inbound, Listener, Mcp, OutMessage, Reject, Reply, Unidentified,
-    Verb, answer_batch,
+    Connection, EncodedMessage, Event, Identify, IdentifyError, Inbound, InboundKind, Mcp,
+    McpError, McpResponse, NotificationStream, answer_batch,
 };
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, Request};
 use crate::wire::lines::{Line, read_line};
 
-/// So many messages may wait for a client that does not read.
+/// Maximum number of messages that wait for a slow client.
 const MAX_WAITING: usize = 64;
-/// So many calls of one client run at once.
+/// Maximum number of running calls.
 const MAX_CALLS: usize = 256;
 
-/// So many subscriptions of one client are open at once.
-const MAX_LISTENERS: usize = 64;
+/// Maximum number of open subscriptions.
+const MAX_STREAMS: usize = 64;
 
-/// A client that does not read for so long is let go; its input may have ended long ago.
+/// Maximum time that a client may not read. Its input may have ended long ago.
 const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What is allowed.
+/// Limits of the transport.
 #[derive(Debug, Clone, Copy)]
 pub struct StdioOptions {
-    /// How long a message may be.
+    /// Maximum length of a message.
     pub max_line_bytes: usize,
-    /// How long calls under way may take when the input has ended.
+    /// Maximum time to finish calls after the input has ended.
     pub end_timeout: Duration,
 }
 
@@ -49,21 +48,21 @@ impl Default for StdioOptions {
     }
 }
 
-/// Why a client is no longer served.
+/// Why serving a client failed.
 #[derive(Debug, Error)]
 pub enum StdioError {
-    /// The streams broke.
-    #[error("cannot read or write messages")]
+    /// Reading or writing failed.
+    #[error("failed to read or write a message")]
     Io(#[from] io::Error),
-    /// The caller may no longer be here.
-    #[error("the credential is not, or no longer, good")]
+    /// The credential is invalid or was revoked.
+    #[error("{}", IdentifyError::Refused)]
     Credential,
 }
 
 /// Serves one client until the input ends.
 pub async fn serve(
     mcp: Arc<Mcp>,
-    who: Arc<dyn Identify>,
+    identify: Arc<dyn Identify>,
     input: impl AsyncBufRead + Unpin,
     output: impl AsyncWrite + Unpin,
     options: StdioOptions,
@@ -71,11 +70,11 @@ pub async fn serve(
     let (sender, messages) = mpsc::channel(MAX_WAITING);
     let server = Server {
         mcp,
-        who,
+        identify,
         connection: Arc::default(),
         sender,
         calls: JoinSet::new(),
-        listeners: JoinSet::new(),
+        streams: JoinSet::new(),
         options,
     };
     let mut write = pin!(write(output, messages));
@@ -83,7 +82,7 @@ pub async fn serve(
         read = server.read(input) => read?,
         written = &mut write => return Ok(written?),
     }
-    // A client that does not read holds up no end.
+    // A client that does not read must not delay the end.
     match tokio::time::timeout(options.end_timeout, write).await {
         Ok(written) => Ok(written?),
         Err(_) => Ok(()),
@@ -92,7 +91,7 @@ pub async fn serve(
 
 async fn write(
     mut output: impl AsyncWrite + Unpin,
-    mut messages: mpsc::Receiver<OutMessage>,
+    mut messages: mpsc::Receiver<EncodedMessage>,
 ) -> io::Result<()> {
     while let Some(message) = messages.recv().await {
         let line = async {
@@ -102,19 +101,19 @@ async fn write(
             output.write_all(b"\n").await?;
             output.flush().await
         };
-        let stuck = || io::Error::new(io::ErrorKind::TimedOut, "the client does not read");
-        tokio::time::timeout(WRITE_TIMEOUT, line).await.map_err(|_| stuck())??;
+        let timed_out = || io::Error::new(io::ErrorKind::TimedOut, "the client does not read");
+        tokio::time::timeout(WRITE_TIMEOUT, line).await.map_err(|_| timed_out())??;
     }
     Ok(())
 }
 
 struct Server {
     mcp: Arc<Mcp>,
-    who: Arc<dyn Identify>,
+    identify: Arc<dyn Identify>,
     connection: Arc<Connection>,
-    sender: mpsc::Sender<OutMessage>,
+    sender: mpsc::Sender<EncodedMessage>,
     calls: JoinSet<()>,
-    listeners: JoinSet<()>,
+    streams: JoinSet<()>,
     options: StdioOptions,
 }
 
@@ -126,80 +125,82 @@ impl Server {
                 line = read_line(&mut input, self.options.max_line_bytes) => line?,
                 _ = closing.wait_for(|is_closing| *is_closing) => Line::End,
             };
-            // What has ended takes no place.
+            // Removes tasks that have ended, so that they do not count.
             while self.calls.try_join_next().is_some() {}
-            while self.listeners.try_join_next().is_some() {}
+            while self.streams.try_join_next().is_some() {}
             match line {
                 Line::End => break,
                 Line::TooLong(_) => {
                     let limit = self.options.max_line_bytes;
                     let message = format!("the message is longer than {limit} bytes");
-                    let reject = Reject::with_status(413, INVALID_REQUEST, message);
-                    self.send(reject.message()).await;
+                    let error = McpError::new(413, INVALID_REQUEST, message);
+                    self.send(error.message()).await;
                 }
                 Line::Text(line) if line.iter().all(u8::is_ascii_whitespace) => {}
                 Line::Text(line) => self.answer(&line).await?,
             }
         }
-        self.listeners.shutdown().await;
+        self.streams.shutdown().await;
         let ended = async { while self.calls.join_next().await.is_some() {} };
         if tokio::time::timeout(self.options.end_timeout, ended).await.is_err() {
-            tracing::warn!(limit = ?self.options.end_timeout, "calls were cut off");
+            tracing::warn!(limit = ?self.options.end_timeout, "timed out, dropping running calls");
             self.calls.shutdown().await;
         }
         Ok(())
     }
 
-    /// Who does not read is told nothing; the writer says so.
-    async fn send(&self, message: OutMessage) {
+    /// Queues a message. The writer reports a client that does not read.
+    async fn send(&self, message: EncodedMessage) {
         let _ = self.sender.send(message).await;
     }
 
-    /// Refuses a message for now. One that needs no answer is lost.
-    async fn put_off(&self, text: &str, why: Unidentified) {
+    /// Refuses a request because the credential cannot be verified. Ignores notifications.
+    async fn refuse(&self, text: &str, why: IdentifyError) {
         if let Some(id) = Request::parse(text).ok().and_then(|request| request.id) {
-            let reject = Reject::with_status(503, INTERNAL_ERROR, why.to_string());
-            self.send(reject.of(id).message()).await;
+            let error = McpError::new(503, INTERNAL_ERROR, why.to_string());
+            self.send(error.with_id(id).message()).await;
         }
     }
 
     async fn answer(&mut self, line: &[u8]) -> Result<(), StdioError> {
-        let identified = self.who.identify().await;
-        if identified.as_ref().is_err_and(|error| *error == Unidentified::Refused) {
+        let identified = self.identify.identify().await;
+        if identified.as_ref().is_err_and(|error| *error == IdentifyError::Refused) {
             return Err(StdioError::Credential);
         }
         let Ok(text) = std::str::from_utf8(line) else {
-            let reject = Reject::with_status(400, PARSE_ERROR, "not valid JSON: not UTF-8");
-            self.send(reject.message()).await;
+            let error = McpError::new(400, PARSE_ERROR, "not valid JSON: not UTF-8");
+            self.send(error.message()).await;
             return Ok(());
         };
         let caller = match identified {
             Ok(caller) => caller,
             Err(error) => {
-                self.put_off(text, error).await;
+                self.refuse(text, error).await;
                 return Ok(());
             }
         };
-        let (mcp, connection, who) =
-            (Arc::clone(&self.mcp), Arc::clone(&self.connection), Arc::clone(&self.who));
+        let (mcp, connection, identify) =
+            (Arc::clone(&self.mcp), Arc::clone(&self.connection), Arc::clone(&self.identify));
         let was_initialized = connection.is_initialized();
         let inbound = Inbound {
-            verb: Verb::Post,
+            kind: InboundKind::Message,
             headers: None,
             body: text,
             connection: Some(&connection),
             caller: &caller,
-            identify: &|| Arc::clone(&who),
+            identify: &|| Arc::clone(&identify),
             accepts_events: true,
         };
         match mcp.handle(&inbound).await {
-            Err(reject) if reject.is_unasked => {}
-            Err(reject) => self.send(reject.message()).await,
-            Ok(Reply::Opened { message, .. }) => {
+            Err(error) if error.is_for_notification => {}
+            Err(error) => self.send(error.message()).await,
+            Ok(McpResponse::SessionOpened { message, .. }) => {
                 self.send(message).await;
                 if !was_initialized {
                     let caller = mcp.gateway().prepare(caller).await;
-                    self.listen(Listener::legacy(&mcp, &caller, who).over(&connection));
+                    self.listen(
+                        NotificationStream::legacy(&mcp, &caller, identify).over(&connection),
+                    );
                 }
             }
             Ok(reply) => self.reply(reply).await,
@@ -207,15 +208,17 @@ impl Server {
         Ok(())
     }
 
-    async fn reply(&mut self, reply: Reply) {
+    async fn reply(&mut self, reply: McpResponse) {
         match reply {
-            Reply::Message(message) | Reply::Opened { message, .. } => self.send(message).await,
-            // Lines are never lost, so nothing is kept.
-            Reply::Accepted | Reply::Replay(_) => {}
-            Reply::Call(call) if self.calls.len() >= MAX_CALLS => {
-                self.send(too_many(MAX_CALLS, "calls run").of(call.id()).message()).await;
+            McpResponse::Message(message) | McpResponse::SessionOpened { message, .. } => {
+                self.send(message).await;
             }
-            Reply::Call(mut call) => {
+            // Streams are resumed only over HTTP.
+            McpResponse::Accepted | McpResponse::Resumed(_) => {}
+            McpResponse::Call(call) if self.calls.len() >= MAX_CALLS => {
+                self.send(too_many(MAX_CALLS, "running calls").with_id(call.id()).message()).await;
+            }
+            McpResponse::Call(mut call) => {
                 let sender = self.sender.clone();
                 self.calls.spawn(async move {
                     while let Some(event) = call.next().await {
@@ -223,15 +226,15 @@ impl Server {
                     }
                 });
             }
-            Reply::Listen(listener) if self.listeners.len() >= MAX_LISTENERS => {
-                let reject = listener.refused(too_many(MAX_LISTENERS, "subscriptions"));
-                self.send(reject.message()).await;
+            McpResponse::Notifications(stream) if self.streams.len() >= MAX_STREAMS => {
+                let error = stream.error(too_many(MAX_STREAMS, "subscriptions"));
+                self.send(error.message()).await;
             }
-            Reply::Listen(listener) => self.listen(*listener),
-            Reply::Batch(parts) if self.calls.len() + parts.len() > MAX_CALLS => {
-                self.send(too_many(MAX_CALLS, "calls run").message()).await;
+            McpResponse::Notifications(stream) => self.listen(*stream),
+            McpResponse::Batch(parts) if self.calls.len() + parts.len() > MAX_CALLS => {
+                self.send(too_many(MAX_CALLS, "running calls").message()).await;
             }
-            Reply::Batch(parts) => {
+            McpResponse::Batch(parts) => {
                 let sender = self.sender.clone();
                 let mut runs = Vec::new();
                 let answer = answer_batch(parts, |run| runs.push(run));
@@ -247,23 +250,23 @@ impl Server {
         }
     }
 
-    fn listen(&mut self, mut listener: Listener) {
+    fn listen(&mut self, mut stream: NotificationStream) {
         let sender = self.sender.clone();
-        self.listeners.spawn(async move {
-            while let Some(event) = listener.next().await {
+        self.streams.spawn(async move {
+            while let Some(event) = stream.next().await {
                 send_event(&sender, event).await;
             }
         });
     }
 }
 
-fn too_many(limit: usize, what: &str) -> Reject {
-    let message = format!("no more than {limit} {what} at once");
-    Reject::with_status(503, INTERNAL_ERROR, message)
+fn too_many(limit: usize, what: &str) -> McpError {
+    let message = format!("at most {limit} {what} are allowed");
+    McpError::new(503, INTERNAL_ERROR, message)
 }
 
-/// Lines need no sign of life; and where nobody reads, the end is near.
-async fn send_event(sender: &mpsc::Sender<OutMessage>, event: Event) {
+/// Queues the messages of an event. Stdio needs no keep-alive.
+async fn send_event(sender: &mpsc::Sender<EncodedMessage>, event: Event) {
     for message in event.into_messages() {
         let _ = sender.send(message).await;
     }

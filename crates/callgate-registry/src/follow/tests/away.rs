@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use callgate::http::{AuthenticateError, WatchRegistry as _};
+use callgate::http::AuthenticateError;
 use tokio::time::{Instant, sleep};
 
 use super::double::{Double, Mood, Rows};
@@ -189,8 +189,7 @@ async fn a_failing_database_leaves_confirmed_tokens_good_for_the_grace_and_no_lo
         assert_eq!(followed.ask("one").await.unwrap(), "ada");
         assert!(followed.is_unavailable("two").await, "never seen: it may be good, so never 401");
         let contact = Arc::clone(followed.registry.authenticator().contact());
-        let health = contact.health().unwrap();
-        assert!(health.away.is_some() && health.failures > 0);
+        assert!(contact.is_away() && contact.failures() > 0);
         followed.until(async |it| it.is_unavailable("one").await).await;
         let age = contact.age().unwrap();
         assert!(age >= Duration::from_mins(1) && age < Duration::from_secs(61), "{age:?}");

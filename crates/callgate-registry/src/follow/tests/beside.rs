@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use callgate::http::AuthenticateError;
-use callgate::mcp::{Identify, Listener, Nonce, Relay as _, Unidentified};
+use callgate::mcp::{Identify, IdentifyError, Nonce, NotificationStream, Relay as _};
 use callgate::upstream::BoxFuture;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -129,9 +129,9 @@ async fn however_many_messages_there_are_few_are_written_at_once() {
 struct Bearer(Arc<TokenAuthenticator>, &'static str);
 
 impl Identify for Bearer {
-    fn identify(&self) -> BoxFuture<'_, Result<Caller, Unidentified>> {
+    fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>> {
         Box::pin(async {
-            self.0.caller_of(Some(self.1)).await.map_err(|_| Unidentified::Unavailable)
+            self.0.caller_of(Some(self.1)).await.map_err(|_| IdentifyError::Unavailable)
         })
     }
 }
@@ -141,7 +141,8 @@ async fn clients_that_listen_are_let_go_when_their_tokens_are_no_longer_honoured
     let followed = followed(Duration::from_secs(20)).await;
     let bearer = Bearer(followed.registry.authenticator(), "one");
     let caller = bearer.identify().await.unwrap();
-    let mut listener = Listener::legacy(followed.gateway.mcp(), &caller, Arc::new(bearer));
+    let mut listener =
+        NotificationStream::legacy(followed.gateway.mcp(), &caller, Arc::new(bearer));
     followed.set(|rows| rows.mood = Mood::Down);
     let ended = tokio::spawn(async move {
         while listener.next().await.is_some() {}

@@ -1,22 +1,22 @@
-//! A request with its terms, and what answers it.
+//! The context of a request, and of the call that it starts.
 
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
 use super::elicitation;
-use super::elicitation::{AnswerMode, Subject};
+use super::elicitation::{AnswerMode, CallTarget};
 use super::in_flight::Key;
-use super::negotiated::Terms;
+use super::negotiated::Negotiated;
 use super::notifier::Notifier;
-use super::running_call::{Answer, RunningCall};
+use super::running_call::{CallReply, RunningCall};
 use crate::access::Caller;
 use crate::gateway::within;
 use crate::mcp::parse::classify::McpRequest;
-use crate::mcp::reply::error::Reject;
-use crate::mcp::reply::message::{OutMessage, ResultWriter};
-use crate::mcp::streams::event_store::KeptStream;
-use crate::mcp::{Inbound, Mcp, Reply};
+use crate::mcp::reply::error::McpError;
+use crate::mcp::reply::message::{EncodedMessage, ResultWriter};
+use crate::mcp::streams::event_store::ResumableStream;
+use crate::mcp::{Inbound, Mcp, McpResponse};
 use crate::upstream::CallError;
 use crate::upstream::client::{CallChannel, Client};
 use crate::upstream::local::context::Context;
@@ -24,25 +24,25 @@ use crate::upstream::local::{Error, TOOL_ERROR, guarded};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 use crate::wire::revision::Revision;
 
-/// A request and its terms.
+/// A request with everything that its method needs to answer it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestContext<'a> {
     pub(crate) mcp: &'a Arc<Mcp>,
     pub(crate) inbound: &'a Inbound<'a>,
     pub(crate) request: &'a McpRequest<'a>,
-    pub(crate) terms: Terms,
+    pub(crate) negotiated: Negotiated,
 }
 
-/// What a call keeps of its request.
+/// The owned part of a request's context, for a call that runs.
 #[derive(Debug)]
 pub(crate) struct CallContext {
     pub(crate) mcp: Arc<Mcp>,
     pub(crate) caller: Caller,
     pub(crate) id: Box<RawValue>,
-    pub(crate) terms: Terms,
-    /// `None` for methods that neither notify nor ask their client.
+    pub(crate) negotiated: Negotiated,
+    /// `None` if the method neither notifies nor asks its client.
     pub(crate) channel: Option<Arc<CallChannel>>,
-    pub(crate) subject: Subject,
+    pub(crate) target: CallTarget,
     pub(crate) mode: AnswerMode,
 }
 
@@ -51,129 +51,136 @@ impl CallContext {
         Client::new(self.channel.clone())
     }
 
-    /// Begins a result.
-    pub(crate) fn result(&self, capacity: usize) -> ResultWriter {
-        ResultWriter::new(&self.id, self.terms.revision, capacity)
+    /// Returns `true` if the call may continue as a task.
+    pub(crate) fn can_become_task(&self) -> bool {
+        self.mcp.tasks.is_some()
+            && self.target.method == "tools/call"
+            && self.negotiated.revision.is_modern()
     }
 
-    /// Ends a result.
-    pub(crate) fn finish(&self, result: ResultWriter) -> OutMessage {
+    pub(crate) fn result(&self, capacity: usize) -> ResultWriter {
+        ResultWriter::new(&self.id, self.negotiated.revision, capacity)
+    }
+
+    pub(crate) fn finish(&self, result: ResultWriter) -> EncodedMessage {
         result.finish(&self.mcp.gateway.settings())
     }
 }
 
 impl RequestContext<'_> {
-    /// Begins a result.
     pub(crate) fn result(&self, capacity: usize) -> ResultWriter {
-        ResultWriter::new(self.request.id, self.terms.revision, capacity)
+        ResultWriter::new(self.request.id, self.negotiated.revision, capacity)
     }
 
-    pub(crate) fn empty_result(&self) -> Reply {
-        Reply::Message(self.result(0).finish(&self.mcp.gateway.settings()))
+    pub(crate) fn empty_result(&self) -> McpResponse {
+        McpResponse::Message(self.result(0).finish(&self.mcp.gateway.settings()))
     }
 
-    pub(crate) fn notifier(&self) -> Result<Notifier, Reject> {
-        Notifier::new(self.request, &self.terms)
+    pub(crate) fn notifier(&self) -> Result<Notifier, McpError> {
+        Notifier::new(self.request, &self.negotiated)
     }
 
-    /// Starts a call: `run` makes what it runs.
-    pub(crate) fn start<F: Future<Output = Answer> + Send + 'static>(
+    /// Starts the call whose future `run` returns.
+    pub(crate) fn start<F: Future<Output = CallReply> + Send + 'static>(
         &self,
         notifier: Notifier,
-        subject: Subject,
+        target: CallTarget,
         mode: AnswerMode,
         run: impl FnOnce(CallContext) -> F,
-    ) -> Reply {
-        let Self { mcp, inbound, request, terms } = *self;
+    ) -> McpResponse {
+        let Self { mcp, inbound, request, negotiated } = *self;
         let call = CallContext {
             mcp: Arc::clone(mcp),
             caller: inbound.caller.clone(),
             id: request.id.to_owned(),
-            terms,
+            negotiated,
             channel: notifier.channel().cloned(),
-            subject,
+            target,
             mode,
         };
         let key = || Key::Request(request.id.get().to_owned());
-        let cancellation = terms.scope.map(|scope| mcp.cancellations.register(scope, key()));
+        let cancellation = negotiated.scope.map(|scope| mcp.cancellations.register(scope, key()));
         let call = RunningCall::new(request.id, notifier, cancellation, run(call));
-        if terms.revision.is_modern() {
-            return Reply::Call(call);
+        if negotiated.revision.is_modern() {
+            return McpResponse::Call(call);
         }
-        let kept = match (terms.session, &mcp.services.replay) {
-            // Older clients crash on events without data.
-            (Some(session), Some(replay)) if terms.revision == Revision::V2025_11_25 => {
-                KeptStream::of(session.nonce, replay)
+        let stream = match (negotiated.session, &mcp.services.event_store) {
+            // Clients of older revisions fail on events without data.
+            (Some(session), Some(store)) if negotiated.revision == Revision::V2025_11_25 => {
+                ResumableStream::open(session.nonce, store)
             }
             _ => None,
         };
-        Reply::Call(call.outlives_client(kept))
+        McpResponse::Call(call.outlives_client(stream))
     }
 
-    /// Starts a list, or anything else that does not ask its client.
+    /// Starts a method that does not ask its client.
     pub(crate) fn run<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
         &self,
         method: &'static str,
         run: impl FnOnce(Context) -> F + Send + 'static,
-        write: impl FnOnce(T, &CallContext) -> Result<OutMessage, Reject> + Send + 'static,
-    ) -> Result<Reply, Reject> {
-        let mode = AnswerMode::Never("clients are not asked here");
+        write: impl FnOnce(T, &CallContext) -> Result<EncodedMessage, McpError> + Send + 'static,
+    ) -> Result<McpResponse, McpError> {
+        let mode = AnswerMode::Never("this method does not ask clients");
         let mut notifier = self.notifier()?;
-        notifier.open(&self.terms);
-        Ok(self.start(notifier, Subject::of(method), mode, |call| embedder(call, run, write)))
+        notifier.open(&self.negotiated);
+        Ok(self
+            .start(notifier, CallTarget::of(method), mode, |call| run_embedded(call, run, write)))
     }
 
-    /// Starts something of the embedder's that may ask the client.
+    /// Starts a method that may ask its client.
     pub(crate) fn run_about<T, F>(
         &self,
-        subject: Subject,
+        target: CallTarget,
         run: impl FnOnce(Context) -> F + Send + 'static,
-        write: impl FnOnce(T, &CallContext) -> Result<OutMessage, Reject> + Send + 'static,
-    ) -> Result<Reply, Reject>
+        write: impl FnOnce(T, &CallContext) -> Result<EncodedMessage, McpError> + Send + 'static,
+    ) -> Result<McpResponse, McpError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let mut notifier = self.notifier()?;
-        notifier.open(&self.terms);
-        let mode = AnswerMode::of(self, &subject, false)?;
-        Ok(self.start(notifier, subject, mode, |call| embedder(call, run, write)))
+        notifier.open(&self.negotiated);
+        let mode = AnswerMode::of(self, &target)?;
+        Ok(self.start(notifier, target, mode, |call| run_embedded(call, run, write)))
     }
 }
 
-/// Runs something of the embedder's, and writes its result.
-async fn embedder<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
+/// Runs a function of the embedding program and writes its result.
+async fn run_embedded<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
     call: CallContext,
     run: impl FnOnce(Context) -> F + Send + 'static,
-    write: impl FnOnce(T, &CallContext) -> Result<OutMessage, Reject> + Send + 'static,
-) -> Answer {
-    let gateway = &call.mcp.gateway;
-    let (context, _guard) =
-        Context::new(call.caller.clone(), gateway.next_call_id(), call.client());
-    let (client, call_id) = (context.client.clone(), context.call_id.clone());
+    write: impl FnOnce(T, &CallContext) -> Result<EncodedMessage, McpError> + Send + 'static,
+) -> CallReply {
     let channel = call.channel.clone().unwrap_or_default();
-    let work = async {
+    let call = Arc::new(call);
+    let context = Arc::clone(&call);
+    let work = async move {
+        let (call, gateway) = (&context, &context.mcp.gateway);
+        let (context, _guard) =
+            Context::new(call.caller.clone(), gateway.next_call_id(), call.client());
+        let (client, call_id) = (context.client.clone(), context.call_id.clone());
         let run = guarded(move || Box::pin(run(context)));
         let written = match within(gateway.call_limit(), &client, run).await {
-            Ok(value) => write(value, &call),
-            Err(error) => Err(refused(error, &call, call_id)),
+            Ok(value) => write(value, call),
+            Err(error) => Err(embedded_error(error, call, call_id)),
         };
-        written.map_or_else(|reject| reject.of(&call.id).into(), Answer::from)
+        written.map_or_else(|error| error.with_id(&call.id).into(), CallReply::from)
     };
-    elicitation::run_without_tasks(&call, &channel, work).await
+    elicitation::run(&call, channel, Box::pin(work)).await
 }
 
-/// Only what is meant for the client is told.
-fn refused(error: CallError, call: &CallContext, error_id: String) -> Reject {
+/// Converts an error. The text of an internal error is only logged.
+fn embedded_error(error: CallError, call: &CallContext, error_id: String) -> McpError {
     match error {
         CallError::Rpc(error) if error.code == TOOL_ERROR => {
-            Reject::with_status(200, INTERNAL_ERROR, error.message)
+            McpError::new(200, INTERNAL_ERROR, error.message)
         }
-        CallError::Rpc(error) | CallError::Protocol(error) => Reject::rpc(error),
+        CallError::Rpc(error) | CallError::Protocol(error) => McpError::from_rpc(error),
         error => {
             let message = format!("Failed (error id {error_id})");
-            let _ = error.logged(&call.caller, call.subject.method, error_id);
-            Reject::rpc(RpcError::new(INTERNAL_ERROR, message))
+            let _ = error.logged(&call.caller, call.target.method, error_id);
+            McpError::from_rpc(RpcError::new(INTERNAL_ERROR, message))
         }
     }
 }

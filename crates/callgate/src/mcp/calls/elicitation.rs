@@ -1,9 +1,10 @@
-//! Questions of a method to its client. In the modern era the reply carries them, and the method runs
-//! again with the answers, which a signed state has, so that any server can go on. In the legacy era the
+//! Questions of a method to its client.
+//!
+//! In the modern era the result contains the questions (`inputRequests`), and the method runs again with the
+//! answers. A signed `requestState` carries earlier answers, so any server can continue. In the legacy era the
 //! method waits for the answers.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -15,14 +16,16 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::context::{CallContext, RequestContext};
-use super::in_flight::{Key, Registered, Registry, Scope};
-use super::running_call::Answer;
+use super::in_flight::{InFlight, InFlightGuard, Key, Scope};
+use super::running_call::CallReply;
 use crate::access::Caller;
 use crate::mcp::Mcp;
-use crate::mcp::parse::classify::{McpRequest, Outcome};
-use crate::mcp::reply::error::Reject;
-use crate::mcp::reply::message::{OutMessage, ResultWriter, write_json};
+use crate::mcp::features::tasks::{self, StartedTask};
+use crate::mcp::parse::classify::{McpRequest, RpcResult};
+use crate::mcp::reply::error::McpError;
+use crate::mcp::reply::message::{EncodedMessage, ResultWriter, write_json};
 use crate::mcp::sessions::session::{random_id, seconds, user_of};
+use crate::upstream::BoxFuture;
 use crate::upstream::client::{
     CallChannel, Capability, ClientRequest, Outgoing, PendingQuestion, TaskRequest,
 };
@@ -31,7 +34,7 @@ use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 use crate::wire::revision::Revision;
 use crate::wire::strict_json;
 
-/// First byte of a sealed state; session ids begin otherwise.
+/// First byte of a sealed state; that of a session id differs.
 const FORM: u8 = 2;
 /// How long the client may take to answer.
 const LIFETIME: Duration = Duration::from_hours(1);
@@ -39,27 +42,27 @@ const LIFETIME: Duration = Duration::from_hours(1);
 const MAX_STATE: usize = 256 * 1024;
 /// Maximum number of open questions of one call.
 const MAX_OPEN: usize = 32;
-const GONE: &str = "the client has gone";
+const DISCONNECTED: &str = "the client disconnected";
 
-/// Questions that wait for the clients of sessions and connections.
-pub(crate) type Questions = Registry<PendingQuestion>;
+/// Open questions to the clients of sessions and connections.
+pub(crate) type Questions = InFlight<PendingQuestion>;
 
-/// What a request is about: the answers to one are not answers to another.
+/// The method, name and arguments of a request. Answers are valid only for the same target.
 #[derive(Debug)]
-pub(crate) struct Subject {
+pub(crate) struct CallTarget {
     pub(crate) method: &'static str,
-    /// Name of the tool or prompt, or the address of the resource.
+    /// Name of the tool or prompt, or URI of the resource.
     pub(crate) name: String,
     pub(crate) arguments: Option<Box<RawValue>>,
 }
 
-impl Subject {
-    /// A request that asks nothing.
+impl CallTarget {
+    /// Returns the target of a method without a name.
     pub(crate) fn of(method: &'static str) -> Self {
         Self { method, name: String::new(), arguments: None }
     }
 
-    /// The same for the same arguments, in whatever order they are written.
+    /// Returns a digest that does not depend on the order of the arguments.
     fn digest(&self) -> String {
         let arguments = self.arguments.as_deref().map(|raw| match strict_json::value(raw.get()) {
             Ok(mut arguments) => {
@@ -75,12 +78,8 @@ impl Subject {
 /// How questions are answered.
 #[derive(Debug)]
 pub(crate) enum AnswerMode {
-    /// The method runs again with the answers.
-    Rerun {
-        answers: Recorded,
-        /// Whether the method may become a task instead.
-        tasks: bool,
-    },
+    /// The client sends the request again with its answers, and the method runs again.
+    Rerun(RecordedAnswers),
     /// The client answers while the method waits.
     Live(Scope),
     /// The client cannot be asked, for this reason.
@@ -88,49 +87,37 @@ pub(crate) enum AnswerMode {
 }
 
 impl AnswerMode {
-    pub(crate) fn of(
-        request: &RequestContext<'_>,
-        subject: &Subject,
-        tasks: bool,
-    ) -> Result<Self, Reject> {
-        if request.terms.revision.is_modern() {
-            return Ok(Self::Rerun { answers: answers(request, subject)?, tasks });
+    pub(crate) fn of(request: &RequestContext<'_>, target: &CallTarget) -> Result<Self, McpError> {
+        if request.negotiated.revision.is_modern() {
+            return Ok(Self::Rerun(answers(request, target)?));
         }
-        Ok(match request.terms.scope {
-            Some(scope) if request.terms.accepts_events => Self::Live(scope),
+        Ok(match request.negotiated.scope {
+            Some(scope) if request.negotiated.accepts_events => Self::Live(scope),
             Some(_) => Self::Never("the client cannot be asked: it accepts no stream"),
             None => Self::Never("the client cannot be asked: it has no session"),
         })
     }
 }
 
-/// How far a method came.
-pub(crate) enum CallStep {
-    Answered(Answer),
-    /// It becomes a task, with the questions that it asked before.
-    Task(TaskRequest, AskedQuestions),
-}
-
-/// The questions of one run: those without an answer, and the answers of the others.
+/// The questions of one run: those without an answer, and the answers to the others.
 #[derive(Debug, Default)]
-pub(crate) struct AskedQuestions {
+struct AskedQuestions {
     unanswered: Vec<PendingQuestion>,
-    answers: Recorded,
+    answers: RecordedAnswers,
 }
 
-/// Runs a method and answers its requests. One that becomes a task can be run on.
+/// Runs a call and handles its requests to the client. The call may continue as a task.
 pub(crate) async fn run(
     call: &CallContext,
-    channel: &CallChannel,
-    mut asked: AskedQuestions,
-    work: &mut (impl Future<Output = Answer> + Unpin),
-) -> CallStep {
-    let mut live = LiveQuestions::default();
+    channel: Arc<CallChannel>,
+    mut work: BoxFuture<'static, CallReply>,
+) -> CallReply {
+    let (mut live, mut asked) = (LiveQuestions::default(), AskedQuestions::default());
     loop {
         let request = tokio::select! {
             biased;
-            answer = &mut *work => return CallStep::Answered(answer),
-            request = next_request(channel, &asked) => request,
+            reply = &mut work => return reply,
+            request = next_request(&channel, &asked) => request,
         };
         let question = match request {
             Some(ClientRequest::Question(question)) => question,
@@ -139,49 +126,35 @@ pub(crate) async fn run(
                 continue;
             }
             Some(ClientRequest::Task(request)) if asked.unanswered.is_empty() => {
-                match offer_task(call, channel, request) {
-                    TaskOffer::Accepted(request) => return CallStep::Task(request, asked),
-                    TaskOffer::Failed => return lacks(call, Capability::Tasks),
-                    TaskOffer::Declined => continue,
+                match start_task(call, &channel, request).await {
+                    Ok(Some((task, request))) => return task.run(channel, work, request),
+                    Ok(None) => continue,
+                    Err(error) => return error.with_id(&call.id).into(),
                 }
             }
-            // Nothing more comes before an answer does.
+            // The method makes no progress before its questions are answered.
             Some(ClientRequest::Task(_)) | None => {
                 let reply = input_required(call, asked);
-                return CallStep::Answered(
-                    reply.map_or_else(|it| it.of(&call.id).into(), Into::into),
-                );
+                return reply.map_or_else(|error| error.with_id(&call.id).into(), Into::into);
             }
         };
         let needs = question.needs;
         let is_offered = channel.capabilities().has(needs);
         match &call.mode {
             AnswerMode::Never(why) => question.answer(Err((*why).to_owned())),
-            AnswerMode::Rerun { .. } if !is_offered => return lacks(call, needs),
-            AnswerMode::Rerun { answers, .. } => asked.add(question, answers),
+            AnswerMode::Rerun(_) if !is_offered => {
+                return McpError::missing_capability(needs).with_id(&call.id).into();
+            }
+            AnswerMode::Rerun(answers) => asked.add(question, answers),
             AnswerMode::Live(_) if !is_offered => {
                 question.answer(Err(format!("the client does not offer {needs}")));
             }
-            AnswerMode::Live(scope) => live.send(&call.mcp.questions, *scope, question, channel),
+            AnswerMode::Live(scope) => live.send(&call.mcp.questions, *scope, question, &channel),
         }
     }
 }
 
-/// Runs a method that is not offered to become a task.
-pub(crate) async fn run_without_tasks(
-    call: &CallContext,
-    channel: &CallChannel,
-    work: impl Future<Output = Answer>,
-) -> Answer {
-    match run(call, channel, AskedQuestions::default(), &mut pin!(work)).await {
-        CallStep::Answered(answer) => answer,
-        CallStep::Task(..) => {
-            Reject::with_status(200, INTERNAL_ERROR, "Failed").of(&call.id).into()
-        }
-    }
-}
-
-/// Waits for a request, unless a question has no answer yet.
+/// Waits for a request. If a question is unanswered, returns only requests that are already there.
 async fn next_request(channel: &CallChannel, asked: &AskedQuestions) -> Option<ClientRequest> {
     if asked.unanswered.is_empty() {
         return Some(channel.next_request().await);
@@ -189,38 +162,39 @@ async fn next_request(channel: &CallChannel, asked: &AskedQuestions) -> Option<C
     channel.try_next_request()
 }
 
-fn lacks(call: &CallContext, capability: Capability) -> CallStep {
-    CallStep::Answered(Reject::lacks(capability).of(&call.id).into())
-}
-
-enum TaskOffer {
-    Accepted(TaskRequest),
-    /// The method needs a task, and the client has none.
-    Failed,
-    /// The method goes on, or fails by itself.
-    Declined,
-}
-
-fn offer_task(call: &CallContext, channel: &CallChannel, request: TaskRequest) -> TaskOffer {
-    let can = channel.capabilities().has(Capability::Tasks);
-    match &call.mode {
-        AnswerMode::Rerun { tasks: true, .. } if can => return TaskOffer::Accepted(request),
-        AnswerMode::Rerun { tasks: true, .. } if request.is_required => return TaskOffer::Failed,
-        _ if request.is_required => {
-            request.answer(Err("this runs as a task only, and here it cannot".to_owned()));
+/// Starts a task, or answers the request for one. Fails if the method requires a task.
+async fn start_task(
+    call: &CallContext,
+    channel: &CallChannel,
+    request: TaskRequest,
+) -> Result<Option<(StartedTask, TaskRequest)>, McpError> {
+    let is_offered = call.can_become_task();
+    if is_offered && channel.capabilities().has(Capability::Tasks) {
+        match tasks::start(call).await {
+            Ok(task) => return Ok(Some((task, request))),
+            Err(error) if request.is_required => return Err(error),
+            Err(_) => request.answer(Ok(false)),
         }
-        _ => request.answer(Ok(false)),
+    } else if !request.is_required {
+        request.answer(Ok(false));
+    } else if is_offered {
+        return Err(McpError::missing_capability(Capability::Tasks));
+    } else {
+        request
+            .answer(Err("this method runs only as a task, which is not possible here".to_owned()));
     }
-    TaskOffer::Declined
+    Ok(None)
 }
 
 impl AskedQuestions {
-    /// Answers a question if an answer to the same question was given and fits.
-    fn add(&mut self, question: PendingQuestion, given: &Recorded) {
+    /// Answers the question if a valid answer to the same question was given.
+    fn add(&mut self, question: PendingQuestion, given: &RecordedAnswers) {
         match given.answer_to(&question) {
             Some(answer) => {
-                let answered =
-                    Answered { question: Some(digest_of(&question)), answer: answer.to_owned() };
+                let answered = RecordedAnswer {
+                    question: Some(digest_of(&question)),
+                    answer: answer.to_owned(),
+                };
                 self.answers.0.insert(question.key.clone(), answered);
                 question.answer(Ok(answer.to_owned()));
             }
@@ -232,12 +206,12 @@ impl AskedQuestions {
 /// Questions of one call that were sent to its client.
 #[derive(Debug, Default)]
 struct LiveQuestions {
-    open: Vec<Registered<PendingQuestion>>,
+    open: Vec<InFlightGuard<PendingQuestion>>,
     is_disconnected: bool,
 }
 
 impl LiveQuestions {
-    /// Sends a question under an id that cannot be guessed.
+    /// Sends a question with an unguessable id.
     fn send(
         &mut self,
         questions: &Arc<Questions>,
@@ -247,9 +221,9 @@ impl LiveQuestions {
     ) {
         self.open.retain(|open| open.is_some_and(PendingQuestion::is_awaited));
         let problem = match random_id() {
-            _ if self.is_disconnected => GONE,
+            _ if self.is_disconnected => DISCONNECTED,
             _ if self.open.len() >= MAX_OPEN => "too many questions are open",
-            None => "the question has no id: there is no randomness",
+            None => "no random number is available for the id of the question",
             Some(id) => {
                 let (method, params) = (question.method, question.params.clone());
                 self.open.push(questions.insert(scope, Key::Question(id.clone()), question));
@@ -262,41 +236,41 @@ impl LiveQuestions {
     fn disconnect(&mut self) {
         self.is_disconnected = true;
         for question in self.open.drain(..).filter_map(|open| open.take()) {
-            question.answer(Err(GONE.to_owned()));
+            question.answer(Err(DISCONNECTED.to_owned()));
         }
     }
 }
 
 impl Questions {
     /// Delivers a client's answer. Returns `true` if a call on this server was waiting for it.
-    pub(crate) fn answer(&self, scope: Scope, id: &RawValue, outcome: Outcome<'_>) -> bool {
+    pub(crate) fn answer(&self, scope: Scope, id: &RawValue, outcome: RpcResult<'_>) -> bool {
         let question =
             strict_json::text(id).and_then(|id| self.remove(scope, Key::Question(id.into_owned())));
         let Some(question) = question else { return false };
         question.answer(outcome.map(ToOwned::to_owned).map_err(|error| {
             let error = serde_json::from_str::<RpcError>(error.get());
-            let words = error.map_or("it gave no reason".to_owned(), |error| error.to_string());
-            format!("the client did not answer: {words}")
+            let reason = error.map_or("no reason given".to_owned(), |error| error.to_string());
+            format!("the client did not answer: {reason}")
         }));
         true
     }
 }
 
-/// Answers by the key of their question.
+/// Answers, by the key of their question.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Recorded(BTreeMap<String, Answered>);
+pub(crate) struct RecordedAnswers(BTreeMap<String, RecordedAnswer>);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Answered {
-    /// Digest of the question, if known: the method may ask something else under the same key.
+struct RecordedAnswer {
+    /// Digest of the question, if known. The method may ask a different question with the same key.
     question: Option<String>,
     answer: Box<RawValue>,
 }
 
-impl Recorded {
+impl RecordedAnswers {
     /// Returns the answer if it was given to the same question and fits it.
     fn answer_to(&self, question: &PendingQuestion) -> Option<&RawValue> {
-        let Answered { question: answered, answer } = self.0.get(&question.key)?;
+        let RecordedAnswer { question: answered, answer } = self.0.get(&question.key)?;
         let is_same = answered.as_ref().is_none_or(|answered| *answered == digest_of(question));
         (is_same && (question.check)(answer).is_ok()).then_some(answer)
     }
@@ -311,79 +285,78 @@ fn digest(of: &impl Serialize) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(text))
 }
 
-/// What the client carries from one run to the next.
+/// Content of `requestState`, which the client returns with its answers.
 #[derive(Serialize, Deserialize)]
-struct State {
+struct RequestState {
     user: Option<i64>,
     ends_at: u64,
-    subject: String,
-    answers: Recorded,
+    target: String,
+    answers: RecordedAnswers,
     /// Digests of the questions without an answer, by key.
     asked: BTreeMap<String, String>,
 }
 
-impl State {
-    fn open(mcp: &Mcp, caller: &Caller, state: &str, subject: &Subject) -> Option<Self> {
+impl RequestState {
+    fn open(mcp: &Mcp, caller: &Caller, state: &str, target: &CallTarget) -> Option<Self> {
         let content = mcp.sessions.unseal(state)?;
         let state: Self = serde_json::from_slice(content.strip_prefix(&[FORM])?).ok()?;
         let is_valid = state.user == user_of(caller)
             && state.ends_at > seconds(SystemTime::now())
-            && state.subject == subject.digest();
+            && state.target == target.digest();
         is_valid.then_some(state)
     }
 }
 
 /// Reads `inputResponses`.
-pub(crate) fn responses(request: &McpRequest<'_>) -> Result<Option<Answers>, Reject> {
+pub(crate) fn responses(request: &McpRequest<'_>) -> Result<Option<Answers>, McpError> {
     let Some(raw) = request.params.get("inputResponses") else { return Ok(None) };
     let Ok(members) = strict_json::members(raw.get()) else {
-        return Err(Reject::invalid_params("`inputResponses` must be an object"));
+        return Err(McpError::invalid_params("`inputResponses` must be an object"));
     };
     let answers = members.into_iter().map(|(key, raw)| (key.into_owned(), raw.to_owned()));
     Ok(Some(answers.collect()))
 }
 
-/// Returns the answers that come with a request, and those of the state that it carries.
-fn answers(context: &RequestContext<'_>, subject: &Subject) -> Result<Recorded, Reject> {
+/// Returns the answers of a request and those of its `requestState`.
+fn answers(context: &RequestContext<'_>, target: &CallTarget) -> Result<RecordedAnswers, McpError> {
     let request = context.request;
     let state = request.params.text("requestState")?;
     let responses = responses(request)?.unwrap_or_default();
     let (mut answers, mut questions) = match state {
         Some(state) => {
-            let state = State::open(context.mcp, context.inbound.caller, &state, subject);
+            let state = RequestState::open(context.mcp, context.inbound.caller, &state, target);
             let state = state.ok_or_else(|| {
-                let problem =
-                    "`requestState` is not one that this request was given, or is too old";
-                Reject::invalid_params(problem)
+                let problem = "`requestState` was not issued for this request, or has expired";
+                McpError::invalid_params(problem)
             })?;
             (state.answers, state.asked)
         }
-        None => (Recorded::default(), BTreeMap::new()),
+        None => (RecordedAnswers::default(), BTreeMap::new()),
     };
     for (key, answer) in responses {
-        answers.0.insert(key.clone(), Answered { question: questions.remove(&key), answer });
+        answers.0.insert(key.clone(), RecordedAnswer { question: questions.remove(&key), answer });
     }
     Ok(answers)
 }
 
-/// Writes the result that asks the client.
-fn input_required(call: &CallContext, asked: AskedQuestions) -> Result<OutMessage, Reject> {
+/// Writes a result of type `input_required`.
+fn input_required(call: &CallContext, asked: AskedQuestions) -> Result<EncodedMessage, McpError> {
     let AskedQuestions { unanswered, answers } = asked;
-    let state = State {
+    let state = RequestState {
         user: user_of(&call.caller),
         ends_at: seconds(SystemTime::now() + LIFETIME),
-        subject: call.subject.digest(),
+        target: call.target.digest(),
         answers,
         asked: unanswered.iter().map(|it| (it.key.clone(), digest_of(it))).collect(),
     };
     let mut content = vec![FORM];
     write_json(&mut content, &state);
     if content.len() > MAX_STATE {
-        return Err(Reject::invalid_params("the answers are too large together"));
+        return Err(McpError::invalid_params("the answers are too large"));
     }
     let Some(state) = call.mcp.sessions.seal(&content) else {
-        let problem = "this server cannot ask: it has no key to sign with";
-        return Err(Reject::with_status(200, INTERNAL_ERROR, problem));
+        let problem = "the server cannot ask the client: it has no key to sign with";
+        return Err(McpError::new(200, INTERNAL_ERROR, problem));
     };
     let mut result = ResultWriter::of_type(&call.id, Revision::NEWEST, "input_required");
     result.value("inputRequests", &client_requests(unanswered.iter().map(|it| (&it.key, it))));
@@ -391,7 +364,7 @@ fn input_required(call: &CallContext, asked: AskedQuestions) -> Result<OutMessag
     Ok(result.finish(&call.mcp.gateway.settings()))
 }
 
-/// The requests for questions as clients see them, by key.
+/// Returns questions as `inputRequests`, by key.
 pub(crate) fn client_requests<'a>(
     questions: impl Iterator<Item = (&'a String, &'a PendingQuestion)>,
 ) -> BTreeMap<String, Value> {

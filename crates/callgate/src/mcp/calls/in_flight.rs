@@ -1,5 +1,5 @@
-//! Calls, streams and questions that are open, by session or connection and id, so that a client's later
-//! messages find them.
+//! Open calls, streams and questions, by session or connection and id, so that later messages of the client can
+//! answer or cancel them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,64 +10,63 @@ use tokio::sync::oneshot;
 
 use crate::mcp::sessions::session::Nonce;
 
-/// What the ids of requests are unique within.
+/// Scope within which the ids of requests are unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     Session(Nonce),
     Connection(u64),
 }
 
-/// What is registered. Streams are numbered, the newest last.
+/// Identifies an entry within a scope. Streams are numbered in the order they were opened.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
-    /// A request of the client, by the JSON text of its id.
+    /// A request of the client, by its id in JSON.
     Request(String),
     /// A request to the client, by its id.
     Question(String),
     /// A stream that the client resumed.
     Resumed(u64),
-    /// A stream for notifications.
+    /// A notification stream.
     Stream(u64),
 }
 
 /// Open calls, streams or questions.
 #[derive(Debug)]
-pub(crate) struct Registry<T> {
+pub(crate) struct InFlight<T> {
     entries: Mutex<Entries<T>>,
     count: AtomicU64,
 }
 
 type Entries<T> = BTreeMap<(Scope, Key), (u64, T)>;
 
-impl<T> Default for Registry<T> {
+impl<T> Default for InFlight<T> {
     fn default() -> Self {
         Self { entries: Mutex::default(), count: AtomicU64::new(0) }
     }
 }
 
-impl<T> Registry<T> {
+impl<T> InFlight<T> {
     fn lock(&self) -> MutexGuard<'_, Entries<T>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a number that no other entry has.
+    /// Returns a unique number.
     pub(crate) fn next_number(&self) -> u64 {
         self.count.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Registers something until the returned guard is dropped. A key that is used again is the newer
-    /// entry's.
-    pub(crate) fn insert(self: &Arc<Self>, scope: Scope, key: Key, value: T) -> Registered<T> {
+    /// Inserts an entry until the guard is dropped. Replaces an entry with the same key.
+    pub(crate) fn insert(self: &Arc<Self>, scope: Scope, key: Key, value: T) -> InFlightGuard<T> {
         let (key, number) = ((scope, key), self.next_number());
         self.lock().insert(key.clone(), (number, value));
-        Registered { registry: Arc::clone(self), key, number }
+        InFlightGuard { table: Arc::clone(self), key, number }
     }
 
     pub(crate) fn remove(&self, scope: Scope, key: Key) -> Option<T> {
         self.lock().remove(&(scope, key)).map(|(_, value)| value)
     }
 
-    /// Returns `true` if the stream is the newest one of its scope.
+    /// Returns `true` if this is the key of the newest stream of its scope.
     fn is_newest(&self, (scope, key): &(Scope, Key)) -> bool {
         let entries = self.lock();
         let streams = entries.range((*scope, Key::Stream(0))..=(*scope, Key::Stream(u64::MAX)));
@@ -75,40 +74,40 @@ impl<T> Registry<T> {
     }
 }
 
-/// Removes its entry from the registry when dropped.
+/// Removes its entry when dropped.
 #[derive(Debug)]
-pub(crate) struct Registered<T> {
-    registry: Arc<Registry<T>>,
+pub(crate) struct InFlightGuard<T> {
+    table: Arc<InFlight<T>>,
     key: (Scope, Key),
     number: u64,
 }
 
-impl<T> Registered<T> {
+impl<T> InFlightGuard<T> {
     pub(crate) fn take(&self) -> Option<T> {
-        let mut entries = self.registry.lock();
+        let mut entries = self.table.lock();
         let is_own = entries.get(&self.key).is_some_and(|(number, _)| *number == self.number);
         if is_own { entries.remove(&self.key).map(|(_, value)| value) } else { None }
     }
 
     pub(crate) fn is_some_and(&self, test: impl FnOnce(&T) -> bool) -> bool {
-        self.registry.lock().get(&self.key).is_some_and(|(_, value)| test(value))
+        self.table.lock().get(&self.key).is_some_and(|(_, value)| test(value))
     }
 }
 
-impl<T> Drop for Registered<T> {
+impl<T> Drop for InFlightGuard<T> {
     fn drop(&mut self) {
         self.take();
     }
 }
 
 /// The calls and streams that can be cancelled.
-pub(crate) type Cancellations = Registry<oneshot::Sender<()>>;
+pub(crate) type Cancellations = InFlight<oneshot::Sender<()>>;
 
 impl Cancellations {
-    /// Registers a call or a stream. The transport bounds how many there are.
+    /// Registers a call or a stream. The transport limits their number.
     pub(crate) fn register(self: &Arc<Self>, scope: Scope, key: Key) -> Cancellation {
         let (sender, cancelled) = oneshot::channel();
-        Cancellation { registered: self.insert(scope, key, sender), cancelled }
+        Cancellation { entry: self.insert(scope, key, sender), cancelled }
     }
 
     /// Cancels a call. Returns `true` if it runs on this server.
@@ -117,7 +116,7 @@ impl Cancellations {
         sender.map(|sender| sender.send(())).is_some()
     }
 
-    /// Cancels the calls and streams of a session that ends.
+    /// Cancels all calls and streams of a scope.
     pub(crate) fn cancel_all(&self, scope: Scope) {
         let mut entries = self.lock();
         let ended: Vec<_> = entries.extract_if(.., |(of, _), _| *of == scope).collect();
@@ -131,20 +130,19 @@ impl Cancellations {
 /// Resolves when the client cancels a call or ends its session.
 #[derive(Debug)]
 pub(crate) struct Cancellation {
-    registered: Registered<oneshot::Sender<()>>,
+    entry: InFlightGuard<oneshot::Sender<()>>,
     cancelled: oneshot::Receiver<()>,
 }
 
 impl Cancellation {
-    /// Waits until the client cancels; may be called again after it was dropped. Never ends if another
-    /// request has taken the id.
+    /// Waits until the client cancels. Cancel safe. Never resolves if another request replaced the entry.
     pub(crate) async fn cancelled(&mut self) {
         if self.cancelled.is_terminated() || (&mut self.cancelled).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// The same, where there may be nothing that could cancel.
+    /// Like [`cancelled`](Self::cancelled); never resolves for `None`.
     pub(crate) async fn of(cancellation: &mut Option<Self>) {
         match cancellation {
             Some(cancellation) => cancellation.cancelled().await,
@@ -154,7 +152,7 @@ impl Cancellation {
 
     /// Returns `true` if the stream is the newest one of its session.
     pub(crate) fn is_newest(&self) -> bool {
-        self.registered.registry.is_newest(&self.registered.key)
+        self.entry.table.is_newest(&self.entry.key)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a client is sent before the reply, in the form of its revision.
+//! Notifications and requests that a running call sends to its client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,44 +7,44 @@ use serde::Serialize;
 use serde_json::Number;
 use serde_json::value::RawValue;
 
-use super::negotiated::Terms;
+use super::negotiated::Negotiated;
 use crate::mcp::parse::classify::McpRequest;
 use crate::mcp::parse::envelope::is_id;
-use crate::mcp::reply::error::Reject;
-use crate::mcp::reply::message::OutMessage;
+use crate::mcp::reply::error::McpError;
+use crate::mcp::reply::message::EncodedMessage;
 use crate::mcp::streams::event::Event;
 use crate::upstream::client::{CallChannel, Outgoing};
 use crate::wire::log_level::LogLevel;
 use crate::wire::revision::Revision;
 
-/// Turns what a method sends into messages.
+/// Encodes the notifications of a method for the client's revision.
 #[derive(Debug)]
 pub(crate) struct Notifier {
-    /// `None` for methods that cannot send anything.
+    /// `None` if the method cannot send anything.
     channel: Option<Arc<CallChannel>>,
     token: Option<Box<RawValue>>,
     revision: Revision,
-    /// Whether the method reports progress by itself.
+    /// Whether the method has reported progress.
     has_own_progress: bool,
-    /// The last progress.
+    /// Progress that was last reported.
     progress: f64,
 }
 
 impl Notifier {
-    pub(crate) fn new(request: &McpRequest<'_>, terms: &Terms) -> Result<Self, Reject> {
+    pub(crate) fn new(request: &McpRequest<'_>, negotiated: &Negotiated) -> Result<Self, McpError> {
         let token = request.meta.get("progressToken");
         if token.is_some_and(|token| !is_id(token.get())) {
-            return Err(Reject::invalid_params("`progressToken` must be a string or an integer"));
+            return Err(McpError::invalid_params("`progressToken` must be a string or an integer"));
         }
         let token = token.map(ToOwned::to_owned);
-        let revision = terms.revision;
+        let revision = negotiated.revision;
         Ok(Self { channel: None, token, revision, has_own_progress: false, progress: 0.0 })
     }
 
-    /// Opens the channel, for a method that may notify or ask its client.
-    pub(crate) fn open(&mut self, terms: &Terms) {
+    /// Opens the channel for a method that may notify or ask its client.
+    pub(crate) fn open(&mut self, negotiated: &Negotiated) {
         let has_progress = self.has_progress();
-        let channel = CallChannel::new(terms.capabilities, has_progress, terms.log_level);
+        let channel = CallChannel::new(negotiated.capabilities, has_progress, negotiated.log_level);
         self.channel = Some(Arc::new(channel));
     }
 
@@ -52,7 +52,6 @@ impl Notifier {
         self.channel.as_ref()
     }
 
-    /// Returns what the method sends next.
     pub(crate) async fn next_outgoing(&self) -> Outgoing {
         match &self.channel {
             Some(channel) => channel.next_outgoing().await,
@@ -60,18 +59,18 @@ impl Notifier {
         }
     }
 
-    /// Returns `true` if the client wants to know about progress.
+    /// Returns `true` if the client requested progress notifications.
     pub(crate) fn has_progress(&self) -> bool {
         self.token.is_some()
     }
 
-    /// Returns `true` if the client wants to know about progress and the method does not report any.
+    /// Returns `true` if the client requested progress and the method has not reported any.
     pub(crate) fn reports_time(&self) -> bool {
         self.token.is_some() && !self.has_own_progress
     }
 
-    /// Returns the messages that have not been sent.
-    pub(crate) fn take_messages(&mut self) -> Vec<OutMessage> {
+    /// Returns the messages that were not sent yet.
+    pub(crate) fn take_messages(&mut self) -> Vec<EncodedMessage> {
         let Some(channel) = &self.channel else { return Vec::new() };
         let outgoing = channel.take_outgoing();
         let events = outgoing.into_iter().filter_map(|outgoing| self.event(outgoing));
@@ -86,25 +85,27 @@ impl Notifier {
                 self.progress(progress, total, message)?
             }
             Outgoing::Log { level, logger, data } => log(level, &logger, &data),
-            Outgoing::Request { id, method, params } => OutMessage::request(&id, method, &params),
+            Outgoing::Request { id, method, params } => {
+                EncodedMessage::request(&id, method, &params)
+            }
         }))
     }
 
-    /// Reports how much time has passed.
-    pub(crate) fn elapsed(&mut self, elapsed: Duration) -> Option<OutMessage> {
+    /// Reports the elapsed time as progress.
+    pub(crate) fn elapsed(&mut self, elapsed: Duration) -> Option<EncodedMessage> {
         let seconds = elapsed.as_secs();
         let message = format!("still running after {seconds} s");
-        #[expect(clippy::cast_precision_loss, reason = "nobody waits that long")]
+        #[expect(clippy::cast_precision_loss, reason = "no call runs for 2^53 seconds")]
         self.progress(seconds as f64, None, Some(message))
     }
 
-    /// Returns nothing for progress that would go back, or is no number.
+    /// Returns `None` if the progress decreases or is not finite.
     fn progress(
         &mut self,
         progress: f64,
         total: Option<f64>,
         message: Option<String>,
-    ) -> Option<OutMessage> {
+    ) -> Option<EncodedMessage> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Params<'a> {
@@ -125,20 +126,20 @@ impl Notifier {
             message: message.filter(|_| self.revision > Revision::V2024_11_05),
         };
         self.progress = progress;
-        Some(OutMessage::notification("notifications/progress", &params))
+        Some(EncodedMessage::notification("notifications/progress", &params))
     }
 }
 
-/// Whole numbers without a fraction, as people write them; none for what is not finite.
+/// Writes whole numbers without a fraction. Returns `None` if the number is not finite.
 fn number(number: f64) -> Option<Number> {
     #[expect(clippy::cast_possible_truncation, reason = "compared right after")]
     let integer = number as i64;
-    #[expect(clippy::cast_precision_loss, clippy::float_cmp, reason = "exactly that is asked")]
+    #[expect(clippy::cast_precision_loss, clippy::float_cmp, reason = "tests for a whole number")]
     if integer as f64 == number { Some(integer.into()) } else { Number::from_f64(number) }
 }
 
 /// `notifications/message`
-pub(crate) fn log(level: LogLevel, logger: &str, data: &impl Serialize) -> OutMessage {
+pub(crate) fn log(level: LogLevel, logger: &str, data: &impl Serialize) -> EncodedMessage {
     #[derive(Serialize)]
     struct Params<'a, D> {
         level: &'static str,
@@ -146,5 +147,5 @@ pub(crate) fn log(level: LogLevel, logger: &str, data: &impl Serialize) -> OutMe
         data: &'a D,
     }
     let params = Params { level: level.as_str(), logger, data };
-    OutMessage::notification("notifications/message", &params)
+    EncodedMessage::notification("notifications/message", &params)
 }

@@ -1,4 +1,4 @@
-//! Calls under way: what their clients are sent until the reply.
+//! A running call, and the messages that its client is sent until the reply.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -10,62 +10,62 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::in_flight::Cancellation;
 use super::notifier::Notifier;
-use crate::mcp::reply::error::Reject;
-use crate::mcp::reply::message::OutMessage;
+use crate::mcp::reply::error::McpError;
+use crate::mcp::reply::message::EncodedMessage;
 use crate::mcp::streams::event::{Event, KEEP_ALIVE};
-use crate::mcp::streams::event_store::KeptStream;
+use crate::mcp::streams::event_store::ResumableStream;
 use crate::upstream::BoxFuture;
 
-/// Interval between reports of progress for methods that make none.
+/// Interval between progress notifications if the method reports no progress.
 const PROGRESS: Duration = Duration::from_secs(5);
 
-/// How a request ended.
+/// The end of a call.
 #[derive(Debug)]
-pub struct Answer {
-    /// Messages before the reply.
-    pub notes: Vec<OutMessage>,
-    /// The reply.
-    pub reply: OutMessage,
+pub struct CallReply {
+    /// Messages to send before the response.
+    pub notifications: Vec<EncodedMessage>,
+    /// The JSON-RPC response.
+    pub message: EncodedMessage,
     /// HTTP status, if nothing was sent before.
     pub status: u16,
 }
 
-impl From<OutMessage> for Answer {
-    fn from(reply: OutMessage) -> Self {
-        Self { notes: Vec::new(), reply, status: 200 }
+impl From<EncodedMessage> for CallReply {
+    fn from(message: EncodedMessage) -> Self {
+        Self { notifications: Vec::new(), message, status: 200 }
     }
 }
 
-impl From<Reject> for Answer {
-    fn from(reject: Reject) -> Self {
-        Self { status: reject.status, ..reject.message().into() }
+impl From<McpError> for CallReply {
+    fn from(error: McpError) -> Self {
+        Self { status: error.status, ..error.message().into() }
     }
 }
 
-/// A call that runs while it is polled. Dropping it cancels the call, unless it was detached.
+/// A call that runs while it is polled. Dropping it cancels the call unless it was detached.
 pub struct RunningCall {
     id: Box<RawValue>,
     /// Resolves to `None` if the client cancels the call.
-    answer: BoxFuture<'static, Option<Answer>>,
+    reply: BoxFuture<'static, Option<CallReply>>,
     notifier: Notifier,
-    /// Whether the call goes on when its client disconnects.
+    /// Whether the call continues when its client disconnects.
     outlives_client: bool,
-    /// Where its events are stored, if they are.
-    kept: Option<KeptStream>,
+    /// Stores the events of the call.
+    stream: Option<ResumableStream>,
     started: Option<Instant>,
     ticks: Option<Box<Ticks>>,
     peeked: Option<Event>,
-    is_over: bool,
+    has_ended: bool,
 }
 
 struct Ticks {
     progress: Interval,
-    alive: Interval,
+    keep_alive: Interval,
 }
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        if let Some(channel) = self.notifier.channel().filter(|_| !self.is_over) {
+        if let Some(channel) = self.notifier.channel().filter(|_| !self.has_ended) {
             channel.disconnect();
         }
     }
@@ -82,85 +82,85 @@ impl RunningCall {
         id: &RawValue,
         notifier: Notifier,
         cancellation: Option<Cancellation>,
-        work: impl Future<Output = Answer> + Send + 'static,
+        work: impl Future<Output = CallReply> + Send + 'static,
     ) -> Self {
-        let answer = async move {
+        let reply = async move {
             let Some(mut cancellation) = cancellation else { return Some(work.await) };
             tokio::select! {
                 biased;
                 () = cancellation.cancelled() => None,
-                answer = work => Some(answer),
+                reply = work => Some(reply),
             }
         };
         Self {
             id: id.to_owned(),
-            answer: Box::pin(answer),
+            reply: Box::pin(reply),
             notifier,
             outlives_client: false,
-            kept: None,
+            stream: None,
             started: None,
             ticks: None,
             peeked: None,
-            is_over: false,
+            has_ended: false,
         }
     }
 
-    /// Has the call go on when its client disconnects, with its events stored where that is wanted.
-    pub(crate) fn outlives_client(mut self, kept: Option<KeptStream>) -> Self {
+    /// Continues the call when its client disconnects. Stores its events if a stream is given.
+    pub(crate) fn outlives_client(mut self, stream: Option<ResumableStream>) -> Self {
         self.outlives_client = true;
-        self.kept = kept;
+        self.stream = stream;
         self
     }
 
-    /// The request's id.
+    /// Returns the id of the request.
     pub fn id(&self) -> &RawValue {
         &self.id
     }
 
-    /// Returns `true` if the call ends with its client.
+    /// Returns `true` if the call ends when its client disconnects.
     pub fn ends_with_client(&self) -> bool {
         !self.outlives_client
     }
 
-    /// Returns where the events are stored.
-    pub fn take_kept(&mut self) -> Option<KeptStream> {
-        self.kept.take()
+    /// Takes the stream that stores the events of the call.
+    pub fn take_stream(&mut self) -> Option<ResumableStream> {
+        self.stream.take()
     }
 
-    /// Returns `true` if the client wants to know about progress.
+    /// Returns `true` if the client requested progress notifications.
     pub fn has_progress(&self) -> bool {
         self.notifier.has_progress()
     }
 
-    /// Returns the part that runs, to be polled elsewhere; dropping the call does not cancel it then.
+    /// Returns the future that runs the call, to be polled elsewhere. Dropping `self` does not cancel it then.
     pub fn detach(&mut self) -> BoxFuture<'static, ()> {
         let (sender, receiver) = oneshot::channel();
         let receiver = Box::pin(async move { receiver.await.ok().flatten() });
-        let answer = std::mem::replace(&mut self.answer, receiver);
+        let reply = std::mem::replace(&mut self.reply, receiver);
         Box::pin(async move {
-            let _ = sender.send(answer.await);
+            let _ = sender.send(reply.await);
         })
     }
 
-    /// Polls the call once: one that is ready needs neither a task nor a timer.
-    pub async fn try_ready(&mut self) -> Poll<Option<Answer>> {
-        let answer = poll_fn(|context| Poll::Ready(self.answer.as_mut().poll(context))).await;
-        if answer.is_pending() {
+    /// Polls the call once. A call that is ready needs neither a task nor a timer.
+    pub async fn try_ready(&mut self) -> Poll<Option<CallReply>> {
+        let reply = poll_fn(|context| Poll::Ready(self.reply.as_mut().poll(context))).await;
+        if reply.is_pending() {
             self.started = Some(Instant::now());
         }
-        answer.map(|answer| self.finish(answer))
+        reply.map(|reply| self.finish(reply))
     }
 
-    /// Waits for the end.
-    pub async fn answer(&mut self) -> Option<Answer> {
-        let answer = self.answer.as_mut().await;
-        self.finish(answer)
+    /// Waits for the end. Returns `None` if the call was cancelled.
+    pub async fn reply(&mut self) -> Option<CallReply> {
+        let reply = self.reply.as_mut().await;
+        self.finish(reply)
     }
 
-    /// Waits for the end, but no longer than `limit` and only until there is another event.
-    pub async fn answer_within(&mut self, limit: Duration) -> Poll<Option<Answer>> {
+    /// Waits for the end, at most for `limit` and only until the call sends something.
+    pub async fn reply_within(&mut self, limit: Duration) -> Poll<Option<CallReply>> {
         match tokio::time::timeout(limit, self.next()).await {
-            Ok(Some(Event::Reply(answer))) => return Poll::Ready(Some(answer)),
+            Ok(Some(Event::Reply(reply))) => return Poll::Ready(Some(reply)),
             Ok(None) => return Poll::Ready(None),
             Ok(event) => self.peeked = event,
             Err(_) => {}
@@ -168,17 +168,17 @@ impl RunningCall {
         Poll::Pending
     }
 
-    fn finish(&mut self, answer: Option<Answer>) -> Option<Answer> {
-        self.is_over = true;
-        let mut answer = answer?;
-        let mut notes = self.notifier.take_messages();
-        notes.append(&mut answer.notes);
-        Some(Answer { notes, ..answer })
+    fn finish(&mut self, reply: Option<CallReply>) -> Option<CallReply> {
+        self.has_ended = true;
+        let mut reply = reply?;
+        let mut notifications = self.notifier.take_messages();
+        notifications.append(&mut reply.notifications);
+        Some(CallReply { notifications, ..reply })
     }
 
-    /// Returns the next event; the last one is the reply, unless the call was cancelled.
+    /// Returns the next event. The last one is the reply unless the call was cancelled.
     pub async fn next(&mut self) -> Option<Event> {
-        if self.peeked.is_some() || self.is_over {
+        if self.peeked.is_some() || self.has_ended {
             return self.peeked.take();
         }
         let started = *self.started.get_or_insert_with(Instant::now);
@@ -186,17 +186,17 @@ impl RunningCall {
             let ticks = self.ticks.get_or_insert_with(|| {
                 Box::new(Ticks {
                     progress: every(PROGRESS, started),
-                    alive: every(KEEP_ALIVE, started),
+                    keep_alive: every(KEEP_ALIVE, started),
                 })
             });
             let event = tokio::select! {
                 biased;
-                answer = self.answer.as_mut() => return self.finish(answer).map(Event::Reply),
+                reply = self.reply.as_mut() => return self.finish(reply).map(Event::Reply),
                 outgoing = self.notifier.next_outgoing() => self.notifier.event(outgoing),
                 _ = ticks.progress.tick(), if self.notifier.reports_time() => {
                     self.notifier.elapsed(started.elapsed()).map(Event::Message)
                 }
-                _ = ticks.alive.tick() => Some(Event::KeepAlive),
+                _ = ticks.keep_alive.tick() => Some(Event::KeepAlive),
             };
             if event.is_some() {
                 return event;

@@ -1,4 +1,4 @@
-//! Messages on the terms of a handshake.
+//! Messages of legacy clients, after `initialize`.
 
 use std::str::FromStr as _;
 use std::sync::Arc;
@@ -7,186 +7,192 @@ use serde_json::value::RawValue;
 
 use crate::mcp::calls::context::RequestContext;
 use crate::mcp::calls::in_flight::Key;
-use crate::mcp::calls::negotiated::Terms;
-use crate::mcp::parse::classify::{Message, Outcome, Verb};
+use crate::mcp::calls::negotiated::Negotiated;
+use crate::mcp::parse::classify::{InboundKind, Message, RpcResult};
 use crate::mcp::parse::envelope::{Members, is_id};
 use crate::mcp::parse::headers::{Header, LAST_EVENT_ID};
-use crate::mcp::reply::error::Reject;
+use crate::mcp::reply::error::McpError;
 use crate::mcp::sessions::relay;
 use crate::mcp::sessions::session::{Session, is_random_id};
 use crate::mcp::sessions::state::{MAX_SUBSCRIPTIONS, SessionEdit, SessionState};
-use crate::mcp::streams::event_store::KeptStream;
-use crate::mcp::streams::notification_stream::Listener;
-use crate::mcp::{BatchPart, Inbound, Mcp, Reply};
+use crate::mcp::streams::event_store::ResumableStream;
+use crate::mcp::streams::guard::StreamGuard;
+use crate::mcp::streams::notification_stream::NotificationStream;
+use crate::mcp::{BatchPart, Inbound, Mcp, McpResponse};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 use crate::wire::log_level::LogLevel;
 use crate::wire::revision::Revision;
 use crate::wire::strict_json;
 
 impl Mcp {
-    /// Opens a stream for notifications, or resumes one.
+    /// Opens a notification stream, or resumes a stored stream.
     pub(crate) fn legacy_stream(
         self: &Arc<Self>,
         inbound: &Inbound<'_>,
         claimed: Option<Revision>,
-    ) -> Result<Reply, Reject> {
-        let terms = self.terms(inbound, claimed)?;
+    ) -> Result<McpResponse, McpError> {
+        let negotiated = self.negotiated(inbound, claimed)?;
         let number = self.cancellations.next_number();
-        let register = |key| terms.scope.map(|scope| self.cancellations.register(scope, key));
-        if let (Some(session), Some(replay)) = (terms.session, &self.services.replay)
+        let register = |key| negotiated.scope.map(|scope| self.cancellations.register(scope, key));
+        if let (Some(session), Some(store)) = (negotiated.session, &self.services.event_store)
             && let Some(Header::One(last)) = inbound.headers.map(|it| it.header(LAST_EVENT_ID))
-            && let Some(reader) = KeptStream::resume(last, session.nonce, replay)
+            && let guard =
+                StreamGuard::new(self, (inbound.identify)(), register(Key::Resumed(number)))
+            && let Some(reader) = ResumableStream::resume(last, session.nonce, store, guard)
         {
-            let cancellation = register(Key::Resumed(number));
-            let reader = reader.ends_with((inbound.identify)(), self.closing(), cancellation);
-            return Ok(Reply::Replay(Box::new(reader)));
+            return Ok(McpResponse::Resumed(Box::new(reader)));
         }
-        let mut listener = Listener::legacy(self, inbound.caller, (inbound.identify)());
-        if let Some(session) = terms.session {
-            listener.belongs_to(session, register(Key::Stream(number)));
+        let mut stream = NotificationStream::legacy(self, inbound.caller, (inbound.identify)());
+        if let Some(session) = negotiated.session {
+            stream.belongs_to(session, register(Key::Stream(number)));
         }
-        Ok(Reply::Listen(Box::new(listener)))
+        Ok(McpResponse::Notifications(Box::new(stream)))
     }
 
     pub(crate) async fn legacy(
         self: &Arc<Self>,
         inbound: &Inbound<'_>,
-        terms: Terms,
+        negotiated: Negotiated,
         message: Message<'_>,
-    ) -> Result<Reply, Reject> {
+    ) -> Result<McpResponse, McpError> {
         match message {
-            Message::Response { id, outcome } => self.answered(&terms, id, outcome).await?,
+            Message::Response { id, outcome } => {
+                self.handle_response(&negotiated, id, outcome).await?;
+            }
             Message::Notification { method, params } => {
-                self.notified(&terms, &method, &params).await?;
+                self.handle_notification(&negotiated, &method, &params).await?;
             }
             Message::Request(request) => {
-                let context = RequestContext { mcp: self, inbound, request: &request, terms };
-                return context.reply().await.map_err(|reject| reject.of(request.id));
+                let context = RequestContext { mcp: self, inbound, request: &request, negotiated };
+                return context.reply().await.map_err(|error| error.with_id(request.id));
             }
         }
-        Ok(Reply::Accepted)
+        Ok(McpResponse::Accepted)
     }
 
-    async fn answered(
+    async fn handle_response(
         &self,
-        terms: &Terms,
+        negotiated: &Negotiated,
         id: &RawValue,
-        outcome: Outcome<'_>,
-    ) -> Result<(), Reject> {
-        let Some(scope) = terms.scope else { return Ok(()) };
+        outcome: RpcResult<'_>,
+    ) -> Result<(), McpError> {
+        let Some(scope) = negotiated.scope else { return Ok(()) };
         let is_known = self.questions.answer(scope, id, outcome);
         let could_be_known = || strict_json::text(id).is_some_and(|id| is_random_id(&id));
         if is_known || !could_be_known() {
             return Ok(());
         }
-        self.post(terms, || relay::answer(id, outcome)).await
+        self.relay(negotiated, || relay::answer(id, outcome)).await
     }
 
-    async fn notified(
+    async fn handle_notification(
         &self,
-        terms: &Terms,
+        negotiated: &Negotiated,
         method: &str,
         params: &Members<'_>,
-    ) -> Result<(), Reject> {
-        let (Some(scope), Some(id)) = (terms.scope, relay::cancelled(method, params)) else {
+    ) -> Result<(), McpError> {
+        let (Some(scope), Some(id)) = (negotiated.scope, relay::cancelled(method, params)) else {
             return Ok(());
         };
         if self.cancellations.cancel(scope, id) || !is_id(id.get()) {
             return Ok(());
         }
-        self.post(terms, || relay::cancellation(id)).await
+        self.relay(negotiated, || relay::cancellation(id)).await
     }
 
-    /// Sends a message to the other servers: it may concern a call there.
-    async fn post(&self, terms: &Terms, message: impl FnOnce() -> String) -> Result<(), Reject> {
-        match (self.sessions.relaying(), &terms.session) {
-            (Some(relaying), Some(session)) => relaying.post(session, message()).await,
+    /// Relays a message to the other servers, one of which may run the call.
+    async fn relay(
+        &self,
+        negotiated: &Negotiated,
+        message: impl FnOnce() -> String,
+    ) -> Result<(), McpError> {
+        match (self.sessions.relay(), &negotiated.session) {
+            (Some(relay), Some(session)) => relay.post(session, message()).await,
             _ => Ok(()),
         }
     }
 
-    /// Ends a session.
-    pub(crate) async fn end(&self, inbound: &Inbound<'_>) -> Result<Reply, Reject> {
+    pub(crate) async fn end(&self, inbound: &Inbound<'_>) -> Result<McpResponse, McpError> {
         let Some(session) = self.session(inbound)? else {
             let message = "the header `Mcp-Session-Id` is missing";
-            return Err(Reject::bad_request(INVALID_REQUEST, message));
+            return Err(McpError::bad_request(INVALID_REQUEST, message));
         };
         self.change(&session, SessionEdit::End).await?;
-        self.ended(session.nonce);
-        Ok(Reply::Accepted)
+        self.cancel_session(session.nonce);
+        Ok(McpResponse::Accepted)
     }
 
-    async fn change(&self, session: &Session, edit: SessionEdit) -> Result<SessionState, Reject> {
+    async fn change(&self, session: &Session, edit: SessionEdit) -> Result<SessionState, McpError> {
         self.sessions.change(session, edit).await.map_err(|error| {
             let why = std::error::Error::source(&error).map(ToString::to_string);
             tracing::error!(error = why, "{error}");
-            Reject::with_status(503, INTERNAL_ERROR, error.to_string())
+            McpError::new(503, INTERNAL_ERROR, error.to_string())
         })
     }
 
-    /// Answers several messages at once. Nothing can be sent before the reply.
+    /// Answers a batch. Its calls cannot send notifications.
     pub(crate) async fn batch(
         self: &Arc<Self>,
         inbound: &Inbound<'_>,
         claimed: Option<Revision>,
-        messages: Vec<Result<Message<'_>, Reject>>,
-    ) -> Result<Reply, Reject> {
-        let terms = Terms { accepts_events: false, ..self.terms(inbound, claimed)? };
-        if terms.revision != Revision::V2025_03_26 && inbound.verb != Verb::Raw {
-            let message = format!("{} has no batches; send one message", terms.revision);
-            return Err(Reject::bad_request(INVALID_REQUEST, message));
+        messages: Vec<Result<Message<'_>, McpError>>,
+    ) -> Result<McpResponse, McpError> {
+        let negotiated = Negotiated { accepts_events: false, ..self.negotiated(inbound, claimed)? };
+        if negotiated.revision != Revision::V2025_03_26 && inbound.kind != InboundKind::RawRequest {
+            let message = format!("{} has no batches; send one message", negotiated.revision);
+            return Err(McpError::bad_request(INVALID_REQUEST, message));
         }
         let mut parts = Vec::new();
         for message in messages {
             let reply = match message {
-                Ok(message) => self.legacy(inbound, terms, message).await,
-                Err(reject) => Err(reject),
+                Ok(message) => self.legacy(inbound, negotiated, message).await,
+                Err(error) => Err(error),
             };
             match reply {
-                Ok(Reply::Message(message) | Reply::Opened { message, .. }) => {
+                Ok(McpResponse::Message(message) | McpResponse::SessionOpened { message, .. }) => {
                     parts.push(BatchPart::Message(message));
                 }
-                Ok(Reply::Call(call)) => parts.push(BatchPart::Call(call)),
+                Ok(McpResponse::Call(call)) => parts.push(BatchPart::Call(call)),
                 Ok(_) => {}
-                Err(reject) if reject.is_unasked => {}
-                Err(reject) => parts.push(BatchPart::Message(reject.message())),
+                Err(error) if error.is_for_notification => {}
+                Err(error) => parts.push(BatchPart::Message(error.message())),
             }
         }
-        Ok(if parts.is_empty() { Reply::Accepted } else { Reply::Batch(parts) })
+        Ok(if parts.is_empty() { McpResponse::Accepted } else { McpResponse::Batch(parts) })
     }
 }
 
 impl RequestContext<'_> {
     /// Changes the state of the session or connection. Returns `None` if there is neither.
-    async fn change(&self, edit: SessionEdit) -> Result<Option<SessionState>, Reject> {
-        if let Some(session) = &self.terms.session {
+    async fn change(&self, edit: SessionEdit) -> Result<Option<SessionState>, McpError> {
+        if let Some(session) = &self.negotiated.session {
             return self.mcp.change(session, edit).await.map(Some);
         }
         let Some(connection) = self.inbound.connection else { return Ok(None) };
-        connection.agree(|agreed| edit.apply(&mut agreed.state));
-        Ok(Some(connection.agreed().state))
+        connection.update(|state| edit.apply(&mut state.session));
+        Ok(Some(connection.state().session))
     }
 
-    /// `logging/setLevel`. Without a session nothing is sent, so there is nothing to note.
-    pub(crate) async fn set_log_level(&self) -> Result<Reply, Reject> {
+    /// `logging/setLevel`. Has no effect without a session, because no log messages are sent then.
+    pub(crate) async fn set_log_level(&self) -> Result<McpResponse, McpError> {
         let level = self.request.params.required_text("level")?;
         let level = LogLevel::from_str(&level)
-            .map_err(|error| Reject::invalid_params(error.to_string()))?;
+            .map_err(|error| McpError::invalid_params(error.to_string()))?;
         self.change(SessionEdit::LogLevel(level)).await?;
         Ok(self.empty_result())
     }
 
     /// `resources/subscribe` and `resources/unsubscribe`
-    pub(crate) async fn subscribe(&self) -> Result<Reply, Reject> {
+    pub(crate) async fn subscribe(&self) -> Result<McpResponse, McpError> {
         let uri = self.request.params.required_text("uri")?;
         let subscribes = self.request.method == "resources/subscribe";
         let edit = if subscribes { SessionEdit::Subscribe } else { SessionEdit::Unsubscribe };
         let Some(state) = self.change(edit(uri.clone().into_owned())).await? else {
-            return Err(Reject::invalid_params("subscriptions need a session"));
+            return Err(McpError::invalid_params("subscriptions need a session"));
         };
         if subscribes && !state.subscriptions.contains(uri.as_ref()) {
-            let problem = format!("no more than {MAX_SUBSCRIPTIONS} bytes of addresses");
-            return Err(Reject::invalid_params(problem));
+            let problem = format!("the URIs exceed {MAX_SUBSCRIPTIONS} bytes");
+            return Err(McpError::invalid_params(problem));
         }
         Ok(self.empty_result())
     }

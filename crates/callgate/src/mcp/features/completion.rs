@@ -1,5 +1,4 @@
-//! `completion/complete`: what an argument of a prompt or of a resource template could be, from an
-//! embedder.
+//! `completion/complete`: values for an argument of a prompt or a resource template, from the embedding program.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,59 +6,59 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::mcp::Reply;
+use crate::mcp::McpResponse;
 use crate::mcp::calls::context::RequestContext;
 use crate::mcp::parse::classify::McpRequest;
-use crate::mcp::reply::error::Reject;
+use crate::mcp::reply::error::McpError;
 use crate::upstream::BoxFuture;
 use crate::upstream::local::Error;
 use crate::upstream::local::context::Context;
 
-/// More proposals than this are not sent.
+/// Maximum number of values in a result.
 const MAX_VALUES: usize = 100;
 
 /// Completes arguments.
 pub trait Complete: Send + Sync + fmt::Debug {
-    /// What the argument could be.
+    /// Returns values that complete the argument.
     fn complete(
         self: Arc<Self>,
         context: Context,
-        argument: ToComplete,
+        argument: CompletionRequest,
     ) -> BoxFuture<'static, Result<Completions, Error>>;
 }
 
-/// An argument that a person is typing.
+/// The argument to complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToComplete {
-    /// Of what.
-    pub of: CompletionOf,
-    /// Which argument.
+pub struct CompletionRequest {
+    /// The prompt or resource template.
+    pub reference: CompletionReference,
+    /// Name of the argument.
     pub name: String,
-    /// As far as it is typed.
+    /// The value as far as it is typed.
     pub value: String,
-    /// The other arguments, as far as they are there.
-    pub others: BTreeMap<String, String>,
+    /// Arguments that are already known.
+    pub arguments: BTreeMap<String, String>,
 }
 
-/// What has the argument.
+/// The prompt or resource template that has the argument.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type")]
-pub enum CompletionOf {
+pub enum CompletionReference {
     /// A prompt.
     #[serde(rename = "ref/prompt")]
     Prompt {
-        /// Its name.
+        /// Name of the prompt.
         name: String,
     },
-    /// A template of resources.
+    /// A resource template.
     #[serde(rename = "ref/resource")]
     Template {
-        /// The template.
+        /// URI template.
         uri: String,
     },
 }
 
-/// Proposals.
+/// Values that complete an argument.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Completions {
@@ -70,7 +69,7 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// These, of which the first hundred are sent.
+    /// Creates a list of values, of which the first hundred are sent.
     pub fn new(values: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let mut values: Vec<String> = values.into_iter().map(Into::into).collect();
         let total = u64::try_from(values.len()).ok();
@@ -79,7 +78,7 @@ impl Completions {
         Self { values, total, has_more }
     }
 
-    /// Says how many there are in all.
+    /// Sets the number of values that exist.
     #[must_use]
     pub fn total(mut self, total: u64) -> Self {
         self.total = Some(total);
@@ -89,7 +88,7 @@ impl Completions {
 }
 
 /// `completion/complete`
-pub(crate) fn complete(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+pub(crate) fn complete(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     #[derive(Deserialize)]
     struct Argument {
         name: String,
@@ -100,17 +99,17 @@ pub(crate) fn complete(context: &RequestContext<'_>) -> Result<Reply, Reject> {
         #[serde(default)]
         arguments: BTreeMap<String, String>,
     }
-    let RequestContext { mcp, request, terms, .. } = context;
+    let RequestContext { mcp, request, negotiated, .. } = context;
     let Some(completion) = mcp.services.completion.clone() else {
-        return Err(Reject::no_such_method(&request.method, terms.revision.is_modern()));
+        return Err(McpError::method_not_found(&request.method, negotiated.revision.is_modern()));
     };
-    let of: CompletionOf = required(request, "ref")?;
+    let reference: CompletionReference = required(request, "ref")?;
     let Argument { name, value } = required(request, "argument")?;
     let others = match request.params.get("context") {
         Some(_) => required(request, "context")?,
         None => Others::default(),
     };
-    let argument = ToComplete { of, name, value, others: others.arguments };
+    let argument = CompletionRequest { reference, name, value, arguments: others.arguments };
     let run = move |context| completion.complete(context, argument);
     context.run("completion/complete", run, |completions, call| {
         let mut result = call.result(200);
@@ -122,11 +121,11 @@ pub(crate) fn complete(context: &RequestContext<'_>) -> Result<Reply, Reject> {
 fn required<T: serde::de::DeserializeOwned>(
     request: &McpRequest<'_>,
     name: &str,
-) -> Result<T, Reject> {
+) -> Result<T, McpError> {
     let Some(raw) = request.params.get(name) else {
-        return Err(Reject::invalid_params(format!("`{name}` is missing")));
+        return Err(McpError::invalid_params(format!("`{name}` is missing")));
     };
     serde_json::from_str(raw.get()).map_err(|error| {
-        Reject::invalid_params(format!("`{name}`: {}", crate::wire::strict_json::problem(&error)))
+        McpError::invalid_params(format!("`{name}`: {}", crate::wire::strict_json::problem(&error)))
     })
 }

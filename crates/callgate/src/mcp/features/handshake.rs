@@ -1,5 +1,4 @@
-//! How a client and the server come to terms: `server/discover` in the modern era, `initialize` in
-//! the legacy one.
+//! `server/discover` in the modern era, `initialize` in the legacy one.
 
 use std::str::FromStr as _;
 use std::time::SystemTime;
@@ -7,18 +6,18 @@ use std::time::SystemTime;
 use serde_json::{Map, Value, json};
 
 use crate::mcp::calls::context::RequestContext;
-use crate::mcp::parse::classify::Verb;
-use crate::mcp::reply::error::Reject;
+use crate::mcp::parse::classify::InboundKind;
+use crate::mcp::reply::error::McpError;
 use crate::mcp::reply::message::{ResultWriter, ServerInfo};
-use crate::mcp::{Mcp, Reply};
+use crate::mcp::{Mcp, McpResponse};
 use crate::upstream::client::{Capabilities, TASKS_EXTENSION};
 use crate::wire::revision::Revision;
 
-/// How long a client may keep what `server/discover` says, which is the same for everybody.
+/// How long clients may cache the result of `server/discover`, which is the same for all callers.
 const DISCOVER_TTL_MS: u32 = 60_000;
 
 /// `server/discover`
-pub(crate) fn discover(request: &RequestContext<'_>) -> Reply {
+pub(crate) fn discover(request: &RequestContext<'_>) -> McpResponse {
     let settings = request.mcp.gateway.settings();
     let versions: Vec<&str> = settings.protocol_version.and_older().map(Revision::as_str).collect();
     let mut result = request.result(300);
@@ -29,11 +28,11 @@ pub(crate) fn discover(request: &RequestContext<'_>) -> Reply {
     }
     result.value("capabilities", &capabilities);
     result.cache(DISCOVER_TTL_MS, "public");
-    Reply::Message(result.finish(&settings))
+    McpResponse::Message(result.finish(&settings))
 }
 
 /// `initialize`
-pub(crate) fn initialize(request: &RequestContext<'_>) -> Result<Reply, Reject> {
+pub(crate) fn initialize(request: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     let RequestContext { mcp, inbound, request, .. } = *request;
     let settings = mcp.gateway.settings();
     let wanted = request.params.required_text("protocolVersion")?;
@@ -42,7 +41,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>) -> Result<Reply, Reject> 
     let declared = request.params.get("capabilities").map(Capabilities::declared).transpose();
     let declared = declared.map_err(|error| {
         let problem = crate::wire::strict_json::problem(&error);
-        Reject::invalid_params(format!("`capabilities` must be an object: {problem}"))
+        McpError::invalid_params(format!("`capabilities` must be an object: {problem}"))
     })?;
     let declared = declared.unwrap_or_default();
     let mut result = ResultWriter::new(request.id, revision, 300);
@@ -51,17 +50,17 @@ pub(crate) fn initialize(request: &RequestContext<'_>) -> Result<Reply, Reject> 
     result.value("serverInfo", &ServerInfo::of(&settings));
     let message = result.finish(&settings);
     if let Some(connection) = inbound.connection {
-        connection.agree(|agreed| {
-            agreed.revision = Some(revision);
-            agreed.capabilities = declared;
+        connection.update(|state| {
+            state.revision = Some(revision);
+            state.capabilities = declared;
         });
     }
-    let is_http = inbound.connection.is_none() && inbound.verb != Verb::Raw;
+    let is_http = inbound.connection.is_none() && inbound.kind != InboundKind::RawRequest;
     let open = || mcp.sessions.open(revision, declared, inbound.caller, SystemTime::now());
-    Ok(Reply::Opened { message, session: if is_http { open() } else { None } })
+    Ok(McpResponse::SessionOpened { message, session: if is_http { open() } else { None } })
 }
 
-/// The same in both eras.
+/// Returns the capabilities of the server in both eras.
 fn capabilities(mcp: &Mcp) -> Map<String, Value> {
     let resources = match (mcp.services.resources.is_some(), mcp.can_subscribe()) {
         (true, true) => json!({"subscribe": true, "listChanged": true}),

@@ -1,4 +1,4 @@
-//! Whether results are what their methods declare.
+//! Checks results against the output schemas of their methods.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::model::method::compile;
 
-/// So many validators are kept.
+/// Maximum number of cached validators.
 const MAX_VALIDATORS: u64 = 10_000;
 
-/// Validators by output schema, made when first needed.
+/// Validators by output schema, compiled on first use.
 #[derive(Debug)]
 pub(crate) struct OutputChecks {
     cache: Cache<Bytes, Arc<jsonschema::Validator>>,
@@ -24,14 +24,14 @@ impl Default for OutputChecks {
 }
 
 impl OutputChecks {
-    /// What is wrong with a result, if anything is.
+    /// Fails with the reason if the result does not match the schema.
     pub(crate) fn check(&self, schema: &Bytes, result: &str) -> Result<(), String> {
         let validator = match self.cache.get(schema) {
             Some(validator) => validator,
             None => {
                 let value: Value = serde_json::from_slice(schema).map_err(|e| e.to_string())?;
                 let validator = Arc::new(compile(&value).map_err(|error| error.to_string())?);
-                // A copy, so that the cache does not keep a whole catalog alive.
+                // The schema is a slice of the whole catalog, which the cache must not keep in memory.
                 self.cache.insert(Bytes::copy_from_slice(schema), Arc::clone(&validator));
                 validator
             }

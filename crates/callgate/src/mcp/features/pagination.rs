@@ -1,48 +1,48 @@
-//! Pages of what an embedder lists: in the order of their keys, so that nothing is skipped or repeated
-//! when the list changes between two pages.
+//! Pages of lists from the embedding program. Items are sorted by key, so that none is skipped or repeated if the
+//! list changes between two pages.
 
 use serde::Serialize;
 
 use crate::gateway::settings::Settings;
-use crate::mcp::Reply;
+use crate::mcp::McpResponse;
 use crate::mcp::calls::context::RequestContext;
-use crate::mcp::reply::error::Reject;
-use crate::mcp::reply::message::{OutMessage, ResultWriter};
+use crate::mcp::reply::error::McpError;
+use crate::mcp::reply::message::{EncodedMessage, ResultWriter};
 use crate::upstream::local::Error;
 use crate::upstream::local::context::Context;
 use crate::wire::cursor::AfterCursor;
 
-/// Something in a list.
-pub(crate) trait Item: Serialize + Send + 'static {
-    /// What tells it from the others.
+/// An item of a list.
+pub(crate) trait ListItem: Serialize + Send + 'static {
+    /// Returns the key, which is unique in the list.
     fn key(&self) -> &str;
 }
 
-/// Where a page begins, and the member of the result that it is.
-pub(crate) struct Page {
+/// A page: the member of the result, and the key that it begins after.
+struct ListPage {
     member: &'static str,
     after: Option<String>,
 }
 
-/// Returns what the page before ended with.
-pub(crate) fn after(context: &RequestContext<'_>) -> Result<Option<String>, Reject> {
+/// Reads `cursor`: the last key of the previous page.
+pub(crate) fn after(context: &RequestContext<'_>) -> Result<Option<String>, McpError> {
     let cursor = context.request.params.text("cursor")?.unwrap_or_default();
     let after = AfterCursor::decode(&cursor)
-        .map_err(|error| Reject::invalid_params(format!("`cursor`: {error}")))?;
+        .map_err(|error| McpError::invalid_params(format!("`cursor`: {error}")))?;
     Ok(after.map(|AfterCursor(key)| key))
 }
 
-/// Answers a request for a page of a list: of what `all` returns, where there is something, and of `own`.
-pub(crate) fn list<T: Item, F: Future<Output = Result<Vec<T>, Error>> + Send + 'static>(
+/// Answers a list request with a page of `own` and of the items that `all` returns, if it is set.
+pub(crate) fn list<T: ListItem, F: Future<Output = Result<Vec<T>, Error>> + Send + 'static>(
     context: &RequestContext<'_>,
     (method, member): (&'static str, &'static str),
     all: Option<impl FnOnce(Context) -> F + Send + 'static>,
     own: Vec<T>,
-) -> Result<Reply, Reject> {
-    let page = Page { member, after: after(context)? };
+) -> Result<McpResponse, McpError> {
+    let page = ListPage { member, after: after(context)? };
     let Some(all) = all else {
         let settings = context.mcp.gateway.settings();
-        return Ok(Reply::Message(page.write(context.result(200), &settings, own)));
+        return Ok(McpResponse::Message(page.write(context.result(200), &settings, own)));
     };
     context.run(method, all, move |mut items, call| {
         items.extend(own);
@@ -50,13 +50,13 @@ pub(crate) fn list<T: Item, F: Future<Output = Result<Vec<T>, Error>> + Send + '
     })
 }
 
-impl Page {
-    fn write<T: Item>(
+impl ListPage {
+    fn write<T: ListItem>(
         self,
         mut result: ResultWriter,
         settings: &Settings,
         mut items: Vec<T>,
-    ) -> OutMessage {
+    ) -> EncodedMessage {
         items.sort_by(|a, b| a.key().cmp(b.key()));
         if let Some(after) = self.after {
             items.retain(|item| *item.key() > *after);

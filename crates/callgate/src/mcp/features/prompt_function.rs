@@ -1,21 +1,22 @@
-//! Functions as prompts, as `#[prompt]` makes them.
+//! Prompts that `#[prompt]` generates from functions.
 
-#![expect(missing_docs, reason = "only what the attributes write uses its definition")]
+#![expect(missing_docs, reason = "used only by generated code")]
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::access::{Caller, Mask, Requirement, Section};
-use crate::mcp::{Filled, Prompt, Prompts};
+use crate::mcp::{GetPromptResult, Prompt, Prompts};
 use crate::upstream::BoxFuture;
 use crate::upstream::local::Error;
 use crate::upstream::local::context::Context;
 use crate::upstream::local::string_args::StringArgs;
 
-type Run = dyn Fn(Context, StringArgs) -> BoxFuture<'static, Result<Filled, Error>> + Send + Sync;
+type Run =
+    dyn Fn(Context, StringArgs) -> BoxFuture<'static, Result<GetPromptResult, Error>> + Send + Sync;
 
-/// A function with the prompt that it is.
+/// A prompt with its function.
 #[derive(Clone)]
 pub struct PromptFunction {
     prompt: Prompt,
@@ -39,7 +40,7 @@ impl fmt::Debug for PromptFunction {
     }
 }
 
-/// A prompt that is being defined.
+/// Builds a [`PromptFunction`].
 #[derive(Debug)]
 pub struct PromptDefinition {
     prompt: Prompt,
@@ -81,23 +82,23 @@ impl PromptDefinition {
         self
     }
 
-    /// The function itself.
+    /// Sets the function.
     pub fn run<R, F, Fut>(self, function: F) -> PromptFunction
     where
-        R: Into<Filled>,
+        R: Into<GetPromptResult>,
         F: Fn(Context, StringArgs) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Error>> + Send + 'static,
     {
         let Self { prompt, requirement } = self;
         let run = move |context, arguments| -> BoxFuture<'static, _> {
-            let filled = function(context, arguments);
-            Box::pin(async move { Ok(filled.await?.into()) })
+            let result = function(context, arguments);
+            Box::pin(async move { Ok(result.await?.into()) })
         };
         PromptFunction { prompt, requirement, run: Arc::new(run) }
     }
 }
 
-/// Functions, each a prompt. Each caller sees those that they may use.
+/// The prompts of an application's functions. Each caller gets those that they may use.
 #[derive(Debug, Default)]
 pub(crate) struct LocalPrompts(pub(crate) Vec<PromptFunction>);
 
@@ -113,13 +114,13 @@ impl Prompts for LocalPrompts {
         context: Context,
         name: String,
         arguments: BTreeMap<String, String>,
-    ) -> BoxFuture<'static, Result<Option<Filled>, Error>> {
+    ) -> BoxFuture<'static, Result<Option<GetPromptResult>, Error>> {
         Box::pin(async move {
-            // Only what is listed for the caller is asked for; still, this is where it runs.
-            let is_wanted = |one: &&PromptFunction| {
+            // The caller has listed the prompt; access is checked again where it runs.
+            let is_match = |one: &&PromptFunction| {
                 one.prompt.name() == name && one.requirement.allows(&context.caller.grants)
             };
-            let Some(function) = self.0.iter().find(is_wanted) else { return Ok(None) };
+            let Some(function) = self.0.iter().find(is_match) else { return Ok(None) };
             (function.run)(context, StringArgs(arguments)).await.map(Some)
         })
     }

@@ -1,4 +1,4 @@
-//! `prompts/*`: texts that a person starts a conversation with, from an embedder.
+//! `prompts/list` and `prompts/get`, from the embedding program.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,13 +10,13 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::pagination;
-use super::pagination::Item;
+use super::pagination::ListItem;
 use crate::access::Caller;
-use crate::mcp::Reply;
+use crate::mcp::McpResponse;
 use crate::mcp::calls::context::{CallContext, RequestContext};
-use crate::mcp::calls::elicitation::Subject;
-use crate::mcp::reply::error::Reject;
-use crate::mcp::reply::message::OutMessage;
+use crate::mcp::calls::elicitation::CallTarget;
+use crate::mcp::reply::error::McpError;
+use crate::mcp::reply::message::EncodedMessage;
 use crate::upstream::BoxFuture;
 use crate::upstream::content::{Content, Role};
 use crate::upstream::local::Error;
@@ -25,20 +25,20 @@ use crate::wire::strict_json;
 
 /// The prompts of a server.
 pub trait Prompts: Send + Sync + fmt::Debug {
-    /// Those that the caller may use.
+    /// Returns the prompts that the caller may use.
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Prompt>, Error>>;
 
-    /// A prompt, filled in; `None` where there is none of that name. Only what [`list`](Self::list)
-    /// has for the caller is asked for, with every argument that it requires.
+    /// Returns the messages of a prompt, or `None` if it does not exist. Called only for prompts that
+    /// [`list`](Self::list) returns for the caller, with all required arguments.
     fn get(
         self: Arc<Self>,
         context: Context,
         name: String,
         arguments: BTreeMap<String, String>,
-    ) -> BoxFuture<'static, Result<Option<Filled>, Error>>;
+    ) -> BoxFuture<'static, Result<Option<GetPromptResult>, Error>>;
 }
 
-/// A prompt, as it is listed.
+/// A prompt in `prompts/list`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Prompt {
     name: String,
@@ -59,7 +59,7 @@ struct Argument {
 }
 
 impl Prompt {
-    /// A prompt without arguments.
+    /// Creates a prompt without arguments.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self::named(name).description(description)
     }
@@ -73,27 +73,27 @@ impl Prompt {
         &self.name
     }
 
-    /// What it is for.
+    /// Sets the description.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// A name for people.
+    /// Sets the name that is shown to users.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// Adds an argument that must be given.
+    /// Adds a required argument.
     #[must_use]
     pub fn required(self, name: impl Into<String>, description: impl Into<String>) -> Self {
         self.argument(name.into(), description.into(), true)
     }
 
-    /// Adds an argument that may be given.
+    /// Adds an optional argument.
     #[must_use]
     pub fn optional(self, name: impl Into<String>, description: impl Into<String>) -> Self {
         self.argument(name.into(), description.into(), false)
@@ -110,21 +110,21 @@ impl Prompt {
     }
 }
 
-impl Item for Prompt {
+impl ListItem for Prompt {
     fn key(&self) -> &str {
         &self.name
     }
 }
 
-/// A prompt, filled in.
+/// The result of `prompts/get`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Filled {
+pub struct GetPromptResult {
     description: Option<String>,
     messages: Vec<(Role, Content)>,
 }
 
-impl Filled {
-    /// Adds what the person says.
+impl GetPromptResult {
+    /// Adds a message of the user.
     #[must_use]
     pub fn user(self, content: impl Into<Content>) -> Self {
         self.message(Role::User, content)
@@ -137,7 +137,7 @@ impl Filled {
         self
     }
 
-    /// Says what it is about.
+    /// Sets the description.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
@@ -145,15 +145,15 @@ impl Filled {
     }
 }
 
-/// The person says it.
-impl<T: Into<Content>> From<T> for Filled {
+/// One message of the user.
+impl<T: Into<Content>> From<T> for GetPromptResult {
     fn from(content: T) -> Self {
         Self::default().user(content)
     }
 }
 
 /// `prompts/list`
-pub(crate) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+pub(crate) fn list(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     let all = context
         .mcp
         .services
@@ -164,16 +164,16 @@ pub(crate) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
 }
 
 /// `prompts/get`
-pub(crate) fn get(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+pub(crate) fn get(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     let params = &context.request.params;
     let name = params.required_text("name")?.into_owned();
     let arguments = params.get("arguments").filter(|arguments| arguments.get() != "null");
-    let given = arguments.map_or_else(|| Some(BTreeMap::new()), texts);
-    let given =
-        given.ok_or_else(|| Reject::invalid_params("`arguments` must be an object of strings"))?;
+    let given = arguments.map_or_else(|| Some(BTreeMap::new()), string_map);
+    let given = given
+        .ok_or_else(|| McpError::invalid_params("`arguments` must be an object of strings"))?;
     let Some(prompts) = context.mcp.services.prompts.clone() else { return Err(not_found(&name)) };
     let arguments = arguments.map(ToOwned::to_owned);
-    let subject = Subject { method: "prompts/get", name: name.clone(), arguments };
+    let target = CallTarget { method: "prompts/get", name: name.clone(), arguments };
     let run = |context: Context| async move {
         let listed = prompts.list(&context.caller).await?;
         let Some(prompt) = listed.iter().find(|prompt| prompt.name == name) else {
@@ -181,16 +181,16 @@ pub(crate) fn get(context: &RequestContext<'_>) -> Result<Reply, Reject> {
         };
         if let Some(missing) = prompt.missing(&given) {
             let problem = format!("the argument `{missing}` is missing");
-            return Ok(Err(Reject::invalid_params(problem)));
+            return Ok(Err(McpError::invalid_params(problem)));
         }
-        let filled = prompts.get(context, name.clone(), given).await?;
-        Ok(filled.ok_or_else(|| not_found(&name)))
+        let result = prompts.get(context, name.clone(), given).await?;
+        Ok(result.ok_or_else(|| not_found(&name)))
     };
-    context.run_about(subject, run, |filled, call| Ok(write(filled?, call)))
+    context.run_about(target, run, |prompt, call| Ok(write(prompt?, call)))
 }
 
-/// The members of an object of strings, none of them twice.
-fn texts(object: &RawValue) -> Option<BTreeMap<String, String>> {
+/// Reads an object of strings without duplicate keys.
+fn string_map(object: &RawValue) -> Option<BTreeMap<String, String>> {
     let members = strict_json::members(object.get()).ok()?;
     let text = |(name, raw): (Cow<'_, str>, &RawValue)| {
         Some((name.into_owned(), strict_json::text(raw)?.into_owned()))
@@ -198,13 +198,13 @@ fn texts(object: &RawValue) -> Option<BTreeMap<String, String>> {
     members.into_iter().map(text).collect()
 }
 
-fn write(filled: Filled, call: &CallContext) -> OutMessage {
-    let revision = call.terms.revision;
+fn write(prompt: GetPromptResult, call: &CallContext) -> EncodedMessage {
+    let revision = call.negotiated.revision;
     let mut result = call.result(200);
-    if let Some(description) = &filled.description {
+    if let Some(description) = &prompt.description {
         result.value("description", description);
     }
-    let messages = filled
+    let messages = prompt
         .messages
         .into_iter()
         .map(|(role, content)| json!({"role": role, "content": content.for_revision(revision)}));
@@ -212,7 +212,7 @@ fn write(filled: Filled, call: &CallContext) -> OutMessage {
     call.finish(result)
 }
 
-fn not_found(name: &str) -> Reject {
+fn not_found(name: &str) -> McpError {
     let name: String = name.chars().take(200).collect();
-    Reject::invalid_params(format!("Prompt '{name}' not found"))
+    McpError::invalid_params(format!("Prompt '{name}' not found"))
 }

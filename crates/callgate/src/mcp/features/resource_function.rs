@@ -1,6 +1,6 @@
-//! Functions as resources, as `#[resource]` makes them.
+//! Resources that `#[resource]` generates from functions.
 
-#![expect(missing_docs, reason = "only what the attributes write uses its definition")]
+#![expect(missing_docs, reason = "used only by generated code")]
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ type Run = dyn Fn(Context, StringArgs, Address) -> BoxFuture<'static, Result<Con
     + Send
     + Sync;
 
-/// Where a resource is and what kind it is.
+/// URI and MIME type of a resource.
 #[derive(Debug, Clone)]
 pub struct Address {
     uri: String,
@@ -35,14 +35,14 @@ impl Address {
     }
 }
 
-/// What a function with `#[resource]` may give: a text, bytes, [`ResourceContents`] or a list of them;
-/// in an `Option`, nothing is there.
+/// Return types of functions with `#[resource]`: a text, bytes, [`ResourceContents`] or a list of them, or an
+/// `Option` of one if the resource may not exist.
 #[diagnostic::on_unimplemented(
     message = "a resource cannot be `{Self}`",
     note = "return `String`, `Vec<u8>`, `ResourceContents` or a list of these, in an `Option` or a `Result` where it may not be there"
 )]
 pub trait IntoContents: Send {
-    /// The contents; `None` where there is no such resource.
+    /// Returns the contents, or `None` if the resource does not exist.
     #[doc(hidden)]
     fn into_contents(self, address: &Address) -> Contents;
 }
@@ -89,7 +89,7 @@ impl<T: IntoContents> IntoContents for Option<T> {
     }
 }
 
-/// A function with the resource, or the family of them, that it is.
+/// A resource or resource template with its function.
 #[derive(Clone)]
 pub struct ResourceFunction {
     definition: ResourceDefinition,
@@ -101,7 +101,8 @@ impl ResourceFunction {
         self.definition.uri
     }
 
-    /// The address without the names in it: two of one form are answered by the first only.
+    /// Returns the URI template without the names of its variables. If two functions have the same form, only the
+    /// first one is called.
     pub(crate) fn form(&self) -> String {
         let parts = self.uri().split('{').enumerate().map(|(number, part)| match number {
             0 => part.to_owned(),
@@ -121,7 +122,7 @@ impl fmt::Debug for ResourceFunction {
     }
 }
 
-/// A resource that is being defined.
+/// Builds a [`ResourceFunction`].
 #[derive(Debug, Clone)]
 pub struct ResourceDefinition {
     uri: &'static str,
@@ -153,7 +154,7 @@ impl ResourceDefinition {
         self
     }
 
-    /// The function itself.
+    /// Sets the function.
     pub fn run<R, F, Fut>(self, function: F) -> ResourceFunction
     where
         R: IntoContents,
@@ -167,7 +168,7 @@ impl ResourceDefinition {
         ResourceFunction { definition: self, run: Arc::new(run) }
     }
 
-    fn is_family(&self) -> bool {
+    fn is_template(&self) -> bool {
         self.uri.contains('{')
     }
 
@@ -178,7 +179,7 @@ impl ResourceDefinition {
     }
 }
 
-/// Functions, each a resource or a family of them. Each caller sees those that they may read.
+/// The resources of an application's functions. Each caller gets those that they may read.
 #[derive(Debug, Default)]
 pub(crate) struct LocalResources {
     pub(crate) functions: Vec<ResourceFunction>,
@@ -186,20 +187,27 @@ pub(crate) struct LocalResources {
 }
 
 impl LocalResources {
-    /// The function of an address, with the parts of it: fixed addresses go before families.
+    /// Finds the function of a URI and the values of its variables. A fixed URI takes precedence over templates.
     fn find(&self, uri: &str) -> Option<(&ResourceFunction, BTreeMap<String, String>)> {
-        let of = |family: bool| {
-            let mut functions =
-                self.functions.iter().filter(|function| function.definition.is_family() == family);
+        let of = |is_template: bool| {
+            let mut functions = self
+                .functions
+                .iter()
+                .filter(|function| function.definition.is_template() == is_template);
             functions.find_map(|function| Some((function, parts(function.uri(), uri)?)))
         };
         of(false).or_else(|| of(true))
     }
 
-    fn listed(&self, caller: &Caller, family: bool) -> BoxFuture<'_, Result<Vec<Resource>, Error>> {
+    fn listed(
+        &self,
+        caller: &Caller,
+        is_template: bool,
+    ) -> BoxFuture<'_, Result<Vec<Resource>, Error>> {
         let all = self.functions.iter().map(|function| &function.definition);
-        let allowed =
-            all.filter(|one| one.is_family() == family && one.requirement.allows(&caller.grants));
+        let allowed = all.filter(|one| {
+            one.is_template() == is_template && one.requirement.allows(&caller.grants)
+        });
         let listed = allowed.map(ResourceDefinition::listed).collect();
         Box::pin(async { Ok(listed) })
     }
@@ -229,7 +237,7 @@ impl Resources for LocalResources {
         })
     }
 
-    fn may_hear(&self, caller: &Caller, uri: &str) -> bool {
+    fn can_read(&self, caller: &Caller, uri: &str) -> bool {
         let found = self.find(uri);
         found.is_some_and(|(function, _)| function.definition.requirement.allows(&caller.grants))
     }
@@ -239,8 +247,8 @@ impl Resources for LocalResources {
     }
 }
 
-/// The parts of an address in the places of a template's names; `None` where it does not fit. A part is
-/// not empty and has no slash, but what is escaped in it may be anything.
+/// Returns the values of a template's variables in a URI, or `None` if it does not match. A value is not empty and
+/// contains no slash unless it is percent-encoded.
 fn parts(pattern: &str, uri: &str) -> Option<BTreeMap<String, String>> {
     let Some((start, mut pattern)) = pattern.split_once('{') else {
         return (pattern == uri).then(BTreeMap::new);
@@ -250,7 +258,7 @@ fn parts(pattern: &str, uri: &str) -> Option<BTreeMap<String, String>> {
     loop {
         let (name, after) = pattern.split_once('}')?;
         let (part, others, next) = match after.split_once('{') {
-            // The last one reaches to what the address ends with.
+            // The last variable extends to the end, without the template's suffix.
             None => (rest.strip_suffix(after)?, "", None),
             Some((between, next)) => {
                 let (part, others) = rest.split_once(between)?;

@@ -1,4 +1,5 @@
-//! `resources/*`: those of an embedder, and the caller's tools as one more.
+//! `resources/list`, `resources/templates/list` and `resources/read`: the resources of the embedding program, and
+//! the caller's tools as one more.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,13 +8,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::pagination;
-use super::pagination::Item;
+use super::pagination::ListItem;
 use crate::access::Caller;
 use crate::catalog::listing::PageLimit;
-use crate::mcp::Reply;
+use crate::mcp::McpResponse;
 use crate::mcp::calls::context::RequestContext;
-use crate::mcp::calls::elicitation::Subject;
-use crate::mcp::reply::error::Reject;
+use crate::mcp::calls::elicitation::CallTarget;
+use crate::mcp::reply::error::McpError;
 use crate::mcp::reply::message::write_json;
 use crate::model::tool::ToolFormat;
 use crate::upstream::BoxFuture;
@@ -22,46 +23,47 @@ use crate::upstream::local::Error;
 use crate::upstream::local::context::Context;
 use crate::wire::revision::Revision;
 
-/// The caller's tools.
+/// URI of the caller's tools.
 const TOOLS_URI: &str = "callgate://tools";
-/// The tools' resource shows no more than this of them; `tools/list` has the rest.
+/// Maximum size of the tools in that resource, in bytes. `tools/list` returns all of them.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
-/// What legacy revisions say of a resource that is not there.
+/// Error code of legacy revisions.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// The resources of a server.
 pub trait Resources: Send + Sync + fmt::Debug {
-    /// Those that the caller may read.
+    /// Returns the resources that the caller may read.
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Resource>, Error>>;
 
-    /// Families of resources that the caller may read, with parts of the address to fill in.
+    /// Returns the resource templates that the caller may read.
     fn templates<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Resource>, Error>> {
         let _ = caller;
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    /// A resource; `None` where there is none of that address for the caller.
+    /// Returns the contents of a resource, or `None` if the caller has no resource with this URI.
     fn read(
         self: Arc<Self>,
         context: Context,
         uri: String,
     ) -> BoxFuture<'static, Result<Option<Vec<ResourceContents>>, Error>>;
 
-    /// Whether the caller may hear that this resource changed; whoever may read it, may.
-    fn may_hear(&self, caller: &Caller, uri: &str) -> bool {
+    /// Returns `true` if the caller may read the resource, and so be notified of its changes.
+    fn can_read(&self, caller: &Caller, uri: &str) -> bool {
         let _ = (caller, uri);
         true
     }
 
-    /// Whether clients may ask to be told of changes. What changes is told with
-    /// [`Mcp::resource_updated`](crate::mcp::Mcp::resource_updated), to clients that named its address and
-    /// [`may_hear`](Self::may_hear) of it.
+    /// Returns `true` if clients may subscribe to resources.
+    ///
+    /// [`Mcp::resource_updated`](crate::mcp::Mcp::resource_updated) notifies the clients that subscribed to a
+    /// resource and that [`can_read`](Self::can_read) it.
     fn can_subscribe(&self) -> bool {
         false
     }
 }
 
-/// A resource, or a family of them such as `file:///{path}`, as it is listed.
+/// A resource in `resources/list`, or a template such as `file:///{path}` in `resources/templates/list`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Resource {
     uri: String,
@@ -80,20 +82,20 @@ struct About {
 }
 
 impl Resource {
-    /// A resource with this address.
+    /// Creates a resource.
     pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
         let about = About { name: name.into(), description: None, mime_type: None };
         Self { uri: uri.into(), about }
     }
 
-    /// What it is about.
+    /// Sets the description.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.about.description = Some(description.into());
         self
     }
 
-    /// Such as `text/plain`.
+    /// Sets the MIME type, such as `text/plain`.
     #[must_use]
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.about.mime_type = Some(mime_type.into());
@@ -101,7 +103,7 @@ impl Resource {
     }
 }
 
-impl Item for Resource {
+impl ListItem for Resource {
     fn key(&self) -> &str {
         &self.uri
     }
@@ -121,14 +123,14 @@ impl From<Resource> for Template {
     }
 }
 
-impl Item for Template {
+impl ListItem for Template {
     fn key(&self) -> &str {
         &self.uri_template
     }
 }
 
 /// `resources/list`
-pub(crate) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+pub(crate) fn list(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     let tools = Resource::new(TOOLS_URI, "tools")
         .description("The tools that you may use, as JSON.")
         .mime_type("application/json");
@@ -140,7 +142,7 @@ pub(crate) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
 }
 
 /// `resources/templates/list`
-pub(crate) fn list_templates(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+pub(crate) fn list_templates(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     let all = context.mcp.services.resources.clone().map(|resources| {
         |context: Context| async move {
             let templates = resources.templates(&context.caller).await?;
@@ -151,19 +153,19 @@ pub(crate) fn list_templates(context: &RequestContext<'_>) -> Result<Reply, Reje
 }
 
 /// `resources/read`
-pub(crate) fn read(context: &RequestContext<'_>) -> Result<Reply, Reject> {
+pub(crate) fn read(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     let uri = context.request.params.required_text("uri")?.into_owned();
-    let revision = context.terms.revision;
+    let revision = context.negotiated.revision;
     if uri == TOOLS_URI {
         return Ok(read_tools(context));
     }
     let Some(resources) = context.mcp.services.resources.clone() else {
         return Err(not_found(&uri, revision));
     };
-    let subject = Subject { method: "resources/read", name: uri.clone(), arguments: None };
+    let target = CallTarget { method: "resources/read", name: uri.clone(), arguments: None };
     let run = move |context| resources.read(context, uri);
-    context.run_about(subject, run, move |contents, call| {
-        let contents = contents.ok_or_else(|| not_found(&call.subject.name, revision))?;
+    context.run_about(target, run, move |contents, call| {
+        let contents = contents.ok_or_else(|| not_found(&call.target.name, revision))?;
         let mut result = call.result(200);
         result.value("contents", &contents);
         result.cache(call.mcp.gateway.settings().list_ttl_ms, "private");
@@ -171,22 +173,22 @@ pub(crate) fn read(context: &RequestContext<'_>) -> Result<Reply, Reject> {
     })
 }
 
-fn not_found(uri: &str, revision: Revision) -> Reject {
+fn not_found(uri: &str, revision: Revision) -> McpError {
     let uri: String = uri.chars().take(2000).collect();
     let message = format!("Resource '{uri}' not found");
-    let reject = if revision.is_modern() {
-        Reject::invalid_params(message)
+    let error = if revision.is_modern() {
+        McpError::invalid_params(message)
     } else {
-        Reject::with_status(200, RESOURCE_NOT_FOUND, message)
+        McpError::new(200, RESOURCE_NOT_FOUND, message)
     };
-    reject.with_data(json!({"uri": uri}))
+    error.with_data(json!({"uri": uri}))
 }
 
-fn read_tools(context: &RequestContext<'_>) -> Reply {
-    let RequestContext { mcp, inbound, terms, .. } = *context;
+fn read_tools(context: &RequestContext<'_>) -> McpResponse {
+    let RequestContext { mcp, inbound, negotiated, .. } = *context;
     let limit = PageLimit { tools: usize::MAX, bytes: MAX_BYTES };
     let (tools, more) =
-        mcp.gateway.list_after(inbound.caller, ToolFormat::of(terms.revision), None, limit);
+        mcp.gateway.list_after(inbound.caller, ToolFormat::of(negotiated.revision), None, limit);
     let mut text = b"{\"tools\":[".to_vec();
     text.extend(tools.iter().flatten());
     text.extend_from_slice(if more.is_some() { b"],\"more\":true}" } else { b"]}" });
@@ -199,5 +201,5 @@ fn read_tools(context: &RequestContext<'_>) -> Reply {
     write_json(out, &String::from_utf8_lossy(&text));
     out.extend_from_slice(b"}]");
     result.cache(settings.list_ttl_ms, "private");
-    Reply::Message(result.finish(&settings))
+    McpResponse::Message(result.finish(&settings))
 }

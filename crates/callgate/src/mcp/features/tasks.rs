@@ -1,11 +1,10 @@
-//! Tasks: calls that run on while their client goes away and comes back (the extension
-//! `io.modelcontextprotocol/tasks`).
+//! Tasks: calls that continue after the reply to their request (the extension `io.modelcontextprotocol/tasks`).
 //!
-//! A method begins one with [`Client::become_task`](crate::upstream::Client::become_task). What a task is, is
-//! kept in a [`TaskStore`] before anybody hears of it; what runs it, and the questions that it waits
-//! for, are in this process.
+//! A method starts one with [`Client::become_task`](crate::upstream::Client::become_task). A task is saved in a
+//! [`TaskStore`] before the client is sent its id. The process that started a task runs it and holds its open
+//! questions.
 
-mod request;
+mod action;
 mod running;
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::mcp::calls::elicitation::client_requests;
@@ -24,61 +23,60 @@ use crate::upstream::client::{Capabilities, PendingQuestion};
 use crate::upstream::local::Error;
 use crate::wire::jsonrpc::RpcError;
 
-pub(crate) use request::request;
-pub(crate) use running::begin;
+pub(crate) use action::handle;
+pub(crate) use running::{StartedTask, start};
 
-/// How often a client had better look.
+/// Interval between polls that clients are advised to keep, in milliseconds.
 const POLL_MS: u64 = 1000;
-/// So many questions of one task are open.
+/// Maximum number of open questions of a task.
 const MAX_OPEN: usize = 32;
 
-/// Where tasks are kept. What is past its time ([`Task::ttl`]) may be forgotten, and how many there are
-/// is for the store to bound.
+/// Stores tasks. The implementation limits their number, and may delete tasks after their [`ttl`](Task::ttl).
 pub trait TaskStore: Send + Sync + fmt::Debug {
-    /// Keeps a task, in place of what it was before. When this is done, it is not lost.
+    /// Saves a task durably, replacing its previous version.
     fn put(&self, task: Task) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// The task, if it is there.
+    /// Returns a task, if it exists.
     fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Task>, Error>>;
 }
 
-/// A task, as it is kept.
+/// A task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// What tells it from the others; it cannot be guessed.
+    /// Unique and unguessable id.
     pub id: String,
-    /// Whose it is; nobody else may see it.
+    /// Id of the user who started it; no other user may see it.
     pub user: Option<i64>,
-    /// When it began, in milliseconds since 1970.
+    /// When it started, in milliseconds since the Unix epoch.
     pub created_at: u64,
     /// When it last changed.
     pub updated_at: u64,
-    /// How long it is there, in milliseconds.
+    /// Time to live, in milliseconds.
     pub ttl: u64,
-    /// What it says of itself.
+    /// Last progress message of the method.
     pub message: Option<String>,
-    /// How it stands.
+    /// Current status.
     pub status: TaskStatus,
 }
 
-/// How a task stands.
+/// Status of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// It runs.
+    /// The method runs.
     Working,
-    /// It waits for answers to these requests, by key.
+    /// The method waits for answers to these requests, by key.
     InputRequired(BTreeMap<String, Value>),
-    /// It has a result, which may tell of a failure.
+    /// The method returned a result, possibly with `isError`.
     Completed(Value),
-    /// The request failed.
+    /// The request failed with a JSON-RPC error.
     Failed(RpcError),
-    /// The client took it back.
+    /// The client cancelled it.
     Cancelled,
 }
 
 impl TaskStatus {
-    fn word(&self) -> &'static str {
+    fn as_str(&self) -> &'static str {
         match self {
             Self::Working => "working",
             Self::InputRequired(_) => "input_required",
@@ -88,38 +86,63 @@ impl TaskStatus {
         }
     }
 
-    fn is_over(&self) -> bool {
+    fn is_finished(&self) -> bool {
         matches!(self, Self::Completed(_) | Self::Failed(_) | Self::Cancelled)
     }
 }
 
 impl Task {
-    fn is_there(&self) -> bool {
-        self.created_at.saturating_add(self.ttl) > now()
+    fn is_expired(&self) -> bool {
+        self.created_at.saturating_add(self.ttl) <= now()
     }
 
-    /// Its members, as clients see them; `whole` with what it came to.
-    pub(crate) fn members(&self, whole: bool) -> Map<String, Value> {
-        let mut members = Map::new();
-        let mut add = |name: &str, value: Value| members.insert(name.to_owned(), value);
-        add("taskId", json!(self.id));
-        add("status", json!(self.status.word()));
-        if let Some(message) = &self.message {
-            add("statusMessage", json!(message));
-        }
-        add("createdAt", json!(time(self.created_at)));
-        add("lastUpdatedAt", json!(time(self.updated_at)));
-        add("ttlMs", json!(self.ttl));
-        add("pollIntervalMs", json!(POLL_MS));
-        match &self.status {
-            _ if !whole => {}
-            TaskStatus::InputRequired(requests) => drop(add("inputRequests", json!(requests))),
-            TaskStatus::Completed(result) => drop(add("result", result.clone())),
-            TaskStatus::Failed(error) => drop(add("error", json!(error))),
-            TaskStatus::Working | TaskStatus::Cancelled => {}
-        }
-        members
+    /// Returns the task as `tasks/get` shows it.
+    pub(crate) fn detailed(&self) -> TaskView<'_> {
+        let detail = match &self.status {
+            TaskStatus::InputRequired(requests) => Some(TaskDetail::InputRequests(requests)),
+            TaskStatus::Completed(result) => Some(TaskDetail::Result(result)),
+            TaskStatus::Failed(error) => Some(TaskDetail::Error(error)),
+            TaskStatus::Working | TaskStatus::Cancelled => None,
+        };
+        TaskView { detail, ..self.summary() }
     }
+
+    fn summary(&self) -> TaskView<'_> {
+        TaskView {
+            task_id: &self.id,
+            status: self.status.as_str(),
+            status_message: self.message.as_deref(),
+            created_at: format_time(self.created_at),
+            last_updated_at: format_time(self.updated_at),
+            ttl_ms: self.ttl,
+            poll_interval_ms: POLL_MS,
+            detail: None,
+        }
+    }
+}
+
+/// A task as clients see it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TaskView<'a> {
+    task_id: &'a str,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status_message: Option<&'a str>,
+    created_at: String,
+    last_updated_at: String,
+    ttl_ms: u64,
+    poll_interval_ms: u64,
+    #[serde(flatten)]
+    detail: Option<TaskDetail<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum TaskDetail<'a> {
+    InputRequests(&'a BTreeMap<String, Value>),
+    Result(&'a Value),
+    Error(&'a RpcError),
 }
 
 fn now() -> u64 {
@@ -127,7 +150,7 @@ fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn time(milliseconds: u64) -> String {
+fn format_time(milliseconds: u64) -> String {
     let time = UNIX_EPOCH + Duration::from_millis(milliseconds);
     humantime::format_rfc3339_millis(time).to_string()
 }
@@ -144,19 +167,19 @@ pub(crate) struct Tasks {
 #[derive(Debug)]
 struct RunningTask {
     user: Option<i64>,
-    /// Changed and kept in one go.
-    state: tokio::sync::Mutex<State>,
+    /// Locked while it is changed and saved.
+    state: tokio::sync::Mutex<TaskState>,
     cancelled: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct TaskState {
     task: Task,
     open: BTreeMap<String, PendingQuestion>,
 }
 
-impl State {
-    /// Takes a question. Answers it with the reason if it cannot be asked.
+impl TaskState {
+    /// Adds a question, or answers it with the reason why it cannot be asked.
     fn add(&mut self, question: PendingQuestion, capabilities: Capabilities) {
         self.open.retain(|_, question| question.is_awaited());
         let problem = if !capabilities.has(question.needs) {
@@ -172,7 +195,7 @@ impl State {
         question.answer(Err(problem));
     }
 
-    /// Sets the status by the questions that are open.
+    /// Sets the status according to the open questions.
     fn update_status(&mut self) {
         self.open.retain(|_, question| question.is_awaited());
         self.task.status = if self.open.is_empty() {
@@ -192,33 +215,33 @@ impl Tasks {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The task, if it is there and theirs.
+    /// Returns the task if it belongs to the user and has not expired.
     pub(crate) async fn find(&self, id: &str, user: Option<i64>) -> Result<Option<Task>, Error> {
         let task = self.store.get(id).await?;
-        Ok(task.filter(|task| task.user == user && task.is_there()))
+        Ok(task.filter(|task| task.user == user && !task.is_expired()))
     }
 
     fn running(&self, id: &str) -> Option<Arc<RunningTask>> {
         self.lock().get(id).cloned()
     }
 
-    /// Keeps what a task became, and tells who listens.
-    async fn keep(&self, state: &mut State) -> Result<(), Error> {
+    /// Saves a task and notifies streams.
+    async fn save(&self, state: &mut TaskState) -> Result<(), Error> {
         state.task.updated_at = now();
         self.store.put(state.task.clone()).await?;
         self.events.task_changed(&state.task);
         Ok(())
     }
 
-    /// Changes a task, unless it is over.
-    async fn change(&self, running: &RunningTask, change: impl FnOnce(&mut State)) {
+    /// Changes and saves a task unless it has finished.
+    async fn change(&self, running: &RunningTask, change: impl FnOnce(&mut TaskState)) {
         let mut state = running.state.lock().await;
-        if state.task.status.is_over() {
+        if state.task.status.is_finished() {
             return;
         }
         change(&mut state);
-        if let Err(error) = self.keep(&mut state).await {
-            tracing::error!(task = state.task.id, ?error, "a task's state cannot be kept");
+        if let Err(error) = self.save(&mut state).await {
+            tracing::error!(task = state.task.id, ?error, "failed to save a task");
         }
     }
 }

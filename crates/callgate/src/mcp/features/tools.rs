@@ -5,42 +5,40 @@ use std::sync::Arc;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{pagination, tasks};
+use super::pagination;
 use crate::catalog::listing::PageLimit;
 use crate::gateway::{CallResult, FoundTool, ToolRef};
-use crate::mcp::Reply;
+use crate::mcp::McpResponse;
 use crate::mcp::calls::context::{CallContext, RequestContext};
 use crate::mcp::calls::elicitation;
-use crate::mcp::calls::elicitation::{AnswerMode, AskedQuestions, CallStep, Subject};
+use crate::mcp::calls::elicitation::{AnswerMode, CallTarget};
 use crate::mcp::calls::notifier;
-use crate::mcp::calls::running_call::Answer;
+use crate::mcp::calls::running_call::CallReply;
 use crate::mcp::parse::param_headers;
 use crate::mcp::reply::compact::compact;
-use crate::mcp::reply::error::Reject;
-use crate::mcp::reply::message::{OutMessage, ResultWriter, write_json};
+use crate::mcp::reply::error::McpError;
+use crate::mcp::reply::message::{EncodedMessage, ResultWriter, write_json};
 use crate::model::tool::{OutputKind, ToolFormat};
-use crate::upstream::client::CallChannel;
 use crate::upstream::content::ToolContent;
 use crate::upstream::local::TOOL_ERROR;
-use crate::upstream::{BoxFuture, CallOutput};
-use crate::upstream::{CallError, CallFailure};
+use crate::upstream::{CallError, CallFailure, CallOutput};
 use crate::wire::cursor::AfterCursor;
 use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
 use crate::wire::log_level::LogLevel;
 
-/// A page holds no more than this, since many clients read only the first and then choke on it.
+/// Maximum size of a page, in bytes. Many clients read only the first page and fail on a large one.
 const MAX_PAGE_BYTES: usize = 1024 * 1024;
-/// Of an upstream's error data, this much is shown.
+/// Maximum length of an upstream's error data in a result.
 const MAX_ERROR_DATA: usize = 2 * 1024;
 
 /// `tools/list`
-pub(crate) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
-    let RequestContext { mcp, inbound, terms, .. } = *context;
+pub(crate) fn list(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
+    let RequestContext { mcp, inbound, negotiated, .. } = *context;
     let settings = mcp.gateway.settings();
     let after = pagination::after(context)?;
     let limit = PageLimit { tools: settings.page_size as usize, bytes: MAX_PAGE_BYTES };
-    let format = ToolFormat::of(terms.revision);
-    let (tools, last) = mcp.gateway.list_after(inbound.caller, format, after.as_deref(), limit);
+    let shape = ToolFormat::of(negotiated.revision);
+    let (tools, last) = mcp.gateway.list_after(inbound.caller, shape, after.as_deref(), limit);
     let mut result = context.result(0);
     result.member("tools").push(b'[');
     result.slices(tools);
@@ -49,10 +47,10 @@ pub(crate) fn list(context: &RequestContext<'_>) -> Result<Reply, Reject> {
         result.value("nextCursor", &AfterCursor::encode(last.as_str()));
     }
     result.cache(settings.list_ttl_ms, "private");
-    Ok(Reply::Message(result.finish(&settings)))
+    Ok(McpResponse::Message(result.finish(&settings)))
 }
 
-/// A call that is allowed.
+/// A call of a tool that the caller may use.
 #[derive(Debug)]
 struct ToolCall {
     context: CallContext,
@@ -60,84 +58,63 @@ struct ToolCall {
 }
 
 /// `tools/call`
-pub(crate) fn call(context: &RequestContext<'_>) -> Result<Reply, Reject> {
-    let RequestContext { mcp, inbound, request, terms } = *context;
+pub(crate) fn call(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
+    let RequestContext { mcp, inbound, request, negotiated } = *context;
     let mut notifier = context.notifier()?;
     let name = request.params.required_text("name")?;
     let arguments = request.params.get("arguments").filter(|arguments| arguments.get() != "null");
     if arguments.is_some_and(|arguments| !arguments.get().starts_with('{')) {
-        return Err(Reject::invalid_params("`arguments` must be an object"));
+        return Err(McpError::invalid_params("`arguments` must be an object"));
     }
-    let tool = mcp.gateway.find(inbound.caller, ToolRef::Name(&name), terms.read_only);
+    let tool = mcp.gateway.find(inbound.caller, ToolRef::Name(&name), negotiated.read_only);
     let tool = tool.map_err(|error| match error {
         CallError::NotReadOnly(_) => {
-            Reject::with_status(405, INVALID_REQUEST, format!("{error}; use POST"))
+            McpError::new(405, INVALID_REQUEST, format!("{error}; use POST"))
         }
-        error => Reject::invalid_params(error.to_string()),
+        error => McpError::invalid_params(error.to_string()),
     })?;
     if let (true, Some(headers), Some(entry)) =
-        (terms.revision.is_modern(), inbound.headers, tool.entry())
+        (negotiated.revision.is_modern(), inbound.headers, tool.entry())
     {
         param_headers::check(&entry.headers, arguments, headers)?;
     }
     if tool.uses_client() {
-        notifier.open(&terms);
+        notifier.open(&negotiated);
     }
     let arguments = arguments.map(ToOwned::to_owned);
-    let subject = Subject { method: "tools/call", name: name.into_owned(), arguments };
-    let mode = AnswerMode::of(context, &subject, mcp.tasks.is_some())?;
-    Ok(context.start(notifier, subject, mode, |context| ToolCall { context, tool }.run()))
+    let target = CallTarget { method: "tools/call", name: name.into_owned(), arguments };
+    let mode = AnswerMode::of(context, &target)?;
+    Ok(context.start(notifier, target, mode, |context| ToolCall { context, tool }.run()))
 }
 
 impl ToolCall {
-    /// Runs the call. Dropping the future cancels it.
-    async fn run(self) -> Answer {
-        let Some(channel) = self.context.channel.clone() else { return self.answer().await };
-        if self.context.mcp.tasks.is_some() {
-            return Arc::new(self).run_or_become_task(channel).await;
-        }
-        elicitation::run_without_tasks(&self.context, &channel, self.answer()).await
+    async fn run(self) -> CallReply {
+        let Some(channel) = self.context.channel.clone() else { return self.reply().await };
+        let call = Arc::new(self);
+        let running = Arc::clone(&call);
+        let work = Box::pin(async move { running.reply().await });
+        elicitation::run(&call.context, channel, work).await
     }
 
-    /// Runs a call that may outlive its request.
-    async fn run_or_become_task(self: Arc<Self>, channel: Arc<CallChannel>) -> Answer {
-        let (call, context) = (Arc::clone(&self), &self.context);
-        let mut work: BoxFuture<'static, Answer> = Box::pin(async move { call.answer().await });
-        let mut asked = AskedQuestions::default();
-        loop {
-            match elicitation::run(context, &channel, asked, &mut work).await {
-                CallStep::Answered(answer) => return answer,
-                CallStep::Task(request, before) => match tasks::begin(context).await {
-                    Ok(task) => return task.run(channel, work, request),
-                    Err(_) if !request.is_required => {
-                        request.answer(Ok(false));
-                        asked = before;
-                    }
-                    Err(reject) => return reject.of(&context.id).into(),
-                },
-            }
-        }
-    }
-
-    async fn answer(&self) -> Answer {
-        let CallContext { mcp, caller, subject, .. } = &self.context;
-        let (arguments, client) = (subject.arguments.as_deref(), self.context.client());
+    async fn reply(&self) -> CallReply {
+        let CallContext { mcp, caller, target, .. } = &self.context;
+        let (arguments, client) = (target.arguments.as_deref(), self.context.client());
         match mcp.gateway.invoke(&self.tool, caller, arguments, &client).await {
             Ok(CallResult { value, reservation }) => {
-                let reply = match value {
-                    CallOutput::Json(result) => self.success(&result),
-                    CallOutput::Content(content) => self.pieces(content),
+                let message = match value {
+                    CallOutput::Json(result) => self.json_result(&result),
+                    CallOutput::Content(content) => self.content_result(content),
                 };
-                reply.kept_by(reservation).into()
+                message.holding(reservation).into()
             }
-            Err(error) => self.failure(error),
+            Err(error) => self.error_reply(error),
         }
     }
 
-    /// A result that the method put together by itself.
-    fn pieces(&self, content: ToolContent) -> OutMessage {
+    /// Writes a result whose content the method chose.
+    fn content_result(&self, content: ToolContent) -> EncodedMessage {
         let ToolContent { content, structured_content, is_error } = content;
-        let revision = self.context.terms.revision;
+        let revision = self.context.negotiated.revision;
         let mut writer = self.context.result(200);
         let content: Vec<_> = content.into_iter().map(|it| it.for_revision(revision)).collect();
         writer.value("content", &content);
@@ -149,10 +126,11 @@ impl ToolCall {
                     Err(problem) => return self.error_result(&problem, Some(&json)),
                 }
             }
-            // A client would refuse the whole reply.
-            None if !is_error && !matches!(self.promised(), Structured::No) => {
-                return self
-                    .error_result("The method ran, but gave no data, as it declares to", None);
+            // The client would reject a result without the structured content that the tool declares.
+            None if !is_error && !matches!(self.declared_output(), Structured::No) => {
+                let problem =
+                    "The method ran, but returned no data, which its output schema requires";
+                return self.error_result(problem, None);
             }
             None => {}
         }
@@ -162,7 +140,7 @@ impl ToolCall {
         self.context.finish(writer)
     }
 
-    fn success(&self, result: &RawValue) -> OutMessage {
+    fn json_result(&self, result: &RawValue) -> EncodedMessage {
         let compact = compact(result.get());
         let structured = match self.structured(&compact) {
             Ok(structured) => structured,
@@ -174,10 +152,12 @@ impl ToolCall {
         self.context.finish(writer)
     }
 
-    /// Whether and how the result is also given as data. What is promised to the client is checked:
-    /// it would refuse the whole reply, with less to say about it.
+    /// Returns how the result is written as `structuredContent`.
+    ///
+    /// Fails if it does not match the declared output schema: the client would reject the whole result, with a less
+    /// helpful message.
     fn structured(&self, result: &str) -> Result<Structured, String> {
-        let structured = self.promised();
+        let structured = self.declared_output();
         let (false, Some(entry)) = (matches!(structured, Structured::No), self.tool.entry()) else {
             return Ok(Structured::No);
         };
@@ -186,32 +166,34 @@ impl ToolCall {
         }
         let schema = self.tool.catalog().output_schema(entry).unwrap_or_default();
         self.context.mcp.outputs.check(&schema, result).map_err(|problem| {
-            tracing::warn!(method = %entry.id(), problem, "a result is not what was declared");
-            format!("The method ran, but its result is not what it declares: {problem}")
+            tracing::warn!(method = %entry.id(), problem, "a result does not match its output schema");
+            format!("The method ran, but its result does not match its output schema: {problem}")
         })?;
         Ok(structured)
     }
 
-    /// What the tool declares to clients of this revision.
-    fn promised(&self) -> Structured {
+    /// Returns the output that the tool declares to clients of this revision.
+    fn declared_output(&self) -> Structured {
         let Some(entry) = self.tool.entry() else { return Structured::No };
-        match (ToolFormat::of(self.context.terms.revision), entry.output) {
+        match (ToolFormat::of(self.context.negotiated.revision), entry.output) {
             (
                 ToolFormat::AnyOutput,
                 OutputKind::Object | OutputKind::Wrapped | OutputKind::Unwrappable,
             )
-            | (ToolFormat::ObjectOutput, OutputKind::Object) => Structured::AsItIs,
+            | (ToolFormat::ObjectOutput, OutputKind::Object) => Structured::Unwrapped,
             (ToolFormat::ObjectOutput, OutputKind::Wrapped) => Structured::Wrapped,
             _ => Structured::No,
         }
     }
 
-    fn failure(&self, error: CallError) -> Answer {
+    fn error_reply(&self, error: CallError) -> CallReply {
         let CallFailure { message, error_id, .. } = match error {
-            CallError::Protocol(error) => return Reject::rpc(error).of(&self.context.id).into(),
-            CallError::Rpc(error) => return self.error_result(&described(&error), None).into(),
+            CallError::Protocol(error) => {
+                return McpError::from_rpc(error).with_id(&self.context.id).into();
+            }
+            CallError::Rpc(error) => return self.error_result(&error_text(&error), None).into(),
             CallError::Denied { reason, .. } => {
-                return self.error_result(&described(&reason), None).into();
+                return self.error_result(&error_text(&reason), None).into();
             }
             CallError::NotFound(_) | CallError::NotReadOnly(_) | CallError::Arguments(_) => {
                 return self.error_result(&error.to_string(), None).into();
@@ -221,18 +203,18 @@ impl ToolCall {
             | CallError::Forbidden(failure, _)
             | CallError::Failed(failure) => failure,
         };
-        let mut notes = Vec::new();
-        if self.context.terms.log_level.is_some_and(|level| level <= LogLevel::Error) {
+        let mut notifications = Vec::new();
+        if self.context.negotiated.log_level.is_some_and(|level| level <= LogLevel::Error) {
             let message = "the method failed; the server's log has the reason";
             let data = json!({"message": message, "error_id": error_id});
-            notes.push(notifier::log(LogLevel::Error, "callgate", &data));
+            notifications.push(notifier::log(LogLevel::Error, "callgate", &data));
         }
-        let reply = self.error_result(&format!("{message} (error id {error_id})"), None);
-        Answer { notes, ..reply.into() }
+        let message = self.error_result(&format!("{message} (error id {error_id})"), None);
+        CallReply { notifications, ..message.into() }
     }
 
-    /// A result that says what went wrong, in words for the agent.
-    fn error_result(&self, problem: &str, result: Option<&str>) -> OutMessage {
+    /// Writes a result with `isError` and a text for the agent.
+    fn error_result(&self, problem: &str, result: Option<&str>) -> EncodedMessage {
         let mut writer = self.context.result(problem.len() + 100);
         let texts = [Some(Text::Plain(problem)), result.map(Text::Json)];
         let texts: Vec<Text<'_>> = texts.into_iter().flatten().collect();
@@ -244,7 +226,7 @@ impl ToolCall {
 
 enum Structured {
     No,
-    AsItIs,
+    Unwrapped,
     Wrapped,
 }
 
@@ -252,7 +234,7 @@ impl Structured {
     fn write(self, json: &str, writer: &mut ResultWriter) {
         match self {
             Self::No => {}
-            Self::AsItIs => {
+            Self::Unwrapped => {
                 writer.member("structuredContent").extend_from_slice(json.as_bytes());
             }
             Self::Wrapped => {
@@ -265,11 +247,10 @@ impl Structured {
     }
 }
 
-/// What becomes a text of the content.
+/// The text of a content block.
 enum Text<'a> {
-    /// Words.
     Plain(&'a str),
-    /// Compact JSON: a string is its text, anything else stands as it is.
+    /// Compact JSON. A JSON string becomes its text, any other value its JSON.
     Json(&'a str),
 }
 
@@ -289,8 +270,8 @@ fn write_text(out: &mut Vec<u8>, texts: &[Text<'_>]) {
     out.push(b']');
 }
 
-/// An upstream's error in words: what it said, its code, and its data up to a limit.
-fn described(error: &RpcError) -> String {
+/// Returns an upstream's error as text: its message, its code, and its data up to a limit.
+fn error_text(error: &RpcError) -> String {
     let message = if error.message.is_empty() { "Tool execution failed" } else { &error.message };
     let mut text = match error.code {
         TOOL_ERROR => message.to_owned(),

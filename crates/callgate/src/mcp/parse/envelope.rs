@@ -1,12 +1,13 @@
-//! One message, taken apart: the envelope, `params` and `_meta`. Values stay as they stand in the text.
+//! Reads a message: the JSON-RPC envelope, `params` and `_meta` in one pass. Values stay as JSON text.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde::{Deserialize, Deserializer};
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::classify::{McpRequest, Message};
-use crate::mcp::reply::error::Reject;
+use crate::mcp::reply::error::McpError;
 use crate::wire::jsonrpc;
 use crate::wire::jsonrpc::{Envelope, EnvelopeError, INVALID_PARAMS};
 use crate::wire::strict_json;
@@ -14,63 +15,51 @@ use crate::wire::strict_json::text;
 
 /// Maximum number of members of `params` and of `_meta`.
 const MAX_MEMBERS: usize = 64;
-/// Maximum length of a number that is an id: readers of JSON disagree on longer ones.
+/// Maximum length of a number that is an id. JSON parsers differ in how they read longer numbers.
 const MAX_DIGITS: usize = 20;
 
-/// Reads a message. Only one whose `params` are no object is read again, to say what is wrong.
-pub(crate) fn incoming(body: &str) -> Result<Message<'_>, Reject> {
-    match Envelope::<Members<'_>>::read(body) {
-        Ok(envelope) => message(envelope, |params| params.map_or(Ok(Members::default()), Ok)),
+/// Reads a message. If `params` is not a valid object, the message is read again to report the error.
+pub(crate) fn read_message(body: &str) -> Result<Message<'_>, McpError> {
+    match Envelope::<Params<'_>>::read(body) {
+        Ok(envelope) => message(envelope, |params| params.unwrap_or_default().checked()),
         Err(_) => message(
-            Envelope::<&RawValue>::parse(body).map_err(|error| refused(&error))?,
-            read_params,
+            Envelope::<&RawValue>::parse(body).map_err(|error| invalid(&error))?,
+            Params::parse,
         ),
     }
 }
 
-fn refused(error: &EnvelopeError) -> Reject {
-    Reject::bad_request(error.code(), error.to_string())
+fn invalid(error: &EnvelopeError) -> McpError {
+    McpError::bad_request(error.code(), error.to_string())
 }
 
 fn message<'a, P>(
     envelope: Envelope<'a, P>,
-    read_params: impl FnOnce(Option<P>) -> Result<Members<'a>, Reject>,
-) -> Result<Message<'a>, Reject> {
+    read_params: impl FnOnce(Option<P>) -> Result<Params<'a>, McpError>,
+) -> Result<Message<'a>, McpError> {
     let id = envelope.id;
     if id.is_some_and(|id| !is_id(id.get())) {
-        return Err(refused(&EnvelopeError::invalid("`id` must be a string or an integer")));
+        return Err(invalid(&EnvelopeError::invalid("`id` must be a string or an integer")));
     }
     let request = match envelope.message() {
         Ok(jsonrpc::Message::Response { id, outcome }) => {
             return Ok(Message::Response { id, outcome });
         }
         Ok(jsonrpc::Message::Request(request)) => request,
-        Err(error) => return Err(refused(&error).of_optional(id)),
+        Err(error) => return Err(invalid(&error).with_optional_id(id)),
     };
-    let (method, params) = (request.method, read_params(request.params));
-    let read = params.and_then(|params| {
-        let params = params.checked("params")?;
-        let meta = Members::parse("params._meta", params.get("_meta"))?;
-        Ok((params, meta))
-    });
-    match (id, read) {
-        (Some(id), Ok((params, meta))) => {
+    let method = request.method;
+    match (id, read_params(request.params)) {
+        (Some(id), Ok(Params { members: params, meta })) => {
             Ok(Message::Request(McpRequest { id, method, params, meta }))
         }
-        (None, Ok((params, _))) => Ok(Message::Notification { method, params }),
-        (Some(id), Err(reject)) => Err(reject.of(id)),
-        (None, Err(reject)) => Err(reject.of_notification()),
+        (None, Ok(params)) => Ok(Message::Notification { method, params: params.members }),
+        (Some(id), Err(error)) => Err(error.with_id(id)),
+        (None, Err(error)) => Err(error.for_notification()),
     }
 }
 
-fn read_params(params: Option<&RawValue>) -> Result<Members<'_>, Reject> {
-    if params.is_some_and(|raw| !raw.get().starts_with(['{', '[', 'n'])) {
-        return Err(refused(&EnvelopeError::invalid("`params` must be an object")));
-    }
-    Members::parse("params", params)
-}
-
-/// Returns `true` if this can be the id of a request: a string or a whole number.
+/// Returns `true` if the JSON value is a valid request id: a string or an integer.
 pub(crate) fn is_id(raw: &str) -> bool {
     raw.starts_with('"')
         || (raw.starts_with(|c: char| c == '-' || c.is_ascii_digit())
@@ -78,55 +67,161 @@ pub(crate) fn is_id(raw: &str) -> bool {
             && !raw.contains(['.', 'e', 'E']))
 }
 
-/// The members of an object, each name once.
+/// `params`, with `_meta` apart.
+#[derive(Debug, Default)]
+struct Params<'a> {
+    members: Members<'a>,
+    meta: Members<'a>,
+}
+
+impl<'de> Deserialize<'de> for Params<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut meta = None;
+        let members = deserializer.deserialize_map(MembersVisitor { meta: Some(&mut meta) })?;
+        Ok(Self { members, meta: meta.unwrap_or_default() })
+    }
+}
+
+impl<'a> Params<'a> {
+    fn parse(raw: Option<&'a RawValue>) -> Result<Self, McpError> {
+        if raw.is_some_and(|raw| !raw.get().starts_with(['{', '[', 'n'])) {
+            return Err(invalid(&EnvelopeError::invalid("`params` must be an object")));
+        }
+        let members = Members::parse("params", raw)?;
+        let meta = Members::parse("params._meta", members.get("_meta"))?;
+        Ok(Self { members, meta })
+    }
+
+    fn checked(self) -> Result<Self, McpError> {
+        let (members, meta) = (self.members.checked("params")?, self.meta.checked("params._meta")?);
+        Ok(Self { members, meta })
+    }
+}
+
+/// The members of an object with unique keys.
 #[derive(Debug, Default)]
 pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        strict_json::read_members(deserializer).map(Self)
+        deserializer.deserialize_map(MembersVisitor { meta: None })
+    }
+}
+
+/// Reads at most one member more than [`MAX_MEMBERS`] and skips the rest.
+struct MembersVisitor<'m, 'a> {
+    /// If set, `_meta` is stored here and not among the members.
+    meta: Option<&'m mut Option<Members<'a>>>,
+}
+
+impl<'de> Visitor<'de> for MembersVisitor<'_, 'de> {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
+        #[derive(serde::Deserialize)]
+        struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+        let mut members = Members::default();
+        while let Some(Key(key)) = map.next_key()? {
+            let meta = self.meta.as_deref_mut().filter(|_| key == "_meta");
+            if members.get(&key).is_some() || meta.as_ref().is_some_and(|meta| meta.is_some()) {
+                return Err(A::Error::custom(format_args!("the key `{key}` is there twice")));
+            }
+            match meta {
+                Some(meta) => {
+                    *meta = Some(map.next_value::<Option<Members<'de>>>()?.unwrap_or_default());
+                }
+                None => members.0.push((key, map.next_value()?)),
+            }
+            if members.0.len() > MAX_MEMBERS {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                break;
+            }
+        }
+        Ok(members)
     }
 }
 
 impl<'a> Members<'a> {
-    /// Reads an object. Absent is an empty one, and so is null, which some clients write for it.
-    fn parse(name: &str, raw: Option<&'a RawValue>) -> Result<Self, Reject> {
+    /// Reads an object. Missing and null, which some clients send, are an empty one.
+    fn parse(name: &str, raw: Option<&'a RawValue>) -> Result<Self, McpError> {
         let wrong =
-            |why| Reject::bad_request(INVALID_PARAMS, format!("`{name}` must be an object{why}"));
+            |why| McpError::bad_request(INVALID_PARAMS, format!("`{name}` must be an object{why}"));
         let Some(raw) = raw.map(RawValue::get).filter(|raw| *raw != "null") else {
             return Ok(Self::default());
         };
         if !raw.starts_with('{') {
             return Err(wrong(String::new()));
         }
-        let members = strict_json::members(raw);
-        let members =
-            members.map_err(|error| wrong(format!(": {}", strict_json::problem(&error))))?;
-        Self(members).checked(name)
+        let members: Result<Self, _> = serde_json::from_str(raw);
+        members.map_err(|error| wrong(format!(": {}", strict_json::problem(&error))))?.checked(name)
     }
 
-    fn checked(self, name: &str) -> Result<Self, Reject> {
+    fn checked(self, name: &str) -> Result<Self, McpError> {
         if self.0.len() <= MAX_MEMBERS {
             return Ok(self);
         }
         let problem = format!("`{name}` has more than {MAX_MEMBERS} members");
-        Err(Reject::bad_request(INVALID_PARAMS, problem))
+        Err(McpError::bad_request(INVALID_PARAMS, problem))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
-    /// Returns a member that must be a string if it is present.
-    pub(crate) fn text(&self, name: &str) -> Result<Option<Cow<'a, str>>, Reject> {
+    /// Returns a member, which must be a string if it is present.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<Cow<'a, str>>, McpError> {
         let Some(raw) = self.get(name) else { return Ok(None) };
         let text = text(raw)
-            .ok_or_else(|| Reject::invalid_params(format!("`{name}` must be a string")))?;
+            .ok_or_else(|| McpError::invalid_params(format!("`{name}` must be a string")))?;
         Ok(Some(text))
     }
 
-    /// Returns a member that must be present and a string.
-    pub(crate) fn required_text(&self, name: &str) -> Result<Cow<'a, str>, Reject> {
-        self.text(name)?.ok_or_else(|| Reject::invalid_params(format!("`{name}` is missing")))
+    /// Returns a member, which must be present and a string.
+    pub(crate) fn required_text(&self, name: &str) -> Result<Cow<'a, str>, McpError> {
+        self.text(name)?.ok_or_else(|| McpError::invalid_params(format!("`{name}` is missing")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(params: &str) -> String {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{params}}}"#);
+        read_message(&body).unwrap_err().error.message
+    }
+
+    fn object(members: usize) -> String {
+        let members: Vec<String> = (0..members).map(|n| format!("\"k{n}\":0")).collect();
+        format!("{{{}}}", members.join(","))
+    }
+
+    #[test]
+    fn the_number_of_members_is_limited() {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"_meta":{},"x":1}}}}"#,
+            object(64)
+        );
+        assert!(matches!(read_message(&body), Ok(Message::Request(_))));
+        assert_eq!(problem(&object(65)), "`params` has more than 64 members");
+        assert_eq!(problem(&object(5000)), "`params` has more than 64 members");
+        let meta = format!("{{\"_meta\":{}}}", object(65));
+        assert_eq!(problem(&meta), "`params._meta` has more than 64 members");
+    }
+
+    #[test]
+    fn duplicate_keys_are_refused_in_params_and_meta() {
+        let twice = |key: &str| format!("the key `{key}` is there twice");
+        for (params, name, key) in [
+            (r#"{"a":1,"\u0061":2}"#, "params", "a"),
+            (r#"{"_meta":{},"_meta":{}}"#, "params", "_meta"),
+            (r#"{"_meta":{"b":1,"b":2}}"#, "params._meta", "b"),
+        ] {
+            assert_eq!(problem(params), format!("`{name}` must be an object: {}", twice(key)));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The HTTP headers that the protocol knows, whatever carries them.
+//! The HTTP headers of the protocol.
 
 use std::borrow::Cow;
 
@@ -14,22 +14,22 @@ pub const METHOD: &str = "mcp-method";
 /// `Mcp-Name`
 pub const NAME: &str = "mcp-name";
 
-/// `Last-Event-ID`: the last event that a client has of a stream that it lost.
+/// `Last-Event-ID`: the last event that a reconnecting client has received.
 pub(crate) const LAST_EVENT_ID: &str = "last-event-id";
 
 /// One header of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Header<'a> {
-    /// Not there.
+    /// The header is missing.
     Absent,
-    /// There once; the white space around it does not count.
+    /// The header occurs once; its value without surrounding white space.
     One(&'a str),
-    /// There more than once, or not in visible ASCII.
+    /// The header occurs several times, or is not visible ASCII.
     Unusable,
 }
 
 impl<'a> Header<'a> {
-    /// Reads the values of one header; `None` is one that is not in visible ASCII.
+    /// Reads the values of one header; `None` stands for a value that is not visible ASCII.
     pub(crate) fn of(mut values: impl Iterator<Item = Option<&'a str>>) -> Self {
         match (values.next(), values.next()) {
             (None, _) => Self::Absent,
@@ -41,19 +41,20 @@ impl<'a> Header<'a> {
 
 /// The headers of a request.
 pub trait Headers: Sync {
-    /// A header by its name in lower case.
+    /// Returns a header by its name in lower case.
     fn header(&self, name: &str) -> Header<'_>;
 }
 
-impl Headers for [(&str, &str)] {
+/// For tests and fuzzing.
+#[cfg(any(test, fuzzing))]
+impl Headers for Vec<(&str, &str)> {
     fn header(&self, name: &str) -> Header<'_> {
         let values = self.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         Header::of(values.map(|(_, value)| Some(*value)))
     }
 }
 
-/// What a header that repeats a part of the body says: `=?base64?…?=` stands for a text that is no
-/// plain ASCII.
+/// Decodes a header that repeats a part of the body: `=?base64?…?=` is a text beyond ASCII.
 pub(crate) fn decode(value: &str) -> Option<Cow<'_, str>> {
     let Some(encoded) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="))
     else {
@@ -63,14 +64,14 @@ pub(crate) fn decode(value: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
-/// A text as a header says it, so that [`decode`] gives it back.
+/// Encodes a text as a header that [`decode`] decodes.
 #[cfg(feature = "bridge")]
 pub(crate) fn encode(text: &str) -> Cow<'_, str> {
     let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
         && !text.starts_with(' ')
         && !text.ends_with(' ')
         && !text.starts_with("=?base64?");
-    // An empty header is as good as none to some servers.
+    // Some servers ignore an empty header.
     if is_plain && !text.is_empty() {
         return Cow::Borrowed(text);
     }
@@ -95,8 +96,7 @@ mod tests {
 
     #[test]
     fn a_header_counts_once_and_without_the_space_around_it() {
-        let headers: &[(&str, &str)] =
-            &[("Mcp-Name", " a\t"), ("mcp-method", "x"), ("MCP-Method", "x")];
+        let headers = vec![("Mcp-Name", " a\t"), ("mcp-method", "x"), ("MCP-Method", "x")];
         assert_eq!(headers.header(NAME), Header::One("a"));
         assert_eq!(headers.header(METHOD), Header::Unusable);
         assert_eq!(headers.header(SESSION_ID), Header::Absent);

@@ -1,40 +1,40 @@
-//! `Mcp-Param-*`: arguments that a modern client repeats in headers must be what the body says, since
-//! something between may have decided by them.
+//! `Mcp-Param-*`: the arguments that a modern client repeats in headers must equal those of the body, because a proxy
+//! may have decided by the headers.
 
 use serde_json::value::RawValue;
 
 use super::classify::mismatch;
 use super::headers::{Header, Headers, decode};
-use crate::mcp::reply::error::Reject;
+use crate::mcp::reply::error::McpError;
 use crate::model::tool::HeaderParam;
 use crate::wire::strict_json::{members, text};
 
-/// Compares each annotated argument with its header.
+/// Compares arguments with their headers.
 pub(crate) fn check(
     params: &[HeaderParam],
     arguments: Option<&RawValue>,
     headers: &dyn Headers,
-) -> Result<(), Reject> {
+) -> Result<(), McpError> {
     for HeaderParam { header, path } in params {
         let argument = argument_at(arguments, path);
         match (argument, headers.header(header)) {
             (None, Header::Absent) => {}
-            (None, _) => return Err(mismatch(header, "is there, but its argument is not")),
+            (None, _) => return Err(mismatch(header, "is present, but its argument is not")),
             (Some(_), Header::Absent) => return Err(mismatch(header, "is missing")),
             (Some(_), Header::Unusable) => {
-                return Err(mismatch(header, "is there twice or is not plain text"));
+                return Err(mismatch(header, "occurs twice or is not plain text"));
             }
             (Some(argument), Header::One(value)) => match decode(value) {
                 None => return Err(mismatch(header, "is not valid Base64")),
-                Some(value) if says(&value, argument) => {}
-                Some(_) => return Err(mismatch(header, "is not what the body says")),
+                Some(value) if matches(&value, argument) => {}
+                Some(_) => return Err(mismatch(header, "does not match the body")),
             },
         }
     }
     Ok(())
 }
 
-/// The argument, unless it is absent or null.
+/// Returns the argument unless it is absent or null.
 fn argument_at<'a>(arguments: Option<&'a RawValue>, path: &[Box<str>]) -> Option<&'a RawValue> {
     let mut at = arguments?;
     for name in path {
@@ -43,7 +43,7 @@ fn argument_at<'a>(arguments: Option<&'a RawValue>, path: &[Box<str>]) -> Option
     (at.get() != "null").then_some(at)
 }
 
-fn says(header: &str, argument: &RawValue) -> bool {
+fn matches(header: &str, argument: &RawValue) -> bool {
     let raw = argument.get();
     if raw.starts_with('"') {
         return text(argument).is_some_and(|text| text == header);
@@ -54,9 +54,9 @@ fn says(header: &str, argument: &RawValue) -> bool {
     match (raw.parse::<i128>(), header.parse::<i128>()) {
         (Ok(argument), Ok(header)) => argument == header,
         _ => match (raw.parse::<f64>(), header.parse::<f64>()) {
-            #[expect(clippy::float_cmp, reason = "both are written out, as `1.0` and `1`")]
+            #[expect(clippy::float_cmp, reason = "compares decimal numbers such as `1.0` and `1`")]
             (Ok(argument), Ok(header)) => argument == header,
-            // A list or an object: the check of the arguments says more.
+            // The check of the arguments reports a list or an object with a better message.
             _ => raw.starts_with(['[', '{']),
         },
     }

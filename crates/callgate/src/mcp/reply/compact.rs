@@ -1,10 +1,10 @@
-//! JSON without white space between its parts: a line over stdio, one `data:` over SSE.
+//! Removes white space from JSON, so that a message is one line over stdio and one `data:` field over SSE.
 
 use std::borrow::Cow;
 
-/// The same JSON without white space outside of strings.
+/// Removes white space outside of strings.
 pub(crate) fn compact(json: &str) -> Cow<'_, str> {
-    // Most results have no white space at all, and that is seen quickly.
+    // Most results contain no white space at all; this check is fast.
     if !json.bytes().any(|byte| byte <= b' ') {
         return Cow::Borrowed(json);
     }
@@ -28,7 +28,7 @@ pub(crate) fn compact(json: &str) -> Cow<'_, str> {
     }
 }
 
-/// Where the first white space outside of a string is.
+/// Returns the index of the first white space outside of a string.
 fn outer_space(json: &str) -> Option<usize> {
     let mut bytes = json.bytes().enumerate();
     while let Some((at, byte)) = bytes.next() {

@@ -1,4 +1,4 @@
-//! Messages on their way out: whole JSON texts in slices, without line breaks.
+//! Encoded JSON-RPC messages: one JSON text in slices, without line breaks.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -9,9 +9,9 @@ use crate::upstream::budget::BudgetReservation;
 use crate::wire::jsonrpc::RpcError;
 use crate::wire::revision::Revision;
 
-/// A message to a client.
+/// An encoded JSON-RPC message to a client.
 #[derive(Debug, Clone)]
-pub struct OutMessage(Parts);
+pub struct EncodedMessage(Parts);
 
 #[derive(Debug, Clone)]
 enum Parts {
@@ -19,14 +19,14 @@ enum Parts {
     Many(Vec<Bytes>),
 }
 
-impl From<Bytes> for OutMessage {
+impl From<Bytes> for EncodedMessage {
     fn from(message: Bytes) -> Self {
         Self(Parts::One(message))
     }
 }
 
-impl OutMessage {
-    /// The parts, to be sent one after the other.
+impl EncodedMessage {
+    /// Returns the slices of the message in order.
     pub fn into_slices(self) -> Vec<Bytes> {
         match self.0 {
             Parts::One(bytes) => vec![bytes],
@@ -34,7 +34,7 @@ impl OutMessage {
         }
     }
 
-    /// The whole where it is in one piece, else its parts.
+    /// Returns the message if it is one slice, otherwise its slices.
     pub fn into_whole(self) -> Result<Bytes, Vec<Bytes>> {
         match self.0 {
             Parts::One(bytes) => Ok(bytes),
@@ -42,8 +42,8 @@ impl OutMessage {
         }
     }
 
-    /// With the result in it counted until it is sent.
-    pub(crate) fn kept_by(self, reservation: BudgetReservation) -> Self {
+    /// Keeps a budget reservation until the message is sent.
+    pub(crate) fn holding(self, reservation: BudgetReservation) -> Self {
         Self(match self.0 {
             Parts::One(bytes) => Parts::One(reservation.keep(bytes)),
             Parts::Many(mut slices) => {
@@ -54,7 +54,7 @@ impl OutMessage {
         })
     }
 
-    /// What the reply says: its result, or its error.
+    /// Decodes a response into its result or error.
     pub(crate) fn outcome(self) -> Result<serde_json::Value, RpcError> {
         #[derive(serde::Deserialize)]
         struct Reply {
@@ -62,7 +62,6 @@ impl OutMessage {
             error: Option<RpcError>,
         }
         let bytes = self.into_slices().concat();
-        // It was written here, so it can be read.
         match serde_json::from_slice(&bytes) {
             Ok(Reply { error: Some(error), .. }) => Err(error),
             Ok(Reply { result, .. }) => Ok(result.unwrap_or_default()),
@@ -72,7 +71,7 @@ impl OutMessage {
         }
     }
 
-    /// Writes an error; without an id if none could be read.
+    /// Encodes an error. It has no id if the id of the request could not be read.
     pub(crate) fn error(id: Option<&RawValue>, error: &RpcError) -> Self {
         #[derive(Serialize)]
         struct Reply<'a> {
@@ -84,17 +83,17 @@ impl OutMessage {
         Self::of(&Reply { jsonrpc: "2.0", id, error })
     }
 
-    /// Writes a notification.
+    /// Encodes a notification.
     pub(crate) fn notification(method: &str, params: &impl Serialize) -> Self {
         Self::of(&Request { jsonrpc: "2.0", id: None, method, params })
     }
 
-    /// Writes a request to a client.
+    /// Encodes a request to a client.
     pub(crate) fn request(id: &str, method: &str, params: &impl Serialize) -> Self {
         Self::of(&Request { jsonrpc: "2.0", id: Some(id), method, params })
     }
 
-    /// Several answers as a list.
+    /// Joins responses to a batch.
     pub(crate) fn batch(messages: impl IntoIterator<Item = Self>) -> Self {
         let mut slices = vec![Bytes::from_static(b"[")];
         for (index, message) in messages.into_iter().enumerate() {
@@ -107,7 +106,6 @@ impl OutMessage {
         Self(Parts::Many(slices))
     }
 
-    /// Everything that is written here can be.
     fn of(message: &impl Serialize) -> Self {
         Self(Parts::One(serde_json::to_vec(message).unwrap_or_default().into()))
     }
@@ -133,7 +131,7 @@ pub(crate) struct ResultWriter {
 }
 
 impl ResultWriter {
-    /// `{"jsonrpc":"2.0","id":…,"result":{`
+    /// Begins a result.
     pub(crate) fn new(id: &RawValue, revision: Revision, capacity: usize) -> Self {
         let mut writer = Self::begin(id, revision, capacity);
         if revision.is_modern() {
@@ -142,7 +140,7 @@ impl ResultWriter {
         writer
     }
 
-    /// A result that is of another type than a complete one.
+    /// Begins a result of another type than `complete`.
     pub(crate) fn of_type(id: &RawValue, revision: Revision, result_type: &str) -> Self {
         let mut writer = Self::begin(id, revision, 200);
         writer.value("resultType", &result_type);
@@ -157,7 +155,7 @@ impl ResultWriter {
         Self { slices: Vec::new(), buffer, revision, is_empty: true }
     }
 
-    /// Begins a member; its value is to be written next. Names have nothing to escape.
+    /// Begins a member, whose value the caller writes next. The name must not need escaping.
     pub(crate) fn member(&mut self, name: &str) -> &mut Vec<u8> {
         if !std::mem::take(&mut self.is_empty) {
             self.buffer.push(b',');
@@ -168,19 +166,23 @@ impl ResultWriter {
         &mut self.buffer
     }
 
-    /// A member and its value.
+    /// Writes a member.
     pub(crate) fn value(&mut self, name: &str, value: &impl Serialize) {
         write_json(self.member(name), value);
     }
 
-    /// Members and their values.
-    pub(crate) fn members(&mut self, members: serde_json::Map<String, serde_json::Value>) {
-        for (name, value) in members {
-            self.value(&name, &value);
+    /// Writes the members of a value that serializes to an object.
+    pub(crate) fn members(&mut self, object: &impl Serialize) {
+        let json = serde_json::to_vec(object).unwrap_or_default();
+        if let [b'{', members @ .., b'}'] = json.as_slice() {
+            if !std::mem::take(&mut self.is_empty) {
+                self.buffer.push(b',');
+            }
+            self.buffer.extend_from_slice(members);
         }
     }
 
-    /// How long the result may be kept, and by whom: modern lists must say so.
+    /// Writes how long and by whom the result may be cached, which modern revisions require.
     pub(crate) fn cache(&mut self, ttl_ms: u32, scope: &str) {
         if self.revision.is_modern() {
             self.value("ttlMs", &ttl_ms);
@@ -188,20 +190,20 @@ impl ResultWriter {
         }
     }
 
-    /// The value goes on with these.
+    /// Continues the value with slices.
     pub(crate) fn slices(&mut self, slices: Vec<Bytes>) {
         self.slices.push(std::mem::take(&mut self.buffer).into());
         self.slices.extend(slices);
         self.buffer.reserve(256);
     }
 
-    /// The value goes on with these bytes.
+    /// Continues the value.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Modern results say who gave them.
-    pub(crate) fn finish(mut self, settings: &Settings) -> OutMessage {
+    /// Ends the result. Modern results contain the name of the server.
+    pub(crate) fn finish(mut self, settings: &Settings) -> EncodedMessage {
         if self.revision.is_modern() {
             let out = self.member("_meta");
             out.extend_from_slice(b"{\"io.modelcontextprotocol/serverInfo\":");
@@ -211,19 +213,19 @@ impl ResultWriter {
         self.end()
     }
 
-    /// Ends without saying so.
-    pub(crate) fn end(mut self) -> OutMessage {
+    /// Ends the result without the name of the server.
+    pub(crate) fn end(mut self) -> EncodedMessage {
         self.buffer.extend_from_slice(b"}}");
         let last = self.buffer.into();
         if self.slices.is_empty() {
-            return OutMessage(Parts::One(last));
+            return EncodedMessage(Parts::One(last));
         }
         self.slices.push(last);
-        OutMessage(Parts::Many(self.slices))
+        EncodedMessage(Parts::Many(self.slices))
     }
 }
 
-/// The server as it presents itself.
+/// Name and version of the server.
 #[derive(Debug, Serialize)]
 pub(crate) struct ServerInfo<'a> {
     name: &'a str,
@@ -236,7 +238,7 @@ impl<'a> ServerInfo<'a> {
     }
 }
 
-/// Writing to memory cannot fail, and everything that is written here has a JSON form.
+/// Writes a value as JSON. Writing to memory does not fail.
 pub(crate) fn write_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let _ = serde_json::to_writer(out, value);
 }

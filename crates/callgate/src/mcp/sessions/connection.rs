@@ -1,4 +1,4 @@
-//! A connection that a client keeps, as over lines: it is the legacy session.
+//! A connection that carries all messages of a client, as over stdio. It takes the place of a legacy session.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,42 +8,43 @@ use crate::mcp::calls::in_flight::Scope;
 use crate::upstream::client::Capabilities;
 use crate::wire::revision::Revision;
 
-/// A connection that a client keeps, with what legacy messages agreed on.
+/// A connection that carries all messages of a client.
 #[derive(Debug)]
 pub struct Connection {
     number: u64,
-    agreed: Mutex<Agreed>,
+    state: Mutex<ConnectionState>,
 }
 
+/// The result of `initialize`, and the state of the session since.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Agreed {
+pub(crate) struct ConnectionState {
     pub(crate) revision: Option<Revision>,
     pub(crate) capabilities: Capabilities,
-    pub(crate) state: SessionState,
+    pub(crate) session: SessionState,
 }
 
 impl Default for Connection {
     fn default() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        Self { number: COUNT.fetch_add(1, Ordering::Relaxed), agreed: Mutex::default() }
+        Self { number: COUNT.fetch_add(1, Ordering::Relaxed), state: Mutex::default() }
     }
 }
 
 impl Connection {
-    /// Returns `true` if the client has had its handshake, and so is told of changes.
+    /// Returns `true` if the client has sent `initialize`.
     pub fn is_initialized(&self) -> bool {
-        self.agreed().revision.is_some()
+        self.state().revision.is_some()
     }
 
     pub(crate) fn scope(&self) -> Scope {
         Scope::Connection(self.number)
     }
 
-    pub(crate) fn agreed(&self) -> Agreed {
-        self.agreed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn state(&self) -> ConnectionState {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn agree(&self, change: impl FnOnce(&mut Agreed)) {
-        change(&mut self.agreed.lock().unwrap_or_else(PoisonError::into_inner));
+    pub(crate) fn update(&self, change: impl FnOnce(&mut ConnectionState)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }

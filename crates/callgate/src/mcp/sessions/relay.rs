@@ -1,5 +1,6 @@
-//! What a client of a session sends about a call that does not run here: its answer to a question, and
-//! that it takes a request back. Without stickiness either may arrive at any of several servers.
+//! Relays answers and cancellations to the server that runs the call.
+//!
+//! Without sticky sessions, a load balancer may send them to any server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,33 +13,31 @@ use serde_json::value::RawValue;
 use super::session::{Nonce, Session};
 use crate::mcp::Mcp;
 use crate::mcp::calls::in_flight::Scope;
-use crate::mcp::parse::classify::{Message, Outcome};
-use crate::mcp::parse::envelope::{Members, incoming};
-use crate::mcp::reply::error::Reject;
+use crate::mcp::parse::classify::{Message, RpcResult};
+use crate::mcp::parse::envelope::{Members, read_message};
+use crate::mcp::reply::error::McpError;
 use crate::upstream::BoxFuture;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 
 /// The notification that cancels a request.
 pub(crate) const CANCELLED: &str = "notifications/cancelled";
-/// A message that is brought elsewhere is no longer than this, which is also what a body may have
-/// unless said otherwise.
+/// Maximum length of a relayed message, in bytes. Equals the default limit of a request body.
 const MAX_MESSAGE: usize = 1024 * 1024;
-/// How long what was posted counts.
+/// Period that the quotas apply to.
 const WINDOW: Duration = Duration::from_mins(1);
-/// What a session may post in that time: messages, and bytes.
-const OF_SESSION: (usize, usize) = (128, 4 * MAX_MESSAGE);
-/// What a user may: sessions cost nothing.
-const OF_USER: (usize, usize) = (1024, 16 * MAX_MESSAGE);
-/// What all callers without a name may together. It takes more than a few of their sessions to use it
-/// up, and callers with a name have their own.
-const OF_ANONYMOUS: (usize, usize) = (16 * 1024, 64 * MAX_MESSAGE);
-/// So many sessions and users are counted at once.
+/// Messages and bytes that a session may relay per period.
+const SESSION_QUOTA: (usize, usize) = (128, 4 * MAX_MESSAGE);
+/// Quota of a user, who may open any number of sessions.
+const USER_QUOTA: (usize, usize) = (1024, 16 * MAX_MESSAGE);
+/// Quota of all anonymous callers together.
+const ANONYMOUS_QUOTA: (usize, usize) = (16 * 1024, 64 * MAX_MESSAGE);
+/// Maximum number of sessions and users whose usage is counted.
 const MAX_COUNTED: u64 = 100_000;
 
-/// Something that brings what clients send to the other servers of the same sessions.
+/// Sends messages of clients to the other servers that share the sessions.
 pub trait Relay: Send + Sync + fmt::Debug {
-    /// Has each of the other servers give the message to its [`Mcp::deliver`]. Which of them it
-    /// concerns, if any, is not known here.
+    /// Has every other server pass the message to its [`Mcp::deliver`]. One of them may run the call that the
+    /// message is for.
     fn post(
         &self,
         session: Nonce,
@@ -46,69 +45,71 @@ pub trait Relay: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'_, Result<(), Box<dyn std::error::Error + Send + Sync>>>;
 }
 
-/// A relay, and how much was given to it lately.
+/// A relay with quotas.
 #[derive(Debug)]
-pub(crate) struct Relaying {
+pub(crate) struct LimitedRelay {
     relay: Arc<dyn Relay>,
-    spent: Cache<Spender, Arc<Spent>>,
+    usage: Cache<QuotaKey, Arc<Usage>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Spender {
+enum QuotaKey {
     Session(Nonce),
     User(i64),
     Anonymous,
 }
 
 #[derive(Debug, Default)]
-struct Spent {
+struct Usage {
     messages: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-impl Relaying {
+impl LimitedRelay {
     pub(crate) fn new(relay: Arc<dyn Relay>) -> Self {
-        let spent = Cache::builder().max_capacity(MAX_COUNTED).time_to_live(WINDOW).build();
-        Self { relay, spent }
+        let usage = Cache::builder().max_capacity(MAX_COUNTED).time_to_live(WINDOW).build();
+        Self { relay, usage }
     }
 
-    /// Posts a message of a session that is good.
-    pub(crate) async fn post(&self, session: &Session, message: String) -> Result<(), Reject> {
+    /// Relays a message of a valid session.
+    pub(crate) async fn post(&self, session: &Session, message: String) -> Result<(), McpError> {
         if message.len() > MAX_MESSAGE {
             let problem = format!(
-                "the call runs on another server, and the message is too long to be brought there: \
+                "the call runs on another server, and the message is too long to be relayed: \
                  {} bytes, at most {MAX_MESSAGE}",
                 message.len()
             );
-            return Err(Reject::with_status(413, INVALID_REQUEST, problem));
+            return Err(McpError::new(413, INVALID_REQUEST, problem));
         }
-        let (owner, of_owner) = match session.user {
-            Some(user) => (Spender::User(user), OF_USER),
-            None => (Spender::Anonymous, OF_ANONYMOUS),
+        let (owner, quota) = match session.user {
+            Some(user) => (QuotaKey::User(user), USER_QUOTA),
+            None => (QuotaKey::Anonymous, ANONYMOUS_QUOTA),
         };
-        let has_room = self.has_room(Spender::Session(session.nonce), OF_SESSION, message.len())
-            && self.has_room(owner, of_owner, message.len());
-        if !has_room {
-            let problem = "too many answers and cancellations for calls that do not run here; \
+        let session_key = QuotaKey::Session(session.nonce);
+        let is_within_quota = self.use_quota(session_key, SESSION_QUOTA, message.len())
+            && self.use_quota(owner, quota, message.len());
+        if !is_within_quota {
+            let problem = "too many answers and cancellations for calls on other servers; \
                            wait a minute";
-            return Err(Reject::with_status(429, INVALID_REQUEST, problem));
+            return Err(McpError::new(429, INVALID_REQUEST, problem));
         }
         self.relay.post(session.nonce, message).await.map_err(|error| {
-            let problem = "the call does not run here, and other servers cannot be reached";
+            let problem = "the call runs on another server, which cannot be reached";
             tracing::error!(error = error.to_string(), "{problem}");
-            Reject::with_status(503, INTERNAL_ERROR, format!("{problem}; send it again"))
+            McpError::new(503, INTERNAL_ERROR, format!("{problem}; send it again"))
         })
     }
 
-    fn has_room(&self, spender: Spender, (messages, bytes): (usize, usize), more: usize) -> bool {
-        let spent = self.spent.get_with(spender, Arc::default);
-        spent.messages.fetch_add(1, Ordering::Relaxed) < messages
-            && spent.bytes.fetch_add(more, Ordering::Relaxed).saturating_add(more) <= bytes
+    /// Counts a message of `more` bytes. Returns `false` if the quota is exceeded.
+    fn use_quota(&self, key: QuotaKey, (messages, bytes): (usize, usize), more: usize) -> bool {
+        let usage = self.usage.get_with(key, Arc::default);
+        usage.messages.fetch_add(1, Ordering::Relaxed) < messages
+            && usage.bytes.fetch_add(more, Ordering::Relaxed).saturating_add(more) <= bytes
     }
 }
 
 /// Writes an answer as a message.
-pub(crate) fn answer(id: &RawValue, outcome: Outcome<'_>) -> String {
+pub(crate) fn answer(id: &RawValue, outcome: RpcResult<'_>) -> String {
     let (name, value) = match outcome {
         Ok(result) => ("result", result),
         Err(error) => ("error", error),
@@ -127,11 +128,11 @@ pub(crate) fn cancelled<'a>(method: &str, params: &Members<'a>) -> Option<&'a Ra
 }
 
 impl Mcp {
-    /// Takes what a client of a session sent to another server, as [`Relay::post`] had it. What
-    /// concerns nothing that runs here is of no effect.
+    /// Handles a message that another server relayed with [`Relay::post`]. Has no effect if it is not for a call
+    /// on this server.
     pub fn deliver(&self, session: Nonce, message: &str) {
         let scope = Scope::Session(session);
-        match incoming(message) {
+        match read_message(message) {
             Ok(Message::Response { id, outcome }) => {
                 self.questions.answer(scope, id, outcome);
             }

@@ -1,5 +1,5 @@
-//! Legacy sessions: an id that carries its own signed content, so that any server with the same key
-//! can serve it, also after a restart. Only what changes later is kept, and that can be shared.
+//! Legacy sessions. The id contains the signed content of the session, so any server with the same key can serve
+//! it, also after a restart. Only the state that changes later is stored.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,54 +12,54 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use moka::sync::Cache;
 use sha2::Sha256;
 
-use super::relay::{Relay, Relaying};
-use super::state::{KeepSessions, SessionChange, SessionEdit, SessionState};
+use super::relay::{LimitedRelay, Relay};
+use super::state::{SessionChange, SessionEdit, SessionState, SessionStore};
 use crate::access::Caller;
 use crate::upstream::client::Capabilities;
 use crate::wire::revision::Revision;
 
-/// What sessions became may take so many bytes together; beyond, some lose it.
+/// Maximum total size of session states in memory, in bytes. Beyond, entries are evicted.
 const MAX_STATES: u64 = 32 * 1024 * 1024;
-/// What one takes, beside what it subscribes to.
-const STATE: usize = 128;
-/// So many sessions can be changed at once.
-const LANES: usize = 16;
-/// What the ids of this form begin with.
+/// Size of a state or of a subscription, without the text of the URI.
+const ENTRY_SIZE: usize = 128;
+/// Number of locks that sessions share, so the maximum number of concurrent changes.
+const LOCKS: usize = 16;
+/// First byte of a session id's content.
 const FORM: u8 = 1;
-/// Form, revision, capabilities, user, nonce, end.
+/// Length of the content: form, revision, capabilities, user, nonce, expiry.
 const CONTENT: usize = 1 + 1 + 1 + 9 + 16 + 8;
-/// The whole signature.
+/// Length of the signature, HMAC-SHA256.
 const SIGNATURE: usize = 32;
 
-/// The bytes of an id that nobody can guess.
+/// Number of random bytes of an unguessable id.
 const RANDOM_ID: usize = 18;
-/// Its length as a text.
+/// Its length in Base64.
 const RANDOM_ID_TEXT: usize = RANDOM_ID / 3 * 4;
 
-/// What tells one session from the others.
+/// Identifies a session.
 pub type Nonce = [u8; 16];
 
-/// A session, as its id says.
+/// The content of a session id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) revision: Revision,
-    /// What the client said that it can do; for when it is asked something.
+    /// Capabilities that the client declared.
     pub(crate) capabilities: Capabilities,
-    /// The user that it was opened by; nobody else may use it.
+    /// Id of the user who opened the session; no other user may use it.
     pub(crate) user: Option<i64>,
     pub(crate) nonce: Nonce,
-    /// Seconds since 1970.
+    /// Seconds since the Unix epoch.
     pub(crate) ends_at: u64,
 }
 
-/// A secret that session ids are signed with.
+/// A key that signs session ids.
 #[derive(Clone)]
 pub struct SessionKey(Hmac<Sha256>);
 
 impl SessionKey {
-    /// From 32 bytes.
+    /// Creates a key from 32 bytes.
     pub fn new(secret: &[u8; 32]) -> Self {
-        // A shorter key is the same with zeros behind it; so no length can be wrong.
+        // HMAC pads a short key with zeros, so this is the key and every length is valid.
         let mut block = [0; 64];
         for (to, from) in block.iter_mut().zip(secret) {
             *to = *from;
@@ -67,7 +67,7 @@ impl SessionKey {
         Self(Hmac::new(&block.into()))
     }
 
-    /// A key of this process alone: sessions end with it.
+    /// Generates a key. Sessions end with this process, because no other process knows the key.
     pub fn generate() -> Result<Self, getrandom::Error> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret)?;
@@ -81,73 +81,73 @@ impl fmt::Debug for SessionKey {
     }
 }
 
-/// Opens, recognises and ends sessions.
+/// Opens, verifies and ends legacy sessions.
 #[derive(Debug)]
 pub struct Sessions {
-    /// Signed with the first, recognised with any.
+    /// The first key signs; all of them verify.
     keys: ArcSwap<Vec<SessionKey>>,
     states: Cache<Nonce, SessionState>,
-    /// One change of a session after the other; sessions share these.
-    changing: [tokio::sync::Mutex<()>; LANES],
-    keeper: Option<Arc<dyn KeepSessions>>,
-    relaying: Option<Relaying>,
+    /// Serializes the changes of a session.
+    locks: [tokio::sync::Mutex<()>; LOCKS],
+    store: Option<Arc<dyn SessionStore>>,
+    relay: Option<LimitedRelay>,
 }
 
-/// A state that could not be kept.
+/// A session's state could not be stored.
 #[derive(Debug, thiserror::Error)]
-#[error("the session's state cannot be kept")]
-pub(crate) struct NotKept(#[source] Box<dyn std::error::Error + Send + Sync>);
+#[error("the session's state cannot be stored")]
+pub(crate) struct SessionStoreError(#[source] Box<dyn std::error::Error + Send + Sync>);
 
 impl Sessions {
-    /// How long a session lasts: nearly no client starts another when one is over. Nothing else that
-    /// is signed with its keys lasts longer.
+    /// Lifetime of a session. It is long because hardly any client opens a new session after one expires. Nothing
+    /// else that is signed with the keys lasts longer.
     pub const LIFETIME: Duration = Duration::from_hours(24 * 30);
 
-    /// Sessions signed with the first key; those signed with others are still good.
+    /// Signs new sessions with the first key and accepts sessions signed with any of them.
     pub fn new(keys: impl IntoIterator<Item = SessionKey>) -> Self {
         let keys = ArcSwap::from_pointee(keys.into_iter().collect());
         let weigh = |_: &Nonce, state: &SessionState| {
-            let uris: usize = state.subscriptions.iter().map(|uri| STATE + uri.len()).sum();
-            u32::try_from(STATE + uris).unwrap_or(u32::MAX)
+            let uris: usize = state.subscriptions.iter().map(|uri| ENTRY_SIZE + uri.len()).sum();
+            u32::try_from(ENTRY_SIZE + uris).unwrap_or(u32::MAX)
         };
         let states = Cache::builder().max_capacity(MAX_STATES).weigher(weigh).build();
-        Self { keys, states, changing: Default::default(), keeper: None, relaying: None }
+        Self { keys, states, locks: Default::default(), store: None, relay: None }
     }
 
-    /// Has states kept elsewhere too.
+    /// Stores states, so that other servers and later processes know them.
     #[must_use]
-    pub fn kept_by(mut self, keeper: Arc<dyn KeepSessions>) -> Self {
-        self.keeper = Some(keeper);
+    pub fn with_store(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.store = Some(store);
         self
     }
 
-    /// Has what clients send about calls of other servers brought there.
+    /// Relays answers and cancellations to other servers.
     #[must_use]
-    pub fn relayed_by(mut self, relay: Arc<dyn Relay>) -> Self {
-        self.relaying = Some(Relaying::new(relay));
+    pub fn with_relay(mut self, relay: Arc<dyn Relay>) -> Self {
+        self.relay = Some(LimitedRelay::new(relay));
         self
     }
 
-    pub(crate) fn relaying(&self) -> Option<&Relaying> {
-        self.relaying.as_ref()
+    pub(crate) fn relay(&self) -> Option<&LimitedRelay> {
+        self.relay.as_ref()
     }
 
-    /// Other keys from now on: the first signs, and what was signed with any of them is good.
+    /// Replaces the keys. The first one signs; all of them verify.
     pub fn set_keys(&self, keys: impl IntoIterator<Item = SessionKey>) {
         self.keys.store(Arc::new(keys.into_iter().collect()));
     }
 
-    /// A state that another server, or this one before its restart, kept. Where there is a
-    /// [`Mcp`](crate::mcp::Mcp) with these sessions, it is to be told instead.
-    pub fn learn(&self, change: SessionChange) {
-        // What has ended stays so, in whatever order it is heard.
+    /// Applies a change that another server, or an earlier process, stored. If there is an
+    /// [`Mcp`](crate::mcp::Mcp) with these sessions, use [`Mcp::apply_change`](crate::mcp::Mcp::apply_change).
+    pub fn apply_change(&self, change: SessionChange) {
+        // A session that has ended stays ended, in whatever order changes arrive.
         self.states.entry(change.nonce).and_upsert_with(|known| {
             let ended = known.is_some_and(|known| known.into_value().ended);
             SessionState { ended: ended || change.state.ended, ..change.state }
         });
     }
 
-    /// A new session's id; none without a key or without randomness, and then the client is served
+    /// Returns the id of a new session. Without a key or random numbers it returns `None`, and the client is served
     /// without a session.
     pub(crate) fn open(
         &self,
@@ -164,22 +164,23 @@ impl Sessions {
         self.seal(&session.write())
     }
 
-    /// The session of an id, unless it is none of ours, is over, or is another caller's.
+    /// Returns the session of an id if the signature is valid, it has not ended, and it belongs to the caller.
     pub(crate) fn find(&self, id: &str, caller: &Caller, now: SystemTime) -> Option<Session> {
         let session = Session::read(&self.unseal(id)?)?;
         let is_over = session.ends_at <= seconds(now) || self.state(&session).ended;
         (!is_over && session.user == user_of(caller)).then_some(session)
     }
 
-    /// Content that comes back as it was, as a text for a client to carry. What is sealed begins with
-    /// a byte that tells what it is. None without a key.
+    /// Signs content that a client sends back later. The first byte of the content must tell its kind.
+    ///
+    /// Returns `None` without a key.
     pub(crate) fn seal(&self, content: &[u8]) -> Option<String> {
         let keys = self.keys.load();
         let signature = keys.first()?.0.clone().chain_update(content).finalize().into_bytes();
         Some(URL_SAFE_NO_PAD.encode([content, &signature].concat()))
     }
 
-    /// What was sealed, with any of the keys.
+    /// Returns sealed content if any of the keys verifies it.
     pub(crate) fn unseal(&self, text: &str) -> Option<Vec<u8>> {
         let mut content = URL_SAFE_NO_PAD.decode(text).ok()?;
         let signature = content.split_off(content.len().checked_sub(SIGNATURE)?);
@@ -189,46 +190,44 @@ impl Sessions {
         self.keys.load().iter().any(is_signed).then_some(content)
     }
 
-    /// What a session became.
     pub(crate) fn state(&self, session: &Session) -> SessionState {
         self.states.get(&session.nonce).unwrap_or_default()
     }
 
-    /// Changes what a session is. Comes back with what it is then.
+    /// Changes the state of a session and returns the new state.
     pub(crate) async fn change(
         &self,
         session: &Session,
         edit: SessionEdit,
-    ) -> Result<SessionState, NotKept> {
-        let [lane, ..] = session.nonce;
-        let lane = self.changing.get(usize::from(lane) % LANES);
-        let _one = match lane {
-            Some(lane) => Some(lane.lock().await),
+    ) -> Result<SessionState, SessionStoreError> {
+        let [index, ..] = session.nonce;
+        let _guard = match self.locks.get(usize::from(index) % LOCKS) {
+            Some(lock) => Some(lock.lock().await),
             None => None,
         };
         let Session { nonce, ends_at, .. } = *session;
-        let state = match &self.keeper {
-            // Another server may have changed it, and this one not have heard of it yet.
-            Some(keeper) => keeper.keep(nonce, edit, ends_at).await.map_err(NotKept)?,
+        let state = match &self.store {
+            // Another server may have changed it without this one knowing yet.
+            Some(store) => store.update(nonce, edit, ends_at).await.map_err(SessionStoreError)?,
             None => {
                 let mut state = self.state(session);
                 edit.apply(&mut state);
                 state
             }
         };
-        self.learn(SessionChange { nonce, state: state.clone(), ends_at });
+        self.apply_change(SessionChange { nonce, state: state.clone(), ends_at });
         Ok(state)
     }
 }
 
-/// A text that nobody can guess; none without randomness.
+/// Returns an unguessable text; `None` without random numbers.
 pub(crate) fn random_id() -> Option<String> {
     let mut id = [0; RANDOM_ID];
     getrandom::fill(&mut id).ok()?;
     Some(URL_SAFE_NO_PAD.encode(id))
 }
 
-/// Whether a text could be one of those, of this server or another.
+/// Returns `true` if a text has the form of [`random_id`].
 pub(crate) fn is_random_id(text: &str) -> bool {
     let mut id = [0; RANDOM_ID];
     text.len() == RANDOM_ID_TEXT && URL_SAFE_NO_PAD.decode_slice(text, &mut id).is_ok()
@@ -322,12 +321,12 @@ mod tests {
         assert!(sessions.find(&anonymous, &caller(0), now).is_none(), "nobody is not user 0");
     }
 
-    /// What servers share, with every change in order.
+    /// Records every change in order.
     #[derive(Debug, Default)]
     struct Shared(std::sync::Mutex<Vec<SessionChange>>);
 
-    impl KeepSessions for Shared {
-        fn keep(
+    impl SessionStore for Shared {
+        fn update(
             &self,
             nonce: Nonce,
             edit: SessionEdit,
@@ -345,7 +344,7 @@ mod tests {
     async fn d34_what_changes_is_kept_by_nonce_and_learned_by_others() {
         let now = SystemTime::now();
         let shared = Arc::new(Shared::default());
-        let (one, other) = (sessions(1).kept_by(Arc::clone(&shared) as _), sessions(1));
+        let (one, other) = (sessions(1).with_store(Arc::clone(&shared) as _), sessions(1));
         let id = opened(&one, &caller(7));
         let session = one.find(&id, &caller(7), now).unwrap();
         one.change(&session, SessionEdit::LogLevel(LogLevel::Error)).await.unwrap();
@@ -353,7 +352,7 @@ mod tests {
         assert!(one.find(&id, &caller(7), now).is_none());
         assert!(other.find(&id, &caller(7), now).is_some(), "not told yet");
         for change in shared.0.lock().unwrap().iter() {
-            other.learn(change.clone());
+            other.apply_change(change.clone());
         }
         assert!(other.find(&id, &caller(7), now).is_none());
         let expected = SessionState {
@@ -364,15 +363,19 @@ mod tests {
         assert_eq!(other.state(&session), expected);
         // A server that has not heard of the end must not undo it.
         let late = SessionState { log_level: Some(LogLevel::Debug), ..SessionState::default() };
-        other.learn(SessionChange { nonce: session.nonce, state: late, ends_at: session.ends_at });
+        other.apply_change(SessionChange {
+            nonce: session.nonce,
+            state: late,
+            ends_at: session.ends_at,
+        });
         assert!(other.find(&id, &caller(7), now).is_none());
     }
 
     #[tokio::test]
     async fn d34_a_server_that_has_not_heard_of_a_change_does_not_undo_it() {
         let shared = Arc::new(Shared::default());
-        let one = sessions(1).kept_by(Arc::clone(&shared) as _);
-        let other = sessions(1).kept_by(Arc::clone(&shared) as _);
+        let one = sessions(1).with_store(Arc::clone(&shared) as _);
+        let other = sessions(1).with_store(Arc::clone(&shared) as _);
         let id = opened(&one, &caller(7));
         let session = one.find(&id, &caller(7), SystemTime::now()).unwrap();
         one.change(&session, SessionEdit::LogLevel(LogLevel::Error)).await.unwrap();

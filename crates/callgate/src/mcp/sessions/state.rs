@@ -1,5 +1,5 @@
-//! What a legacy session became after it was opened: the only part of it that is kept, and that
-//! servers have to tell each other.
+//! The part of a legacy session that changes after it was opened. Only this part is stored, and shared between
+//! servers.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,46 +9,46 @@ use super::session::Nonce;
 use crate::upstream::BoxFuture;
 use crate::wire::log_level::LogLevel;
 
-/// The addresses of resources that a client wants to hear of are no longer than this together.
+/// Maximum total length of the URIs that a client subscribes to, in bytes.
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 16 * 1024;
 
-/// What a session became after it was opened.
+/// The state of a legacy session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionState {
-    /// The client ended it.
+    /// Whether the client ended the session.
     pub ended: bool,
-    /// The least severe messages that the client wants.
+    /// Minimum severity of log messages that the client requested.
     pub log_level: Option<LogLevel>,
-    /// The resources that the client wants to hear of.
+    /// URIs of the resources that the client subscribed to.
     pub subscriptions: Arc<BTreeSet<String>>,
 }
 
-/// A state that was kept: whose it is, and until when.
+/// A new state of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionChange {
-    /// The session.
+    /// Identifies the session.
     pub nonce: Nonce,
-    /// What it became.
+    /// The new state.
     pub state: SessionState,
-    /// When the session ends by itself, in seconds since 1970.
+    /// When the session expires, in seconds since the Unix epoch.
     pub ends_at: u64,
 }
 
-/// What a client does to its session.
+/// A change that a client makes to its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionEdit {
-    /// It is over.
+    /// Ends the session.
     End,
-    /// Messages that are less severe are no longer wanted.
+    /// Sets the minimum severity of log messages.
     LogLevel(LogLevel),
-    /// A resource is to be heard of, where there is room for one more.
+    /// Subscribes to a resource. Has no effect if the limit is reached.
     Subscribe(String),
-    /// It is no longer.
+    /// Unsubscribes from a resource.
     Unsubscribe(String),
 }
 
 impl SessionEdit {
-    /// Does it.
+    /// Applies the change to a state.
     pub fn apply(&self, state: &mut SessionState) {
         match self {
             Self::End => state.ended = true,
@@ -66,11 +66,12 @@ impl SessionEdit {
     }
 }
 
-/// Something that keeps the states of sessions for other servers, and for this one after a restart.
-pub trait KeepSessions: Send + Sync + fmt::Debug {
-    /// Changes the state that is kept, whichever server kept it, and comes back with what it is then.
-    /// A session that nothing is kept of has the default state.
-    fn keep(
+/// Stores the states of sessions, for other servers and for this one after a restart.
+pub trait SessionStore: Send + Sync + fmt::Debug {
+    /// Applies a change to the stored state and returns the new state.
+    ///
+    /// A session without a stored state has the default state.
+    fn update(
         &self,
         session: Nonce,
         edit: SessionEdit,

@@ -1,4 +1,4 @@
-//! What streams to clients carry, and the changes that open streams hear of.
+//! Events of streams, and the changes that open streams are notified of.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,79 +6,80 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 
 use crate::access::Caller;
-use crate::mcp::calls::running_call::Answer;
+use crate::mcp::calls::running_call::CallReply;
 use crate::mcp::features::tasks::Task;
-use crate::mcp::reply::message::OutMessage;
+use crate::mcp::reply::message::EncodedMessage;
 use crate::upstream::BoxFuture;
 
-/// Interval between signs of life on a stream, and between checks of its caller's credential.
+/// Interval between keep-alive events, and between checks of the caller's credential.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Maximum number of changes that wait for a slow listener. Beyond, it is told that everything changed.
+/// Maximum number of changes that wait for a slow stream. If it misses some, all of its lists are reported
+/// as changed.
 const MAX_WAITING: usize = 256;
 
 /// One event of a stream.
 #[derive(Debug)]
 pub enum Event {
-    /// A message.
-    Message(OutMessage),
+    /// A JSON-RPC message.
+    Message(EncodedMessage),
     /// The end of a call.
-    Reply(Answer),
-    /// Only a sign of life.
+    Reply(CallReply),
+    /// An event without content.
     KeepAlive,
-    /// Only an id to resume after; with a time, the client disconnects and comes back after it.
+    /// An id to resume from. If a time is set, the client disconnects and reconnects after it.
     Retry(Option<Duration>),
 }
 
 impl Event {
     /// Returns the messages of the event.
-    pub fn into_messages(self) -> Vec<OutMessage> {
+    pub fn into_messages(self) -> Vec<EncodedMessage> {
         match self {
             Self::Message(message) => vec![message],
-            Self::Reply(Answer { mut notes, reply, .. }) => {
-                notes.push(reply);
-                notes
+            Self::Reply(CallReply { mut notifications, message, .. }) => {
+                notifications.push(message);
+                notifications
             }
             Self::KeepAlive | Self::Retry(_) => Vec::new(),
         }
     }
 }
 
-/// The caller of a stream as of now: a token may be revoked, and grants may change, while it is open.
+/// Returns the current caller of an open stream: a token can be revoked and grants can change meanwhile.
 pub trait Identify: Send + Sync {
-    /// Returns the caller.
-    fn identify(&self) -> BoxFuture<'_, Result<Caller, Unidentified>>;
+    /// Verifies the credential again.
+    fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>>;
 }
 
-/// Why the caller is not known.
+/// Why a caller could not be identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unidentified {
-    /// The credential is not good.
-    #[error("the credential is not, or no longer, good")]
+pub enum IdentifyError {
+    /// The credential is invalid or was revoked.
+    #[error("the credential is invalid or was revoked")]
     Refused,
-    /// The credential cannot be checked now.
-    #[error("the credential cannot be checked just now; try again")]
+    /// The credential cannot be verified at the moment.
+    #[error("the credential cannot be verified at the moment; try again")]
     Unavailable,
 }
 
-/// Always the same caller.
+/// Identifies the same caller every time.
 impl Identify for Caller {
-    fn identify(&self) -> BoxFuture<'_, Result<Caller, Unidentified>> {
+    fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>> {
         let caller = self.clone();
         Box::pin(async { Ok(caller) })
     }
 }
 
-/// A change that the embedder announces.
+/// A change that the embedding program announces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
     Prompts,
     Resources,
-    /// The contents of the resource with this address.
+    /// The contents of the resource with this URI.
     Resource(Arc<str>),
 }
 
-/// Publishes changes to open streams. Tasks are apart, since they change often.
+/// Publishes changes to open streams. Tasks have their own channel because they change often.
 #[derive(Debug, Clone)]
 pub(crate) struct EventBus {
     pub(crate) changes: broadcast::Sender<Change>,

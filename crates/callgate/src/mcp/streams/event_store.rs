@@ -1,6 +1,7 @@
-//! Streams that a client may lose and come back to: what is said on one is kept, and each event has an
-//! id to go on after. Only for legacy clients with a session, and only where somebody keeps it.
+//! Streams that a legacy client can resume: each event is stored and has an id that the client sends as
+//! `Last-Event-ID` when it reconnects. Needs a session and an [`EventStore`].
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,192 +9,186 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use tokio::sync::watch;
 
-use super::event::{Event, Identify, KEEP_ALIVE};
-use crate::mcp::calls::in_flight::Cancellation;
+use super::event::{Event, KEEP_ALIVE};
+use super::guard::StreamGuard;
 use crate::mcp::calls::running_call::RunningCall;
-use crate::mcp::reply::message::OutMessage;
+use crate::mcp::reply::message::EncodedMessage;
 use crate::mcp::sessions::session::Nonce;
 use crate::upstream::BoxFuture;
 use crate::upstream::local::Error;
 
-/// The session, and what tells its streams apart.
+/// Length of a stream's name before Base64: the session's nonce and a random number.
 const NAME: usize = size_of::<Nonce>() + size_of::<u64>();
 
-/// Keeps what is said on streams. How much, and for how long, is for it to bound; the last message of a
-/// stream is the answer to its request.
-pub trait Replay: Send + Sync + fmt::Debug {
-    /// Keeps an event behind those that the stream has, which are counted from 1.
-    fn keep<'a>(&'a self, stream: &'a str, event: Kept) -> BoxFuture<'a, Result<(), Error>>;
+/// Stores the events of streams. The implementation limits their number, size and age.
+pub trait EventStore: Send + Sync + fmt::Debug {
+    /// Appends an event to a stream. Events are numbered from 1.
+    fn append<'a>(
+        &'a self,
+        stream: &'a str,
+        event: StoredEvent,
+    ) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// The events behind the first `count` of a stream. Waits for one where there is none yet, also for
-    /// the first one of a stream that is not known; none come back where there will be none.
-    fn after<'a>(&'a self, stream: &'a str, count: u64) -> BoxFuture<'a, Result<Vec<Kept>, Error>>;
+    /// Returns the events after the first `count` of a stream.
+    ///
+    /// Waits for the next event if there is none yet, also if the stream is unknown and `count` is 0.
+    /// Returns an empty list if there will be no more events.
+    fn events_after<'a>(
+        &'a self,
+        stream: &'a str,
+        count: u64,
+    ) -> BoxFuture<'a, Result<Vec<StoredEvent>, Error>>;
 }
 
-/// What happens on a stream.
+/// An event of a stored stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kept {
-    /// A message.
+pub enum StoredEvent {
+    /// A JSON-RPC message. The last one is the response to the request.
     Message(Bytes),
-    /// The client is let go, and comes back after this long.
-    ComeBack(Duration),
-    /// The last event.
+    /// The server closes the connection, and the client reconnects after this long.
+    Retry(Duration),
+    /// The last event of the stream.
     End,
 }
 
-/// A stream that is kept.
+/// A stream whose events are stored.
 #[derive(Debug, Clone)]
-pub struct KeptStream {
-    replay: Arc<dyn Replay>,
+pub struct ResumableStream {
+    store: Arc<dyn EventStore>,
     name: String,
 }
 
-impl KeptStream {
-    /// A new stream of a session; none without randomness.
-    pub(crate) fn of(session: Nonce, replay: &Arc<dyn Replay>) -> Option<Self> {
+impl ResumableStream {
+    /// Opens a stream of a session. Returns `None` if no random number is available.
+    pub(crate) fn open(session: Nonce, store: &Arc<dyn EventStore>) -> Option<Self> {
         let mut name = session.to_vec();
         name.extend_from_slice(&getrandom::u64().ok()?.to_be_bytes());
-        Some(Self { replay: Arc::clone(replay), name: URL_SAFE_NO_PAD.encode(name) })
+        Some(Self { store: Arc::clone(store), name: URL_SAFE_NO_PAD.encode(name) })
     }
 
-    /// The stream of an event's id, to be read on from there, if it is one of the session's.
-    pub(crate) fn resume(id: &str, session: Nonce, replay: &Arc<dyn Replay>) -> Option<KeptReader> {
+    /// Resumes the stream of an event's id after that event, if it is a stream of the session.
+    pub(crate) fn resume(
+        id: &str,
+        session: Nonce,
+        store: &Arc<dyn EventStore>,
+        guard: StreamGuard,
+    ) -> Option<EventReader> {
         let (name, count) = id.split_once(':')?;
         let bytes = URL_SAFE_NO_PAD.decode(name).ok()?;
         let count: u32 = count.parse().ok()?;
-        let stream = Self { replay: Arc::clone(replay), name: name.to_owned() };
-        let is_theirs = bytes.len() == NAME && bytes.starts_with(&session);
-        is_theirs.then(|| stream.reader(count.into()))
+        let stream = Self { store: Arc::clone(store), name: name.to_owned() };
+        let is_of_session = bytes.len() == NAME && bytes.starts_with(&session);
+        is_of_session.then(|| stream.reader(count.into(), Some(guard)))
     }
 
-    /// Stores the events of a call, to its end.
-    pub async fn keep(self, call: RunningCall) {
+    /// Runs a call to its end and stores its events.
+    pub async fn run(self, call: RunningCall) {
         if let Err(error) = self.store_events(call).await {
-            tracing::error!(?error, "what is said on a stream cannot be kept");
-            // Better no stream than one with a hole.
-            let _ = self.store(Kept::End).await;
+            tracing::error!(?error, "failed to store an event, ending the stream");
+            // A client must not resume a stream that lacks an event.
+            let _ = self.append(StoredEvent::End).await;
         }
     }
 
     async fn store_events(&self, mut call: RunningCall) -> Result<(), Error> {
         while let Some(event) = call.next().await {
             if let Event::Retry(Some(retry)) = event {
-                self.store(Kept::ComeBack(retry)).await?;
+                self.append(StoredEvent::Retry(retry)).await?;
             }
             for message in event.into_messages() {
-                self.store(Kept::Message(message.into_slices().concat().into())).await?;
+                self.append(StoredEvent::Message(message.into_slices().concat().into())).await?;
             }
         }
-        self.store(Kept::End).await
+        self.append(StoredEvent::End).await
     }
 
-    async fn store(&self, event: Kept) -> Result<(), Error> {
-        self.replay.keep(&self.name, event).await
+    async fn append(&self, event: StoredEvent) -> Result<(), Error> {
+        self.store.append(&self.name, event).await
     }
 
-    /// Reads it from its beginning.
-    pub fn read(&self) -> KeptReader {
-        self.clone().reader(0)
+    /// Reads the stream from its beginning.
+    pub fn read(&self) -> EventReader {
+        self.clone().reader(0, None)
     }
 
-    fn reader(self, count: u64) -> KeptReader {
-        KeptReader { stream: self, count, waiting: Vec::new(), phase: Phase::Primes, ends: None }
+    fn reader(self, count: u64, guard: Option<StreamGuard>) -> EventReader {
+        let (waiting, phase) = (VecDeque::new(), Phase::Opening);
+        EventReader { stream: self, count, waiting, phase, guard }
     }
 }
 
-/// Reads a stream that is kept.
-#[derive(Debug)]
-pub struct KeptReader {
-    stream: KeptStream,
-    /// How many events have been read.
+/// Reads the events of a stored stream.
+pub struct EventReader {
+    stream: ResumableStream,
+    /// Number of events that were read.
     count: u64,
-    /// Those that follow, the next one last.
-    waiting: Vec<Kept>,
+    waiting: VecDeque<StoredEvent>,
     phase: Phase,
-    /// What ends it before its end, if it was resumed.
-    ends: Option<Ends>,
+    /// Set if the client resumed the stream.
+    guard: Option<StreamGuard>,
 }
 
-/// What ends a stream that a client resumed.
-struct Ends {
-    identify: Arc<dyn Identify>,
-    closing: watch::Receiver<bool>,
-    cancellation: Option<Cancellation>,
-}
-
-impl fmt::Debug for Ends {
+impl fmt::Debug for EventReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ends").finish_non_exhaustive()
+        f.debug_struct("EventReader").field("stream", &self.stream.name).finish_non_exhaustive()
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 enum Phase {
-    /// The client gets an id to resume after before there is anything else.
-    Primes,
+    /// The client is sent an id to resume from before the first event.
+    Opening,
     Open,
-    Over,
+    Ended,
 }
 
-impl KeptReader {
-    /// Ends with its session, with the server, and when its credential is no longer good.
-    pub(crate) fn ends_with(
-        mut self,
-        identify: Arc<dyn Identify>,
-        closing: watch::Receiver<bool>,
-        cancellation: Option<Cancellation>,
-    ) -> Self {
-        self.ends = Some(Ends { identify, closing, cancellation });
-        self
-    }
-
+impl EventReader {
     /// Returns the next event and its id; `None` at the end.
     pub async fn next(&mut self) -> Option<(Option<String>, Event)> {
         match self.phase {
-            Phase::Over => return None,
-            Phase::Primes => {
+            Phase::Ended => return None,
+            Phase::Opening => {
                 self.phase = Phase::Open;
                 return Some((Some(self.id()), Event::Retry(None)));
             }
             Phase::Open => {}
         }
         if self.waiting.is_empty() {
-            let after = self.stream.replay.after(&self.stream.name, self.count);
-            let after = tokio::select! {
-                after = tokio::time::timeout(KEEP_ALIVE, after) => after,
-                () = ended(&mut self.ends) => {
-                    self.phase = Phase::Over;
-                    return None;
-                }
+            let events = self.stream.store.events_after(&self.stream.name, self.count);
+            let events = tokio::select! {
+                events = tokio::time::timeout(KEEP_ALIVE, events) => events,
+                () = ended(&mut self.guard) => return self.end(),
             };
-            let Ok(after) = after else {
-                if let Some(ends) = &self.ends
-                    && ends.identify.identify().await.is_err()
-                {
-                    self.phase = Phase::Over;
-                    return None;
-                }
-                return Some((None, Event::KeepAlive));
-            };
-            self.waiting = after.unwrap_or_else(|error| {
-                tracing::error!(?error, "what was said on a stream cannot be read");
-                Vec::new()
-            });
-            self.waiting.reverse();
+            match events {
+                Ok(Ok(events)) => self.waiting = events.into(),
+                Ok(Err(error)) => tracing::error!(?error, "failed to read the events of a stream"),
+                Err(_) if self.may_continue().await => return Some((None, Event::KeepAlive)),
+                Err(_) => return self.end(),
+            }
         }
-        let event = self.waiting.pop();
         self.count = self.count.saturating_add(1);
-        if !matches!(event, Some(Kept::Message(_))) {
-            self.phase = Phase::Over;
-        }
-        let event = match event? {
-            Kept::Message(message) => Event::Message(OutMessage::from(message)),
-            Kept::ComeBack(retry) => Event::Retry(Some(retry)),
-            Kept::End => return None,
+        let event = match self.waiting.pop_front() {
+            Some(StoredEvent::Message(message)) => Event::Message(EncodedMessage::from(message)),
+            Some(StoredEvent::Retry(retry)) => {
+                self.phase = Phase::Ended;
+                Event::Retry(Some(retry))
+            }
+            Some(StoredEvent::End) | None => return self.end(),
         };
         Some((Some(self.id()), event))
+    }
+
+    async fn may_continue(&self) -> bool {
+        match &self.guard {
+            Some(guard) => guard.caller().await.is_some(),
+            None => true,
+        }
+    }
+
+    fn end<T>(&mut self) -> Option<T> {
+        self.phase = Phase::Ended;
+        None
     }
 
     fn id(&self) -> String {
@@ -201,11 +196,11 @@ impl KeptReader {
     }
 }
 
-/// Waits until the session or the server ends.
-async fn ended(ends: &mut Option<Ends>) {
-    let Some(ends) = ends else { return std::future::pending().await };
-    tokio::select! {
-        () = Cancellation::of(&mut ends.cancellation) => {}
-        _ = ends.closing.wait_for(|is_closing| *is_closing) => {}
+async fn ended(guard: &mut Option<StreamGuard>) {
+    match guard {
+        Some(guard) => {
+            guard.ended().await;
+        }
+        None => std::future::pending().await,
     }
 }

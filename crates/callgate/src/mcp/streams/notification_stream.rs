@@ -1,5 +1,6 @@
-//! Clients that listen: `subscriptions/listen` in the modern era, a stream of their own in the legacy
-//! one. They are told when their tools change, and disconnected when their credential is no longer good.
+//! Notification streams: `subscriptions/listen` in the modern era, the GET stream in the legacy one.
+//!
+//! A stream notifies its client when the caller's tools change, and ends if the credential becomes invalid.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -7,52 +8,54 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval};
 
 use super::event::{Change, Event, Identify, KEEP_ALIVE};
+use super::guard::{StreamEnd, StreamGuard};
 use crate::access::Caller;
 use crate::mcp::Mcp;
 use crate::mcp::calls::context::RequestContext;
 use crate::mcp::calls::in_flight::{Cancellation, Key};
 use crate::mcp::calls::running_call::every;
 use crate::mcp::features::tasks::Task;
-use crate::mcp::reply::error::Reject;
-use crate::mcp::reply::message::{OutMessage, ResultWriter, ServerInfo};
+use crate::mcp::reply::error::McpError;
+use crate::mcp::reply::message::{EncodedMessage, ResultWriter, ServerInfo};
 use crate::mcp::sessions::connection::Connection;
 use crate::mcp::sessions::session::{Session, user_of};
 use crate::mcp::sessions::state::MAX_SUBSCRIPTIONS;
 use crate::upstream::client::Capability;
 use crate::wire::revision::Revision;
 
-/// A client that listens.
-pub struct Listener {
+/// A stream of notifications to one client.
+pub struct NotificationStream {
     mcp: Arc<Mcp>,
-    identify: Arc<dyn Identify>,
-    /// The id of the request that opened it, in the modern era.
+    guard: StreamGuard,
+    /// Id of the `subscriptions/listen` request; `None` in the legacy era.
     subscription: Option<Box<RawValue>>,
     filter: Filter,
-    /// Addresses of resources that were named when it was opened.
-    resources: Arc<BTreeSet<String>>,
-    /// The connection whose subscriptions count.
-    connection: Option<Arc<Connection>>,
-    /// The legacy session that it belongs to.
-    session: Option<Session>,
-    /// Messages to be sent first.
-    waiting: VecDeque<OutMessage>,
-    /// Digest of the caller's tools when they were last reported.
+    source: SubscriptionSource,
+    /// Messages to send before anything else.
+    waiting: VecDeque<EncodedMessage>,
+    /// Digest of the caller's tools when the client was last notified.
     content: u64,
     tools: watch::Receiver<u64>,
     changes: broadcast::Receiver<Change>,
     tasks: Option<broadcast::Receiver<Arc<Task>>>,
-    closing: watch::Receiver<bool>,
-    cancellation: Option<Cancellation>,
-    alive: Interval,
-    is_over: bool,
+    keep_alive: Interval,
+    has_ended: bool,
 }
 
-/// What a modern client asks to be told, and what it is told that it will be.
+/// Holds the URIs of the resources that the client subscribed to.
+enum SubscriptionSource {
+    /// The `subscriptions/listen` request.
+    Request(Arc<BTreeSet<String>>),
+    Connection(Arc<Connection>),
+    Session(Session),
+}
+
+/// The notifications that a modern client requests, and those that the server acknowledges.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Filter {
@@ -69,21 +72,21 @@ struct Filter {
 }
 
 impl Filter {
-    /// Reads what the client asks for, reduced to what the server offers.
-    fn of(context: &RequestContext<'_>) -> Result<Self, Reject> {
+    /// Reads the requested notifications and removes those that the server does not offer.
+    fn of(context: &RequestContext<'_>) -> Result<Self, McpError> {
         let mcp = context.mcp;
         let Some(wanted) = context.request.params.get("notifications") else {
-            return Err(Reject::invalid_params("`notifications` is missing"));
+            return Err(McpError::invalid_params("`notifications` is missing"));
         };
         let mut filter: Self = serde_json::from_str(wanted.get()).map_err(|error| {
             let problem = crate::wire::strict_json::problem(&error);
-            Reject::invalid_params(format!("`notifications` must be an object: {problem}"))
+            McpError::invalid_params(format!("`notifications` must be an object: {problem}"))
         })?;
         if mcp.tasks.is_none() {
             filter.task_ids.clear();
         }
-        if !filter.task_ids.is_empty() && !context.terms.capabilities.has(Capability::Tasks) {
-            return Err(Reject::lacks(Capability::Tasks));
+        if !filter.task_ids.is_empty() && !context.negotiated.capabilities.has(Capability::Tasks) {
+            return Err(McpError::missing_capability(Capability::Tasks));
         }
         filter.prompts_list_changed &= mcp.services.prompts.is_some();
         filter.resources_list_changed &= mcp.services.resources.is_some();
@@ -92,18 +95,16 @@ impl Filter {
         }
         let named = filter.resource_subscriptions.iter().chain(&filter.task_ids);
         if named.map(String::len).sum::<usize>() > MAX_SUBSCRIPTIONS {
-            let problem = format!("no more than {MAX_SUBSCRIPTIONS} bytes of addresses and ids");
-            return Err(Reject::invalid_params(problem));
+            let problem = format!("the URIs and ids exceed {MAX_SUBSCRIPTIONS} bytes");
+            return Err(McpError::invalid_params(problem));
         }
         Ok(filter)
     }
 }
 
-/// What a listener reacts to.
+/// A reason to check whether the client must be notified.
 enum Wakeup {
-    /// The client cancelled its request, or its session ended.
-    Cancelled,
-    Closing,
+    Ended(StreamEnd),
     Tools,
     /// A change; `None` if some were missed.
     Change(Option<Change>),
@@ -112,14 +113,14 @@ enum Wakeup {
     Tick,
 }
 
-impl std::fmt::Debug for Listener {
+impl std::fmt::Debug for NotificationStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Listener").field("filter", &self.filter).finish_non_exhaustive()
+        f.debug_struct("NotificationStream").field("filter", &self.filter).finish_non_exhaustive()
     }
 }
 
-impl Listener {
-    /// Opens a legacy client's own stream.
+impl NotificationStream {
+    /// Opens the stream of a legacy client.
     pub fn legacy(mcp: &Arc<Mcp>, caller: &Caller, identify: Arc<dyn Identify>) -> Self {
         let filter = Filter {
             tools_list_changed: true,
@@ -130,65 +131,64 @@ impl Listener {
         Self::new(mcp, caller, identify, filter)
     }
 
-    /// Has the subscriptions of a connection count.
+    /// Uses the subscriptions of a connection.
     #[must_use]
     pub fn over(mut self, connection: &Arc<Connection>) -> Self {
-        self.connection = Some(Arc::clone(connection));
+        self.source = SubscriptionSource::Connection(Arc::clone(connection));
         self
     }
 
-    /// Ends the stream with its session, of which only the newest stream is sent notifications.
+    /// Uses the subscriptions of a session and ends with it. If a session has several streams, only the newest
+    /// one sends notifications.
     pub(crate) fn belongs_to(&mut self, session: Session, cancellation: Option<Cancellation>) {
-        self.session = Some(session);
-        self.cancellation = cancellation;
+        self.source = SubscriptionSource::Session(session);
+        self.guard.cancellation = cancellation;
     }
 
     /// `subscriptions/listen`
-    pub(crate) fn modern(context: &RequestContext<'_>) -> Result<Self, Reject> {
-        let RequestContext { mcp, inbound, request, terms } = *context;
+    pub(crate) fn modern(context: &RequestContext<'_>) -> Result<Self, McpError> {
+        let RequestContext { mcp, inbound, request, negotiated } = *context;
         let filter = Filter::of(context)?;
-        let mut listener = Self::new(mcp, inbound.caller, (inbound.identify)(), filter);
-        listener.subscription = Some(request.id.to_owned());
-        let accepted = json!({"notifications": listener.filter});
-        listener.push("notifications/subscriptions/acknowledged", accepted);
-        // A client may repeat a name, or write an empty one, any number of times.
-        let Filter { resource_subscriptions, task_ids, .. } = &mut listener.filter;
+        let mut stream = Self::new(mcp, inbound.caller, (inbound.identify)(), filter);
+        stream.subscription = Some(request.id.to_owned());
+        let accepted = json!({"notifications": stream.filter});
+        stream.push("notifications/subscriptions/acknowledged", accepted);
+        // A client may repeat an id or send empty ones any number of times.
+        let Filter { resource_subscriptions, task_ids, .. } = &mut stream.filter;
         *resource_subscriptions = Vec::new();
         task_ids.sort();
         task_ids.dedup();
         task_ids.shrink_to_fit();
         let key = Key::Request(request.id.get().to_owned());
-        listener.cancellation = terms.scope.map(|it| mcp.cancellations.register(it, key));
-        Ok(listener)
+        stream.guard.cancellation = negotiated.scope.map(|it| mcp.cancellations.register(it, key));
+        Ok(stream)
     }
 
     fn new(mcp: &Arc<Mcp>, caller: &Caller, identify: Arc<dyn Identify>, filter: Filter) -> Self {
-        // In this order, so that no change is between the two.
+        // Subscribes before it reads, so that no change is missed.
         let tools = mcp.gateway.changes();
         let content = mcp.gateway.content_for(caller);
         Self {
             mcp: Arc::clone(mcp),
-            identify,
+            guard: StreamGuard::new(mcp, identify, None),
             subscription: None,
-            resources: Arc::new(filter.resource_subscriptions.iter().cloned().collect()),
-            connection: None,
-            session: None,
+            source: SubscriptionSource::Request(Arc::new(
+                filter.resource_subscriptions.iter().cloned().collect(),
+            )),
             waiting: VecDeque::new(),
             content,
             tools,
             changes: mcp.events.changes.subscribe(),
             tasks: (!filter.task_ids.is_empty()).then(|| mcp.events.tasks.subscribe()),
-            closing: mcp.closing(),
-            cancellation: None,
-            alive: every(KEEP_ALIVE, Instant::now()),
-            is_over: false,
+            keep_alive: every(KEEP_ALIVE, Instant::now()),
+            has_ended: false,
             filter,
         }
     }
 
-    /// Returns the error for a stream that is not opened, with the id of the request in the modern era.
-    pub fn refused(&self, reject: Reject) -> Reject {
-        reject.of_optional(self.subscription.as_deref())
+    /// Adds the id of the `subscriptions/listen` request to an error.
+    pub fn error(&self, error: McpError) -> McpError {
+        error.with_optional_id(self.subscription.as_deref())
     }
 
     /// Returns the next event; `None` at the end.
@@ -197,21 +197,20 @@ impl Listener {
             if let Some(message) = self.waiting.pop_front() {
                 return Some(Event::Message(message));
             }
-            if self.is_over {
+            if self.has_ended {
                 return None;
             }
             let wakeup = self.wakeup().await;
-            // What does not concern this client costs nothing more.
             if !self.concerns(&wakeup) {
                 continue;
             }
             let caller = match wakeup {
-                Wakeup::Cancelled => {
-                    self.is_over = true;
+                Wakeup::Ended(StreamEnd::Cancelled) => {
+                    self.has_ended = true;
                     return None;
                 }
-                Wakeup::Closing => None,
-                _ => self.identify.identify().await.ok().filter(|_| !self.has_ended()),
+                Wakeup::Ended(StreamEnd::Shutdown) => None,
+                _ => self.guard.caller().await.filter(|_| !self.session_has_ended()),
             };
             let Some(caller) = caller else {
                 self.end();
@@ -240,19 +239,12 @@ impl Listener {
     async fn wakeup(&mut self) -> Wakeup {
         tokio::select! {
             biased;
-            () = Cancellation::of(&mut self.cancellation) => Wakeup::Cancelled,
-            _ = self.closing.wait_for(|is_closing| *is_closing) => Wakeup::Closing,
-            changed = self.tools.changed() => match changed {
-                Ok(()) => Wakeup::Tools,
-                Err(_) => Wakeup::Closing,
-            },
-            change = self.changes.recv() => match change {
-                Ok(change) => Wakeup::Change(Some(change)),
-                Err(RecvError::Lagged(_)) => Wakeup::Change(None),
-                Err(RecvError::Closed) => Wakeup::Closing,
-            },
+            end = self.guard.ended() => Wakeup::Ended(end),
+            // The senders are not closed: `self.mcp` owns them.
+            _ = self.tools.changed() => Wakeup::Tools,
+            change = self.changes.recv() => Wakeup::Change(change.ok()),
             task = next_task(&mut self.tasks) => Wakeup::Task(task),
-            _ = self.alive.tick() => Wakeup::Tick,
+            _ = self.keep_alive.tick() => Wakeup::Tick,
         }
     }
 
@@ -266,25 +258,26 @@ impl Listener {
         }
     }
 
-    fn has_ended(&self) -> bool {
-        self.session.is_some_and(|session| self.mcp.sessions.state(&session).ended)
+    fn session_has_ended(&self) -> bool {
+        matches!(&self.source, SubscriptionSource::Session(it) if self.mcp.sessions.state(it).ended)
     }
 
-    /// Returns `true` unless the session has a newer stream, which is sent the notifications.
+    /// Returns `false` if the session has a newer stream, which sends the notifications instead.
     fn is_newest(&self) -> bool {
-        self.session.is_none() || self.cancellation.as_ref().is_some_and(Cancellation::is_newest)
+        !matches!(self.source, SubscriptionSource::Session(_))
+            || self.guard.cancellation.as_ref().is_some_and(Cancellation::is_newest)
     }
 
-    /// Returns the addresses of resources that the client wants to be told about, as of now.
+    /// Returns the URIs of the resources that the client subscribed to.
     fn subscriptions(&self) -> Arc<BTreeSet<String>> {
-        match (&self.connection, &self.session) {
-            (Some(connection), _) => connection.agreed().state.subscriptions,
-            (None, Some(session)) => self.mcp.sessions.state(session).subscriptions,
-            (None, None) => Arc::clone(&self.resources),
+        match &self.source {
+            SubscriptionSource::Request(uris) => Arc::clone(uris),
+            SubscriptionSource::Connection(connection) => connection.state().session.subscriptions,
+            SubscriptionSource::Session(session) => self.mcp.sessions.state(session).subscriptions,
         }
     }
 
-    /// Reports a change, or everything if changes were missed.
+    /// Notifies the client of a change, or of everything if changes were missed.
     fn push_change(&mut self, change: Option<&Change>, caller: &Caller) {
         let is = |kind: &Change| change.is_none_or(|change| change == kind);
         if self.filter.prompts_list_changed && is(&Change::Prompts) {
@@ -299,22 +292,22 @@ impl Listener {
             None => self.subscriptions(),
         };
         let resources = self.mcp.services.resources.clone();
-        let may_hear = |uri: &&String| resources.as_ref().is_none_or(|it| it.may_hear(caller, uri));
-        for uri in updated.iter().filter(may_hear) {
+        let can_read = |uri: &&String| resources.as_ref().is_none_or(|it| it.can_read(caller, uri));
+        for uri in updated.iter().filter(can_read) {
             self.push("notifications/resources/updated", json!({"uri": uri}));
         }
     }
 
-    /// Reports a task to its user, as `tasks/get` would.
+    /// Notifies the task's user, with the members that `tasks/get` returns.
     fn push_task(&mut self, task: &Task, caller: &Caller) {
         if task.user == user_of(caller) {
-            let params = MetaLast { members: task.members(true), meta: self.meta() };
-            let message = OutMessage::notification("notifications/tasks", &params);
+            let params = MetaLast { members: task.detailed(), meta: self.meta() };
+            let message = EncodedMessage::notification("notifications/tasks", &params);
             self.waiting.push_back(message);
         }
     }
 
-    /// Reports all tasks, since changes were missed.
+    /// Notifies the client of all its tasks, because changes were missed.
     async fn push_tasks(&mut self, caller: &Caller) {
         let mcp = Arc::clone(&self.mcp);
         for id in self.filter.task_ids.clone() {
@@ -325,7 +318,7 @@ impl Listener {
         }
     }
 
-    /// In the modern era, announces the end and then gives the request its result.
+    /// Ends the stream. In the modern era, the `subscriptions/listen` request is cancelled and gets its result.
     fn end(&mut self) {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -340,12 +333,13 @@ impl Listener {
             #[serde(rename = "io.modelcontextprotocol/serverInfo")]
             server: ServerInfo<'a>,
         }
-        self.is_over = true;
+        self.has_ended = true;
         let (Some(id), Some(meta)) = (self.subscription.as_deref(), self.meta()) else { return };
-        let reason = "the server stops, or the credential is no longer good or cannot be checked";
+        let reason =
+            "the server is shutting down, or the credential is invalid or cannot be verified";
         let members = Cancelled { request_id: id, reason };
         let params = MetaLast { members, meta: self.meta() };
-        let cancelled = OutMessage::notification("notifications/cancelled", &params);
+        let cancelled = EncodedMessage::notification("notifications/cancelled", &params);
         let settings = self.mcp.gateway.settings();
         let mut result = ResultWriter::new(id, Revision::NEWEST, 100);
         result.value("_meta", &EndMeta { meta, server: ServerInfo::of(&settings) });
@@ -354,7 +348,7 @@ impl Listener {
 
     fn push(&mut self, method: &str, members: Value) {
         let params = MetaFirst { meta: self.meta(), members };
-        let message = OutMessage::notification(method, &params);
+        let message = EncodedMessage::notification(method, &params);
         self.waiting.push_back(message);
     }
 
@@ -387,7 +381,6 @@ struct MetaLast<'a, T> {
 
 async fn next_task(tasks: &mut Option<broadcast::Receiver<Arc<Task>>>) -> Option<Arc<Task>> {
     match tasks {
-        // Is not closed: the listener has the sender.
         Some(tasks) => tasks.recv().await.ok(),
         None => std::future::pending().await,
     }

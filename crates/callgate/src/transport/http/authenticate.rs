@@ -1,4 +1,4 @@
-//! Who is asking: a credential becomes a [`Caller`] before anything else happens.
+//! Authentication: a credential becomes a [`Caller`].
 
 use std::sync::Arc;
 
@@ -8,25 +8,24 @@ use axum::http::{HeaderMap, Method};
 use thiserror::Error;
 
 use super::Shared;
-use super::error::Refusal;
+use super::error::HttpError;
 use crate::access::Caller;
 use crate::upstream::BoxFuture;
 
-/// Turns a request's credential into a caller.
+/// Authenticates requests.
 pub trait Authenticate: Send + Sync + std::fmt::Debug {
-    /// The caller, anonymous where the request has no credential.
+    /// Returns the caller, who is anonymous if the request has no credential.
     fn authenticate<'a>(
         &'a self,
         request: &'a Parts,
     ) -> BoxFuture<'a, Result<Caller, AuthenticateError>>;
 
-    /// The token that a request has, for upstreams that are told it; as a bearer, unless said otherwise.
+    /// Returns the token of a request, for upstreams that it is forwarded to. The default reads a bearer token.
     fn token<'a>(&self, request: &'a Parts) -> Result<Option<&'a str>, AuthenticateError> {
         bearer_token(&request.headers)
     }
 }
 
-/// One that others have too.
 impl<T: Authenticate> Authenticate for Arc<T> {
     fn authenticate<'a>(
         &'a self,
@@ -40,21 +39,21 @@ impl<T: Authenticate> Authenticate for Arc<T> {
     }
 }
 
-/// A credential that is there and leads to no caller.
+/// A credential that does not identify a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AuthenticateError {
-    /// Unknown, revoked or expired.
+    /// The token is unknown, revoked or expired.
     #[error("the access token is invalid or expired")]
     InvalidToken,
-    /// Not of the form `Bearer TOKEN`.
+    /// The header does not have the form `Bearer TOKEN`.
     #[error("the Authorization header must be `Bearer` and a token")]
     Malformed,
-    /// Whether it is good cannot be found out just now; why, in words for the caller.
+    /// The credential cannot be verified at the moment, for this reason.
     #[error("{0}")]
     Unavailable(&'static str),
 }
 
-/// Everybody is anonymous.
+/// Treats all callers as anonymous.
 #[derive(Debug, Clone, Copy)]
 pub struct Anonymous;
 
@@ -67,7 +66,7 @@ impl Authenticate for Anonymous {
     }
 }
 
-/// The token of an `Authorization: Bearer` header, or `None` where there is no such header.
+/// Returns the token of the header `Authorization: Bearer`, or `None` if the header is missing.
 pub fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AuthenticateError> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -80,9 +79,9 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AuthenticateErr
     Ok(Some(token))
 }
 
-/// Who sends a request. A [`Caller`] in the request's extensions was put there by a layer of the
-/// embedder's, which has looked at the credential.
-pub(super) async fn caller(shared: &Shared, parts: &Parts) -> Result<Caller, Refusal> {
+/// Returns the caller of a request. A [`Caller`] in the request's extensions takes precedence: a layer of the
+/// embedding program has authenticated it.
+pub(super) async fn caller(shared: &Shared, parts: &Parts) -> Result<Caller, HttpError> {
     let caller = match parts.extensions.get::<Caller>() {
         Some(caller) => caller.clone(),
         None => match shared.authenticate.authenticate(parts).await {
@@ -90,13 +89,13 @@ pub(super) async fn caller(shared: &Shared, parts: &Parts) -> Result<Caller, Ref
                 let token = shared.authenticate.token(parts).ok().flatten();
                 shared.gateway.with_token(caller, token)
             }
-            Err(AuthenticateError::Unavailable(why)) => return Err(Refusal::Unavailable(why)),
-            Err(error) => return Err(Refusal::Credential(error)),
+            Err(AuthenticateError::Unavailable(why)) => return Err(HttpError::Unavailable(why)),
+            Err(error) => return Err(HttpError::Credential(error)),
         },
     };
     let is_open = parts.method == Method::OPTIONS || caller.user.is_some();
     if shared.options.require_auth && !is_open {
-        return Err(Refusal::NoCredential);
+        return Err(HttpError::NoCredential);
     }
     Ok(caller)
 }

@@ -1,4 +1,4 @@
-//! Bodies: read within limits, and written as slices that are already there.
+//! Reads request bodies within limits, and writes response bodies from slices.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -14,22 +14,22 @@ use http_body::{Frame, SizeHint};
 use http_body_util::LengthLimitError;
 
 use super::HttpOptions;
-use super::error::Refusal;
+use super::error::HttpError;
 use crate::wire::jsonrpc::EnvelopeError;
 
-/// The whole body, if it is small enough and arrives in time.
+/// Reads the body if it is small enough and arrives in time.
 pub(super) async fn read(
     headers: &HeaderMap,
     body: Body,
     options: &HttpOptions,
-) -> Result<Bytes, Refusal> {
+) -> Result<Bytes, HttpError> {
     let limit = options.max_body_bytes;
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if announced.is_some_and(|length: u64| length > limit as u64) {
-        return Err(Refusal::BodyTooLarge { limit });
+        return Err(HttpError::BodyTooLarge { limit });
     }
     let mut read = pin!(axum::body::to_bytes(body, limit));
-    // Most bodies are there already, and need no clock.
+    // Most bodies have arrived already and need no timer.
     let there = poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await;
     let read = match there {
         Poll::Ready(read) => Ok(read),
@@ -37,13 +37,13 @@ pub(super) async fn read(
     };
     match read {
         Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if is_length_limit(&error) => Err(Refusal::BodyTooLarge { limit }),
-        Ok(Err(_)) => Err(Refusal::BodyBroken),
-        Err(_) => Err(Refusal::BodyTooSlow),
+        Ok(Err(error)) if is_length_limit(&error) => Err(HttpError::BodyTooLarge { limit }),
+        Ok(Err(_)) => Err(HttpError::BodyBroken),
+        Err(_) => Err(HttpError::BodyTooSlow),
     }
 }
 
-/// The body as text, where it should be JSON-RPC.
+/// Returns the body of a JSON-RPC request as text.
 pub(super) fn text(bytes: &[u8]) -> Result<&str, EnvelopeError> {
     std::str::from_utf8(bytes).map_err(|_| EnvelopeError::NotUtf8)
 }
@@ -59,7 +59,7 @@ fn is_length_limit(error: &axum::Error) -> bool {
     false
 }
 
-/// Slices sent one after the other, with an exact length and without copying.
+/// A body of slices, with an exact length and without copying.
 #[derive(Debug)]
 pub(super) struct Slices {
     waiting: VecDeque<Bytes>,

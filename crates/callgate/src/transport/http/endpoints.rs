@@ -1,4 +1,4 @@
-//! The endpoints: which path and which HTTP methods each one has.
+//! The endpoints, with their paths and HTTP methods.
 
 pub(super) mod mcp;
 pub(super) mod rest;
@@ -11,12 +11,12 @@ pub(super) mod metrics;
 use axum::http::Method;
 
 use super::HttpOptions;
-use super::error::Refusal;
+use super::error::HttpError;
 
-/// What answers a request.
+/// The endpoint of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Endpoint {
-    /// MCP, at `/mcp` and, if that is wanted, at `/`.
+    /// `/mcp`, and `/` if `mcp_at_root` is set.
     Mcp,
     /// `/mcp/tools/list`
     List,
@@ -32,14 +32,14 @@ pub(super) enum Endpoint {
     Metrics,
     /// `/.well-known/mcp.json`
     WellKnown,
-    /// Another path below `/.well-known/`, which clients try before they have a credential.
-    NoWellKnown,
+    /// Any other path below `/.well-known/`, which clients request before they have a credential.
+    UnknownWellKnown,
     /// `/healthz`
     Healthz,
     /// `/readyz`
     Readyz,
-    /// Every other path.
-    Nothing,
+    /// Any other path.
+    NotFound,
 }
 
 impl Endpoint {
@@ -57,13 +57,13 @@ impl Endpoint {
             "/healthz" => Self::Healthz,
             "/readyz" => Self::Readyz,
             _ if is_below("/mcp/tools/") => Self::Tool,
-            _ if is_below("/.well-known/") => Self::NoWellKnown,
-            _ => Self::Nothing,
+            _ if is_below("/.well-known/") => Self::UnknownWellKnown,
+            _ => Self::NotFound,
         }
     }
 
     pub(super) fn needs_caller(self) -> bool {
-        !matches!(self, Self::WellKnown | Self::NoWellKnown | Self::Healthz | Self::Readyz)
+        !matches!(self, Self::WellKnown | Self::UnknownWellKnown | Self::Healthz | Self::Readyz)
     }
 
     pub(super) fn takes_body(self, method: &Method) -> bool {
@@ -71,10 +71,10 @@ impl Endpoint {
         reads && method == Method::POST
     }
 
-    /// Refuses methods that it does not have. MCP has its own words for that.
-    pub(super) fn check_method(self, method: &Method) -> Result<(), Refusal> {
+    /// Refuses other HTTP methods. MCP reports them itself.
+    pub(super) fn check_method(self, method: &Method) -> Result<(), HttpError> {
         let allowed = match self {
-            Self::Mcp | Self::Nothing => return Ok(()),
+            Self::Mcp | Self::NotFound => return Ok(()),
             Self::Invoke | Self::JsonRpc => "POST",
             Self::Tool => "GET,HEAD,POST",
             _ => "GET,HEAD",
@@ -82,12 +82,12 @@ impl Endpoint {
         if allowed.split(',').any(|name| name == method.as_str()) {
             Ok(())
         } else {
-            Err(Refusal::MethodNotAllowed(allowed))
+            Err(HttpError::MethodNotAllowed(allowed))
         }
     }
 
-    /// Whether its replies are JSON-RPC, beside those of MCP.
-    pub(super) fn speaks_json_rpc(self) -> bool {
+    /// Returns `true` if the endpoint replies with plain JSON-RPC.
+    pub(super) fn is_json_rpc(self) -> bool {
         matches!(self, Self::JsonRpc | Self::Tool)
     }
 }

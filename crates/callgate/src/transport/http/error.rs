@@ -1,4 +1,4 @@
-//! Why a request is not answered with a result, for every endpoint, and how that is rendered.
+//! Errors of all endpoints, and the responses they become.
 
 use axum::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::authenticate::AuthenticateError;
 use super::endpoints::{Endpoint, mcp};
 use super::response::{bytes_as_json, json};
-use crate::mcp::Reject;
+use crate::mcp::McpError;
 use crate::model::oauth_scope::OAuthScope;
 use crate::upstream::NotFound;
 use crate::upstream::{CallError, CallFailure};
@@ -25,9 +25,9 @@ const USE_A_STATIC_TOKEN: &str = "send a static token in the Authorization heade
 
 const CHALLENGE: &str = "Bearer realm=\"callgate\"";
 
-/// Why a request is not answered with a result.
+/// An error of an endpoint.
 #[derive(Debug, Error)]
-pub(super) enum Refusal {
+pub(super) enum HttpError {
     #[error("the host `{0}` is not known; add it to `allowed_hosts`")]
     Host(String),
     #[error("pages of `{0}` may not call; add it to `allowed_origins`")]
@@ -59,27 +59,27 @@ pub(super) enum Refusal {
     #[error("{}", call_message(.0))]
     Call(#[from] CallError),
     #[error("{}", .0.error)]
-    Mcp(Reject),
+    Mcp(McpError),
 }
 
-impl From<Reject> for Refusal {
-    fn from(reject: Reject) -> Self {
-        Self::Mcp(reject)
+impl From<McpError> for HttpError {
+    fn from(error: McpError) -> Self {
+        Self::Mcp(error)
     }
 }
 
-impl From<NotFound> for Refusal {
+impl From<NotFound> for HttpError {
     fn from(error: NotFound) -> Self {
         Self::Call(error.into())
     }
 }
 
-impl Refusal {
+impl HttpError {
     pub(super) fn no_such_path(path: &str) -> Self {
         Self::NoSuchPath(path.chars().take(200).collect())
     }
 
-    /// The status, and the code over REST.
+    /// Returns the HTTP status and the error code over REST.
     fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Host(_) => (StatusCode::FORBIDDEN, "forbidden_host"),
@@ -103,25 +103,24 @@ impl Refusal {
         }
     }
 
-    /// In the form of the endpoint. A challenge is the same everywhere, since clients look for its
-    /// header.
+    /// Renders the error in the form of the endpoint. The `WWW-Authenticate` header is the same for all of them.
     pub(super) fn into_response(self, endpoint: Endpoint) -> Response {
         let (status, _) = self.status_and_code();
         let is_mcp = endpoint == Endpoint::Mcp;
         match &self {
-            Self::Mcp(reject) => mcp::rejected(reject),
+            Self::Mcp(error) => mcp::error_response(error),
             Self::Unavailable(why) if is_mcp => {
-                mcp::rejected(&Reject::with_status(status.as_u16(), INTERNAL_ERROR, *why))
+                mcp::error_response(&McpError::new(status.as_u16(), INTERNAL_ERROR, *why))
             }
             Self::BodyTooLarge { .. } | Self::BodyTooSlow | Self::BodyBroken if is_mcp => {
                 let message = self.to_string();
-                mcp::rejected(&Reject::with_status(status.as_u16(), INVALID_REQUEST, message))
+                mcp::error_response(&McpError::new(status.as_u16(), INVALID_REQUEST, message))
             }
-            // The request was not read, so nothing is known of its id.
-            Self::Unavailable(why) if endpoint.speaks_json_rpc() => {
+            // The request was not read, so its id is unknown.
+            Self::Unavailable(why) if endpoint.is_json_rpc() => {
                 let body = jsonrpc::reply(None, Err(&RpcError::new(INTERNAL_ERROR, *why)));
                 let mut response = bytes_as_json(status, body);
-                say_when_to_retry(&mut response);
+                add_retry_after(&mut response);
                 response
             }
             _ => self.rest_response(),
@@ -157,7 +156,7 @@ impl Refusal {
         let error = ErrorBody { code, message: self.to_string(), data, error_id };
         let mut response = json(status, &Body { error });
         add_challenge(&mut response, scope);
-        say_when_to_retry(&mut response);
+        add_retry_after(&mut response);
         let headers = response.headers_mut();
         match self {
             Self::MethodNotAllowed(allowed) => {
@@ -174,7 +173,7 @@ impl Refusal {
     }
 }
 
-/// Says on a 401 that a token is wanted, and on a 403 which scope is missing.
+/// Sets `WWW-Authenticate` on a 401, and on a 403 with a missing scope.
 fn add_challenge(response: &mut Response, scope: Option<&OAuthScope>) {
     let challenge = match (response.status(), scope) {
         (StatusCode::UNAUTHORIZED, _) => Ok(HeaderValue::from_static(CHALLENGE)),
@@ -183,20 +182,20 @@ fn add_challenge(response: &mut Response, scope: Option<&OAuthScope>) {
         )),
         _ => return,
     };
-    // A scope has only characters that a header can have.
+    // A scope contains only characters that are valid in a header.
     if let Ok(challenge) = challenge {
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
 }
 
-/// Sets `Retry-After` on a 503, in seconds: whatever is in the way is looked at again within these.
-pub(super) fn say_when_to_retry(response: &mut Response) {
+/// Sets `Retry-After` on a 503.
+pub(super) fn add_retry_after(response: &mut Response) {
     if response.status() == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("2"));
     }
 }
 
-/// How a call without a result looks over HTTP: the status, the code over REST, the code over JSON-RPC.
+/// Returns the HTTP status, the code over REST and the code over JSON-RPC.
 fn status_and_codes(error: &CallError) -> (StatusCode, &'static str, i64) {
     match error {
         CallError::NotFound(_) | CallError::Denied { .. } | CallError::Gone(..) => {
@@ -217,7 +216,7 @@ fn status_and_codes(error: &CallError) -> (StatusCode, &'static str, i64) {
     }
 }
 
-/// What REST and JSON-RPC tell of a failure. A method that is gone looks unknown, so nothing of that.
+/// Returns the details that REST and JSON-RPC show. A method that was removed looks unknown, so it has none.
 fn failure_and_scope(error: &CallError) -> (Option<&CallFailure>, Option<&OAuthScope>) {
     match error {
         CallError::Failed(failure) | CallError::Unauthorized(failure) => (Some(failure), None),
@@ -237,7 +236,7 @@ fn call_message(error: &CallError) -> String {
     }
 }
 
-/// A call without a result, over JSON-RPC. A method's own error comes with HTTP 200.
+/// Returns the HTTP status and the JSON-RPC error. The method's own error has status 200.
 pub(super) fn rpc_error(error: &CallError) -> (StatusCode, RpcError) {
     if let CallError::Rpc(error) | CallError::Protocol(error) = error {
         return (StatusCode::OK, error.clone());
@@ -253,7 +252,7 @@ pub(super) fn rpc_error(error: &CallError) -> (StatusCode, RpcError) {
     (status, RpcError { code, message: call_message(error), data })
 }
 
-/// The reply to a single JSON-RPC call, with the challenge of a 401 or 403.
+/// Returns the response to a single JSON-RPC call that failed.
 pub(super) fn rpc_failed(status: StatusCode, id: Option<&RawValue>, error: &CallError) -> Response {
     let (_, body) = rpc_error(error);
     let mut response = bytes_as_json(status, jsonrpc::reply(id, Err(&body)));

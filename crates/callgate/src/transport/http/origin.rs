@@ -1,8 +1,7 @@
-//! Which pages in a browser may talk to this server.
+//! Checks the headers `Origin` and `Host`, and adds CORS headers.
 //!
-//! A page of another site can make a browser send requests here, and by a name that it lets resolve to
-//! this machine it can even read the replies. So the `Origin` of a page and the `Host` that it thinks
-//! it talks to must be known ones; pages of this machine are, such as the MCP Inspector.
+//! A web page of another site can make a browser send requests to this server, and with DNS rebinding it can read the
+//! replies. So both headers must name known hosts. Pages of this machine, such as the MCP Inspector, are accepted.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -17,9 +16,9 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 
 use super::HttpOptions;
-use super::error::Refusal;
+use super::error::HttpError;
 
-/// Headers that pages may send, beside `mcp-param-…`.
+/// Request headers that pages may send, in addition to `mcp-param-…`.
 const REQUEST_HEADERS: [&str; 9] = [
     "accept",
     "authorization",
@@ -32,7 +31,7 @@ const REQUEST_HEADERS: [&str; 9] = [
     "x-requested-with",
 ];
 
-/// Lets the page read the reply.
+/// Adds the headers that allow the page to read the response.
 pub(super) fn allow(response: &mut Response, origin: HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -41,21 +40,21 @@ pub(super) fn allow(response: &mut Response, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
 }
 
-/// The page's origin, where there is a page.
+/// Returns the origin of the page that sent the request, if a page did.
 pub(super) fn check(
     headers: &HeaderMap,
     uri: &Uri,
     options: &HttpOptions,
-) -> Result<Option<HeaderValue>, Refusal> {
+) -> Result<Option<HeaderValue>, HttpError> {
     let authority = uri.authority().map(Authority::as_str);
     let mut hosts = headers.get_all(HOST).iter().map(text);
     let host = hosts.next();
     let is_known = |host: &str| is_local_or_address(host) || lists(&options.allowed_hosts, host);
-    // All of them, whichever somebody in between took.
+    // Checks all `Host` headers, because a proxy may have used any of them.
     let others: Vec<Cow<'_, str>> = hosts.collect();
     let named = host.iter().chain(&others).map(AsRef::as_ref).chain(authority);
     if let Some(name) = named.map(name_of).find(|name| !is_known(name)) {
-        return Err(Refusal::Host(name.chars().take(200).collect()));
+        return Err(HttpError::Host(name.chars().take(200).collect()));
     }
     let host = host.as_deref().or(authority);
     let mut origins = headers.get_all(ORIGIN).iter();
@@ -68,7 +67,7 @@ pub(super) fn check(
     if origins.next().is_none() && (is_same || is_welcome) {
         return Ok(Some(origin.clone()));
     }
-    Err(Refusal::Origin(value.chars().take(200).collect()))
+    Err(HttpError::Origin(value.chars().take(200).collect()))
 }
 
 fn text(value: &HeaderValue) -> Cow<'_, str> {
@@ -79,7 +78,7 @@ fn lists(list: &[String], value: &str) -> bool {
     list.iter().any(|known| known == "*" || known.eq_ignore_ascii_case(value))
 }
 
-/// A host without its port.
+/// Returns a host without its port.
 fn name_of(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -87,7 +86,7 @@ fn name_of(host: &str) -> &str {
     }
 }
 
-/// An address cannot be made to mean another machine, as a name can.
+/// DNS rebinding needs a name, so IP addresses are accepted.
 fn is_local_or_address(name: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address(name).is_some()
 }
@@ -101,7 +100,7 @@ fn address(name: &str) -> Option<IpAddr> {
     name.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
-/// The answer to a browser that asks before it sends.
+/// Returns the response to a CORS preflight request.
 pub(super) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response> {
     if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
@@ -127,7 +126,7 @@ pub(super) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response
 mod tests {
     use super::*;
 
-    fn checked(host: &str, origin: &str) -> Result<bool, Refusal> {
+    fn checked(host: &str, origin: &str) -> Result<bool, HttpError> {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().unwrap());
         if !origin.is_empty() {
@@ -169,7 +168,7 @@ mod tests {
         for host in
             ["evil.example.com", "localhost.evil.example.com", "127.0.0.1.evil.example.com", ""]
         {
-            assert!(matches!(checked(host, ""), Err(Refusal::Host(_))), "{host}");
+            assert!(matches!(checked(host, ""), Err(HttpError::Host(_))), "{host}");
         }
         for origin in [
             "http://evil.example.com",
@@ -179,7 +178,7 @@ mod tests {
             "file://",
             "http://192.0.2.7",
         ] {
-            assert!(matches!(checked("localhost", origin), Err(Refusal::Origin(_))), "{origin}");
+            assert!(matches!(checked("localhost", origin), Err(HttpError::Origin(_))), "{origin}");
         }
     }
 }

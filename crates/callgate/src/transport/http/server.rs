@@ -1,5 +1,5 @@
-//! Accepting connections: bounded in number, in how long a request's head may take, and in how
-//! long requests under way may take to finish at the end.
+//! Accepts connections, with limits on their number, on the time to receive a request's head, and on the time to
+//! finish requests at shutdown.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -17,21 +17,20 @@ use tokio_io_timeout::TimeoutStream;
 
 use super::HttpService;
 
-/// A client that takes longer to say what it wants, from the first moment on or after a reply, is
-/// let go: silent connections must not take the places of others. HTTP/2 is left to proxies in
-/// front, since finding out which protocol a silent client means has no time limit.
+/// Maximum time to receive the head of a request, also after a response: idle connections must not use up the limit.
+/// HTTP/2 is left to proxies, because hyper's detection of the protocol has no timeout.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
-/// A client that does not read what it asked for is let go.
+/// Maximum time that a client may not read its response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
-/// After a failed accept, so that a lack of file descriptors is not a busy loop.
+/// Pause after a failed accept, so that a lack of file descriptors causes no busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a server allows.
+/// Limits of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
-    /// How many connections there may be at once; others wait.
+    /// Maximum number of connections; others wait.
     pub max_connections: usize,
-    /// How long requests under way may take to finish at the end.
+    /// Maximum time to finish requests at shutdown.
     pub shutdown_timeout: Duration,
 }
 
@@ -41,7 +40,7 @@ impl Default for ServerLimits {
     }
 }
 
-/// Serves until `stop`, then lets requests under way finish.
+/// Serves until `stop` resolves, then finishes open requests.
 pub async fn serve(
     listener: TcpListener,
     service: HttpService,
@@ -73,9 +72,9 @@ pub async fn serve(
         });
     }
     drop(listener);
-    tracing::info!("stopping; requests under way may finish");
+    tracing::info!("shutting down, finishing open requests");
     if tokio::time::timeout(limits.shutdown_timeout, graceful.shutdown()).await.is_err() {
-        tracing::warn!(limit = ?limits.shutdown_timeout, "requests were cut off");
+        tracing::warn!(limit = ?limits.shutdown_timeout, "shutdown timed out, dropping open requests");
     }
 }
 
@@ -83,11 +82,11 @@ async fn accept(
     listener: &TcpListener,
     connections: &Arc<Semaphore>,
 ) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    // First a place, then a connection: those beyond the limit wait in the system's queue.
+    // The permit comes first, so that connections beyond the limit wait in the system's queue.
     let permit = match Arc::clone(connections).try_acquire_owned() {
         Ok(permit) => permit,
         Err(_) => {
-            tracing::warn!("all connections are taken (`max_connections`); new ones wait");
+            tracing::warn!("`max_connections` reached, new connections wait");
             Arc::clone(connections).acquire_owned().await.ok()?
         }
     };
@@ -97,17 +96,17 @@ async fn accept(
             Some((stream, permit))
         }
         Err(error) => {
-            tracing::warn!(%error, "cannot accept a connection");
+            tracing::warn!(%error, "failed to accept a connection");
             tokio::time::sleep(ACCEPT_PAUSE).await;
             None
         }
     }
 }
 
-/// Waits for SIGTERM or Ctrl-C. They are listened for from this call on, not only when it is awaited: who
-/// is told where the program listens may stop it at once.
+/// Waits for SIGTERM or Ctrl-C. The signal handlers are installed by the call, before the future is polled, so that
+/// no signal is missed.
 #[cfg(unix)]
-pub fn told_to_stop() -> impl Future<Output = ()> {
+pub fn shutdown_signal() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     let signals = signal(SignalKind::terminate())
         .and_then(|terminate| Ok((terminate, signal(SignalKind::interrupt())?)));
@@ -120,7 +119,7 @@ pub fn told_to_stop() -> impl Future<Output = ()> {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot listen for signals");
+                tracing::warn!(%error, "failed to install signal handlers");
                 std::future::pending::<()>().await;
             }
         }
@@ -129,6 +128,6 @@ pub fn told_to_stop() -> impl Future<Output = ()> {
 
 /// Waits for Ctrl-C.
 #[cfg(not(unix))]
-pub async fn told_to_stop() {
+pub async fn shutdown_signal() {
     let _ = tokio::signal::ctrl_c().await;
 }

@@ -1,5 +1,5 @@
-//! Streams of server-sent events: never buffered, and with a comment now and then so that nothing
-//! between takes them for dead.
+//! Responses with server-sent events. They are not buffered, and keep-alive comments prevent proxies from closing
+//! them.
 
 use std::convert::Infallible;
 
@@ -11,35 +11,38 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::mcp::{Event, KeptReader, Listener, RunningCall};
+use crate::mcp::{Event, EventReader, NotificationStream, RunningCall};
 
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 const TYPE: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-/// Streams events that are ready.
+/// Returns a stream of events that are ready.
 pub(super) fn of_events<const N: usize>(events: [Event; N]) -> Response {
     respond(stream::iter(events).map(|event| frame(None, event)))
 }
 
-/// Streams the events of a call.
+/// Returns the events of a call.
 pub(super) fn of_call(call: RunningCall) -> Response {
     let next = async |mut call: RunningCall| Some((frame(None, call.next().await?), call));
     respond(stream::unfold(call, next))
 }
 
-/// Streams notifications to a client that listens.
-pub(super) fn of_listener(listener: Box<Listener>, permit: OwnedSemaphorePermit) -> Response {
-    let next = async |(mut listener, permit): (Box<Listener>, OwnedSemaphorePermit)| {
-        Some((frame(None, listener.next().await?), (listener, permit)))
+/// Returns a stream of notifications.
+pub(super) fn of_notifications(
+    notifications: Box<NotificationStream>,
+    permit: OwnedSemaphorePermit,
+) -> Response {
+    let next = async |(mut stream, permit): (Box<NotificationStream>, OwnedSemaphorePermit)| {
+        Some((frame(None, stream.next().await?), (stream, permit)))
     };
-    // At once, so that the client knows that the stream is open.
+    // Sent immediately, so that the client knows that the stream is open.
     let opened = stream::iter([Bytes::from_static(KEEP_ALIVE)]);
-    respond(opened.chain(stream::unfold((listener, permit), next)))
+    respond(opened.chain(stream::unfold((notifications, permit), next)))
 }
 
-/// Streams stored events, with ids to resume after.
-pub(super) fn of_kept(reader: KeptReader, permit: Option<OwnedSemaphorePermit>) -> Response {
-    let next = async |(mut reader, permit): (KeptReader, Option<OwnedSemaphorePermit>)| {
+/// Returns stored events, with ids to resume from.
+pub(super) fn of_stored(reader: EventReader, permit: Option<OwnedSemaphorePermit>) -> Response {
+    let next = async |(mut reader, permit): (EventReader, Option<OwnedSemaphorePermit>)| {
         let (id, event) = reader.next().await?;
         Some((frame(id.as_deref(), event), (reader, permit)))
     };
@@ -73,7 +76,7 @@ fn frame(id: Option<&str>, event: Event) -> Bytes {
             return frame.into();
         }
     };
-    // Nothing is stored for a client that could not resume, so it had better stay.
+    // A client without event ids cannot resume, so it must stay connected.
     let Some(id) = id else { return Bytes::new() };
     let retry = retry.map(|retry| format!("retry: {}\n", retry.as_millis())).unwrap_or_default();
     format!("{id}{retry}data: \n\n").into()

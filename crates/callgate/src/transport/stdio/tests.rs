@@ -20,10 +20,10 @@ use crate::upstream::local::context::Context;
 use crate::upstream::local::{Error, Local};
 use crate::upstream::{BoxFuture, Upstream};
 
-struct Known(Mutex<Result<Caller, Unidentified>>);
+struct Known(Mutex<Result<Caller, IdentifyError>>);
 
 impl Identify for Known {
-    fn identify(&self) -> BoxFuture<'_, Result<Caller, Unidentified>> {
+    fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>> {
         let caller = self.0.lock().unwrap().clone();
         Box::pin(async { caller })
     }
@@ -239,7 +239,7 @@ async fn a_credential_that_is_no_longer_good_ends_the_service() {
     let mut client = Client::new(StdioOptions::default());
     client.initialize().await;
     client.ask(request(1, "ping", json!({}))).await;
-    *client.known.0.lock().unwrap() = Err(Unidentified::Refused);
+    *client.known.0.lock().unwrap() = Err(IdentifyError::Refused);
     client.send(request(2, "ping", json!({}))).await;
     assert!(matches!(client.server.await.unwrap(), Err(StdioError::Credential)));
 }
@@ -248,13 +248,13 @@ async fn a_credential_that_is_no_longer_good_ends_the_service() {
 async fn a_credential_that_cannot_be_checked_is_told_and_the_service_goes_on() {
     let mut client = Client::new(StdioOptions::default());
     client.initialize().await;
-    *client.known.0.lock().unwrap() = Err(Unidentified::Unavailable);
+    *client.known.0.lock().unwrap() = Err(IdentifyError::Unavailable);
     client.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled"})).await;
     let reply = client.ask(request(2, "ping", json!({}))).await;
     assert_eq!((&reply["id"], &reply["error"]["code"]), (&json!(2), &json!(-32603)));
     insta::assert_snapshot!(
         reply["error"]["message"].as_str().unwrap(),
-        @"the credential cannot be checked just now; try again"
+        @"the credential cannot be verified at the moment; try again"
     );
     *client.known.0.lock().unwrap() = Ok(Caller::anonymous());
     assert!(client.ask(request(3, "ping", json!({}))).await["result"].is_object());

@@ -1,6 +1,6 @@
 //! `#[prompt]` and `#[resource]`, over the protocol.
 
-use callgate::mcp::Filled;
+use callgate::mcp::GetPromptResult;
 use callgate::upstream::ResourceContents;
 use callgate::{
     BuildError, Callgate, Content, Context, Error, Mask, plugin, prompt, prompts, resource,
@@ -26,10 +26,12 @@ async fn review(
     remarks: u8,
     /// What to look for.
     focus: Option<String>,
-) -> Result<Filled, Error> {
+) -> Result<GetPromptResult, Error> {
     let focus = focus.unwrap_or_else(|| "everything".to_owned());
     let text = format!("{} wants {remarks} remarks on {focus}: {code}", ctx.caller.name());
-    Ok(Filled::default().user(text).message(callgate::upstream::Role::Assistant, "Gladly."))
+    Ok(GetPromptResult::default()
+        .user(text)
+        .message(callgate::upstream::Role::Assistant, "Gladly."))
 }
 
 /// Says hello.

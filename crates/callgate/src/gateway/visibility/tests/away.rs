@@ -7,7 +7,7 @@ use super::site::{caller, gateway, listed, settle};
 use super::{MAX_AGE, RETRY};
 use crate::gateway::visibility::FIRST_ANSWER;
 use crate::gateway::visibility::service::AWAY;
-use crate::mcp::{Event, Listener, Mcp, SessionKey, Sessions};
+use crate::mcp::{Event, Mcp, NotificationStream, SessionKey, Sessions};
 
 #[tokio::test(start_paused = true)]
 async fn while_nothing_is_known_nothing_is_shown_and_those_who_listen_are_told_later() {
@@ -131,8 +131,8 @@ async fn a_client_that_listens_hears_when_its_tools_are_known_and_when_they_shri
     let mcp = Arc::new(Mcp::new(Arc::clone(&gateway), Sessions::new([SessionKey::new(&[1; 32])])));
     let caller = caller(1);
     let early = gateway.prepare(caller.clone()).await;
-    let mut listener = Listener::legacy(&mcp, &early, Arc::new(caller));
-    let changed = async |listener: &mut Listener| loop {
+    let mut listener = NotificationStream::legacy(&mcp, &early, Arc::new(caller));
+    let changed = async |listener: &mut NotificationStream| loop {
         if let Event::Message(message) = listener.next().await.unwrap() {
             let bytes = message.into_slices().into_iter().flatten().collect();
             break String::from_utf8(bytes).unwrap();

@@ -1,4 +1,4 @@
-//! A call that has become a task: kept, told of, and run on to its end.
+//! Runs a call as a task.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::{RunningTask, State, Task, TaskStatus, Tasks, now};
+use super::{RunningTask, Task, TaskState, TaskStatus, Tasks, now};
 use crate::mcp::Mcp;
 use crate::mcp::calls::context::CallContext;
-use crate::mcp::calls::running_call::Answer;
-use crate::mcp::reply::error::Reject;
+use crate::mcp::calls::running_call::CallReply;
+use crate::mcp::reply::error::McpError;
 use crate::mcp::reply::message::ResultWriter;
 use crate::mcp::sessions::session::{random_id, user_of};
 use crate::upstream::BoxFuture;
@@ -18,42 +18,43 @@ use crate::upstream::client::{CallChannel, ClientRequest, Outgoing, TaskRequest}
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 use crate::wire::revision::Revision;
 
-/// How long a task may run.
-const RUN: Duration = Duration::from_hours(1);
-/// How long a task and its result are there.
+/// Maximum run time of a task.
+const MAX_RUN_TIME: Duration = Duration::from_hours(1);
+/// Time to live of a task and its result.
 const TTL: Duration = Duration::from_hours(2);
-/// So many run at once.
+/// Maximum number of running tasks.
 const MAX_RUNNING: usize = 1024;
-/// So many of one user; all that nobody signed in for count as one user's.
-const MAX_OF_USER: usize = 64;
+/// Maximum number of running tasks per user. Anonymous callers count as one user.
+const MAX_PER_USER: usize = 64;
 
-/// A task that was stored, and can be reported.
-pub(crate) struct Begun {
+/// A saved task that does not run yet.
+pub(crate) struct StartedTask {
     running: Arc<RunningTask>,
-    place: Place,
-    answer: Answer,
+    slot: TaskSlot,
+    reply: CallReply,
 }
 
-impl Begun {
-    /// Runs the call on in a task of its own. Returns the answer to the request.
+impl StartedTask {
+    /// Runs the call in the background. Returns the reply to the request.
     pub(crate) fn run(
         self,
         channel: Arc<CallChannel>,
-        work: BoxFuture<'static, Answer>,
+        work: BoxFuture<'static, CallReply>,
         request: TaskRequest,
-    ) -> Answer {
+    ) -> CallReply {
         channel.set_task();
         request.answer(Ok(true));
-        tokio::spawn(drive(channel, work, self.running, self.place));
-        self.answer
+        tokio::spawn(drive(channel, work, self.running, self.slot));
+        self.reply
     }
 }
 
-/// Makes a task of a call: it has its place first, then it is stored.
-pub(crate) async fn begin(call: &CallContext) -> Result<Begun, Reject> {
-    let failed = |why: &str| Reject::with_status(200, INTERNAL_ERROR, why);
-    let tasks = call.mcp.tasks.as_ref().ok_or_else(|| failed("there are no tasks"))?;
-    let id = random_id().ok_or_else(|| failed("there is no randomness for the task's id"))?;
+/// Reserves a slot for a task and saves it.
+pub(crate) async fn start(call: &CallContext) -> Result<StartedTask, McpError> {
+    let failed = |why: &str| McpError::new(200, INTERNAL_ERROR, why);
+    let tasks = call.mcp.tasks.as_ref().ok_or_else(|| failed("tasks are not available"))?;
+    let id = random_id()
+        .ok_or_else(|| failed("no random number is available for the id of the task"))?;
     let task = Task {
         id: id.clone(),
         user: user_of(&call.caller),
@@ -64,62 +65,62 @@ pub(crate) async fn begin(call: &CallContext) -> Result<Begun, Reject> {
         status: TaskStatus::Working,
     };
     let mut result = ResultWriter::of_type(&call.id, Revision::NEWEST, "task");
-    result.members(task.members(false));
-    let answer = result.finish(&call.mcp.gateway.settings()).into();
-    let state = tokio::sync::Mutex::new(State { task: task.clone(), open: BTreeMap::new() });
+    result.members(&task.summary());
+    let reply = result.finish(&call.mcp.gateway.settings()).into();
+    let state = tokio::sync::Mutex::new(TaskState { task: task.clone(), open: BTreeMap::new() });
     let running = Arc::new(RunningTask { user: task.user, state, cancelled: Notify::new() });
-    let place = Place::take(&call.mcp, id, &running)
-        .ok_or_else(|| failed("too many tasks run already; try again later"))?;
+    let slot = TaskSlot::reserve(&call.mcp, id, &running)
+        .ok_or_else(|| failed("too many tasks are running; try again later"))?;
     tasks.store.put(task).await.map_err(|error| {
-        tracing::error!(?error, "a task cannot be kept");
-        failed("the task cannot be kept")
+        tracing::error!(?error, "failed to save a task");
+        failed("the task cannot be saved")
     })?;
-    Ok(Begun { running, place, answer })
+    Ok(StartedTask { running, slot, reply })
 }
 
 /// Runs a task to its end.
 async fn drive(
     channel: Arc<CallChannel>,
-    work: BoxFuture<'static, Answer>,
+    work: BoxFuture<'static, CallReply>,
     running: Arc<RunningTask>,
-    place: Place,
+    slot: TaskSlot,
 ) {
-    let Some(tasks) = &place.mcp.tasks else { return };
+    let Some(tasks) = &slot.mcp.tasks else { return };
     let status = tokio::select! {
         biased;
         () = running.cancelled.notified() => TaskStatus::Cancelled,
-        answer = run(&channel, work, &running, tasks) => match answer.reply.outcome() {
+        reply = run(&channel, work, &running, tasks) => match reply.message.outcome() {
             Ok(result) => TaskStatus::Completed(result),
             Err(error) => TaskStatus::Failed(error),
         },
-        () = tokio::time::sleep(RUN) => {
-            TaskStatus::Failed(RpcError::new(INTERNAL_ERROR, "the task took too long"))
+        () = tokio::time::sleep(MAX_RUN_TIME) => {
+            TaskStatus::Failed(RpcError::new(INTERNAL_ERROR, "the task exceeded its time limit"))
         }
     };
     let mut state = running.state.lock().await;
     state.open.clear();
-    // Who took it back has said so already; it is kept once more, since that may have failed.
-    if !state.task.status.is_over() {
+    // A cancelled task has its status already. It is saved again because that may have failed.
+    if !state.task.status.is_finished() {
         state.task.status = status;
     }
-    if let Err(error) = tasks.keep(&mut state).await {
-        tracing::error!(task = state.task.id, ?error, "the end of a task cannot be kept");
+    if let Err(error) = tasks.save(&mut state).await {
+        tracing::error!(task = state.task.id, ?error, "failed to save a finished task");
     }
-    drop(place);
+    drop(slot);
 }
 
-/// A task's place among those that run.
-struct Place {
+/// A slot of a running task.
+struct TaskSlot {
     mcp: Arc<Mcp>,
     id: String,
 }
 
-impl Place {
-    /// None where too many run.
-    fn take(mcp: &Arc<Mcp>, id: String, running: &Arc<RunningTask>) -> Option<Self> {
+impl TaskSlot {
+    /// Returns `None` if too many tasks are running.
+    fn reserve(mcp: &Arc<Mcp>, id: String, running: &Arc<RunningTask>) -> Option<Self> {
         let mut all = mcp.tasks.as_ref()?.lock();
-        let theirs = all.values().filter(|other| other.user == running.user).count();
-        if all.len() >= MAX_RUNNING || theirs >= MAX_OF_USER {
+        let of_user = all.values().filter(|other| other.user == running.user).count();
+        if all.len() >= MAX_RUNNING || of_user >= MAX_PER_USER {
             return None;
         }
         all.insert(id.clone(), Arc::clone(running));
@@ -128,7 +129,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TaskSlot {
     fn drop(&mut self) {
         if let Some(tasks) = &self.mcp.tasks {
             tasks.lock().remove(&self.id);
@@ -136,19 +137,19 @@ impl Drop for Place {
     }
 }
 
-/// Runs the method, and stores its questions and its progress.
+/// Runs the method and saves its questions and progress.
 async fn run(
     channel: &CallChannel,
-    mut work: BoxFuture<'static, Answer>,
+    mut work: BoxFuture<'static, CallReply>,
     running: &RunningTask,
     tasks: &Tasks,
-) -> Answer {
+) -> CallReply {
     loop {
         tokio::select! {
             biased;
-            answer = &mut work => return answer,
+            reply = &mut work => return reply,
             request = channel.next_request() => {
-                // What is asked together becomes one change.
+                // Questions that are asked together are saved once.
                 let mut requests = vec![request];
                 requests.extend(std::iter::from_fn(|| channel.try_next_request()));
                 tasks.change(running, |state| {

@@ -21,12 +21,17 @@ fn modern(method: &str, mut params: Value) -> String {
     request(method, params)
 }
 
-fn outcome(verb: Verb, headers: Option<&[(&str, &str)]>, body: &str, newest: Revision) -> String {
-    let headers: Option<Box<[(&str, &str)]>> = headers.map(Into::into);
-    match classify(verb, headers.as_ref().map(|h| h as &dyn Headers), body, newest) {
-        Err(reject) => {
-            let id = if reject.id.is_some() { "" } else { ", no id" };
-            format!("{} {}{id}: {}", reject.status, reject.error.code, reject.error.message)
+fn outcome(
+    kind: InboundKind,
+    headers: Option<&[(&str, &str)]>,
+    body: &str,
+    newest: Revision,
+) -> String {
+    let headers = headers.map(<[_]>::to_vec);
+    match classify(kind, headers.as_ref().map(|h| h as &dyn Headers), body, newest) {
+        Err(error) => {
+            let id = if error.id.is_some() { "" } else { ", no id" };
+            format!("{} {}{id}: {}", error.status, error.error.code, error.error.message)
         }
         Ok(Route::Modern(asked)) => format!("modern {}", asked.method),
         Ok(Route::Legacy { claimed, message }) => {
@@ -38,19 +43,13 @@ fn outcome(verb: Verb, headers: Option<&[(&str, &str)]>, body: &str, newest: Rev
             }
         }
         Ok(Route::Batch { messages, .. }) => format!("batch of {}", messages.len()),
-        Ok(Route::Stream { .. }) => "stream".to_owned(),
-        Ok(Route::End) => "end".to_owned(),
-    }
-}
-
-impl Headers for Box<[(&str, &str)]> {
-    fn header(&self, name: &str) -> Header<'_> {
-        self.as_ref().header(name)
+        Ok(Route::OpenStream { .. }) => "stream".to_owned(),
+        Ok(Route::EndSession) => "end".to_owned(),
     }
 }
 
 fn post(headers: &[(&str, &str)], body: &str) -> String {
-    outcome(Verb::Post, Some(headers), body, Revision::NEWEST)
+    outcome(InboundKind::Message, Some(headers), body, Revision::NEWEST)
 }
 
 fn version(version: &str) -> [(&'static str, &str); 1] {
@@ -59,13 +58,13 @@ fn version(version: &str) -> [(&'static str, &str); 1] {
 
 #[test]
 fn row_2_get_and_delete_are_legacy_only() {
-    let at = |verb, headers: &[(&str, &str)]| outcome(verb, Some(headers), "", Revision::NEWEST);
-    assert_eq!(at(Verb::Get, &[]), "stream");
-    assert_eq!(at(Verb::Get, &version("2025-06-18")), "stream");
-    assert_eq!(at(Verb::Delete, &version("2025-11-25")), "end");
-    for verb in [Verb::Get, Verb::Delete] {
-        assert!(at(verb, &version(MODERN)).starts_with("405"));
-        assert!(at(verb, &version("2027-01-01")).starts_with("405"));
+    let at = |kind, headers: &[(&str, &str)]| outcome(kind, Some(headers), "", Revision::NEWEST);
+    assert_eq!(at(InboundKind::OpenStream, &[]), "stream");
+    assert_eq!(at(InboundKind::OpenStream, &version("2025-06-18")), "stream");
+    assert_eq!(at(InboundKind::EndSession, &version("2025-11-25")), "end");
+    for kind in [InboundKind::OpenStream, InboundKind::EndSession] {
+        assert!(at(kind, &version(MODERN)).starts_with("405"));
+        assert!(at(kind, &version("2027-01-01")).starts_with("405"));
     }
 }
 
@@ -123,7 +122,7 @@ fn row_4_a_list_is_a_batch_of_legacy_messages() {
     assert!(post(&[], &format!("[{many}]")).starts_with("400 -32600"));
     let handshake = format!("[{}]", request("initialize", json!({})));
     assert!(post(&[], &handshake).starts_with("400 -32600"));
-    assert_eq!(outcome(Verb::Raw, None, &handshake, Revision::NEWEST), "batch of 1");
+    assert_eq!(outcome(InboundKind::RawRequest, None, &handshake, Revision::NEWEST), "batch of 1");
     // What is wrong with one is told in its place.
     assert_eq!(post(&[], &format!("[{ping},1]")), "batch of 2");
 }
@@ -145,7 +144,8 @@ fn row_5_initialize_without_whole_modern_meta_is_the_legacy_handshake() {
 fn row_6_a_revision_in_the_meta_is_modern() {
     let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/list")];
     assert_eq!(post(&headers, &modern("tools/list", json!({}))), "modern tools/list");
-    let stdio = outcome(Verb::Post, None, &modern("tools/list", json!({})), Revision::NEWEST);
+    let stdio =
+        outcome(InboundKind::Message, None, &modern("tools/list", json!({})), Revision::NEWEST);
     assert_eq!(stdio, "modern tools/list", "no headers over stdio");
 }
 
@@ -222,7 +222,7 @@ fn modern_requests_fail_in_the_order_of_the_table() {
 }
 
 fn capped(headers: Option<&[(&str, &str)]>, body: &str) -> String {
-    outcome(Verb::Post, headers, body, Revision::V2025_06_18)
+    outcome(InboundKind::Message, headers, body, Revision::V2025_06_18)
 }
 
 #[test]
@@ -240,10 +240,10 @@ fn d15_below_the_modern_revision_modern_requests_fail_as_they_would_with_an_old_
 proptest! {
     #[test]
     fn any_text_is_classified_or_refused(body in r#"[\[\]{}":,a-z0-9_/ .-]{0,80}"#, version in "[0-9-]{0,12}") {
-        let headers: Box<[(&str, &str)]> = Box::new([("mcp-protocol-version", version.as_str())]);
+        let headers = vec![("mcp-protocol-version", version.as_str())];
         for headers in [None, Some(&headers as &dyn Headers)] {
-            for verb in [Verb::Post, Verb::Raw, Verb::Get, Verb::Delete] {
-                let _ = classify(verb, headers, &body, Revision::NEWEST);
+            for kind in [InboundKind::Message, InboundKind::RawRequest, InboundKind::OpenStream, InboundKind::EndSession] {
+                let _ = classify(kind, headers, &body, Revision::NEWEST);
             }
         }
     }
@@ -258,6 +258,6 @@ proptest! {
         ];
         let body: Vec<&str> = order.iter().map(|at| members[*at].as_str()).collect();
         let body = format!("{{{}}}", body.join(","));
-        prop_assert_eq!(outcome(Verb::Post, None, &body, Revision::NEWEST), "modern tools/list");
+        prop_assert_eq!(outcome(InboundKind::Message, None, &body, Revision::NEWEST), "modern tools/list");
     }
 }

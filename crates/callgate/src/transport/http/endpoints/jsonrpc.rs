@@ -1,8 +1,8 @@
-//! `POST /jsonrpc`: plain JSON-RPC 2.0 over the same catalog, with batches and notifications.
+//! `POST /jsonrpc`: plain JSON-RPC 2.0 for the same catalog, with batches and notifications.
 //!
-//! HTTP only carries it: whatever became of a request, the status is 200, or 204 where there is
-//! nothing to say. Only where the service behind a single call wants a credential or a permission it is
-//! 401 or 403, so that the challenge is seen. `rpc.discover` gives the OpenRPC document of what the caller may use.
+//! The HTTP status is 200, or 204 without a response. If the service behind a single call requires a credential or a
+//! permission, it is 401 or 403, so that clients see the challenge. `rpc.discover` returns the OpenRPC document of the
+//! caller's methods.
 
 use std::sync::Arc;
 
@@ -16,76 +16,75 @@ use serde_json::value::RawValue;
 use crate::access::Caller;
 use crate::gateway::{CallRequest, CallResult, Gateway};
 use crate::transport::http::body::{self, Slices};
-use crate::transport::http::{App, error, response};
+use crate::transport::http::{AppState, error, response};
 use crate::upstream::CallError;
 use crate::wire::jsonrpc;
 use crate::wire::jsonrpc::{EnvelopeError, INVALID_PARAMS, INVALID_REQUEST, Request, RpcError};
 
-/// The one method of the protocol itself.
 const DISCOVER: &str = "rpc.discover";
-/// The methods are too many for a document.
+/// Error code: the document would be too large.
 const DOCUMENT_TOO_LARGE: i64 = -32000;
-/// So many documents are made at once: each takes a core for a while.
+/// Maximum number of documents that are built at once. Each occupies a core.
 pub(crate) const MAX_DOCUMENTS: usize = 2;
 
 /// `POST /jsonrpc`
-pub(crate) async fn answer(shared: &App, caller: &Caller, body: &[u8]) -> Response {
-    let face = Face { shared, caller };
+pub(crate) async fn answer(shared: &AppState, caller: &Caller, body: &[u8]) -> Response {
+    let dispatcher = Dispatcher { shared, caller };
     let outcome = match body::text(body) {
-        Ok(text) if text.trim_start().starts_with('[') => face.batch(text).await,
-        Ok(text) => face.single(text).await,
+        Ok(text) if text.trim_start().starts_with('[') => dispatcher.batch(text).await,
+        Ok(text) => dispatcher.single(text).await,
         Err(error) => Err(error),
     };
-    outcome.unwrap_or_else(|error| replied(jsonrpc::reply(None, Err(&error.into()))))
+    outcome.unwrap_or_else(|error| json_response(jsonrpc::reply(None, Err(&error.into()))))
 }
 
-fn replied(body: impl Into<Body>) -> Response {
+fn json_response(body: impl Into<Body>) -> Response {
     response::bytes_as_json(StatusCode::OK, body)
 }
 
-fn nothing() -> Response {
+fn no_content() -> Response {
     StatusCode::NO_CONTENT.into_response()
 }
 
-/// The face to one caller.
+/// Answers the requests of one caller.
 #[derive(Clone, Copy)]
-struct Face<'a> {
-    shared: &'a App,
+struct Dispatcher<'a> {
+    shared: &'a AppState,
     caller: &'a Caller,
 }
 
-impl Face<'_> {
+impl Dispatcher<'_> {
     async fn single(self, text: &str) -> Result<Response, EnvelopeError> {
         let request = Request::parse(text)?;
         if request.method == DISCOVER {
             return Ok(self.discover(&request).await);
         }
         let outcome = self.call(&request).await;
-        let Some(id) = request.id else { return Ok(nothing()) };
+        let Some(id) = request.id else { return Ok(no_content()) };
         Ok(match outcome {
             Err(error @ (CallError::Unauthorized(_) | CallError::Forbidden(..))) => {
                 error::rpc_failed(error::rpc_error(&error).0, Some(id), &error)
             }
-            outcome => replied(rpc_reply(&self.shared.gateway, id, outcome)),
+            outcome => json_response(rpc_reply(&self.shared.gateway, id, outcome)),
         })
     }
 
-    /// The members run side by side, and their replies are in their order.
+    /// Runs the requests of a batch concurrently. The responses are in the same order.
     async fn batch(self, text: &str) -> Result<Response, EnvelopeError> {
-        let members = jsonrpc::batch(text)?.into_iter().map(|message| self.member(message));
+        let members = jsonrpc::batch(text)?.into_iter().map(|message| self.batch_member(message));
         let mut slices = Vec::new();
         for reply in join_all(members).await.into_iter().flatten() {
             let before: &[u8] = if slices.is_empty() { b"[" } else { b"," };
             slices.extend([Bytes::from_static(before), reply]);
         }
         if slices.is_empty() {
-            return Ok(nothing());
+            return Ok(no_content());
         }
         slices.push(Bytes::from_static(b"]"));
-        Ok(replied(Body::new(Slices::new(slices))))
+        Ok(json_response(Body::new(Slices::new(slices))))
     }
 
-    async fn member(self, message: &RawValue) -> Option<Bytes> {
+    async fn batch_member(self, message: &RawValue) -> Option<Bytes> {
         match Request::parse(message.get()) {
             Ok(request) if request.method == DISCOVER => {
                 let problem = "`rpc.discover` cannot be in a batch, since its reply can be large; \
@@ -107,7 +106,7 @@ impl Face<'_> {
     }
 
     async fn discover(self, request: &Request<'_>) -> Response {
-        let Some(id) = request.id else { return nothing() };
+        let Some(id) = request.id else { return no_content() };
         let document = if request.params.is_none_or(is_empty) {
             self.document().await
         } else {
@@ -117,21 +116,21 @@ impl Face<'_> {
             Ok(document) => {
                 let start = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":");
                 let slices = [Bytes::from(start), document, Bytes::from_static(b"}")];
-                replied(Body::new(Slices::new(slices)))
+                json_response(Body::new(Slices::new(slices)))
             }
-            Err(error) => replied(jsonrpc::reply(Some(id), Err(&error))),
+            Err(error) => json_response(jsonrpc::reply(Some(id), Err(&error))),
         }
     }
 
-    /// Made on a thread of its own, since a large one would hold up others.
+    /// Builds the document on a blocking thread, because a large one takes long.
     async fn document(self) -> Result<Bytes, RpcError> {
         let gateway = Arc::clone(&self.shared.gateway);
-        // Before there is a place: a service that is slow must not keep others from theirs.
+        // Before it acquires the permit: a slow service must not block the documents of others.
         let caller = gateway.prepare(self.caller.clone()).await;
-        // Nobody closes it.
-        let place = Arc::clone(&self.shared.documents).acquire_owned().await.ok();
+        // The semaphore is never closed.
+        let permit = Arc::clone(&self.shared.documents).acquire_owned().await.ok();
         let making = tokio::task::spawn_blocking(move || {
-            let _place = place;
+            let _permit = permit;
             gateway.open_rpc(&caller)
         });
         match making.await {
@@ -147,7 +146,7 @@ impl Face<'_> {
     }
 }
 
-/// Writes a reply, whose bytes count against the budget until it is sent.
+/// Encodes a response, whose bytes count against the budget until it is sent.
 fn rpc_reply(
     gateway: &Gateway,
     id: &RawValue,
@@ -165,10 +164,10 @@ fn rpc_reply(
     }
 }
 
-/// Whether an object or a list has nothing in it.
+/// Returns `true` if an object or a list is empty.
 fn is_empty(params: &RawValue) -> bool {
     let mut inside = params.get().chars();
-    // The brackets.
+    // Skips the brackets.
     let _ = (inside.next(), inside.next_back());
     inside.as_str().trim().is_empty()
 }

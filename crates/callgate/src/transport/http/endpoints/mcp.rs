@@ -16,11 +16,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::rest;
 use crate::access::Caller;
 use crate::mcp::{
-    Answer, BatchPart, Event, Header, Headers, Identify, Inbound, METHOD, NAME, OutMessage,
-    PROTOCOL_VERSION, Reject, Reply, RunningCall, SESSION_ID, Unidentified, Verb, answer_batch,
+    BatchPart, CallReply, EncodedMessage, Event, Header, Headers, Identify, IdentifyError, Inbound,
+    InboundKind, METHOD, McpError, McpResponse, NAME, PROTOCOL_VERSION, RunningCall, SESSION_ID,
+    answer_batch,
 };
 use crate::transport::http::body::{self, Slices};
-use crate::transport::http::error::{Refusal, say_when_to_retry};
+use crate::transport::http::error::{HttpError, add_retry_after};
 use crate::transport::http::{Shared, authenticate, response, sse};
 use crate::upstream::BoxFuture;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
@@ -28,47 +29,48 @@ use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 /// After this long, switches the reply to an event stream if the client accepts one.
 const STREAM_AFTER: Duration = Duration::from_secs(2);
 
-/// `POST`, `GET` and `DELETE` of `/mcp`, and of `/` where that is wanted too.
+/// `POST`, `GET` and `DELETE` of `/mcp`.
 pub(crate) async fn answer(
     shared: &Shared,
     caller: &Caller,
     parts: &Parts,
     body: Bytes,
-) -> Result<Response, Refusal> {
+) -> Result<Response, HttpError> {
     let raw = (parts.method == Method::GET)
         .then(|| rest::query_parameter(&parts.uri, "rawRequest"))
         .flatten();
-    let (verb, body) = match (&parts.method, raw) {
+    let (kind, body) = match (&parts.method, raw) {
         (&Method::GET, Some(raw)) => {
             check_raw_request(shared, &parts.headers)?;
-            (Verb::Raw, Bytes::from(raw.into_owned()))
+            (InboundKind::RawRequest, Bytes::from(raw.into_owned()))
         }
-        (&Method::GET, None) => (Verb::Get, body),
-        (&Method::DELETE, _) => (Verb::Delete, body),
-        (&Method::POST, _) => (Verb::Post, body),
-        _ => return Err(Reject::with_status(405, INVALID_REQUEST, "POST messages here").into()),
+        (&Method::GET, None) => (InboundKind::OpenStream, body),
+        (&Method::DELETE, _) => (InboundKind::EndSession, body),
+        (&Method::POST, _) => (InboundKind::Message, body),
+        _ => return Err(McpError::new(405, INVALID_REQUEST, "POST messages here").into()),
     };
-    Ok(handle(shared, caller, parts, verb, &body).await)
+    Ok(handle(shared, caller, parts, kind, &body).await)
 }
 
 async fn handle(
     shared: &Shared,
     caller: &Caller,
     parts: &Parts,
-    verb: Verb,
+    kind: InboundKind,
     body: &Bytes,
 ) -> Response {
     let text = match body::text(body) {
         Ok(text) => text,
         Err(error) => {
-            return rejected(&Reject::with_status(400, error.code(), error.to_string()));
+            return error_response(&McpError::new(400, error.code(), error.to_string()));
         }
     };
-    let accepted = Accepted::of(&parts.headers);
-    let identify = || Arc::new(Asking { parts: parts.clone(), shared: shared.clone() }) as _;
+    let accepted = AcceptedTypes::of(&parts.headers);
+    let identify =
+        || Arc::new(Reauthenticate { parts: parts.clone(), shared: shared.clone() }) as _;
     let inbound = Inbound {
-        verb,
-        headers: (verb != Verb::Raw).then_some(&parts.headers),
+        kind,
+        headers: (kind != InboundKind::RawRequest).then_some(&parts.headers),
         body: text,
         connection: None,
         caller,
@@ -76,75 +78,81 @@ async fn handle(
         accepts_events: accepted.stream,
     };
     match shared.mcp.handle(&inbound).await {
-        Err(reject) => rejected(&reject),
-        Ok(Reply::Message(message)) => accepted.reply(message),
-        Ok(Reply::Opened { message, session }) => {
+        Err(error) => error_response(&error),
+        Ok(McpResponse::Message(message)) => accepted.reply(message),
+        Ok(McpResponse::SessionOpened { message, session }) => {
             let mut response = accepted.reply(message);
             if let Some(id) = session.and_then(|id| HeaderValue::try_from(id).ok()) {
                 response.headers_mut().insert(SESSION_ID, id);
             }
             response
         }
-        Ok(Reply::Accepted) if verb == Verb::Delete => StatusCode::NO_CONTENT.into_response(),
-        Ok(Reply::Accepted) => StatusCode::ACCEPTED.into_response(),
-        Ok(Reply::Call(call)) if call.ends_with_client() => run(accepted, call, None).await,
-        Ok(Reply::Call(call)) => match Arc::clone(&shared.legacy_calls).try_acquire_owned() {
+        Ok(McpResponse::Accepted) if kind == InboundKind::EndSession => {
+            StatusCode::NO_CONTENT.into_response()
+        }
+        Ok(McpResponse::Accepted) => StatusCode::ACCEPTED.into_response(),
+        Ok(McpResponse::Call(call)) if call.ends_with_client() => run(accepted, call, None).await,
+        Ok(McpResponse::Call(call)) => match Arc::clone(&shared.legacy_calls).try_acquire_owned() {
             Ok(permit) => run(accepted, call, Some(permit)).await,
-            Err(_) => rejected(&too_many("calls run").of(call.id())),
+            Err(_) => error_response(&too_many("calls are running").with_id(call.id())),
         },
-        Ok(Reply::Batch(parts)) => batch(shared, accepted, parts).await,
-        Ok(Reply::Replay(_)) if !accepted.stream => rejected(&no_stream()),
-        Ok(Reply::Replay(reader)) => match Arc::clone(&shared.streams).try_acquire_owned() {
-            Ok(permit) => sse::of_kept(*reader, Some(permit)),
-            Err(_) => rejected(&too_many("clients listen")),
+        Ok(McpResponse::Batch(parts)) => batch(shared, accepted, parts).await,
+        Ok(McpResponse::Resumed(_)) if !accepted.stream => error_response(&no_stream()),
+        Ok(McpResponse::Resumed(reader)) => match Arc::clone(&shared.streams).try_acquire_owned() {
+            Ok(permit) => sse::of_stored(*reader, Some(permit)),
+            Err(_) => error_response(&too_many("streams are open")),
         },
-        Ok(Reply::Listen(listener)) if !accepted.stream => rejected(&listener.refused(no_stream())),
-        Ok(Reply::Listen(listener)) => match Arc::clone(&shared.streams).try_acquire_owned() {
-            Ok(permit) => sse::of_listener(listener, permit),
-            Err(_) => rejected(&listener.refused(too_many("clients listen"))),
-        },
+        Ok(McpResponse::Notifications(stream)) if !accepted.stream => {
+            error_response(&stream.error(no_stream()))
+        }
+        Ok(McpResponse::Notifications(stream)) => {
+            match Arc::clone(&shared.streams).try_acquire_owned() {
+                Ok(permit) => sse::of_notifications(stream, permit),
+                Err(_) => error_response(&stream.error(too_many("streams are open"))),
+            }
+        }
     }
 }
 
-fn no_stream() -> Reject {
+fn no_stream() -> McpError {
     let message = "this is a stream: accept `text/event-stream`, or POST a message";
-    Reject::with_status(406, INVALID_REQUEST, message)
+    McpError::new(406, INVALID_REQUEST, message)
 }
 
-fn too_many(what: &str) -> Reject {
-    Reject::with_status(503, INTERNAL_ERROR, format!("too many {what} already; try again later"))
+fn too_many(what: &str) -> McpError {
+    McpError::new(503, INTERNAL_ERROR, format!("too many {what}; try again later"))
 }
 
-/// The calls of a batch take their places together, and give them back together.
-async fn batch(shared: &Shared, accepted: Accepted, parts: Vec<BatchPart>) -> Response {
+/// Runs a batch. Acquires the permits of all its calls together.
+async fn batch(shared: &Shared, accepted: AcceptedTypes, parts: Vec<BatchPart>) -> Response {
     let calls = parts.iter().filter(|part| matches!(part, BatchPart::Call(_))).count();
     let calls = u32::try_from(calls).unwrap_or(u32::MAX);
-    let Ok(places) = Arc::clone(&shared.legacy_calls).try_acquire_many_owned(calls) else {
-        return rejected(&too_many("calls run"));
+    let Ok(permits) = Arc::clone(&shared.legacy_calls).try_acquire_many_owned(calls) else {
+        return error_response(&too_many("calls are running"));
     };
-    let places = Arc::new(places);
+    let permits = Arc::new(permits);
     let spawn = |run: BoxFuture<'static, ()>| {
-        let places = Arc::clone(&places);
+        let permits = Arc::clone(&permits);
         tokio::spawn(async move {
             run.await;
-            drop(places);
+            drop(permits);
         });
     };
     match answer_batch(parts, spawn).await {
         Some(message) => accepted.reply(message),
-        None => accepted.nothing(),
+        None => accepted.no_reply(),
     }
 }
 
-/// Replies with JSON if the call ends before it sends anything and before [`STREAM_AFTER`], otherwise
-/// with an event stream if the client accepts one. With a permit, the call outlives its client.
+/// Replies with JSON if the call ends before it sends anything and before [`STREAM_AFTER`]. Otherwise replies with an
+/// event stream if the client accepts one. With a permit, the call continues when its client disconnects.
 async fn run(
-    accepted: Accepted,
+    accepted: AcceptedTypes,
     mut call: RunningCall,
     permit: Option<OwnedSemaphorePermit>,
 ) -> Response {
-    if let Poll::Ready(answer) = call.try_ready().await {
-        return accepted.answer(answer);
+    if let Poll::Ready(reply) = call.try_ready().await {
+        return accepted.call_reply(reply);
     }
     if let Some(permit) = permit {
         let run = call.detach();
@@ -154,34 +162,33 @@ async fn run(
         });
     }
     if !accepted.stream {
-        return accepted.answer(call.answer().await);
+        return accepted.call_reply(call.reply().await);
     }
     if !accepted.stream_first
         && !call.has_progress()
-        && let Poll::Ready(answer) = call.answer_within(STREAM_AFTER).await
+        && let Poll::Ready(reply) = call.reply_within(STREAM_AFTER).await
     {
-        return accepted.answer(answer);
+        return accepted.call_reply(reply);
     }
-    let Some(kept) = call.take_kept() else { return sse::of_call(call) };
-    let reader = kept.read();
-    tokio::spawn(kept.keep(call));
-    sse::of_kept(reader, None)
+    let Some(stream) = call.take_stream() else { return sse::of_call(call) };
+    let reader = stream.read();
+    tokio::spawn(stream.run(call));
+    sse::of_stored(reader, None)
 }
 
-/// What the client can read.
+/// The response types that the client accepts.
 #[derive(Debug, Clone, Copy)]
-struct Accepted {
+struct AcceptedTypes {
     json: bool,
     stream: bool,
-    /// Whether it would rather have a stream.
+    /// Whether it lists `text/event-stream` first.
     stream_first: bool,
 }
 
-impl Accepted {
-    /// Defaults to JSON when `Accept` is missing or names neither type. A client that names the stream
-    /// first gets one for a single message too.
+impl AcceptedTypes {
+    /// Reads `Accept`. Defaults to JSON if it is missing or names neither type.
     fn of(headers: &HeaderMap) -> Self {
-        // What nearly all clients say.
+        // The value that nearly all clients send.
         if headers.get(ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
             return Self { json: true, stream: true, stream_first: false };
         }
@@ -206,29 +213,29 @@ impl Accepted {
         Self { json: accepted.json || !accepted.stream, ..accepted }
     }
 
-    fn reply(self, message: OutMessage) -> Response {
+    fn reply(self, message: EncodedMessage) -> Response {
         if self.stream_first {
             return sse::of_events([Event::Message(message)]);
         }
         json(StatusCode::OK, message)
     }
 
-    fn answer(self, answer: Option<Answer>) -> Response {
-        match answer {
-            None => self.nothing(),
-            Some(Answer { reply, status, .. }) if status != 200 => {
+    fn call_reply(self, reply: Option<CallReply>) -> Response {
+        match reply {
+            None => self.no_reply(),
+            Some(CallReply { message, status, .. }) if status != 200 => {
                 let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-                json(status, reply)
+                json(status, message)
             }
-            Some(answer) if self.stream && !answer.notes.is_empty() => {
-                sse::of_events([Event::Reply(answer)])
+            Some(reply) if self.stream && !reply.notifications.is_empty() => {
+                sse::of_events([Event::Reply(reply)])
             }
-            Some(answer) => self.reply(answer.reply),
+            Some(reply) => self.reply(reply.message),
         }
     }
 
-    /// A request that was cancelled has no answer.
-    fn nothing(self) -> Response {
+    /// Returns the response to a request that was cancelled.
+    fn no_reply(self) -> Response {
         if self.stream {
             return sse::of_events([]);
         }
@@ -236,7 +243,7 @@ impl Accepted {
     }
 }
 
-fn json(status: StatusCode, message: OutMessage) -> Response {
+fn json(status: StatusCode, message: EncodedMessage) -> Response {
     let body = match message.into_whole() {
         Ok(bytes) => Body::from(bytes),
         Err(slices) => Body::new(Slices::new(slices)),
@@ -244,28 +251,28 @@ fn json(status: StatusCode, message: OutMessage) -> Response {
     response::bytes_as_json(status, body)
 }
 
-/// Errors are JSON always.
-pub(crate) fn rejected(reject: &Reject) -> Response {
-    let status = StatusCode::from_u16(reject.status).unwrap_or(StatusCode::BAD_REQUEST);
-    let mut response = json(status, reject.message());
+/// Returns an error, which is always JSON.
+pub(crate) fn error_response(error: &McpError) -> Response {
+    let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::BAD_REQUEST);
+    let mut response = json(status, error.message());
     if status == StatusCode::METHOD_NOT_ALLOWED {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
     }
-    say_when_to_retry(&mut response);
+    add_retry_after(&mut response);
     response
 }
 
-/// The seed's form for debugging: off unless wanted, and never for a page of another site.
-fn check_raw_request(shared: &Shared, headers: &HeaderMap) -> Result<(), Reject> {
+/// Refuses `rawRequest` unless it is enabled, and always for pages of other sites.
+fn check_raw_request(shared: &Shared, headers: &HeaderMap) -> Result<(), McpError> {
     if !shared.options.raw_request {
         let message = "`rawRequest` is off; POST the message, or set `raw_request`";
-        return Err(Reject::with_status(405, INVALID_REQUEST, message));
+        return Err(McpError::new(405, INVALID_REQUEST, message));
     }
     match headers.get("sec-fetch-site").map(HeaderValue::as_bytes) {
         None | Some(b"same-origin" | b"none") => Ok(()),
         Some(_) => {
-            let message = "`rawRequest` is not for pages of other sites";
-            Err(Reject::with_status(403, INVALID_REQUEST, message))
+            let message = "`rawRequest` is not available to pages of other sites";
+            Err(McpError::new(403, INVALID_REQUEST, message))
         }
     }
 }
@@ -279,7 +286,7 @@ static KNOWN: [HeaderName; 4] = [
 
 impl Headers for HeaderMap {
     fn header(&self, name: &str) -> Header<'_> {
-        // Those of each request need not be read as names each time.
+        // The headers of every request need not be parsed as names each time.
         let known = KNOWN.iter().find(|known| known.as_str() == name);
         let values = match known {
             Some(known) => self.get_all(known).iter(),
@@ -289,18 +296,18 @@ impl Headers for HeaderMap {
     }
 }
 
-/// A request whose credential is looked at again while its stream is open.
-struct Asking {
+/// Verifies the credential of a request again while its stream is open.
+struct Reauthenticate {
     parts: Parts,
     shared: Shared,
 }
 
-impl Identify for Asking {
-    fn identify(&self) -> BoxFuture<'_, Result<Caller, Unidentified>> {
+impl Identify for Reauthenticate {
+    fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>> {
         Box::pin(async {
             authenticate::caller(&self.shared, &self.parts).await.map_err(|refusal| match refusal {
-                Refusal::Unavailable(_) => Unidentified::Unavailable,
-                _ => Unidentified::Refused,
+                HttpError::Unavailable(_) => IdentifyError::Unavailable,
+                _ => IdentifyError::Refused,
             })
         })
     }

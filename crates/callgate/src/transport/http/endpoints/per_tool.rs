@@ -1,7 +1,7 @@
-//! One tool at a URL of its own, taking a JSON-RPC payload.
+//! A URL for each tool, which accepts a JSON-RPC request.
 //!
-//! What is decided about is what runs: the payload's method must be the tool of the URL, and a
-//! batch, which could name others, is refused.
+//! The method of the request must be the tool of the URL, and batches are refused: the tool that is checked is the one
+//! that runs.
 
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::rest;
 use crate::access::Caller;
 use crate::gateway::CallRequest;
-use crate::transport::http::error::{self, Refusal};
+use crate::transport::http::error::{self, HttpError};
 use crate::transport::http::{Shared, body, response};
 use crate::wire::jsonrpc;
 use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
@@ -23,31 +23,31 @@ pub(crate) async fn answer(
     caller: &Caller,
     parts: &Parts,
     body: &[u8],
-) -> Result<Response, Refusal> {
+) -> Result<Response, HttpError> {
     let path = parts.uri.path();
     let id = path.strip_prefix("/mcp/tools/").and_then(percent::decoded);
-    let id = &*id.ok_or_else(|| Refusal::no_such_path(path))?;
+    let id = &*id.ok_or_else(|| HttpError::no_such_path(path))?;
     if parts.method == Method::POST {
         return Ok(match body::text(body) {
-            Ok(payload) => run(shared, caller, id, payload, Form::Post).await,
+            Ok(payload) => run(shared, caller, id, payload, &parts.method).await,
             Err(error) => rpc_reply(StatusCode::BAD_REQUEST, None, &error.into()),
         });
     }
     let Some(query) = rest::query_parameter(&parts.uri, "query") else {
         let caller = shared.gateway.prepared(caller).await;
         shared.gateway.describe(&caller, id)?;
-        return Err(Refusal::MissingParameter("query"));
+        return Err(HttpError::MissingParameter("query"));
     };
-    Ok(run(shared, caller, id, &query, Form::Get).await)
+    Ok(run(shared, caller, id, &query, &parts.method).await)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Get,
-    Post,
-}
-
-async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Form) -> Response {
+async fn run(
+    shared: &Shared,
+    caller: &Caller,
+    id: &str,
+    payload: &str,
+    method: &Method,
+) -> Response {
     let request = match jsonrpc::Request::parse(payload) {
         Ok(request) if request.method == id => request,
         Ok(request) => {
@@ -57,7 +57,7 @@ async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Fo
         }
         Err(error) => return refuse(shared, caller, id, None, &error.into()).await,
     };
-    let call = CallRequest { id, arguments: request.params, read_only: form == Form::Get };
+    let call = CallRequest { id, arguments: request.params, read_only: method != Method::POST };
     match shared.gateway.call(caller, call).await {
         Ok(_) if request.id.is_none() => StatusCode::NO_CONTENT.into_response(),
         Ok(outcome) => {
@@ -68,7 +68,7 @@ async fn run(shared: &Shared, caller: &Caller, id: &str, payload: &str, form: Fo
     }
 }
 
-/// A payload that cannot run. Whoever may not use the tool learns nothing from why.
+/// Refuses a payload. Callers who may not use the tool are told that it does not exist.
 async fn refuse(
     shared: &Shared,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! List, describe, invoke.
+//! REST: `/mcp/tools/list`, `/mcp/tools/describe`, `/mcp/tools/invoke`.
 
 use std::borrow::Cow;
 
@@ -11,16 +11,20 @@ use serde_json::value::RawValue;
 use crate::access::Caller;
 use crate::gateway::CallRequest;
 use crate::transport::http::body::Slices;
-use crate::transport::http::error::Refusal;
+use crate::transport::http::error::HttpError;
 use crate::transport::http::{Shared, response};
 use crate::wire::cursor::OffsetCursor;
 use crate::wire::strict_json;
 
-/// How many tools a page of the REST face has.
+/// Number of tools on a page.
 const PAGE_SIZE: usize = 50;
 
 /// `GET /mcp/tools/list?cursor=`
-pub(crate) async fn list(shared: &Shared, caller: Caller, uri: &Uri) -> Result<Response, Refusal> {
+pub(crate) async fn list(
+    shared: &Shared,
+    caller: Caller,
+    uri: &Uri,
+) -> Result<Response, HttpError> {
     let cursor = query_parameter(uri, "cursor").unwrap_or_default();
     let OffsetCursor(offset) = OffsetCursor::decode(&cursor)?;
     let caller = shared.gateway.prepare(caller).await;
@@ -39,10 +43,10 @@ pub(crate) async fn describe(
     shared: &Shared,
     caller: Caller,
     uri: &Uri,
-) -> Result<Response, Refusal> {
+) -> Result<Response, HttpError> {
     let name = query_parameter(uri, "name")
         .filter(|name| !name.is_empty())
-        .ok_or(Refusal::MissingParameter("name"))?;
+        .ok_or(HttpError::MissingParameter("name"))?;
     let caller = shared.gateway.prepare(caller).await;
     let tool = shared.gateway.describe(&caller, &name)?;
     let slices = [Bytes::from_static(b"{\"tool\":"), tool, Bytes::from_static(b"}")];
@@ -54,9 +58,9 @@ pub(crate) async fn invoke(
     shared: &Shared,
     caller: &Caller,
     body: &[u8],
-) -> Result<Response, Refusal> {
-    let body = std::str::from_utf8(body).map_err(|_| Refusal::InvalidJson)?;
-    let Invocation { name, arguments } = Invocation::parse(body)?;
+) -> Result<Response, HttpError> {
+    let body = std::str::from_utf8(body).map_err(|_| HttpError::InvalidJson)?;
+    let InvokeRequest { name, arguments } = InvokeRequest::parse(body)?;
     let request = CallRequest { id: &name, arguments: Some(arguments), read_only: false };
     let outcome = shared.gateway.call(caller, request).await?;
     let result = outcome.value.get();
@@ -67,31 +71,31 @@ pub(crate) async fn invoke(
     Ok(response::bytes_as_json(StatusCode::OK, outcome.reservation.keep(body.into())))
 }
 
-/// The body of an invocation. The order of the checks is the seed's: JSON, name, arguments.
-struct Invocation<'a> {
+/// The body of `invoke`. Checked in this order: JSON, name, arguments.
+struct InvokeRequest<'a> {
     name: Cow<'a, str>,
     arguments: &'a RawValue,
 }
 
-impl<'a> Invocation<'a> {
-    fn parse(body: &'a str) -> Result<Self, Refusal> {
+impl<'a> InvokeRequest<'a> {
+    fn parse(body: &'a str) -> Result<Self, HttpError> {
         let members = match strict_json::members(body) {
             Ok(members) => members,
-            // JSON, but not an object: then there is no name in it.
-            Err(_) if is_other_json(body) => return Err(Refusal::MissingParameter("name")),
+            // JSON, but not an object, so the name is missing.
+            Err(_) if is_other_json(body) => return Err(HttpError::MissingParameter("name")),
             Err(error) if error.is_data() => {
-                return Err(Refusal::AmbiguousJson(strict_json::problem(&error)));
+                return Err(HttpError::AmbiguousJson(strict_json::problem(&error)));
             }
-            Err(_) => return Err(Refusal::InvalidJson),
+            Err(_) => return Err(HttpError::InvalidJson),
         };
         let member =
             |key: &str| members.iter().find(|(name, _)| name == key).map(|(_, value)| *value);
         let name = member("name")
             .and_then(|name| serde_json::from_str(name.get()).ok())
-            .ok_or(Refusal::MissingParameter("name"))?;
+            .ok_or(HttpError::MissingParameter("name"))?;
         let arguments = member("arguments")
             .filter(|arguments| arguments.get().starts_with(['{', '[']))
-            .ok_or(Refusal::MissingParameter("arguments"))?;
+            .ok_or(HttpError::MissingParameter("arguments"))?;
         Ok(Self { name, arguments })
     }
 }
@@ -100,7 +104,7 @@ fn is_other_json(body: &str) -> bool {
     !body.trim_start().starts_with('{') && serde_json::from_str::<&RawValue>(body).is_ok()
 }
 
-/// The last value of a query parameter, as PHP takes it.
+/// Returns the last value of a query parameter, as PHP does.
 pub(crate) fn query_parameter<'a>(uri: &'a Uri, name: &str) -> Option<Cow<'a, str>> {
     let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     pairs.filter(|(key, _)| key == name).last().map(|(_, value)| value)

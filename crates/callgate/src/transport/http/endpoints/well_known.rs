@@ -1,4 +1,4 @@
-//! `/.well-known/mcp.json`: what this server is and where its faces are.
+//! `/.well-known/mcp.json`: the server's name, revisions and endpoints.
 
 use axum::http::StatusCode;
 use axum::response::Response;

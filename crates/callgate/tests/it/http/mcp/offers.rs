@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use callgate::mcp::{
-    Complete, CompletionOf, Completions, Filled, Prompt, Prompts, Resource, Resources, ToComplete,
+    Complete, CompletionReference, CompletionRequest, Completions, GetPromptResult, Prompt,
+    Prompts, Resource, Resources,
 };
 use callgate::upstream::ResourceContents;
 use callgate::{Content, Context};
@@ -33,10 +34,10 @@ impl Prompts for Offers {
         _: Context,
         name: String,
         arguments: BTreeMap<String, String>,
-    ) -> BoxFuture<'static, Result<Option<Filled>, Error>> {
+    ) -> BoxFuture<'static, Result<Option<GetPromptResult>, Error>> {
         Box::pin(async move {
             Ok(Some(match name.as_str() {
-                "greet" => Filled::default()
+                "greet" => GetPromptResult::default()
                     .description("A greeting")
                     .user(format!("Hello, {}!", arguments["who"]))
                     .user(Content::link("a:b", "more")),
@@ -83,14 +84,14 @@ impl Complete for Offers {
     fn complete(
         self: Arc<Self>,
         _: Context,
-        argument: ToComplete,
+        argument: CompletionRequest,
     ) -> BoxFuture<'static, Result<Completions, Error>> {
-        let ToComplete { of, name, value, others } = argument;
-        let of = match of {
-            CompletionOf::Prompt { name } => name,
-            CompletionOf::Template { uri } => uri,
+        let CompletionRequest { reference, name, value, arguments } = argument;
+        let reference = match reference {
+            CompletionReference::Prompt { name } => name,
+            CompletionReference::Template { uri } => uri,
         };
-        let values = vec![of, name, value, format!("{others:?}")];
+        let values = vec![reference, name, value, format!("{arguments:?}")];
         Box::pin(async { Ok(Completions::new(values)) })
     }
 }

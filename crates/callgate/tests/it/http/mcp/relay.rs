@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use callgate::mcp::{KeepSessions, Nonce, Relay, SessionChange, SessionEdit, SessionState};
+use callgate::mcp::{Nonce, Relay, SessionChange, SessionEdit, SessionState, SessionStore};
 
 use super::asking::{accept, answer, methods};
 use super::*;
@@ -33,8 +33,8 @@ impl Relay for Office {
     }
 }
 
-impl KeepSessions for Office {
-    fn keep(
+impl SessionStore for Office {
+    fn update(
         &self,
         nonce: Nonce,
         edit: SessionEdit,
@@ -45,7 +45,7 @@ impl KeepSessions for Office {
         edit.apply(state);
         let state = state.clone();
         for server in self.servers.lock().unwrap().iter() {
-            server.learn(SessionChange { nonce, state: state.clone(), ends_at });
+            server.apply_change(SessionChange { nonce, state: state.clone(), ends_at });
         }
         Box::pin(async { Ok(state) })
     }
@@ -56,8 +56,8 @@ fn two() -> (App, App, Arc<Office>, Slow) {
     let (office, slow) = (Arc::new(Office::default()), Slow::new());
     let server = || {
         let sessions = Sessions::new([SessionKey::new(&[7; 32])])
-            .kept_by(Arc::clone(&office) as _)
-            .relayed_by(Arc::clone(&office) as _);
+            .with_store(Arc::clone(&office) as _)
+            .with_relay(Arc::clone(&office) as _);
         let (mut local, _) = methods();
         let waits = slow.clone();
         local.method(method("slow"), move |_, _: Value| {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use callgate::mcp::{Kept, Replay};
+use callgate::mcp::{EventStore, StoredEvent};
 use callgate::{Content, Context};
 use tokio::sync::Notify;
 
@@ -11,18 +11,26 @@ use super::*;
 
 #[derive(Debug, Default)]
 struct Memory {
-    streams: Mutex<HashMap<String, Vec<Kept>>>,
+    streams: Mutex<HashMap<String, Vec<StoredEvent>>>,
     added: Notify,
 }
 
-impl Replay for Memory {
-    fn keep<'a>(&'a self, stream: &'a str, event: Kept) -> BoxFuture<'a, Result<(), Error>> {
+impl EventStore for Memory {
+    fn append<'a>(
+        &'a self,
+        stream: &'a str,
+        event: StoredEvent,
+    ) -> BoxFuture<'a, Result<(), Error>> {
         self.streams.lock().unwrap().entry(stream.to_owned()).or_default().push(event);
         self.added.notify_waiters();
         Box::pin(async { Ok(()) })
     }
 
-    fn after<'a>(&'a self, stream: &'a str, count: u64) -> BoxFuture<'a, Result<Vec<Kept>, Error>> {
+    fn events_after<'a>(
+        &'a self,
+        stream: &'a str,
+        count: u64,
+    ) -> BoxFuture<'a, Result<Vec<StoredEvent>, Error>> {
         let count = usize::try_from(count).unwrap();
         Box::pin(async move {
             loop {
@@ -49,8 +57,8 @@ fn forgetful() -> (App, Slow) {
             Ok(Content::text("you are back"))
         }
     });
-    let replay = Some(Arc::new(Memory::default()) as _);
-    let services = Services { replay, ..Services::default() };
+    let event_store = Some(Arc::new(Memory::default()) as _);
+    let services = Services { event_store, ..Services::default() };
     (App::offering(local, HttpOptions::default(), services), slow)
 }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use callgate::local::Error;
-use callgate::mcp::{Kept, Replay};
+use callgate::mcp::{EventStore, StoredEvent};
 use callgate::upstream::BoxFuture;
 use tokio::sync::Notify;
 
@@ -14,31 +14,31 @@ const MAX_STREAMS: usize = 1000;
 const MAX_EVENTS: usize = 1000;
 
 #[derive(Debug, Default)]
-pub(crate) struct MemoryReplay {
+pub(crate) struct MemoryEventStore {
     kept: Mutex<Streams>,
     added: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Streams {
-    by_name: HashMap<String, Vec<Kept>>,
+    by_name: HashMap<String, Vec<StoredEvent>>,
     /// Those that are over, the oldest first.
     over: VecDeque<String>,
 }
 
 impl Streams {
-    fn keep(&mut self, stream: &str, event: Kept) -> Result<(), Error> {
+    fn keep(&mut self, stream: &str, event: StoredEvent) -> Result<(), Error> {
         if !self.by_name.contains_key(stream) && self.by_name.len() >= MAX_STREAMS {
             let Some(oldest) = self.over.pop_front() else {
                 return Err(Error::tool("too many streams are open"));
             };
             self.by_name.remove(&oldest);
         }
-        if event == Kept::End {
+        if event == StoredEvent::End {
             self.over.push_back(stream.to_owned());
         }
         let events = self.by_name.entry(stream.to_owned()).or_default();
-        if events.len() >= MAX_EVENTS && event != Kept::End {
+        if events.len() >= MAX_EVENTS && event != StoredEvent::End {
             return Err(Error::tool("too much was said on one stream"));
         }
         events.push(event);
@@ -46,33 +46,41 @@ impl Streams {
     }
 
     /// The events behind the first `count`; `None` where there are none yet.
-    fn behind(&self, stream: &str, count: u64) -> Option<Vec<Kept>> {
+    fn behind(&self, stream: &str, count: u64) -> Option<Vec<StoredEvent>> {
         let Some(events) = self.by_name.get(stream) else {
             // One that has not begun is waited for.
             return (count > 0).then(Vec::new);
         };
         let rest = usize::try_from(count).ok().and_then(|count| events.get(count..));
         match rest {
-            Some([]) if events.last() != Some(&Kept::End) => None,
+            Some([]) if events.last() != Some(&StoredEvent::End) => None,
             rest => Some(rest.unwrap_or_default().to_vec()),
         }
     }
 }
 
-impl MemoryReplay {
+impl MemoryEventStore {
     fn lock(&self) -> MutexGuard<'_, Streams> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Replay for MemoryReplay {
-    fn keep<'a>(&'a self, stream: &'a str, event: Kept) -> BoxFuture<'a, Result<(), Error>> {
+impl EventStore for MemoryEventStore {
+    fn append<'a>(
+        &'a self,
+        stream: &'a str,
+        event: StoredEvent,
+    ) -> BoxFuture<'a, Result<(), Error>> {
         let kept = self.lock().keep(stream, event);
         self.added.notify_waiters();
         Box::pin(async { kept })
     }
 
-    fn after<'a>(&'a self, stream: &'a str, count: u64) -> BoxFuture<'a, Result<Vec<Kept>, Error>> {
+    fn events_after<'a>(
+        &'a self,
+        stream: &'a str,
+        count: u64,
+    ) -> BoxFuture<'a, Result<Vec<StoredEvent>, Error>> {
         Box::pin(async move {
             loop {
                 let added = self.added.notified();

@@ -1,0 +1,124 @@
+//! `tasks/get`, `tasks/update` and `tasks/cancel`.
+
+use std::sync::Arc;
+
+use super::{RunningTask, Task, TaskStatus, Tasks};
+use crate::mcp::calls::context::RequestContext;
+use crate::mcp::calls::elicitation;
+use crate::mcp::reply::error::McpError;
+use crate::mcp::sessions::session::user_of;
+use crate::mcp::{Mcp, McpResponse};
+use crate::upstream::client::Capability;
+use crate::upstream::local::Error;
+use crate::upstream::local::ask::Answers;
+
+/// Answers one of the `tasks/*` requests.
+pub(crate) fn handle(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
+    if !context.negotiated.capabilities.has(Capability::Tasks) {
+        return Err(McpError::missing_capability(Capability::Tasks));
+    }
+    let request = context.request;
+    let id = request.params.required_text("taskId")?.into_owned();
+    let (method, action) = match request.method.as_ref() {
+        "tasks/update" => {
+            let answers = elicitation::responses(request)?
+                .ok_or_else(|| McpError::invalid_params("`inputResponses` is missing"))?;
+            ("tasks/update", TaskAction::Update(answers))
+        }
+        "tasks/cancel" => ("tasks/cancel", TaskAction::Cancel),
+        _ => ("tasks/get", TaskAction::Get),
+    };
+    let (mcp, user) = (Arc::clone(context.mcp), user_of(context.inbound.caller));
+    let run = move |_| async move { action.run(&mcp, &id, user).await };
+    context.run(method, run, |outcome, call| {
+        let mut result = call.result(300);
+        match outcome {
+            ActionResult::NotFound => {
+                return Err(McpError::invalid_params("there is no such task"));
+            }
+            ActionResult::Acknowledged => {}
+            ActionResult::Found(task) => result.members(&task.detailed()),
+        }
+        Ok(call.finish(result))
+    })
+}
+
+enum TaskAction {
+    Get,
+    Update(Answers),
+    Cancel,
+}
+
+enum ActionResult {
+    NotFound,
+    Acknowledged,
+    Found(Box<Task>),
+}
+
+impl TaskAction {
+    async fn run(self, mcp: &Arc<Mcp>, id: &str, user: Option<i64>) -> Result<ActionResult, Error> {
+        let Some(tasks) = &mcp.tasks else { return Ok(ActionResult::NotFound) };
+        let Some(task) = tasks.find(id, user).await? else { return Ok(ActionResult::NotFound) };
+        let is_finished = task.status.is_finished();
+        match (self, tasks.running(id)) {
+            (Self::Get, Some(running)) => {
+                let mut state = running.state.lock().await;
+                // The method may have stopped waiting for its questions.
+                if !state.task.status.is_finished() {
+                    state.update_status();
+                }
+                Ok(ActionResult::Found(Box::new(state.task.clone())))
+            }
+            (Self::Get, None) => Ok(ActionResult::Found(Box::new(task))),
+            (action, Some(running)) => {
+                // The change completes even if the client disconnects.
+                let mcp = Arc::clone(mcp);
+                tokio::spawn(async move { action.change(&mcp, &running).await }).await??;
+                Ok(ActionResult::Acknowledged)
+            }
+            (_, None) if is_finished => Ok(ActionResult::Acknowledged),
+            (_, None) => Err(Error::tool("the task runs on another server, or was interrupted")),
+        }
+    }
+
+    async fn change(self, mcp: &Mcp, running: &RunningTask) -> Result<(), Error> {
+        let Some(tasks) = &mcp.tasks else { return Ok(()) };
+        match self {
+            Self::Get => Ok(()),
+            Self::Update(answers) => update(tasks, running, answers).await,
+            Self::Cancel => {
+                let mut state = running.state.lock().await;
+                running.cancelled.notify_one();
+                if state.task.status.is_finished() {
+                    return Ok(());
+                }
+                state.open.clear();
+                state.task.status = TaskStatus::Cancelled;
+                tasks.save(&mut state).await
+            }
+        }
+    }
+}
+
+/// Answers open questions. Ignores unknown keys and invalid answers.
+async fn update(tasks: &Tasks, running: &RunningTask, answers: Answers) -> Result<(), Error> {
+    let mut state = running.state.lock().await;
+    let mut given = Vec::new();
+    for (key, answer) in answers {
+        let fits = state.open.get(&key).is_some_and(|question| (question.check)(&answer).is_ok());
+        if fits && let Some(question) = state.open.remove(&key) {
+            given.push((question, answer));
+        }
+    }
+    if given.is_empty() {
+        return Ok(());
+    }
+    state.update_status();
+    let saved = tasks.save(&mut state).await;
+    drop(state);
+    // The method gets its answers even if the task could not be saved.
+    for (question, answer) in given {
+        question.answer(Ok(answer));
+    }
+    saved
+}

@@ -1,0 +1,76 @@
+//! Readiness: whether this server has a catalog to serve, and how current it is.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::MetricsWriter;
+
+/// The state that `/readyz` reports, shared with the tasks that load the catalog.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness(Arc<Mutex<State>>);
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct State {
+    pub(super) status: Status,
+    pub(super) check: Option<Arc<dyn ReadinessCheck>>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) enum Status {
+    #[default]
+    Starting,
+    Ready,
+    /// An earlier catalog is served, for this reason.
+    Stale(String),
+}
+
+/// Reports whether the source of the catalog and of credentials can be reached.
+pub trait ReadinessCheck: Send + Sync + Debug {
+    /// Returns `None` if it can be reached.
+    fn degraded(&self) -> Option<Degraded>;
+
+    /// Adds the metrics of the source to `GET /metrics`.
+    fn write_metrics(&self, metrics: &mut MetricsWriter) {
+        let _ = metrics;
+    }
+}
+
+/// The report of a [`ReadinessCheck`] that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Degraded {
+    /// Text of the member `reason` of `/readyz`.
+    pub reason: String,
+    /// More members of `/readyz`.
+    pub details: Vec<(&'static str, u64)>,
+    /// How much longer credentials that were verified before are accepted.
+    pub credentials_accepted_for: Duration,
+}
+
+impl Readiness {
+    /// Reports that the catalog is current.
+    pub fn set_ready(&self) {
+        self.lock().status = Status::Ready;
+    }
+
+    /// Reports that the catalog could not be loaded. Has no effect before [`set_ready`](Self::set_ready).
+    pub fn set_failed(&self, why: impl Into<String>) {
+        let mut state = self.lock();
+        if !matches!(state.status, Status::Starting) {
+            state.status = Status::Stale(why.into());
+        }
+    }
+
+    /// Sets the check that `/readyz` and `/metrics` include.
+    pub fn set_check(&self, check: Arc<dyn ReadinessCheck>) {
+        self.lock().check = Some(check);
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
