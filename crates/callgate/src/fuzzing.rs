@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::access::Caller;
 use crate::mcp::parse::classify::{Route, classify};
 use crate::mcp::parse::envelope::read_message;
-use crate::mcp::{Header, Headers, InboundKind, McpError, SessionKey, Sessions};
+use crate::mcp::{Headers, InboundKind, McpError, SessionKey, Sessions};
 use crate::model::type_expr::TypeExpr;
 use crate::wire::cursor::{AfterCursor, OffsetCursor};
 use crate::wire::revision::Revision;

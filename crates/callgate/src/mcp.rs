@@ -20,14 +20,22 @@ use crate::access::Caller;
 use crate::gateway::Gateway;
 use crate::upstream::BoxFuture;
 use calls::elicitation::Questions;
-use calls::in_flight::{Cancellations, Scope};
+use calls::in_flight::Cancellations;
 use features::output::OutputChecks;
 use features::tasks::Tasks;
 use parse::classify::classify;
 use streams::event::{Change, EventBus};
 
+pub(crate) use calls::context::{CallContext, RequestContext};
+pub(crate) use calls::elicitation::{AnswerMode, CallTarget};
+pub(crate) use calls::in_flight::{Cancellation, Key, Scope};
+pub(crate) use calls::negotiated::Negotiated;
+pub(crate) use parse::classify::McpRequest;
+pub(crate) use parse::envelope::Members;
+pub(crate) use reply::message::{ResultWriter, ServerInfo, write_json};
+pub(crate) use sessions::session::Session;
+
 pub use crate::wire::{Era, LogLevel, LogLevelError, Revision, RevisionError};
-pub use calls::running_call::{CallReply, RunningCall};
 pub use features::completion::{Complete, CompletionReference, CompletionRequest, Completions};
 #[cfg(feature = "macros")]
 pub use features::prompt_function::PromptFunction;
@@ -36,17 +44,25 @@ pub use features::prompts::{GetPromptResult, Prompt, Prompts};
 pub use features::resource_function::{IntoContents, ResourceFunction};
 pub use features::resources::{Resource, Resources};
 pub use features::tasks::{Task, TaskStatus, TaskStore};
-pub use parse::classify::{HEADER_MISMATCH, InboundKind, UNSUPPORTED_VERSION};
-pub use parse::headers::{Header, Headers, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID};
-pub use reply::error::{MISSING_CAPABILITY, McpError};
-pub use reply::message::EncodedMessage;
-pub use sessions::connection::Connection;
 pub use sessions::relay::Relay;
 pub use sessions::session::{Nonce, SessionKey, Sessions};
 pub use sessions::state::{SessionChange, SessionEdit, SessionState, SessionStore};
-pub use streams::event::{Event, Identify, IdentifyError};
-pub use streams::event_store::{EventReader, EventStore, ResumableStream, StoredEvent};
-pub use streams::notification_stream::NotificationStream;
+pub use streams::event::{Identify, IdentifyError};
+pub use streams::event_store::{EventStore, StoredEvent};
+
+// For transports.
+#[doc(hidden)]
+pub use self::{
+    calls::running_call::{CallReply, RunningCall},
+    parse::classify::{HEADER_MISMATCH, InboundKind, UNSUPPORTED_VERSION},
+    parse::headers::{Header, Headers, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID},
+    reply::error::{MISSING_CAPABILITY, McpError},
+    reply::message::EncodedMessage,
+    sessions::connection::Connection,
+    streams::event::Event,
+    streams::event_store::{EventReader, ResumableStream},
+    streams::notification_stream::NotificationStream,
+};
 
 /// Serves the Model Context Protocol, for all transports.
 #[derive(Debug)]
@@ -77,10 +93,10 @@ pub struct Services {
     pub event_store: Option<Arc<dyn EventStore>>,
 }
 
-/// A message from a client, with what the transport knows about it.
+/// A message from a client, with its transport's context.
 #[derive(Clone, Copy)]
 pub struct Inbound<'a> {
-    /// What the client wants.
+    /// The kind of message.
     pub kind: InboundKind,
     /// HTTP headers; `None` over stdio.
     pub headers: Option<&'a dyn Headers>,

@@ -4,13 +4,12 @@ mod legacy;
 
 use std::sync::Arc;
 
-use crate::mcp::calls::context::RequestContext;
-use crate::mcp::calls::negotiated::{self, Negotiated};
+use crate::mcp::calls::negotiated;
 use crate::mcp::features::{completion, handshake, prompts, resources, tasks, tools};
-use crate::mcp::parse::classify::{McpRequest, Route};
-use crate::mcp::reply::error::McpError;
-use crate::mcp::streams::notification_stream::NotificationStream;
-use crate::mcp::{Inbound, Mcp, McpResponse};
+use crate::mcp::parse::classify::Route;
+use crate::mcp::{
+    Inbound, Mcp, McpError, McpRequest, McpResponse, Negotiated, NotificationStream, RequestContext,
+};
 use crate::wire::jsonrpc::INVALID_REQUEST;
 
 impl Mcp {

@@ -4,25 +4,21 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::elicitation;
-use super::elicitation::{AnswerMode, CallTarget};
+use super::elicitation::{self, AnswerMode, CallTarget};
 use super::in_flight::Key;
 use super::negotiated::Negotiated;
 use super::notifier::Notifier;
 use super::running_call::{CallReply, RunningCall};
 use crate::access::Caller;
 use crate::gateway::within;
-use crate::mcp::parse::classify::McpRequest;
-use crate::mcp::reply::error::McpError;
-use crate::mcp::reply::message::{EncodedMessage, ResultWriter};
-use crate::mcp::streams::event_store::ResumableStream;
-use crate::mcp::{Inbound, Mcp, McpResponse};
-use crate::upstream::CallError;
-use crate::upstream::client::{CallChannel, Client};
-use crate::upstream::local::context::Context;
-use crate::upstream::local::{Error, TOOL_ERROR, guarded};
+use crate::mcp::{
+    EncodedMessage, Inbound, Mcp, McpError, McpRequest, McpResponse, ResultWriter, ResumableStream,
+};
+use crate::upstream::client::CallChannel;
+use crate::upstream::local::{Context, Error, TOOL_ERROR, guarded};
+use crate::upstream::{CallError, Client};
+use crate::wire::Revision;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
-use crate::wire::revision::Revision;
 
 /// A request with everything that its method needs to answer it.
 #[derive(Debug, Clone, Copy)]

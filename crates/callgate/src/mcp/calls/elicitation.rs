@@ -19,20 +19,15 @@ use super::context::{CallContext, RequestContext};
 use super::in_flight::{InFlight, InFlightGuard, Key, Scope};
 use super::running_call::CallReply;
 use crate::access::Caller;
-use crate::mcp::Mcp;
 use crate::mcp::features::tasks::{self, StartedTask};
-use crate::mcp::parse::classify::{McpRequest, RpcResult};
-use crate::mcp::reply::error::McpError;
-use crate::mcp::reply::message::{EncodedMessage, ResultWriter, write_json};
+use crate::mcp::parse::classify::RpcResult;
 use crate::mcp::sessions::session::{random_id, seconds, user_of};
-use crate::upstream::BoxFuture;
-use crate::upstream::client::{
-    CallChannel, Capability, ClientRequest, Outgoing, PendingQuestion, TaskRequest,
-};
+use crate::mcp::{EncodedMessage, Mcp, McpError, McpRequest, ResultWriter, write_json};
+use crate::upstream::client::{CallChannel, ClientRequest, Outgoing, PendingQuestion, TaskRequest};
 use crate::upstream::local::ask::Answers;
+use crate::upstream::{BoxFuture, Capability};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
-use crate::wire::revision::Revision;
-use crate::wire::strict_json;
+use crate::wire::{Revision, strict_json};
 
 /// First byte of a sealed state; that of a session id differs.
 const FORM: u8 = 2;

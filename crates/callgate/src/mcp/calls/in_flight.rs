@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use crate::mcp::sessions::session::Nonce;
+use crate::mcp::Nonce;
 
 /// Scope within which the ids of requests are unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

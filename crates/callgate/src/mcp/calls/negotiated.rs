@@ -5,16 +5,10 @@ use std::str::FromStr as _;
 use std::time::SystemTime;
 
 use super::in_flight::Scope;
-use crate::mcp::parse::classify::{
-    InboundKind, META_CAPABILITIES, McpRequest, Message, unsupported_header,
-};
-use crate::mcp::parse::headers::{Header, SESSION_ID};
-use crate::mcp::reply::error::McpError;
-use crate::mcp::sessions::session::Session;
-use crate::mcp::{Inbound, Mcp};
+use crate::mcp::parse::classify::{META_CAPABILITIES, Message, unsupported_header};
+use crate::mcp::{Header, Inbound, InboundKind, Mcp, McpError, McpRequest, SESSION_ID, Session};
 use crate::upstream::client::Capabilities;
-use crate::wire::log_level::LogLevel;
-use crate::wire::revision::Revision;
+use crate::wire::{LogLevel, Revision};
 
 const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 

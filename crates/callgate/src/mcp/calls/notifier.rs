@@ -8,14 +8,10 @@ use serde_json::Number;
 use serde_json::value::RawValue;
 
 use super::negotiated::Negotiated;
-use crate::mcp::parse::classify::McpRequest;
 use crate::mcp::parse::envelope::is_id;
-use crate::mcp::reply::error::McpError;
-use crate::mcp::reply::message::EncodedMessage;
-use crate::mcp::streams::event::Event;
+use crate::mcp::{EncodedMessage, Event, McpError, McpRequest};
 use crate::upstream::client::{CallChannel, Outgoing};
-use crate::wire::log_level::LogLevel;
-use crate::wire::revision::Revision;
+use crate::wire::{LogLevel, Revision};
 
 /// Encodes the notifications of a method for the client's revision.
 #[derive(Debug)]

@@ -10,10 +10,8 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::in_flight::Cancellation;
 use super::notifier::Notifier;
-use crate::mcp::reply::error::McpError;
-use crate::mcp::reply::message::EncodedMessage;
-use crate::mcp::streams::event::{Event, KEEP_ALIVE};
-use crate::mcp::streams::event_store::ResumableStream;
+use crate::mcp::streams::event::KEEP_ALIVE;
+use crate::mcp::{EncodedMessage, Event, McpError, ResumableStream};
 use crate::upstream::BoxFuture;
 
 /// Interval between progress notifications if the method reports no progress.

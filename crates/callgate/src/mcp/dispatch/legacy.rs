@@ -5,24 +5,19 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::mcp::calls::context::RequestContext;
-use crate::mcp::calls::in_flight::Key;
-use crate::mcp::calls::negotiated::Negotiated;
-use crate::mcp::parse::classify::{InboundKind, Message, RpcResult};
-use crate::mcp::parse::envelope::{Members, is_id};
-use crate::mcp::parse::headers::{Header, LAST_EVENT_ID};
-use crate::mcp::reply::error::McpError;
+use crate::mcp::parse::classify::{Message, RpcResult};
+use crate::mcp::parse::envelope::is_id;
+use crate::mcp::parse::headers::LAST_EVENT_ID;
 use crate::mcp::sessions::relay;
-use crate::mcp::sessions::session::{Session, is_random_id};
-use crate::mcp::sessions::state::{MAX_SUBSCRIPTIONS, SessionEdit, SessionState};
-use crate::mcp::streams::event_store::ResumableStream;
+use crate::mcp::sessions::session::is_random_id;
+use crate::mcp::sessions::state::MAX_SUBSCRIPTIONS;
 use crate::mcp::streams::guard::StreamGuard;
-use crate::mcp::streams::notification_stream::NotificationStream;
-use crate::mcp::{BatchPart, Inbound, Mcp, McpResponse};
+use crate::mcp::{
+    BatchPart, Header, Inbound, InboundKind, Key, Mcp, McpError, McpResponse, Members, Negotiated,
+    NotificationStream, RequestContext, ResumableStream, Session, SessionEdit, SessionState,
+};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
-use crate::wire::log_level::LogLevel;
-use crate::wire::revision::Revision;
-use crate::wire::strict_json;
+use crate::wire::{LogLevel, Revision, strict_json};
 
 impl Mcp {
     /// Opens a notification stream, or resumes a stored stream.

@@ -6,13 +6,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::mcp::McpResponse;
-use crate::mcp::calls::context::RequestContext;
-use crate::mcp::parse::classify::McpRequest;
-use crate::mcp::reply::error::McpError;
+use crate::mcp::{McpError, McpRequest, McpResponse, RequestContext};
 use crate::upstream::BoxFuture;
-use crate::upstream::local::Error;
-use crate::upstream::local::context::Context;
+use crate::upstream::local::{Context, Error};
 
 /// Maximum number of values in a result.
 const MAX_VALUES: usize = 100;

@@ -5,13 +5,11 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
 
-use crate::mcp::calls::context::RequestContext;
-use crate::mcp::parse::classify::InboundKind;
-use crate::mcp::reply::error::McpError;
-use crate::mcp::reply::message::{ResultWriter, ServerInfo};
-use crate::mcp::{Mcp, McpResponse};
+use crate::mcp::{
+    InboundKind, Mcp, McpError, McpResponse, RequestContext, ResultWriter, ServerInfo,
+};
 use crate::upstream::client::{Capabilities, TASKS_EXTENSION};
-use crate::wire::revision::Revision;
+use crate::wire::Revision;
 
 /// How long clients may cache the result of `server/discover`, which is the same for all callers.
 const DISCOVER_TTL_MS: u32 = 60_000;

@@ -3,13 +3,9 @@
 
 use serde::Serialize;
 
-use crate::gateway::settings::Settings;
-use crate::mcp::McpResponse;
-use crate::mcp::calls::context::RequestContext;
-use crate::mcp::reply::error::McpError;
-use crate::mcp::reply::message::{EncodedMessage, ResultWriter};
-use crate::upstream::local::Error;
-use crate::upstream::local::context::Context;
+use crate::gateway::Settings;
+use crate::mcp::{EncodedMessage, McpError, McpResponse, RequestContext, ResultWriter};
+use crate::upstream::local::{Context, Error};
 use crate::wire::cursor::AfterCursor;
 
 /// An item of a list.

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use crate::access::{Caller, Mask, Requirement, Section};
 use crate::mcp::{GetPromptResult, Prompt, Prompts};
 use crate::upstream::BoxFuture;
-use crate::upstream::local::Error;
-use crate::upstream::local::context::Context;
 use crate::upstream::local::string_args::StringArgs;
+use crate::upstream::local::{Context, Error};
 
 type Run =
     dyn Fn(Context, StringArgs) -> BoxFuture<'static, Result<GetPromptResult, Error>> + Send + Sync;

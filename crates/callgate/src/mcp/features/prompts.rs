@@ -9,18 +9,11 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::pagination;
-use super::pagination::ListItem;
+use super::pagination::{self, ListItem};
 use crate::access::Caller;
-use crate::mcp::McpResponse;
-use crate::mcp::calls::context::{CallContext, RequestContext};
-use crate::mcp::calls::elicitation::CallTarget;
-use crate::mcp::reply::error::McpError;
-use crate::mcp::reply::message::EncodedMessage;
-use crate::upstream::BoxFuture;
-use crate::upstream::content::{Content, Role};
-use crate::upstream::local::Error;
-use crate::upstream::local::context::Context;
+use crate::mcp::{CallContext, CallTarget, EncodedMessage, McpError, McpResponse, RequestContext};
+use crate::upstream::local::{Context, Error};
+use crate::upstream::{BoxFuture, Content, Role};
 use crate::wire::strict_json;
 
 /// The prompts of a server.

@@ -8,11 +8,9 @@ use std::sync::Arc;
 
 use crate::access::{Caller, Mask, Requirement, Section};
 use crate::mcp::{Resource, Resources};
-use crate::upstream::BoxFuture;
-use crate::upstream::content::ResourceContents;
-use crate::upstream::local::Error;
-use crate::upstream::local::context::Context;
 use crate::upstream::local::string_args::StringArgs;
+use crate::upstream::local::{Context, Error};
+use crate::upstream::{BoxFuture, ResourceContents};
 
 type Contents = Option<Vec<ResourceContents>>;
 type Run = dyn Fn(Context, StringArgs, Address) -> BoxFuture<'static, Result<Contents, Error>>

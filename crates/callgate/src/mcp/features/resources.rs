@@ -7,21 +7,14 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::json;
 
-use super::pagination;
-use super::pagination::ListItem;
+use super::pagination::{self, ListItem};
 use crate::access::Caller;
 use crate::catalog::listing::PageLimit;
-use crate::mcp::McpResponse;
-use crate::mcp::calls::context::RequestContext;
-use crate::mcp::calls::elicitation::CallTarget;
-use crate::mcp::reply::error::McpError;
-use crate::mcp::reply::message::write_json;
+use crate::mcp::{CallTarget, McpError, McpResponse, RequestContext, write_json};
 use crate::model::tool::ToolFormat;
-use crate::upstream::BoxFuture;
-use crate::upstream::content::ResourceContents;
-use crate::upstream::local::Error;
-use crate::upstream::local::context::Context;
-use crate::wire::revision::Revision;
+use crate::upstream::local::{Context, Error};
+use crate::upstream::{BoxFuture, ResourceContents};
+use crate::wire::Revision;
 
 /// URI of the caller's tools.
 const TOOLS_URI: &str = "callgate://tools";

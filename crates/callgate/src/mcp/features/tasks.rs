@@ -26,7 +26,7 @@ use crate::wire::jsonrpc::RpcError;
 pub(crate) use action::handle;
 pub(crate) use running::{StartedTask, start};
 
-/// Interval between polls that clients are advised to keep, in milliseconds.
+/// Recommended interval between polls of a client, in milliseconds.
 const POLL_MS: u64 = 1000;
 /// Maximum number of open questions of a task.
 const MAX_OPEN: usize = 32;

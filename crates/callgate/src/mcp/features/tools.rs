@@ -8,23 +8,19 @@ use serde_json::value::RawValue;
 use super::pagination;
 use crate::catalog::listing::PageLimit;
 use crate::gateway::{CallResult, FoundTool, ToolRef};
-use crate::mcp::McpResponse;
-use crate::mcp::calls::context::{CallContext, RequestContext};
-use crate::mcp::calls::elicitation;
-use crate::mcp::calls::elicitation::{AnswerMode, CallTarget};
-use crate::mcp::calls::notifier;
-use crate::mcp::calls::running_call::CallReply;
+use crate::mcp::calls::{elicitation, notifier};
 use crate::mcp::parse::param_headers;
 use crate::mcp::reply::compact::compact;
-use crate::mcp::reply::error::McpError;
-use crate::mcp::reply::message::{EncodedMessage, ResultWriter, write_json};
+use crate::mcp::{
+    AnswerMode, CallContext, CallReply, CallTarget, EncodedMessage, McpError, McpResponse,
+    RequestContext, ResultWriter, write_json,
+};
 use crate::model::tool::{OutputKind, ToolFormat};
-use crate::upstream::content::ToolContent;
 use crate::upstream::local::TOOL_ERROR;
-use crate::upstream::{CallError, CallFailure, CallOutput};
+use crate::upstream::{CallError, CallFailure, CallOutput, ToolContent};
+use crate::wire::LogLevel;
 use crate::wire::cursor::AfterCursor;
 use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
-use crate::wire::log_level::LogLevel;
 
 /// Maximum size of a page, in bytes. Many clients read only the first page and fail on a large one.
 const MAX_PAGE_BYTES: usize = 1024 * 1024;

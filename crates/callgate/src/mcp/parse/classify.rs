@@ -25,13 +25,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::envelope::{Members, read_message};
-use super::headers;
-use super::headers::{Header, Headers, decode};
-use crate::mcp::reply::error::McpError;
-use crate::wire::jsonrpc;
-use crate::wire::jsonrpc::{INVALID_PARAMS, INVALID_REQUEST};
-use crate::wire::revision::{Era, Revision};
+use super::headers::{self, Header, Headers, decode};
+use crate::mcp::McpError;
+use crate::wire::jsonrpc::{self, INVALID_PARAMS, INVALID_REQUEST};
 use crate::wire::strict_json::text;
+use crate::wire::{Era, Revision};
 
 /// `_meta` key of the protocol revision of a modern request.
 pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -43,7 +41,7 @@ pub const HEADER_MISMATCH: i64 = -32020;
 /// Error code: the protocol revision is not supported.
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// What a client wants, by the HTTP method that it used.
+/// The kind of a message, by its HTTP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InboundKind {
     /// POST, or a line over stdio: a message in the body.

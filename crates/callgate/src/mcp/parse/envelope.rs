@@ -7,11 +7,9 @@ use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Vi
 use serde_json::value::RawValue;
 
 use super::classify::{McpRequest, Message};
-use crate::mcp::reply::error::McpError;
-use crate::wire::jsonrpc;
-use crate::wire::jsonrpc::{Envelope, EnvelopeError, INVALID_PARAMS};
-use crate::wire::strict_json;
-use crate::wire::strict_json::text;
+use crate::mcp::McpError;
+use crate::wire::jsonrpc::{self, Envelope, EnvelopeError, INVALID_PARAMS};
+use crate::wire::strict_json::{self, text};
 
 /// Maximum number of members of `params` and of `_meta`.
 const MAX_MEMBERS: usize = 64;

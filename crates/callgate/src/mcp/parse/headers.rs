@@ -105,7 +105,7 @@ mod tests {
     #[cfg(feature = "bridge")]
     proptest::proptest! {
         #[test]
-        fn d38_what_is_encoded_is_plain_and_comes_back(text in ".*") {
+        fn encoded_headers_are_ascii_and_decode_to_the_text(text in ".*") {
             let header = encode(&text);
             proptest::prop_assert!(header.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
             proptest::prop_assert_eq!(header.trim(), &header);

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::classify::mismatch;
 use super::headers::{Header, Headers, decode};
-use crate::mcp::reply::error::McpError;
+use crate::mcp::McpError;
 use crate::model::tool::HeaderParam;
 use crate::wire::strict_json::{members, text};
 

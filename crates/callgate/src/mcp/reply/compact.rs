@@ -58,7 +58,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn d28_space_outside_of_strings_goes() {
+    fn white_space_outside_of_strings_is_removed() {
         assert_eq!(compact("{ \"a b\" : [ 1 ,\r\n\t2 ] }"), r#"{"a b":[1,2]}"#);
         assert_eq!(compact(r#"{"a":"x \" y\\"  }"#), r#"{"a":"x \" y\\"}"#);
         assert!(matches!(compact(r#"{"a":"no space outside"}"#), Cow::Borrowed(_)));
@@ -66,7 +66,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn d28_pretty_and_compact_are_the_same(words in proptest::collection::vec(".*", 0..8)) {
+        fn compact_json_is_the_same_value(words in proptest::collection::vec(".*", 0..8)) {
             let value = json!({"words": words, "nested": [{"a": words.len()}, null, 1.5]});
             let pretty = serde_json::to_string_pretty(&value).unwrap();
             prop_assert_eq!(compact(&pretty), value.to_string());

@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::message::EncodedMessage;
-use crate::upstream::client::Capability;
+use crate::upstream::Capability;
 use crate::wire::jsonrpc::{
     INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError,
 };
@@ -49,7 +49,7 @@ impl McpError {
     }
 
     pub(crate) fn method_not_allowed() -> Self {
-        Self::new(405, INVALID_REQUEST, "this revision only takes POST here")
+        Self::new(405, INVALID_REQUEST, "this revision allows only POST")
     }
 
     pub(crate) fn missing_capability(capability: Capability) -> Self {

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::gateway::settings::Settings;
-use crate::upstream::budget::BudgetReservation;
+use crate::gateway::Settings;
+use crate::upstream::BudgetReservation;
+use crate::wire::Revision;
 use crate::wire::jsonrpc::RpcError;
-use crate::wire::revision::Revision;
 
 /// An encoded JSON-RPC message to a client.
 #[derive(Debug, Clone)]

@@ -1,12 +1,12 @@
-//! A connection that carries all messages of a client, as over stdio. It takes the place of a legacy session.
+//! A connection that carries all messages of a client, as over stdio. It replaces a legacy session.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::state::SessionState;
-use crate::mcp::calls::in_flight::Scope;
+use crate::mcp::Scope;
 use crate::upstream::client::Capabilities;
-use crate::wire::revision::Revision;
+use crate::wire::Revision;
 
 /// A connection that carries all messages of a client.
 #[derive(Debug)]

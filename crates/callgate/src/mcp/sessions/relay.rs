@@ -11,11 +11,9 @@ use moka::sync::Cache;
 use serde_json::value::RawValue;
 
 use super::session::{Nonce, Session};
-use crate::mcp::Mcp;
-use crate::mcp::calls::in_flight::Scope;
 use crate::mcp::parse::classify::{Message, RpcResult};
-use crate::mcp::parse::envelope::{Members, read_message};
-use crate::mcp::reply::error::McpError;
+use crate::mcp::parse::envelope::read_message;
+use crate::mcp::{Mcp, McpError, Members, Scope};
 use crate::upstream::BoxFuture;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 

@@ -16,7 +16,7 @@ use super::relay::{LimitedRelay, Relay};
 use super::state::{SessionChange, SessionEdit, SessionState, SessionStore};
 use crate::access::Caller;
 use crate::upstream::client::Capabilities;
-use crate::wire::revision::Revision;
+use crate::wire::Revision;
 
 /// Maximum total size of session states in memory, in bytes. Beyond, entries are evicted.
 const MAX_STATES: u64 = 32 * 1024 * 1024;
@@ -171,7 +171,7 @@ impl Sessions {
         (!is_over && session.user == user_of(caller)).then_some(session)
     }
 
-    /// Signs content that a client sends back later. The first byte of the content must tell its kind.
+    /// Signs content that a client sends back later. The first byte of the content must identify its kind.
     ///
     /// Returns `None` without a key.
     pub(crate) fn seal(&self, content: &[u8]) -> Option<String> {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn d34_any_server_with_the_key_knows_the_session() {
+    fn any_server_with_the_key_accepts_the_session() {
         let id = opened(&sessions(1), &caller(7));
         let session = sessions(1).find(&id, &caller(7), SystemTime::now()).unwrap();
         assert_eq!((session.revision, session.user), (Revision::V2025_06_18, Some(7)));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn d34_another_users_key_time_or_end_is_no_session() {
+    fn a_session_needs_its_user_key_and_lifetime() {
         let now = SystemTime::now();
         let sessions = sessions(1);
         let id = opened(&sessions, &caller(7));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn d34_what_changes_is_kept_by_nonce_and_learned_by_others() {
+    async fn changes_of_a_session_are_stored_and_applied_on_other_servers() {
         let now = SystemTime::now();
         let shared = Arc::new(Shared::default());
         let (one, other) = (sessions(1).with_store(Arc::clone(&shared) as _), sessions(1));
@@ -361,7 +361,7 @@ mod tests {
             ..SessionState::default()
         };
         assert_eq!(other.state(&session), expected);
-        // A server that has not heard of the end must not undo it.
+        // A server that does not know of the end must not undo it.
         let late = SessionState { log_level: Some(LogLevel::Debug), ..SessionState::default() };
         other.apply_change(SessionChange {
             nonce: session.nonce,
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn d34_a_server_that_has_not_heard_of_a_change_does_not_undo_it() {
+    async fn a_server_does_not_undo_a_change_that_it_does_not_know() {
         let shared = Arc::new(Shared::default());
         let one = sessions(1).with_store(Arc::clone(&shared) as _);
         let other = sessions(1).with_store(Arc::clone(&shared) as _);
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn d34_keys_are_replaced_while_sessions_are_open() {
+    fn keys_are_replaced_while_sessions_are_open() {
         let key = |secret| SessionKey::new(&[secret; 32]);
         let (one, other) = (sessions(1), sessions(1));
         let is_known = |sessions: &Sessions, id: &str| {

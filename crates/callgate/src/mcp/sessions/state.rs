@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::session::Nonce;
 use crate::upstream::BoxFuture;
-use crate::wire::log_level::LogLevel;
+use crate::wire::LogLevel;
 
 /// Maximum total length of the URIs that a client subscribes to, in bytes.
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 16 * 1024;

@@ -6,9 +6,7 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 
 use crate::access::Caller;
-use crate::mcp::calls::running_call::CallReply;
-use crate::mcp::features::tasks::Task;
-use crate::mcp::reply::message::EncodedMessage;
+use crate::mcp::{CallReply, EncodedMessage, Task};
 use crate::upstream::BoxFuture;
 
 /// Interval between keep-alive events, and between checks of the caller's credential.

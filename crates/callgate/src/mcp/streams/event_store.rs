@@ -12,9 +12,7 @@ use bytes::Bytes;
 
 use super::event::{Event, KEEP_ALIVE};
 use super::guard::StreamGuard;
-use crate::mcp::calls::running_call::RunningCall;
-use crate::mcp::reply::message::EncodedMessage;
-use crate::mcp::sessions::session::Nonce;
+use crate::mcp::{EncodedMessage, Nonce, RunningCall};
 use crate::upstream::BoxFuture;
 use crate::upstream::local::Error;
 

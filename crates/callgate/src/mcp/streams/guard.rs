@@ -6,8 +6,7 @@ use tokio::sync::watch;
 
 use super::event::Identify;
 use crate::access::Caller;
-use crate::mcp::Mcp;
-use crate::mcp::calls::in_flight::Cancellation;
+use crate::mcp::{Cancellation, Mcp};
 
 /// Ends a stream with its request, its session or the server, or if the caller's credential becomes invalid.
 pub(crate) struct StreamGuard {

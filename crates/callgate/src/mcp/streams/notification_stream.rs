@@ -15,18 +15,15 @@ use tokio::time::{Instant, Interval};
 use super::event::{Change, Event, Identify, KEEP_ALIVE};
 use super::guard::{StreamEnd, StreamGuard};
 use crate::access::Caller;
-use crate::mcp::Mcp;
-use crate::mcp::calls::context::RequestContext;
-use crate::mcp::calls::in_flight::{Cancellation, Key};
 use crate::mcp::calls::running_call::every;
-use crate::mcp::features::tasks::Task;
-use crate::mcp::reply::error::McpError;
-use crate::mcp::reply::message::{EncodedMessage, ResultWriter, ServerInfo};
-use crate::mcp::sessions::connection::Connection;
-use crate::mcp::sessions::session::{Session, user_of};
+use crate::mcp::sessions::session::user_of;
 use crate::mcp::sessions::state::MAX_SUBSCRIPTIONS;
-use crate::upstream::client::Capability;
-use crate::wire::revision::Revision;
+use crate::mcp::{
+    Cancellation, Connection, EncodedMessage, Key, Mcp, McpError, RequestContext, ResultWriter,
+    ServerInfo, Session, Task,
+};
+use crate::upstream::Capability;
+use crate::wire::Revision;
 
 /// A stream of notifications to one client.
 pub struct NotificationStream {

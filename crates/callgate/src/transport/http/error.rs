@@ -12,12 +12,10 @@ use super::endpoints::{Endpoint, mcp};
 use super::response::{bytes_as_json, json};
 use crate::mcp::McpError;
 use crate::model::oauth_scope::OAuthScope;
-use crate::upstream::NotFound;
-use crate::upstream::{CallError, CallFailure};
-use crate::wire::cursor::CursorError;
-use crate::wire::jsonrpc;
+use crate::upstream::{CallError, CallFailure, NotFound};
+use crate::wire::CursorError;
 use crate::wire::jsonrpc::{
-    INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError,
+    self, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RpcError,
 };
 
 const USE_A_STATIC_TOKEN: &str = "send a static token in the Authorization header, \
@@ -30,7 +28,7 @@ const CHALLENGE: &str = "Bearer realm=\"callgate\"";
 pub(super) enum HttpError {
     #[error("the host `{0}` is not known; add it to `allowed_hosts`")]
     Host(String),
-    #[error("pages of `{0}` may not call; add it to `allowed_origins`")]
+    #[error("the origin `{0}` is not allowed; add it to `allowed_origins`")]
     Origin(String),
     #[error("{0}")]
     Unavailable(&'static str),
@@ -38,15 +36,15 @@ pub(super) enum HttpError {
     Credential(AuthenticateError),
     #[error("this server needs a credential; {USE_A_STATIC_TOKEN}")]
     NoCredential,
-    #[error("there is nothing at {0}")]
+    #[error("there is no endpoint at {0}")]
     NoSuchPath(String),
-    #[error("this path takes other methods; the Allow header names them")]
+    #[error("the method is not allowed; see the Allow header")]
     MethodNotAllowed(&'static str),
     #[error("the request body is larger than {limit} bytes")]
     BodyTooLarge { limit: usize },
     #[error("the request body did not arrive in time")]
     BodyTooSlow,
-    #[error("the request body did not arrive whole")]
+    #[error("the request body is incomplete")]
     BodyBroken,
     #[error("Request body must be valid JSON")]
     InvalidJson,

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn d23_known_hosts_and_origins_pass() {
+    fn known_hosts_and_origins_are_accepted() {
         for host in [
             "localhost",
             "LOCALHOST:8080",
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn d23_foreign_hosts_and_origins_are_refused() {
+    fn foreign_hosts_and_origins_are_refused() {
         for host in
             ["evil.example.com", "localhost.evil.example.com", "127.0.0.1.evil.example.com", ""]
         {

@@ -165,7 +165,7 @@ async fn bad_lines_are_answered_and_the_next_one_counts() {
 }
 
 #[tokio::test]
-async fn d30_a_call_is_cancelled_by_its_id_and_says_nothing() {
+async fn a_cancelled_call_sends_no_response() {
     for modern_era in [false, true] {
         let mut client = Client::new(StdioOptions::default());
         let make = if modern_era { modern } else { request };
@@ -327,7 +327,7 @@ async fn a_client_that_reads_nothing_at_all_is_let_go() {
 }
 
 #[tokio::test]
-async fn d37_a_legacy_client_is_asked_and_answers_in_between() {
+async fn a_legacy_client_answers_questions_during_the_call() {
     let mut client = Client::new(StdioOptions::default());
     client.initialize().await;
     let question = client.ask(request(1, "tools/call", json!({"name": "asks"}))).await;
@@ -340,7 +340,7 @@ async fn d37_a_legacy_client_is_asked_and_answers_in_between() {
 }
 
 #[tokio::test]
-async fn d37_a_modern_client_comes_again_with_its_answers() {
+async fn a_modern_client_repeats_the_request_with_its_answers() {
     let mut client = Client::new(StdioOptions::default());
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",

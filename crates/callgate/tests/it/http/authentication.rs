@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn d22_a_bad_token_is_always_401_and_the_body_says_where_a_static_one_belongs() {
+async fn an_invalid_token_is_401_and_the_body_explains_static_tokens() {
     for require_auth in [false, true] {
         let app = App::with(application(), options(|options| options.require_auth = require_auth));
         let reply = app.get("nobody", "/mcp/tools/list").await;
@@ -44,7 +44,7 @@ async fn a_malformed_header_is_401_and_no_panic() {
 }
 
 #[tokio::test]
-async fn d22_with_require_auth_everything_but_health_and_discovery_needs_a_token() {
+async fn with_require_auth_everything_but_health_and_discovery_needs_a_token() {
     let app = App::with(application(), options(|options| options.require_auth = true));
     app.readiness.set_ready();
     for path in ["/mcp/tools/list", "/mcp/tools/describe?name=x", "/mcp/tools/x?query=1", "/other"]
@@ -65,7 +65,7 @@ async fn d22_with_require_auth_everything_but_health_and_discovery_needs_a_token
 }
 
 #[tokio::test]
-async fn d22_without_require_auth_anonymous_is_a_caller_like_others() {
+async fn without_require_auth_anonymous_is_a_caller_like_others() {
     let app = App::new();
     let reply = app.invoke("", "content.article.delete", json!({"id": 1})).await;
     assert_eq!(reply.error_code(), (404, "tool_not_found".to_owned()));

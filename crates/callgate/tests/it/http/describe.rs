@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn b16_a_tool_is_the_same_as_in_the_list() {
+async fn a_described_tool_equals_the_listed_one() {
     let app = App::new();
     let described = app.get("admin", "/mcp/tools/describe?name=content.article.delete").await;
     assert_eq!(described.status, StatusCode::OK);
@@ -15,7 +15,7 @@ async fn b16_a_tool_is_the_same_as_in_the_list() {
 }
 
 #[tokio::test]
-async fn b17_unknown_and_denied_are_the_same_404() {
+async fn describing_unknown_and_denied_tools_is_the_same_404() {
     let app = App::new();
     let denied = app.get("reader", "/mcp/tools/describe?name=content.article.delete").await;
     assert_eq!(
@@ -35,7 +35,7 @@ async fn b17_unknown_and_denied_are_the_same_404() {
 }
 
 #[tokio::test]
-async fn b18_without_a_name_it_is_400() {
+async fn describing_without_a_name_is_400() {
     let app = App::new();
     for path in ["/mcp/tools/describe", "/mcp/tools/describe?name=", "/mcp/tools/describe?nam=x"] {
         assert_eq!(
@@ -53,7 +53,7 @@ async fn b18_without_a_name_it_is_400() {
 }
 
 #[tokio::test]
-async fn b19_permission_is_checked_on_each_request() {
+async fn permission_is_checked_on_each_request() {
     let app = App::new();
     let path = "/mcp/tools/describe?name=content.article.read";
     assert_eq!(app.get("reader", path).await.status, StatusCode::OK);
@@ -75,7 +75,7 @@ async fn names_in_the_query_are_decoded() {
 }
 
 #[tokio::test]
-async fn b20_constraints_and_defaults_are_described() {
+async fn constraints_and_defaults_are_described() {
     let mut local = Local::default();
     local.method(
         method("search")

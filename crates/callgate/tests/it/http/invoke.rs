@@ -3,14 +3,14 @@
 use super::*;
 
 #[tokio::test]
-async fn b21_a_result_comes_back() {
+async fn invoke_returns_the_result() {
     let reply = App::new().invoke("reader", "content.article.read", json!({"id": 7})).await;
     assert_eq!(reply.status, StatusCode::OK);
     assert_eq!(reply.text, r#"{"result":{"id":7,"body":"é"}}"#);
 }
 
 #[tokio::test]
-async fn b22_b23_b24_b25_bodies_are_checked_in_the_seeds_order() {
+async fn bodies_are_checked_for_json_then_name_then_arguments() {
     let app = App::new();
     let mut replies = Vec::new();
     for body in [
@@ -38,13 +38,13 @@ async fn b22_b23_b24_b25_bodies_are_checked_in_the_seeds_order() {
 }
 
 #[tokio::test]
-async fn b22_a_body_that_is_not_utf8_is_not_json() {
+async fn a_body_that_is_not_utf8_is_not_json() {
     let reply = App::new().post("", "/mcp/tools/invoke", vec![b'"', 0xff, b'"']).await;
     assert_eq!(reply.error_code(), (400, "invalid_json".to_owned()));
 }
 
 #[tokio::test]
-async fn b24_d25_arguments_may_be_empty_or_a_list() {
+async fn arguments_may_be_empty_or_a_list() {
     let app = App::new();
     assert_eq!(app.invoke("", "outcome.null", json!({})).await.status, StatusCode::OK);
     assert_eq!(app.invoke("", "outcome.null", json!([])).await.status, StatusCode::OK);
@@ -53,7 +53,7 @@ async fn b24_d25_arguments_may_be_empty_or_a_list() {
 }
 
 #[tokio::test]
-async fn b26_unknown_and_denied_are_the_same_404_with_the_seeds_error_object() {
+async fn invoking_unknown_and_denied_tools_is_the_same_404() {
     let app = App::new();
     let denied = app.invoke("reader", "content.article.delete", json!({"id": 1})).await;
     assert_eq!(denied.status, StatusCode::NOT_FOUND);
@@ -73,7 +73,7 @@ async fn b26_unknown_and_denied_are_the_same_404_with_the_seeds_error_object() {
 }
 
 #[tokio::test]
-async fn b28_d27_a_methods_own_error_is_500_with_its_words_code_and_data() {
+async fn an_error_of_the_method_is_500_with_its_message_code_and_data() {
     let app = App::new();
     assert_eq!(
         app.invoke("", "outcome.rpc_error", json!({})).await.parts(),
@@ -91,7 +91,7 @@ async fn b28_d27_a_methods_own_error_is_500_with_its_words_code_and_data() {
 }
 
 #[tokio::test]
-async fn b29_d27_a_failure_is_500_with_an_error_id_and_no_secret() {
+async fn a_failure_is_500_with_an_error_id_and_no_secret() {
     let app = App::new();
     for tool in ["outcome.failure", "outcome.panic"] {
         let reply = app.invoke("", tool, json!({})).await;
@@ -105,14 +105,14 @@ async fn b29_d27_a_failure_is_500_with_an_error_id_and_no_secret() {
 }
 
 #[tokio::test]
-async fn b30_data_that_looks_like_an_error_is_a_result() {
+async fn data_that_looks_like_an_error_is_a_result() {
     let reply = App::new().invoke("", "outcome.error_like", json!({})).await;
     assert_eq!(reply.status, StatusCode::OK);
     assert_eq!(reply.json()["result"]["error"]["message"], "only data");
 }
 
 #[tokio::test]
-async fn b31_only_post_invokes() {
+async fn only_post_invokes() {
     let app = App::new();
     for method in ["GET", "PUT", "DELETE", "PATCH"] {
         let request = request(method, "admin", "/mcp/tools/invoke").body(Body::empty()).unwrap();
@@ -128,7 +128,7 @@ async fn a_null_result_is_a_result() {
 }
 
 #[tokio::test]
-async fn d26_bad_arguments_are_400_and_say_what_is_wrong() {
+async fn invalid_arguments_are_400_with_the_reason() {
     let app = App::new();
     let reply = app.invoke("reader", "content.article.read", json!({"id": "seven"})).await;
     assert_eq!(

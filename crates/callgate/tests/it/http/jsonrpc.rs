@@ -50,7 +50,7 @@ fn error_of(reply: &Reply) -> Value {
 }
 
 #[tokio::test]
-async fn d25_a_call_by_name_and_by_position_runs() {
+async fn a_call_by_name_and_by_position_runs() {
     let app = App::new();
     for params in [json!({"id": 1}), json!([1])] {
         let reply = app.rpc("reader", call("content.article.read", params)).await;
@@ -206,7 +206,7 @@ async fn what_is_no_request_is_invalid() {
 }
 
 #[tokio::test]
-async fn d25_duplicate_keys_are_refused() {
+async fn duplicate_keys_are_refused() {
     let (app, count) = counting();
     for body in [
         r#"{"jsonrpc":"2.0","method":"outcome.null","method":"count","params":[1],"id":1}"#,
@@ -225,7 +225,7 @@ async fn d25_duplicate_keys_are_refused() {
 }
 
 #[tokio::test]
-async fn d21_unknown_and_denied_look_the_same() {
+async fn unknown_and_denied_methods_look_the_same() {
     let app = App::new();
     for tool in ["content.article.delete", "no.such.tool", "rpc.other"] {
         for params in [json!({"id": 1}), json!([1, 2, 3]), json!({"id": "x"})] {
@@ -237,7 +237,7 @@ async fn d21_unknown_and_denied_look_the_same() {
 }
 
 #[tokio::test]
-async fn d26_wrong_arguments_name_what_is_wrong_and_nothing_runs() {
+async fn invalid_arguments_are_explained_and_the_method_does_not_run() {
     let (app, count) = counting();
     let mut errors = Vec::new();
     for params in [json!({}), json!({"by": "much"}), json!(["much"]), json!([1, 2])] {
@@ -248,7 +248,7 @@ async fn d26_wrong_arguments_name_what_is_wrong_and_nothing_runs() {
 }
 
 #[tokio::test]
-async fn d27_a_methods_own_error_comes_verbatim() {
+async fn an_error_of_the_method_is_returned_verbatim() {
     let app = App::new();
     let reply = app.rpc("", call("outcome.rpc_error", json!({}))).await;
     assert_eq!(
@@ -260,7 +260,7 @@ async fn d27_a_methods_own_error_comes_verbatim() {
 }
 
 #[tokio::test]
-async fn d27_a_failure_has_an_error_id_and_no_secret() {
+async fn a_failure_has_an_error_id_and_no_secret() {
     let app = App::new();
     for tool in ["outcome.failure", "outcome.panic"] {
         let reply = app.rpc("", call(tool, json!({}))).await;

@@ -9,7 +9,7 @@ fn names(reply: &Reply) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn b1_the_reply_has_tools_and_a_cursor() {
+async fn the_list_has_tools_and_a_cursor() {
     let reply = App::new().get("admin", "/mcp/tools/list").await;
     assert_eq!(reply.status, StatusCode::OK);
     assert_eq!(reply.header("content-type"), "application/json");
@@ -19,14 +19,14 @@ async fn b1_the_reply_has_tools_and_a_cursor() {
 }
 
 #[tokio::test]
-async fn b2_nothing_to_show_is_an_empty_list() {
+async fn a_caller_without_tools_gets_an_empty_list() {
     let reply =
         App::with(Local::default(), HttpOptions::default()).get("", "/mcp/tools/list").await;
     assert_eq!(reply.text, r#"{"tools":[],"nextCursor":null}"#);
 }
 
 #[tokio::test]
-async fn b3_b5_51_tools_have_a_second_page_and_50_have_none() {
+async fn a_page_has_50_tools_and_a_cursor_only_if_there_are_more() {
     let fifty = App::with(many(50), HttpOptions::default()).get("", "/mcp/tools/list").await;
     assert_eq!((names(&fifty).len(), &fifty.json()["nextCursor"]), (50, &Value::Null));
     let app = App::with(many(51), HttpOptions::default());
@@ -38,7 +38,7 @@ async fn b3_b5_51_tools_have_a_second_page_and_50_have_none() {
 }
 
 #[tokio::test]
-async fn b4_cursors_are_taken_padded_unpadded_escaped_and_empty() {
+async fn cursors_are_accepted_padded_unpadded_escaped_and_empty() {
     let app = App::with(many(51), HttpOptions::default());
     for cursor in ["NTA=", "NTA", "NTA%3D"] {
         let reply = app.get("", &format!("/mcp/tools/list?cursor={cursor}")).await;
@@ -48,7 +48,7 @@ async fn b4_cursors_are_taken_padded_unpadded_escaped_and_empty() {
 }
 
 #[tokio::test]
-async fn b6_d32_a_bad_cursor_is_an_error_and_one_past_the_end_is_empty() {
+async fn a_bad_cursor_is_an_error_and_one_past_the_end_is_empty() {
     let app = App::with(many(51), HttpOptions::default());
     // Not base64; base64 of `-5` and of `x`.
     for cursor in ["%%%", "LTU=", "eA==", "%FF%FE"] {
@@ -62,7 +62,7 @@ async fn b6_d32_a_bad_cursor_is_an_error_and_one_past_the_end_is_empty() {
 }
 
 #[tokio::test]
-async fn b7_pages_are_in_order_and_together_everything_once() {
+async fn pages_are_in_order_and_contain_each_tool_once() {
     let app = App::with(many(120), HttpOptions::default());
     let mut all = Vec::new();
     let mut cursor = String::new();
@@ -78,7 +78,7 @@ async fn b7_pages_are_in_order_and_together_everything_once() {
 }
 
 #[tokio::test]
-async fn b9_each_caller_sees_their_own_tools() {
+async fn each_caller_lists_their_own_tools() {
     let app = App::new();
     let seen = async |caller: &str| names(&app.get(caller, "/mcp/tools/list").await);
     let (anonymous, reader, admin) = (seen("").await, seen("reader").await, seen("admin").await);
@@ -90,7 +90,7 @@ async fn b9_each_caller_sees_their_own_tools() {
 }
 
 #[tokio::test]
-async fn b10_the_list_is_open_to_anybody_and_never_stored() {
+async fn the_list_is_open_to_anonymous_callers_and_never_cached() {
     // `App::send` checks the header on every reply.
     assert_eq!(App::new().get("", "/mcp/tools/list").await.status, StatusCode::OK);
 }

@@ -93,6 +93,6 @@ async fn readyz_reports_a_failing_check_and_is_503_if_nobody_is_served() {
 }
 
 #[tokio::test]
-async fn b71_the_discovery_document_names_the_faces() {
+async fn the_discovery_document_names_the_endpoints() {
     insta::assert_json_snapshot!(App::new().get("", "/.well-known/mcp.json").await.json());
 }

@@ -40,7 +40,7 @@ async fn drupal_bug_another_method_or_a_batch_is_not_smuggled_through_an_open_to
 }
 
 #[tokio::test]
-async fn d21_unknown_and_denied_are_404_with_method_not_found() {
+async fn unknown_and_denied_tools_are_404_with_method_not_found() {
     let app = App::new();
     for tool in ["content.article.delete", "no.such.tool"] {
         for body in [payload(tool, json!({"id": 1})), payload(tool, json!([1, 2, 3]))] {

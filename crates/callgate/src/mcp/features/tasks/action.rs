@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use super::{RunningTask, Task, TaskStatus, Tasks};
-use crate::mcp::calls::context::RequestContext;
 use crate::mcp::calls::elicitation;
-use crate::mcp::reply::error::McpError;
 use crate::mcp::sessions::session::user_of;
-use crate::mcp::{Mcp, McpResponse};
-use crate::upstream::client::Capability;
+use crate::mcp::{Mcp, McpError, McpResponse, RequestContext};
+use crate::upstream::Capability;
 use crate::upstream::local::Error;
 use crate::upstream::local::ask::Answers;
 

@@ -7,16 +7,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::{RunningTask, Task, TaskState, TaskStatus, Tasks, now};
-use crate::mcp::Mcp;
-use crate::mcp::calls::context::CallContext;
-use crate::mcp::calls::running_call::CallReply;
-use crate::mcp::reply::error::McpError;
-use crate::mcp::reply::message::ResultWriter;
 use crate::mcp::sessions::session::{random_id, user_of};
+use crate::mcp::{CallContext, CallReply, Mcp, McpError, ResultWriter};
 use crate::upstream::BoxFuture;
 use crate::upstream::client::{CallChannel, ClientRequest, Outgoing, TaskRequest};
+use crate::wire::Revision;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
-use crate::wire::revision::Revision;
 
 /// Maximum run time of a task.
 const MAX_RUN_TIME: Duration = Duration::from_hours(1);

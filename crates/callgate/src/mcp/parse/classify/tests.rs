@@ -57,7 +57,7 @@ fn version(version: &str) -> [(&'static str, &str); 1] {
 }
 
 #[test]
-fn row_2_get_and_delete_are_legacy_only() {
+fn get_and_delete_are_legacy_only() {
     let at = |kind, headers: &[(&str, &str)]| outcome(kind, Some(headers), "", Revision::NEWEST);
     assert_eq!(at(InboundKind::OpenStream, &[]), "stream");
     assert_eq!(at(InboundKind::OpenStream, &version("2025-06-18")), "stream");
@@ -69,7 +69,7 @@ fn row_2_get_and_delete_are_legacy_only() {
 }
 
 #[test]
-fn row_3_what_is_no_message_is_refused_without_an_id() {
+fn an_invalid_message_is_refused_without_an_id() {
     let parse = ["", "{", "nonsense", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"} x", "["];
     for body in parse {
         assert!(post(&[], body).starts_with("400 -32700, no id"), "{body}: {}", post(&[], body));
@@ -110,7 +110,7 @@ fn row_3_what_is_no_message_is_refused_without_an_id() {
 }
 
 #[test]
-fn row_4_a_list_is_a_batch_of_legacy_messages() {
+fn a_list_is_a_batch_of_legacy_messages() {
     let ping = request("ping", json!({}));
     assert_eq!(post(&[], &format!(" [{ping},{ping}]")), "batch of 2");
     assert_eq!(post(&version("2025-03-26"), &format!("[{ping}]")), "batch of 1");
@@ -128,7 +128,7 @@ fn row_4_a_list_is_a_batch_of_legacy_messages() {
 }
 
 #[test]
-fn row_5_initialize_without_whole_modern_meta_is_the_legacy_handshake() {
+fn initialize_without_complete_modern_meta_is_the_legacy_handshake() {
     let plain = request("initialize", json!({"protocolVersion": MODERN}));
     assert_eq!(post(&[], &plain), "legacy initialize (none)");
     assert_eq!(post(&version(MODERN), &plain), "legacy initialize (none)");
@@ -141,7 +141,7 @@ fn row_5_initialize_without_whole_modern_meta_is_the_legacy_handshake() {
 }
 
 #[test]
-fn row_6_a_revision_in_the_meta_is_modern() {
+fn a_revision_in_the_meta_is_modern() {
     let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/list")];
     assert_eq!(post(&headers, &modern("tools/list", json!({}))), "modern tools/list");
     let stdio =
@@ -150,7 +150,7 @@ fn row_6_a_revision_in_the_meta_is_modern() {
 }
 
 #[test]
-fn row_7_a_modern_header_without_the_meta_names_what_is_missing() {
+fn a_modern_header_without_the_meta_names_what_is_missing() {
     for newer in [MODERN, "2027-01-01"] {
         let reply = post(&version(newer), &request("tools/list", json!({})));
         assert!(reply.starts_with("400 -32602:"), "{reply}");
@@ -159,7 +159,7 @@ fn row_7_a_modern_header_without_the_meta_names_what_is_missing() {
 }
 
 #[test]
-fn row_8_no_claim_is_legacy_and_an_unknown_version_is_refused() {
+fn a_missing_version_header_is_legacy_and_an_unknown_one_is_refused() {
     let list = request("tools/list", json!({}));
     assert_eq!(post(&[], &list), "legacy tools/list (none)");
     for known in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
@@ -173,7 +173,7 @@ fn row_8_no_claim_is_legacy_and_an_unknown_version_is_refused() {
 }
 
 #[test]
-fn rows_9_and_10_answers_and_notifications() {
+fn responses_and_notifications_are_legacy() {
     let answer = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
     assert_eq!(post(&[], answer), "response");
     assert!(post(&version(MODERN), answer).starts_with("400 -32600"));
@@ -226,7 +226,7 @@ fn capped(headers: Option<&[(&str, &str)]>, body: &str) -> String {
 }
 
 #[test]
-fn d15_below_the_modern_revision_modern_requests_fail_as_they_would_with_an_old_server() {
+fn below_the_modern_revision_modern_requests_fail_as_they_would_with_an_old_server() {
     let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "server/discover")];
     let body = modern("server/discover", json!({}));
     let http = capped(Some(&headers), &body);

@@ -18,8 +18,9 @@ use crate::gateway::{CallRequest, CallResult, Gateway};
 use crate::transport::http::body::{self, Slices};
 use crate::transport::http::{AppState, error, response};
 use crate::upstream::CallError;
-use crate::wire::jsonrpc;
-use crate::wire::jsonrpc::{EnvelopeError, INVALID_PARAMS, INVALID_REQUEST, Request, RpcError};
+use crate::wire::jsonrpc::{
+    self, EnvelopeError, INVALID_PARAMS, INVALID_REQUEST, Request, RpcError,
+};
 
 const DISCOVER: &str = "rpc.discover";
 /// Error code: the document would be too large.

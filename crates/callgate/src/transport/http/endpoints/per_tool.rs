@@ -13,8 +13,7 @@ use crate::access::Caller;
 use crate::gateway::CallRequest;
 use crate::transport::http::error::{self, HttpError};
 use crate::transport::http::{Shared, body, response};
-use crate::wire::jsonrpc;
-use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
+use crate::wire::jsonrpc::{self, INVALID_REQUEST, RpcError};
 use crate::wire::percent;
 
 /// `POST /mcp/tools/{id}`, and `GET /mcp/tools/{id}?query=` for read-only tools.
@@ -68,7 +67,7 @@ async fn run(
     }
 }
 
-/// Refuses a payload. Callers who may not use the tool are told that it does not exist.
+/// Refuses a payload. Callers who may not use the tool get the error of an unknown tool.
 async fn refuse(
     shared: &Shared,
     caller: &Caller,

@@ -13,8 +13,7 @@ use crate::gateway::CallRequest;
 use crate::transport::http::body::Slices;
 use crate::transport::http::error::HttpError;
 use crate::transport::http::{Shared, response};
-use crate::wire::cursor::OffsetCursor;
-use crate::wire::strict_json;
+use crate::wire::{OffsetCursor, strict_json};
 
 /// Number of tools on a page.
 const PAGE_SIZE: usize = 50;

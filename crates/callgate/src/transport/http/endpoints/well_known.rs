@@ -5,7 +5,7 @@ use axum::response::Response;
 use serde_json::json;
 
 use crate::transport::http::{Shared, response};
-use crate::wire::revision::Revision;
+use crate::wire::Revision;
 
 pub(crate) fn mcp(shared: &Shared) -> Response {
     let settings = shared.gateway.settings();

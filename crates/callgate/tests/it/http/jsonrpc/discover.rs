@@ -113,7 +113,7 @@ async fn an_admin_is_told_of_everything() {
 }
 
 #[tokio::test]
-async fn d21_a_reader_is_told_of_less() {
+async fn a_caller_with_fewer_grants_gets_a_smaller_document() {
     let app = App::new();
     let reader = document(&app, "reader").await;
     assert!(!reader.to_string().contains("delete"));

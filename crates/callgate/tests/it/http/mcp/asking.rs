@@ -89,7 +89,7 @@ pub(super) fn accept(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn d37_a_modern_method_runs_again_with_its_answers() {
+async fn a_modern_method_runs_again_with_its_answers() {
     let (app, began) = asking();
     let client = app.client("reader", MODERN).offering(json!({"elicitation": {}})).await;
     let asks = client.call("greet", json!({"greeting": "Hi"})).await;
@@ -110,7 +110,7 @@ async fn d37_a_modern_method_runs_again_with_its_answers() {
 }
 
 #[tokio::test]
-async fn d37_answers_of_earlier_rounds_are_in_the_state() {
+async fn the_request_state_contains_earlier_answers() {
     let (app, _) = asking();
     let capabilities = json!({"elicitation": {}, "roots": {}});
     let client = app.client("reader", MODERN).offering(capabilities).await;
@@ -206,7 +206,7 @@ pub(super) fn answer(question: &Value, result: Value) -> Value {
 }
 
 #[tokio::test]
-async fn d37_a_legacy_method_waits_for_its_answer() {
+async fn a_legacy_method_waits_for_its_answer() {
     for revision in LEGACY {
         let (app, began) = asking();
         let client = app.client("reader", revision).offering(json!({"elicitation": {}})).await;

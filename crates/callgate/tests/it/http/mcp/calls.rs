@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn d7_results_are_text_and_data_as_the_revision_wants_them() {
+async fn results_are_text_and_structured_content_as_the_revision_requires() {
     let (app, _) = app();
     let mut results = Vec::new();
     for revision in ["2024-11-05", "2025-06-18", MODERN] {
@@ -19,7 +19,7 @@ async fn d7_results_are_text_and_data_as_the_revision_wants_them() {
 }
 
 #[tokio::test]
-async fn d26_d27_b39_what_goes_wrong_in_a_tool_is_told_to_the_agent() {
+async fn errors_of_a_tool_are_results_for_the_agent() {
     let (app, _) = app();
     let mut told = Vec::new();
     for (name, arguments) in [
@@ -52,7 +52,7 @@ async fn d26_d27_b39_what_goes_wrong_in_a_tool_is_told_to_the_agent() {
 }
 
 #[tokio::test]
-async fn d27_an_errors_data_is_cut() {
+async fn long_error_data_is_truncated() {
     let mut local = Local::default();
     local.method(method("big"), async |_, _: Value| -> Result<(), Error> {
         let data = Some(json!("é".repeat(5_000)));
@@ -66,7 +66,7 @@ async fn d27_an_errors_data_is_cut() {
 }
 
 #[tokio::test]
-async fn d21_b38_denied_looks_like_unknown() {
+async fn a_denied_tool_looks_unknown_over_mcp() {
     let (app, _) = app();
     for revision in REVISIONS {
         let client = app.client("reader", revision);
@@ -105,7 +105,7 @@ async fn parameters_that_are_no_call_are_refused() {
 }
 
 #[tokio::test]
-async fn d25_duplicate_keys_in_arguments_are_refused() {
+async fn duplicate_keys_in_arguments_are_refused() {
     let (app, _) = app();
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"open_echo","arguments":{"value":{"a":1,"a":2}}}}"#;
     let reply = app.post("reader", "/mcp", body).await;

@@ -16,7 +16,7 @@ fn names(result: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn b32_initialize_settles_on_a_revision_and_says_who_answers() {
+async fn initialize_negotiates_a_revision_and_names_the_server() {
     let (app, _) = app();
     set(&app, "mcp_server_name", "acme");
     set(&app, "mcp_server_version", "7");
@@ -43,7 +43,7 @@ async fn discover_tells_everything_at_once() {
 }
 
 #[tokio::test]
-async fn b33_b14_tools_have_the_shape_of_the_revision() {
+async fn tools_have_the_format_of_the_revision() {
     let (app, _) = app();
     let mut shapes = Vec::new();
     for revision in REVISIONS {
@@ -57,7 +57,7 @@ async fn b33_b14_tools_have_the_shape_of_the_revision() {
 }
 
 #[tokio::test]
-async fn b42_the_prefix_is_in_the_list_and_in_the_call() {
+async fn the_prefix_is_in_the_list_and_in_the_call() {
     let (app, slow) = app();
     let mut builder = CatalogBuilder::new("ACME".parse().unwrap(), None);
     for method in tools(&slow).methods() {
@@ -75,7 +75,7 @@ async fn b42_the_prefix_is_in_the_list_and_in_the_call() {
 }
 
 #[tokio::test]
-async fn d1_mcp_takes_the_tool_name_and_not_the_method_id() {
+async fn mcp_accepts_the_tool_name_and_not_the_method_id() {
     let (app, _) = app();
     for revision in REVISIONS {
         let client = app.client("reader", revision);
@@ -86,7 +86,7 @@ async fn d1_mcp_takes_the_tool_name_and_not_the_method_id() {
 }
 
 #[tokio::test]
-async fn users_13_14_d32_pages_follow_the_cursor_to_the_end() {
+async fn pages_follow_the_cursor_to_the_end() {
     let (app, _) = app();
     let all = names(&app.client("admin", MODERN).result("tools/list", json!({})).await);
     set(&app, "mcp_page_size", "4");
@@ -108,7 +108,7 @@ async fn users_13_14_d32_pages_follow_the_cursor_to_the_end() {
 }
 
 #[tokio::test]
-async fn d32_nothing_is_skipped_or_repeated_when_the_catalog_changes_between_pages() {
+async fn nothing_is_skipped_or_repeated_when_the_catalog_changes_between_pages() {
     let numbered = |numbers: &[usize]| {
         numbers.iter().map(|number| method(&format!("m{number:02}"))).collect::<Vec<_>>()
     };
@@ -128,7 +128,7 @@ async fn d32_nothing_is_skipped_or_repeated_when_the_catalog_changes_between_pag
 }
 
 #[tokio::test]
-async fn d32_a_cursor_that_was_not_given_out_is_refused() {
+async fn an_invalid_cursor_is_refused() {
     let (app, _) = app();
     for revision in REVISIONS {
         let client = app.client("reader", revision);
@@ -145,7 +145,7 @@ async fn d32_a_cursor_that_was_not_given_out_is_refused() {
 }
 
 #[tokio::test]
-async fn d33_a_page_holds_a_mebibyte_at_most() {
+async fn a_page_is_at_most_a_mebibyte() {
     let methods: Vec<Method> = (0..30)
         .map(|number| method(&format!("m{number:02}")).description("x".repeat(100_000)))
         .collect();
@@ -159,7 +159,7 @@ async fn d33_a_page_holds_a_mebibyte_at_most() {
 }
 
 #[tokio::test]
-async fn d33_gap_6_how_long_lists_may_be_kept_is_said_to_modern_clients_only() {
+async fn only_modern_lists_have_a_time_to_live() {
     let (app, _) = app();
     set(&app, "mcp_list_ttl_ms", "5000");
     let methods = ["tools/list", "resources/list", "resources/templates/list", "prompts/list"];
@@ -178,7 +178,7 @@ async fn d33_gap_6_how_long_lists_may_be_kept_is_said_to_modern_clients_only() {
 }
 
 #[tokio::test]
-async fn b34_d36_the_tools_are_also_a_resource() {
+async fn the_tools_are_also_a_resource() {
     let (app, _) = app();
     for revision in REVISIONS {
         let client = app.client("reader", revision);
@@ -197,7 +197,7 @@ async fn b34_d36_the_tools_are_also_a_resource() {
 }
 
 #[tokio::test]
-async fn b35_there_are_no_prompts() {
+async fn there_are_no_prompts() {
     let (app, _) = app();
     for revision in REVISIONS {
         let client = app.client("reader", revision);
@@ -230,7 +230,7 @@ async fn what_a_revision_does_not_have_is_not_found() {
 }
 
 #[tokio::test]
-async fn d15_what_was_agreed_on_stays_when_less_is_offered() {
+async fn a_negotiated_revision_stays_valid_when_a_lower_one_is_offered() {
     let (app, _) = app();
     let mut client = app.client("reader", "2025-11-25");
     client.initialize().await;
@@ -242,7 +242,7 @@ async fn d15_what_was_agreed_on_stays_when_less_is_offered() {
 }
 
 #[tokio::test]
-async fn d15_the_cap_holds_in_both_eras() {
+async fn the_newest_offered_revision_limits_both_eras() {
     let (app, _) = app();
     set(&app, "mcp_protocol_version", "2025-03-26");
     assert_eq!(app.client("", MODERN).error("server/discover", json!({})).await, (400, -32600));

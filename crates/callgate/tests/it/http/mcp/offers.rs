@@ -291,7 +291,7 @@ async fn a_client_that_is_too_slow_hears_that_all_may_have_changed() {
 }
 
 #[tokio::test]
-async fn d34_subscriptions_that_come_at_once_are_all_kept_and_bounded() {
+async fn concurrent_subscriptions_are_all_stored_up_to_the_limit() {
     let app = offers();
     let client = app.client("reader", "2025-11-25").offering(json!({})).await;
     let subscribe = |uri: String| {
@@ -315,7 +315,7 @@ async fn d34_subscriptions_that_come_at_once_are_all_kept_and_bounded() {
 }
 
 #[tokio::test]
-async fn d34_a_legacy_session_subscribes_to_resources() {
+async fn a_legacy_session_subscribes_to_resources() {
     let app = offers();
     let client = app.client("reader", "2025-11-25").offering(json!({})).await;
     let get = |session: &str| {

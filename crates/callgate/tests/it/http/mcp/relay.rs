@@ -142,7 +142,7 @@ async fn a_refusal_and_an_answer_in_a_batch_find_their_call_too() {
 }
 
 #[tokio::test]
-async fn d30_a_cancellation_finds_its_call_on_another_server() {
+async fn a_cancellation_is_relayed_to_the_server_of_the_call() {
     let (one, other, _, slow) = two();
     let client = opened(&one, "2025-06-18").await;
     let stranger = opened(&one, "2025-06-18").await;
@@ -160,7 +160,7 @@ async fn d30_a_cancellation_finds_its_call_on_another_server() {
 }
 
 #[tokio::test]
-async fn d34_a_session_that_is_ended_at_one_server_is_over_at_the_others() {
+async fn a_session_that_ends_on_one_server_ends_on_the_others() {
     let (one, other, _, slow) = two();
     let client = opened(&one, "2025-06-18").await;
     let there = at(&other, &client);
@@ -287,7 +287,7 @@ async fn what_is_delivered_and_means_nothing_has_no_effect() {
 }
 
 #[tokio::test]
-async fn d37_a_state_that_one_server_signed_is_good_on_the_others() {
+async fn a_request_state_is_valid_on_other_servers() {
     let (one, other, _, _) = two();
     let client = one.client("reader", MODERN).offering(json!({"elicitation": {}})).await;
     let there = other.client("reader", MODERN).offering(json!({"elicitation": {}})).await;

@@ -80,7 +80,7 @@ async fn come_back(app: &App, caller: &str, session: &str, last: &str) -> Stream
 }
 
 #[tokio::test]
-async fn d34_a_client_that_is_let_go_comes_back_for_its_result() {
+async fn a_disconnected_client_resumes_its_stream_for_the_result() {
     let (app, slow) = forgetful();
     let client = app.client("reader", "2025-11-25").offering(json!({})).await;
     let session = client.session.clone().unwrap();
@@ -103,7 +103,7 @@ async fn d34_a_client_that_is_let_go_comes_back_for_its_result() {
 }
 
 #[tokio::test]
-async fn d34_a_stream_that_breaks_goes_on_where_it_was() {
+async fn a_broken_stream_is_resumed_after_the_last_event() {
     let (app, slow) = forgetful();
     let client = app.client("reader", "2025-11-25").offering(json!({})).await;
     let session = client.session.clone().unwrap();
@@ -119,7 +119,7 @@ async fn d34_a_stream_that_breaks_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn d34_a_stream_that_was_come_back_for_ends_with_the_server() {
+async fn a_resumed_stream_ends_with_the_server() {
     let (app, _) = forgetful();
     let client = app.client("reader", "2025-11-25").offering(json!({})).await;
     let session = client.session.clone().unwrap();
@@ -133,7 +133,7 @@ async fn d34_a_stream_that_was_come_back_for_ends_with_the_server() {
 }
 
 #[tokio::test]
-async fn d34_only_new_enough_clients_with_a_session_of_their_own_get_ids() {
+async fn only_clients_since_2025_11_25_with_a_session_get_event_ids() {
     let (app, slow) = forgetful();
     let params = json!({"name": "slow", "_meta": {"progressToken": 1}});
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", MODERN] {

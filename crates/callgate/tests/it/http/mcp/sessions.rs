@@ -15,7 +15,7 @@ async fn end(app: &App, client: &Client<'_>) -> Reply {
 }
 
 #[tokio::test]
-async fn users_7_9_d34_a_session_survives_a_restart_and_is_good_on_every_server() {
+async fn a_session_survives_a_restart_and_is_valid_on_every_server() {
     let (app, _) = app();
     let session = opened(&app, "reader", "2025-06-18").await.session;
     // Another server with the same key: a replica, or this one after a restart.
@@ -26,7 +26,7 @@ async fn users_7_9_d34_a_session_survives_a_restart_and_is_good_on_every_server(
 }
 
 #[tokio::test]
-async fn users_10_d34_a_client_that_does_not_return_the_session_is_served() {
+async fn a_client_without_its_session_id_is_served() {
     let (app, _) = app();
     let mut client = opened(&app, "reader", "2025-06-18").await;
     client.session = None;
@@ -34,7 +34,7 @@ async fn users_10_d34_a_client_that_does_not_return_the_session_is_served() {
 }
 
 #[tokio::test]
-async fn d34_gap_7_a_session_is_bound_to_its_user() {
+async fn a_session_is_bound_to_its_user() {
     let (app, _) = app();
     let session = opened(&app, "reader", "2025-06-18").await.session;
     for caller in ["admin", ""] {
@@ -44,7 +44,7 @@ async fn d34_gap_7_a_session_is_bound_to_its_user() {
 }
 
 #[tokio::test]
-async fn d34_gap_5_bad_and_ended_sessions_are_404_in_json() {
+async fn invalid_and_ended_sessions_are_404_in_json() {
     let (app, _) = app();
     for id in ["bogus", "", "AQIAAQAAAAAAAAACk2x"] {
         let client = Client { session: Some(id.to_owned()), ..app.client("reader", "2025-06-18") };
@@ -97,7 +97,7 @@ async fn modern_requests_have_no_session() {
 }
 
 #[tokio::test]
-async fn d30_a_cancelled_notification_ends_the_call_of_its_session_only() {
+async fn a_cancelled_notification_ends_the_call_of_its_session_only() {
     let (app, slow) = app();
     let client = opened(&app, "reader", "2025-06-18").await;
     let other = opened(&app, "reader", "2025-06-18").await;

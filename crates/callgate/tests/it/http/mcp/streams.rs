@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn d29_a_call_that_takes_long_becomes_a_stream_with_keep_alives() {
+async fn a_slow_call_becomes_a_stream_with_keep_alives() {
     for revision in ["2025-11-25", MODERN] {
         let (app, slow) = app();
         let mut stream =
@@ -19,7 +19,7 @@ async fn d29_a_call_that_takes_long_becomes_a_stream_with_keep_alives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn d29_a_call_that_is_quick_enough_is_json() {
+async fn a_fast_call_is_answered_with_json() {
     let (app, slow) = app();
     let client = app.client("reader", MODERN);
     let quick = async {
@@ -32,7 +32,7 @@ async fn d29_a_call_that_is_quick_enough_is_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn d29_progress_is_told_every_five_seconds_to_who_asks() {
+async fn elapsed_time_is_reported_every_five_seconds_if_progress_was_requested() {
     for revision in REVISIONS {
         let (app, slow) = app();
         let params = json!({"name": "slow", "_meta": {"progressToken": "t-1"}});
@@ -51,7 +51,7 @@ async fn d29_progress_is_told_every_five_seconds_to_who_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn d29_gap_4_a_client_that_reads_json_only_gets_json() {
+async fn a_client_that_reads_json_only_gets_json() {
     let (app, slow) = app();
     for accept in ["application/json", "*/*", "", "text/html", "text/event-stream;q=0, */*"] {
         let client = Client { accept, ..app.client("reader", MODERN) };
@@ -71,7 +71,7 @@ async fn d29_gap_4_a_client_that_reads_json_only_gets_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn d30_a_modern_client_that_goes_away_cancels_its_call() {
+async fn a_modern_call_is_cancelled_when_its_client_disconnects() {
     let (app, slow) = app();
     let client = app.client("reader", MODERN);
     // Before a stream is open, and after.
@@ -88,7 +88,7 @@ async fn d30_a_modern_client_that_goes_away_cancels_its_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn d30_a_legacy_client_that_goes_away_does_not() {
+async fn a_legacy_call_continues_when_its_client_disconnects() {
     let (app, slow) = app();
     let client = app.client("reader", "2025-06-18");
     let stream = client.stream("tools/call", json!({"name": "slow"})).await;

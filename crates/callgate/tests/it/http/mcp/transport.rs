@@ -11,7 +11,7 @@ async fn post(app: &App, headers: &[(&str, &str)], body: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn gap_2_what_is_no_message_is_400_with_a_json_rpc_error() {
+async fn an_invalid_message_is_400_with_a_json_rpc_error() {
     let (app, _) = app();
     let too_large = format!("\"{}\"", "x".repeat(1024 * 1024));
     let mut replies = Vec::new();
@@ -30,7 +30,7 @@ async fn gap_2_what_is_no_message_is_400_with_a_json_rpc_error() {
 }
 
 #[tokio::test]
-async fn gap_3_batches_of_2025_03_26_are_answered_as_lists() {
+async fn batches_of_2025_03_26_are_answered_with_lists() {
     let (app, _) = app();
     let body = json!([
         {"jsonrpc": "2.0", "id": 1, "method": "ping"},
@@ -58,7 +58,7 @@ async fn gap_3_batches_of_2025_03_26_are_answered_as_lists() {
 }
 
 #[tokio::test]
-async fn b36_notifications_and_answers_are_accepted_without_a_word() {
+async fn notifications_and_responses_are_accepted_without_a_reply() {
     let (app, _) = app();
     for body in [
         r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
@@ -73,7 +73,7 @@ async fn b36_notifications_and_answers_are_accepted_without_a_word() {
 }
 
 #[tokio::test]
-async fn d23_gap_1_a_foreign_origin_or_host_is_403_everywhere() {
+async fn a_foreign_origin_or_host_is_403_everywhere() {
     let (app, _) = app();
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let origin =
@@ -90,7 +90,7 @@ async fn d23_gap_1_a_foreign_origin_or_host_is_403_everywhere() {
 }
 
 #[tokio::test]
-async fn d23_pages_of_this_machine_may_call_and_read_the_session() {
+async fn pages_of_this_machine_may_call_and_read_the_session_id() {
     let (app, _) = app();
     let origin = "http://localhost:6274";
     let preflight = request("OPTIONS", "", "/mcp")
@@ -120,7 +120,7 @@ async fn d23_pages_of_this_machine_may_call_and_read_the_session() {
 }
 
 #[tokio::test]
-async fn row_2_get_without_a_stream_and_other_methods_are_refused() {
+async fn get_without_a_stream_and_other_methods_are_refused() {
     let (app, _) = app();
     let get = app.get("reader", "/mcp").await;
     assert_eq!(code(&get), (406, -32600));
@@ -158,7 +158,7 @@ fn raw(message: &Value) -> String {
 }
 
 #[tokio::test]
-async fn b37_d24_raw_request_answers_one_message_or_a_list() {
+async fn raw_request_answers_a_message_or_a_batch() {
     let app = App::with(
         tools(&Slow::new()),
         options(|options| {
@@ -198,7 +198,7 @@ async fn b37_d24_raw_request_answers_one_message_or_a_list() {
 }
 
 #[tokio::test]
-async fn d24_raw_request_is_off_by_default_and_never_for_pages_of_other_sites() {
+async fn raw_request_is_off_by_default_and_never_for_pages_of_other_sites() {
     let ping = raw(&json!({"jsonrpc": "2.0", "id": 0, "method": "ping"})).replacen('/', "/mcp", 1);
     let (app, _) = app();
     let off = app.get("reader", &ping).await;
