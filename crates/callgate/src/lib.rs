@@ -103,7 +103,7 @@ pub use callgate_macros::prompt;
 /// ```
 ///
 /// Each `{part}` of the address is an argument, whose type implements `FromStr`. It gives
-/// [`IntoContents`], or a `Result` of that.
+/// [`IntoContents`](mcp::IntoContents), or a `Result` of that.
 #[cfg(feature = "macros")]
 pub use callgate_macros::resource;
 pub use secret::Secret;
