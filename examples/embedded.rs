@@ -1,7 +1,7 @@
 //! cargo run --example embedded
 //!
-//! A to-do application with pages and users of its own gains `/mcp`: its functions become tools, and its
-//! own way of knowing users says who may use them.
+//! Adds `/mcp` to a to-do application: its functions become tools, and its own authentication decides who may use
+//! them.
 //!
 //! ```sh
 //! curl -H 'Authorization: Bearer ada' http://127.0.0.1:3000/todos
@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::net::TcpListener;
 
-// What the application had before.
+// The application without Callgate.
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 struct Todo {
@@ -56,7 +56,7 @@ async fn page(State(todos): State<Arc<Todos>>, user: Option<Extension<Caller>>) 
     format!("To-dos for {}:\n{}", caller.name(), lines.collect::<String>()).into_response()
 }
 
-/// Who sends a request. In an application that is not an example, tokens are secrets in a database.
+/// Returns the user of a request. A real application has its tokens in a database.
 fn signed_in(headers: &HeaderMap) -> Option<Caller> {
     let (id, name, mask) = match headers.get("authorization")?.to_str().ok()? {
         "Bearer ada" => (1, "ada", Mask::Execute),
@@ -74,7 +74,7 @@ async fn who(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-// What it gains.
+// The tools.
 
 #[plugin::methods]
 impl Todos {

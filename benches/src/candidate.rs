@@ -1,13 +1,13 @@
-//! The servers that are measured beside each other.
+//! The servers that are compared.
 
 use std::fmt;
 
 use clap::ValueEnum;
 
-/// One of the servers.
+/// A server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Candidate {
-    /// An axum handler that reads the envelope and writes a fixed reply: the floor.
+    /// An axum handler that parses the envelope and writes a fixed reply: the minimum.
     Bare,
     /// This project.
     Callgate,
@@ -15,18 +15,18 @@ pub enum Candidate {
     Rmcp,
     /// nginx as a reverse proxy.
     Nginx,
-    /// A reverse proxy of hyper's server and client, and nothing else.
+    /// A reverse proxy that only uses hyper's server and client.
     Proxy,
     /// This project, in front of a service.
     Forward,
-    /// The same, with calls that arrive together in one request.
+    /// This project, in front of a service that supports batches.
     Batch,
-    /// The service: it answers the same to everything. It is not measured itself.
+    /// The service, which sends the same reply to every request. It is not measured.
     Upstream,
 }
 
 impl Candidate {
-    /// The name in tables.
+    /// Returns the name in tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Bare => "bare",
@@ -39,7 +39,7 @@ impl Candidate {
         }
     }
 
-    /// The name that `bench-server` knows it by; it cannot be nginx.
+    /// Returns the argument for `bench-server`, which does not run nginx.
     pub fn argument(self) -> &'static str {
         match self {
             Self::Forward => "forward",

@@ -1,4 +1,4 @@
-//! What is asked of the servers, as newer and as older clients send it.
+//! The requests, in the form of modern and of legacy clients.
 
 use std::fmt;
 
@@ -6,53 +6,53 @@ use serde_json::{Value, json};
 
 use crate::model;
 
-/// What is asked, and in which form.
+/// A method and a protocol era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Case {
-    /// The method.
+    /// Method.
     pub method: Method,
-    /// The form.
+    /// Protocol era.
     pub era: Era,
 }
 
-/// The method that is asked for.
+/// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// `tools/call` of `echo`.
     Call,
     /// `tools/list`.
     List,
-    /// `tools/call` of `echo`, which is elsewhere and answers the same to everybody.
+    /// `tools/call` of `echo`, forwarded to the service.
     Forwarded,
-    /// `tools/call` of `eth_chainId`, which anvil has.
+    /// `tools/call` of `eth_chainId`, forwarded to anvil.
     Chain,
 }
 
-/// The revision of MCP that a client speaks.
+/// Protocol era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
-    /// 2026-07-28: every request says who asks and what they can do.
+    /// 2026-07-28: every request has the client's information and capabilities.
     Modern,
     /// 2025-11-25, without a session.
     Legacy,
 }
 
-/// A request, and what its reply must have.
+/// A request and its expected reply.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Its id.
+    /// JSON-RPC id.
     pub id: usize,
-    /// The headers, without those that every HTTP request has.
+    /// Headers, without those of every HTTP request.
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
+    /// Body.
     pub body: String,
-    /// What the reply's body must have in it.
+    /// Text that the body of the reply must contain.
     pub expected: String,
 }
 
 impl Case {
-    /// One request for each token that takes part, to be sent in turn. A list is asked for with the
-    /// tokens that see every tool, so that every reply has the same tools.
+    /// Returns one request for each token. Lists only use the tokens that see every tool, so that all replies are
+    /// equal.
     pub fn requests(self, tools: usize) -> Vec<Request> {
         let step = match self.method {
             Method::Call | Method::Forwarded | Method::Chain => 1,
@@ -117,19 +117,19 @@ impl Case {
         headers
     }
 
-    /// What is wrong with a reply's body, if anything is; slower than looking for
-    /// [`Request::expected`], and complete.
+    /// Checks the whole body of a reply, which is slower than a search for [`Request::expected`]. Returns the problem,
+    /// if there is one.
     pub fn problem(self, request: &Request, tools: usize, body: &[u8]) -> Option<&'static str> {
-        let Ok(reply) = serde_json::from_slice::<Value>(body) else { return Some("no JSON") };
+        let Ok(reply) = serde_json::from_slice::<Value>(body) else { return Some("invalid JSON") };
         if reply.get("id").and_then(Value::as_u64) != u64::try_from(request.id).ok() {
-            return Some("another id");
+            return Some("wrong id");
         }
-        // A proxy passes on what the service answers, which knows nothing of MCP.
+        // A proxy returns the reply of the service, which is not MCP.
         let is_proxied =
             self.method == Method::Forwarded && reply.pointer("/result/text").is_some();
         let has_type = reply.pointer("/result/resultType").is_some();
         if !is_proxied && has_type != (self.era == Era::Modern) {
-            return Some("the form of another revision");
+            return Some("reply of another protocol era");
         }
         let is_right = match self.method {
             Method::Forwarded if is_proxied => {
@@ -151,11 +151,11 @@ impl Case {
                 listed == Some(&right)
             }
         };
-        (!is_right).then_some("another result")
+        (!is_right).then_some("wrong result")
     }
 }
 
-/// About 90 characters, so that the arguments are about 100 bytes; another for each token.
+/// Returns about 90 characters, different for each token, so that the arguments have about 100 bytes.
 fn text(token: usize) -> String {
     format!(
         "argument {token:04} of the benchmark, as long as what an agent would usually send to a tool."
@@ -167,7 +167,7 @@ fn last_tool(tools: usize) -> String {
 }
 
 impl Method {
-    /// The method's name in MCP.
+    /// Returns the MCP method.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Call | Self::Forwarded | Self::Chain => "tools/call",
@@ -177,7 +177,7 @@ impl Method {
 }
 
 impl Era {
-    /// The revision's date.
+    /// Returns the protocol version.
     pub fn version(self) -> &'static str {
         match self {
             Self::Modern => "2026-07-28",

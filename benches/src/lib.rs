@@ -1,4 +1,4 @@
-//! What the servers under measurement and the load generator agree on.
+//! Definitions that the servers and the load generator share.
 
 pub mod candidate;
 pub mod case;

@@ -2,46 +2,46 @@
 
 use serde_json::{Map, Value, json};
 
-/// How many sections there are.
+/// Number of sections.
 pub const SECTIONS: usize = 20;
-/// How many different sets of grants there are.
+/// Number of sets of grants.
 pub const GRANT_SETS: usize = 100;
-/// How many tokens there are; token `n` has the grants `n % GRANT_SETS`.
+/// Number of tokens. Token `n` has the grants `n % GRANT_SETS`.
 pub const TOKENS: usize = 1000;
-/// The tool that is called.
+/// Tool that is called.
 pub const ECHO: &str = "echo";
 
-/// The tool of a node of Ethereum that is called, and what it answers.
+/// Tool of an Ethereum node that is called.
 pub const CHAIN: &str = "eth_chainId";
-/// The number of anvil's own chain.
+/// Its result, the id of anvil's chain.
 pub const CHAIN_ID: &str = "0x7a69";
-/// What the service elsewhere answers to everything.
+/// Reply of the service.
 pub const ANSWER: &str =
     "the answer of the service, as long as what a method would usually have to say to an agent.";
 
-/// A tool, before a server gives it a form of its own.
+/// Definition of a tool for all servers.
 #[derive(Debug, Clone)]
 pub struct Tool {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it does.
+    /// Description.
     pub description: String,
-    /// What it takes; all of it is required.
+    /// Required parameters.
     pub params: &'static [Param],
-    /// The section on which a caller needs to read, or none where it is open.
+    /// Section that the caller must be able to read, or `None` for a public tool.
     pub section: Option<usize>,
 }
 
 /// A parameter.
 #[derive(Debug)]
 pub struct Param {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// Its type in Callgate's notation.
+    /// Type in Callgate's notation.
     pub notation: &'static str,
-    /// Its type in JSON Schema.
+    /// Type in JSON Schema.
     pub json_type: &'static str,
-    /// What it means.
+    /// Description.
     pub description: &'static str,
 }
 
@@ -74,7 +74,7 @@ const TOOL_PARAMS: &[Param] = &[
 ];
 
 impl Tool {
-    /// The JSON Schema of its arguments.
+    /// Returns the JSON Schema of the arguments.
     pub fn input_schema(&self) -> Map<String, Value> {
         let property =
             |param: &Param| json!({"type": param.json_type, "description": param.description});
@@ -88,7 +88,7 @@ impl Tool {
         schema
     }
 
-    /// The tool as MCP writes it.
+    /// Returns the tool as in a `tools/list` reply.
     pub fn to_json(&self) -> Value {
         json!({
             "name": self.name,
@@ -98,13 +98,13 @@ impl Tool {
         })
     }
 
-    /// Whether a caller with these grants may see and call it.
+    /// Returns `true` if a caller with these grants may see and call the tool.
     pub fn is_open_to(&self, grants: u32) -> bool {
         self.section.is_none_or(|section| grants >> section & 1 == 1)
     }
 }
 
-/// As many tools as asked for, `echo` among them, sorted by name. Two in five are open.
+/// Returns `count` tools including `echo`, sorted by name. Two of five are public.
 pub fn tools(count: usize) -> Vec<Tool> {
     let echo = Tool {
         name: ECHO.to_owned(),
@@ -118,7 +118,7 @@ pub fn tools(count: usize) -> Vec<Tool> {
             "Finds the items of collection {number} that match a query, newest first."
         ),
         params: TOOL_PARAMS,
-        // Shifted by one in each turn through the sections, so that it is not always the same.
+        // The shift gives each section other tools in each turn.
         section: ((number + number / SECTIONS) % 5 >= 2).then_some(number % SECTIONS),
     });
     let mut tools: Vec<Tool> = others.chain([echo]).collect();
@@ -126,12 +126,12 @@ pub fn tools(count: usize) -> Vec<Tool> {
     tools
 }
 
-/// The ident of a section.
+/// Returns the name of a section.
 pub fn section_name(section: usize) -> String {
     format!("s{section:02}")
 }
 
-/// A set of grants: bit `s` says whether section `s` may be read. Set 0 is everything.
+/// Returns a set of grants, in which bit `s` allows reading section `s`. Set 0 has all bits.
 pub fn grant_set(number: usize) -> u32 {
     let everything = (1_u32 << SECTIONS) - 1;
     if number == 0 {
@@ -142,12 +142,12 @@ pub fn grant_set(number: usize) -> u32 {
     (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA77) >> 7 & everything
 }
 
-/// The number of the grants that a token has.
+/// Returns the number of a token's set of grants.
 pub fn grant_set_of_token(token: usize) -> usize {
     token % GRANT_SETS
 }
 
-/// A token as the client sends it.
+/// Returns a token.
 pub fn token(number: usize) -> String {
     format!("bench-token-{number:04}")
 }
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_set_of_grants_is_another() {
+    fn sets_of_grants_differ() {
         let sets: HashSet<u32> = (0..GRANT_SETS).map(grant_set).collect();
         assert_eq!(sets.len(), GRANT_SETS);
     }

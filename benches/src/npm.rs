@@ -1,14 +1,14 @@
-//! What npm brings, installed where the build's files are.
+//! npm packages, installed below `target`.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-/// Installs packages, each with its exact version; the directory that has them in `node_modules`.
+/// Installs packages with exact versions. Returns the directory with `node_modules`.
 pub fn install(packages: &[&str]) -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?;
-    let target = program.ancestors().nth(2).context("this program is nowhere")?;
+    let target = program.ancestors().nth(2).context("program is not below the target directory")?;
     let directory = target.join("bench-npm");
     std::fs::create_dir_all(&directory)?;
     std::fs::write(directory.join("package.json"), r#"{"private": true}"#)?;
@@ -17,8 +17,8 @@ pub fn install(packages: &[&str]) -> anyhow::Result<PathBuf> {
         .args(packages)
         .current_dir(&directory)
         .output();
-    let output = output.with_context(|| format!("{packages:?} need npm"))?;
-    let talk = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "npm cannot install {packages:?}: {talk}");
+    let output = output.with_context(|| format!("failed to start npm for {packages:?}"))?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "npm failed to install {packages:?}: {error}");
     Ok(directory)
 }

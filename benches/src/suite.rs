@@ -1,4 +1,4 @@
-//! Which servers are measured beside each other, and by what.
+//! The comparisons: servers and requests.
 
 use clap::ValueEnum;
 
@@ -8,25 +8,25 @@ use crate::case::{Case, Era, Method};
 /// A comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
-    /// Callgate with functions in its own process, beside bare axum and rmcp.
+    /// Callgate with functions in its process, compared with axum and rmcp.
     Local,
-    /// Callgate in front of a JSON-RPC service, beside reverse proxies in front of the same.
+    /// Callgate in front of a JSON-RPC service, compared with reverse proxies.
     Forward,
-    /// Callgate in front of a node of Ethereum, with calls one by one and in batches.
+    /// Callgate in front of an Ethereum node, with and without batches.
     Batch,
 }
 
-/// What the servers ask.
+/// Service behind the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
-    /// A hyper server that answers the same to everything.
+    /// A hyper server that sends the same reply to every request.
     Static,
     /// anvil.
     Anvil,
 }
 
 impl Suite {
-    /// The servers, in the order in which they take turns.
+    /// Returns the servers in the order of their turns.
     pub fn candidates(self) -> &'static [Candidate] {
         match self {
             Self::Local => &[Candidate::Bare, Candidate::Callgate, Candidate::Rmcp],
@@ -35,8 +35,8 @@ impl Suite {
         }
     }
 
-    /// The server that the others are compared with.
-    pub fn yardstick(self) -> Candidate {
+    /// Returns the server that the others are compared with.
+    pub fn baseline(self) -> Candidate {
         match self {
             Self::Local => Candidate::Bare,
             Self::Forward => Candidate::Nginx,
@@ -44,7 +44,7 @@ impl Suite {
         }
     }
 
-    /// What is asked.
+    /// Returns the requests.
     pub fn cases(self) -> &'static [Case] {
         match self {
             Self::Local => &[
@@ -61,7 +61,7 @@ impl Suite {
         }
     }
 
-    /// What the servers ask, which then shares their core.
+    /// Returns the service behind the servers, which shares their core.
     pub fn service(self) -> Option<Service> {
         match self {
             Self::Local => None,

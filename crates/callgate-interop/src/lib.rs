@@ -1,1 +1,1 @@
-//! Nothing: this package has tests only.
+//! Empty: this package only has tests.

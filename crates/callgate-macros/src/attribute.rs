@@ -1,4 +1,4 @@
-//! What stands in the parentheses of an attribute.
+//! The arguments of an attribute.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;
@@ -8,7 +8,7 @@ use syn::{Attribute, Expr, ExprLit, Ident, Lit, LitStr, Meta, MetaList, Token};
 
 use crate::errors::Errors;
 
-/// What an attribute makes of a function.
+/// Kind of attribute.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Method,
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind of an attribute, if it is one of ours.
+    /// Returns the kind of an attribute, or `None` for an attribute of another crate.
     pub(crate) fn of(attribute: &Attribute) -> Option<Self> {
         let name = &attribute.path().segments.last()?.ident;
         [Self::Method, Self::Prompt, Self::Resource].into_iter().find(|kind| name == kind.name())
@@ -31,8 +31,8 @@ impl Kind {
         }
     }
 
-    /// The keys whose values are texts.
-    fn texts(self) -> &'static [&'static str] {
+    /// Returns the keys with string values.
+    fn string_keys(self) -> &'static [&'static str] {
         match self {
             Self::Method => &["id", "title", "tool_name"],
             Self::Prompt => &["name", "title"],
@@ -49,10 +49,10 @@ impl Kind {
     }
 }
 
-/// What stands in the parentheses of an attribute.
+/// Arguments of an attribute.
 #[derive(Default)]
 pub(crate) struct AttributeArgs {
-    texts: Vec<(String, LitStr)>,
+    strings: Vec<(String, LitStr)>,
     pub(crate) is_read_only: bool,
     pub(crate) sections: Vec<Section>,
     pub(crate) annotations: Vec<Annotation>,
@@ -61,7 +61,7 @@ pub(crate) struct AttributeArgs {
 /// `section("name", read)`
 pub(crate) struct Section {
     pub(crate) name: LitStr,
-    /// A variant of `Mask`.
+    /// Variant of `Mask`.
     pub(crate) mask: Ident,
 }
 
@@ -77,12 +77,12 @@ const METHOD_FORM: &str = "`id = \"user.get\"`, `title = \"Get user\"`, `tool_na
 const PROMPT_FORM: &str = "`name = \"review\"`, `title = \"Review\"`, `section(\"users\", read)`";
 const RESOURCE_FORM: &str = "`uri = \"shop://products/{id}\"`, `name = \"product\"`, \
      `mime_type = \"application/json\"`, `section(\"users\", read)`";
-const SECTION_FORM: &str = "expected a section and what a caller needs on it: `section(\"users\", read)`, `write` or `execute`";
+const SECTION_FORM: &str = "expected a section and a permission: `section(\"users\", read)`, with `read`, `write` or `execute`";
 const ANNOTATIONS_FORM: &str =
-    "expected names and values: `annotations(category = \"system\", priority = 2)`";
+    "expected names with literal values: `annotations(category = \"system\", priority = 2)`";
 
 impl AttributeArgs {
-    /// What is missing is told at the function's name.
+    /// Parses the arguments. Errors about missing ones are at the name of the function.
     pub(crate) fn parse(
         kind: Kind,
         tokens: TokenStream,
@@ -95,11 +95,13 @@ impl AttributeArgs {
         let mut safety: Vec<Meta> = Vec::new();
         for meta in metas {
             match (kind, name(&meta).as_str()) {
-                (_, name) if kind.texts().contains(&name) => args.read_text(name, &meta, errors),
+                (_, name) if kind.string_keys().contains(&name) => {
+                    args.read_string(name, &meta, errors);
+                }
                 (_, "section") => args.sections.extend(section(&meta, errors)),
                 (Kind::Method, "read_only" | "destructive") => {
                     if !matches!(meta, Meta::Path(_)) {
-                        errors.push(&meta, "expected the word alone: `read_only` or `destructive`");
+                        errors.push(&meta, "expected no value: write `read_only` or `destructive`");
                     }
                     safety.push(meta);
                 }
@@ -109,56 +111,60 @@ impl AttributeArgs {
                 _ => {
                     let (what, name) = (kind.name(), meta.path().to_token_stream());
                     let form = kind.form();
-                    errors.push(&meta, format_args!("a {what} has no `{name}`; it takes {form}"));
+                    errors.push(
+                        &meta,
+                        format_args!("unknown key `{name}` for a {what}; expected {form}"),
+                    );
                 }
             }
         }
         match (kind, safety.as_slice()) {
             (Kind::Method, []) => errors.push(
                 function,
-                "a method says whether calling it changes anything: \
-                 add `read_only` or `destructive`, as in `#[method(read_only)]`",
+                "missing `read_only` or `destructive`: write `#[method(read_only)]` if a call \
+                 changes nothing, otherwise `#[method(destructive)]`",
             ),
             (Kind::Method, [one]) => args.is_read_only = one.path().is_ident("read_only"),
             (Kind::Method, [.., last]) => errors.push(
                 last,
-                "a method is either `read_only` or `destructive`: say one of them, once",
+                "`read_only` and `destructive` exclude each other: write one of them, once",
             ),
-            (Kind::Resource, _) if args.text("uri").is_none() => errors
-                .push(function, "a resource has an address: `#[resource(uri = \"shop://stock\")]`"),
+            (Kind::Resource, _) if args.string("uri").is_none() => {
+                errors.push(function, "missing URI: write `#[resource(uri = \"shop://stock\")]`");
+            }
             _ => {}
         }
         args
     }
 
-    pub(crate) fn text(&self, name: &str) -> Option<&LitStr> {
-        self.texts.iter().rev().find(|(known, _)| known == name).map(|(_, text)| text)
+    pub(crate) fn string(&self, name: &str) -> Option<&LitStr> {
+        self.strings.iter().rev().find(|(known, _)| known == name).map(|(_, text)| text)
     }
 
-    /// `key = "text"`, once.
-    fn read_text(&mut self, name: &str, meta: &Meta, errors: &mut Errors) {
+    /// Parses `key = "string"`.
+    fn read_string(&mut self, name: &str, meta: &Meta, errors: &mut Errors) {
         let given = match meta {
             Meta::NameValue(pair) => pair.value.to_token_stream(),
             other => other.to_token_stream(),
         };
         let Ok(text) = syn::parse2::<LitStr>(given.clone()) else {
-            return errors.push(given, format_args!("expected text: `{name} = \"…\"`"));
+            return errors.push(given, format_args!("expected a string: `{name} = \"…\"`"));
         };
         if text.value().trim().is_empty() {
-            return errors.push(&text, format_args!("`{name}` is empty"));
+            return errors.push(&text, format_args!("`{name}` must not be empty"));
         }
-        if self.text(name).is_some() {
-            errors.push(meta, format_args!("`{name}` is said twice"));
+        if self.string(name).is_some() {
+            errors.push(meta, format_args!("`{name}` is set twice"));
         }
-        self.texts.push((name.to_owned(), text));
+        self.strings.push((name.to_owned(), text));
     }
 
-    /// `idempotent`, or `idempotent = false`.
+    /// Parses `idempotent` or `idempotent = false`.
     fn hint(&mut self, key: &str, meta: &Meta, errors: &mut Errors) {
         let value = match meta {
             Meta::Path(_) => syn::parse_quote!(true),
             Meta::NameValue(pair) if is_bool(&pair.value) => pair.value.clone(),
-            other => return errors.push(other, "expected the word alone, or `= false`"),
+            other => return errors.push(other, "expected no value, `= true` or `= false`"),
         };
         self.add(Annotation { key: LitStr::new(key, name_span(meta)), value }, errors);
     }
@@ -168,7 +174,10 @@ impl AttributeArgs {
         let parser = Punctuated::<Annotation, Token![,]>::parse_terminated;
         for annotation in errors.take(list.parse_args_with(parser)).into_iter().flatten() {
             if matches!(annotation.key.value().as_str(), "readOnlyHint" | "destructiveHint") {
-                errors.push(&annotation.key, "`read_only` or `destructive` says this already");
+                errors.push(
+                    &annotation.key,
+                    "write `read_only` or `destructive` instead of this annotation",
+                );
                 continue;
             }
             self.add(annotation, errors);
@@ -178,7 +187,7 @@ impl AttributeArgs {
     fn add(&mut self, annotation: Annotation, errors: &mut Errors) {
         let key = annotation.key.value();
         if self.annotations.iter().any(|known| known.key.value() == key) {
-            errors.push(&annotation.key, format_args!("`{key}` is annotated twice"));
+            errors.push(&annotation.key, format_args!("annotation `{key}` is set twice"));
         }
         self.annotations.push(annotation);
     }

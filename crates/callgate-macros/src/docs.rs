@@ -1,13 +1,13 @@
-//! Doc comments as descriptions: for agents, without the parts that are for Rust developers.
+//! Converts doc comments to descriptions for agents, without the parts for Rust developers.
 
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
 use crate::errors::Errors;
 
-/// Sections of a doc comment that say nothing to a caller.
-const LEFT_OUT: [&str; 5] = ["errors", "panics", "examples", "example", "safety"];
+/// Omitted sections of a doc comment.
+const OMITTED_SECTIONS: [&str; 5] = ["errors", "panics", "examples", "example", "safety"];
 
-/// The doc comment among attributes, as a description.
+/// Returns the doc comment of an item as a description.
 pub(crate) fn description(attributes: &[Attribute], errors: &mut Errors) -> String {
     let mut lines = Vec::new();
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("doc")) {
@@ -16,19 +16,19 @@ pub(crate) fn description(attributes: &[Attribute], errors: &mut Errors) -> Stri
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
                 lines.extend(lines_of(&text.value()));
             }
-            other => errors.push(other, "a description must be text that stands here"),
+            other => errors.push(other, "expected a string literal as the description"),
         }
     }
     without_sections(&trimmed(lines))
 }
 
-/// Without the space behind the slashes.
+/// Removes the space after `///`.
 fn trimmed(lines: Vec<String>) -> Vec<String> {
     let without = |line: String| line.strip_prefix(' ').map(ToOwned::to_owned).unwrap_or(line);
     lines.into_iter().map(without).collect()
 }
 
-/// A line comment is one line; a block comment is many, each of which may begin with a star.
+/// Splits a doc attribute into lines. Lines of a block comment may begin with a star.
 fn lines_of(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.split('\n').collect();
     let is_starred = |line: &&str| line.trim().is_empty() || line.trim_start().starts_with('*');
@@ -40,11 +40,10 @@ fn lines_of(text: &str) -> Vec<String> {
     std::iter::once((*first).to_owned()).chain(rest.iter().map(without)).collect()
 }
 
-/// The lines without the sections that are left out, and with the lines of each paragraph joined:
-/// where they are broken matters to the source only.
+/// Removes the omitted sections and joins the lines of each paragraph.
 fn without_sections(lines: &[String]) -> String {
     let mut kept: Vec<String> = Vec::new();
-    let mut left_out: Option<usize> = None;
+    let mut omitted: Option<usize> = None;
     let mut in_code = false;
     for line in lines {
         let line = line.trim_end();
@@ -52,16 +51,16 @@ fn without_sections(lines: &[String]) -> String {
         if line.trim_start().starts_with("```") {
             in_code = !in_code;
         } else if let Some((level, title)) = heading(line).filter(|_| !in_code) {
-            let goes_on = left_out.is_some_and(|outer| level > outer);
-            if !goes_on {
-                left_out = LEFT_OUT.contains(&title.as_str()).then_some(level);
+            let is_nested = omitted.is_some_and(|outer| level > outer);
+            if !is_nested {
+                omitted = OMITTED_SECTIONS.contains(&title.as_str()).then_some(level);
             }
         }
-        if left_out.is_some() {
+        if omitted.is_some() {
             continue;
         }
         match kept.last_mut() {
-            Some(last) if !was_in_code && goes_on(last) && !begins(line) => {
+            Some(last) if !was_in_code && can_continue(last) && !starts_block(line) => {
                 last.push(' ');
                 last.push_str(line.trim_start());
             }
@@ -71,8 +70,8 @@ fn without_sections(lines: &[String]) -> String {
     kept.join("\n").trim().to_owned()
 }
 
-/// Whether a paragraph may go on after this line.
-fn goes_on(line: &str) -> bool {
+/// Returns `true` if the paragraph of this line can continue on the next one.
+fn can_continue(line: &str) -> bool {
     let line = line.trim_start();
     !(line.is_empty()
         || line.starts_with("```")
@@ -80,8 +79,8 @@ fn goes_on(line: &str) -> bool {
         || heading(line).is_some())
 }
 
-/// Whether something new begins with this line.
-fn begins(line: &str) -> bool {
+/// Returns `true` if this line starts a new block.
+fn starts_block(line: &str) -> bool {
     let line = line.trim_start();
     let after_digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let is_numbered = after_digits.len() < line.len()
@@ -92,7 +91,7 @@ fn begins(line: &str) -> bool {
         || ["- ", "* ", "+ ", "> ", "|", "```"].iter().any(|mark| line.starts_with(mark))
 }
 
-/// The level of a heading, and its title in lower case.
+/// Returns the level of a heading and its title in lower case.
 fn heading(line: &str) -> Option<(usize, String)> {
     let title = line.trim_start_matches('#');
     let level = line.len() - title.len();
@@ -104,24 +103,24 @@ fn heading(line: &str) -> Option<(usize, String)> {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> String {
+    fn described(text: &str) -> String {
         let lines: Vec<String> = text.lines().map(ToOwned::to_owned).collect();
         without_sections(&lines)
     }
 
     #[test]
-    fn d39_what_is_for_developers_is_left_out() {
+    fn sections_for_developers_are_omitted() {
         let text = "Looks up.\n\nMore.\n\n# Errors\n\nMany.\n## Of one kind\n\n# Notes\n\nKept.\n\
                     ```\n# Panics is no heading here\n```\n# Panics\nNever.";
         let expected =
             "Looks up.\n\nMore.\n\n# Notes\n\nKept.\n```\n# Panics is no heading here\n```";
-        assert_eq!(of(text), expected);
-        assert_eq!(of("# Errors\nall\n# Examples\nall"), "");
-        assert_eq!(of("#tag is no heading"), "#tag is no heading");
+        assert_eq!(described(text), expected);
+        assert_eq!(described("# Errors\nall\n# Examples\nall"), "");
+        assert_eq!(described("#tag is no heading"), "#tag is no heading");
     }
 
     #[test]
-    fn the_stars_of_a_block_comment_are_no_text() {
+    fn stars_of_a_block_comment_are_removed() {
         let lines = lines_of(" Looks\n * up things.\n *\n * - one\n ");
         assert_eq!(without_sections(&trimmed(lines)), "Looks up things.\n\n- one");
         let lines = lines_of("A list:\n* one\nand more");
@@ -129,11 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn d39_a_paragraph_is_one_line() {
+    fn lines_of_a_paragraph_are_joined() {
         let text = "Lists articles,\noldest first.\n\n# Order\nBy\nage.\n- one\n  of them\n- two\n\
                     1. first\n2) second\n\n| a |\n| 1 |\n```\nlet a = 1;\nlet b = 2;\n```\nEnd.";
         let expected = "Lists articles, oldest first.\n\n# Order\nBy age.\n- one of them\n- two\n\
                         1. first\n2) second\n\n| a |\n| 1 |\n```\nlet a = 1;\nlet b = 2;\n```\nEnd.";
-        assert_eq!(of(text), expected);
+        assert_eq!(described(text), expected);
     }
 }

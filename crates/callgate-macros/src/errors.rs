@@ -1,19 +1,19 @@
-//! Everything that is wrong with a use of an attribute, told at once.
+//! Collects the errors of an attribute, so that the compiler reports them together.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 
-/// What was found so far.
+/// Errors so far.
 #[derive(Default)]
 pub(crate) struct Errors(Vec<syn::Error>);
 
 impl Errors {
-    /// Notes something that is wrong with these tokens.
+    /// Adds an error at these tokens.
     pub(crate) fn push(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
         self.0.push(syn::Error::new_spanned(tokens, message));
     }
 
-    /// Notes an error, if there is one.
+    /// Returns the value, or adds the error.
     pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.0.push(error)).ok()
     }
@@ -22,7 +22,7 @@ impl Errors {
         self.0.is_empty()
     }
 
-    /// For the compiler.
+    /// Returns the errors as invocations of `compile_error!`.
     pub(crate) fn into_tokens(self) -> TokenStream {
         self.0.iter().map(syn::Error::to_compile_error).collect()
     }

@@ -1,8 +1,7 @@
-//! Attributes to code. All paths go through `::callgate::__private`.
+//! Generates the code. All paths go through `::callgate::__private`.
 //!
-//! A function stays what it is and can be called as before. Beside it comes an empty type of the same
-//! name: types and functions do not share names, so `methods![get_user]` finds the one while
-//! everything else finds the other.
+//! The function stays unchanged. The generated code adds an empty type with the name of the function: types and
+//! functions have separate namespaces, so `methods![get_user]` uses the type and all other code the function.
 
 mod method;
 mod plugin;
@@ -18,34 +17,34 @@ use crate::attribute::{AttributeArgs, Kind, Section};
 use crate::docs;
 use crate::errors::Errors;
 use crate::signature::{
-    self, Argument, DefaultValue, Input, Place, Signature, refuse_names_of_the_impl,
+    self, Argument, DefaultValue, FunctionScope, Input, Signature, reject_names_of_impl,
 };
 
 pub(crate) use plugin::plugin;
 
-/// A function with the attributes before it.
+/// A function with its other attributes.
 pub(crate) struct Function<'a> {
     pub(crate) name: &'a Ident,
-    /// The type parameters of the `impl` around it.
+    /// Type parameters of its `impl`.
     pub(crate) parameters: &'a [String],
     pub(crate) attributes: &'a [Attribute],
     pub(crate) signature: &'a syn::Signature,
-    pub(crate) place: Place,
+    pub(crate) scope: FunctionScope,
 }
 
-/// A function, and what its attribute and its signature say.
+/// A function with its parsed attribute and signature.
 struct Item<'a> {
     function: &'a Function<'a>,
     args: AttributeArgs,
     signature: Signature,
 }
 
-/// A function in a module.
+/// Expands an attribute on a function of a module.
 pub(crate) fn function(kind: Kind, attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else {
         let message = format!(
-            "`#[{}]` goes before a function; before an `impl` goes `#[plugin::methods]`",
+            "`#[{}]` belongs on a function; write `#[plugin::methods]` on an `impl`",
             kind.name()
         );
         errors.push(item, message);
@@ -58,7 +57,7 @@ pub(crate) fn function(kind: Kind, attribute: TokenStream, item: &TokenStream) -
         parameters: &[],
         attributes: &function.attrs,
         signature: &function.sig,
-        place: Place::Free,
+        scope: FunctionScope::Module,
     };
     let expression = expand(kind, attribute, &described, &mut errors);
     signature::strip(&mut function.attrs, &mut function.sig);
@@ -66,7 +65,7 @@ pub(crate) fn function(kind: Kind, attribute: TokenStream, item: &TokenStream) -
     quote!(#function #companion)
 }
 
-/// An expression that is what the attribute makes of a function.
+/// Returns an expression that creates the method, prompt or resource.
 fn expand(
     kind: Kind,
     attribute: TokenStream,
@@ -74,18 +73,21 @@ fn expand(
     errors: &mut Errors,
 ) -> TokenStream {
     if let Some(second) = function.attributes.iter().find(|it| Kind::of(it).is_some()) {
-        errors.push(second, "a function is a method, a prompt or a resource; write one for each");
+        errors.push(
+            second,
+            "expected one of `#[method]`, `#[prompt]` and `#[resource]`: write a function for each",
+        );
     }
     let args = AttributeArgs::parse(kind, attribute, function.name, errors);
     let what = format!("a {}", kind.name());
-    let signature = Signature::parse(function.signature, function.place, &what, errors);
-    refuse_names_of_the_impl(&signature, function.parameters, errors);
+    let signature = Signature::parse(function.signature, function.scope, &what, errors);
+    reject_names_of_impl(&signature, function.parameters, errors);
     let item = Item { function, args, signature };
     match kind {
         Kind::Method => method::check(&item, errors),
-        Kind::Prompt => check_texts(&item, &what, errors),
+        Kind::Prompt => check_string_args(&item, &what, errors),
         Kind::Resource => {
-            check_texts(&item, &what, errors);
+            check_string_args(&item, &what, errors);
             resource::check(&item, errors);
         }
     }
@@ -102,8 +104,8 @@ fn expand(
     }
 }
 
-/// The type of the same name. Where something is wrong it is there too, so that nothing else seems to
-/// be.
+/// Returns the type with the name of the function, and the errors. The type also exists after an error, to avoid
+/// further errors.
 fn companion(
     kind: Kind,
     name: &Ident,
@@ -121,10 +123,10 @@ fn companion(
     let errors = errors.into_tokens();
     quote! {
         #[doc(hidden)]
-        #[allow(non_camel_case_types, reason = "it stands beside a function of the same name")]
+        #[allow(non_camel_case_types, reason = "companion of the function of the same name")]
         #visibility enum #name {}
 
-        #[allow(deprecated, reason = "who calls a method is not in this code")]
+        #[allow(deprecated, reason = "callers of a deprecated method are elsewhere")]
         impl ::callgate::__private::#item for #name {
             fn make() -> ::callgate::__private::#product {
                 #expression
@@ -136,26 +138,26 @@ fn companion(
 }
 
 impl Item<'_> {
-    /// What the attribute says, else the function's name.
-    fn text_or_name(&self, key: &str) -> LitStr {
+    /// Returns the string of a key, or the name of the function.
+    fn string_or_name(&self, key: &str) -> LitStr {
         let name = self.function.name;
-        self.args.text(key).cloned().unwrap_or_else(|| LitStr::new(&plain(name), name.span()))
+        self.args.string(key).cloned().unwrap_or_else(|| LitStr::new(&json_name(name), name.span()))
     }
 
-    /// `.title("…")`, where there is one.
-    fn optional_text(&self, key: &str) -> TokenStream {
-        let Some(text) = self.args.text(key) else { return TokenStream::new() };
+    /// Returns `.title("…")` if the key is set.
+    fn optional_string(&self, key: &str) -> TokenStream {
+        let Some(text) = self.args.string(key) else { return TokenStream::new() };
         let setter = Ident::new(key, text.span());
         quote!(.#setter(#text))
     }
 
-    /// `.requires("users", Mask::Read)` for each section.
+    /// Returns `.requires("users", Mask::Read)` for each section.
     fn requirements(&self) -> TokenStream {
         let requires = |Section { name, mask }: &Section| quote!(.requires(#name, ::callgate::__private::Mask::#mask));
         self.args.sections.iter().map(requires).collect()
     }
 
-    /// How the function is called: `value` says where each argument is.
+    /// Returns the call of the function. `value` returns the expression of an argument.
     fn call(&self, value: impl Fn(usize, &Argument) -> TokenStream) -> TokenStream {
         let Self { function, signature, .. } = self;
         let name = function.name;
@@ -169,15 +171,17 @@ impl Item<'_> {
             }
         });
         let inputs: Vec<TokenStream> = inputs.collect();
-        let called = match function.place {
-            Place::Free => quote!(#name(#(#inputs),*)),
-            Place::Plugin if signature.has_self => quote!(Self::#name(&__plugin, #(#inputs),*)),
-            Place::Plugin => quote!(Self::#name(#(#inputs),*)),
+        let called = match function.scope {
+            FunctionScope::Module => quote!(#name(#(#inputs),*)),
+            FunctionScope::Plugin if signature.has_self => {
+                quote!(Self::#name(&__plugin, #(#inputs),*))
+            }
+            FunctionScope::Plugin => quote!(Self::#name(#(#inputs),*)),
         };
         if signature.is_async { quote!(#called.await) } else { called }
     }
 
-    /// A call's value as a `Result`, whatever the function gives.
+    /// Converts the value of a call to a `Result`.
     fn outcome(&self, call: &TokenStream) -> TokenStream {
         let span = self.signature.output.span();
         if self.signature.is_fallible() {
@@ -187,10 +191,10 @@ impl Item<'_> {
         }
     }
 
-    /// `.run(…)` with a function that runs `body` for each call. In a plugin it holds the plugin.
+    /// Returns `.run(…)` with a closure that runs `body`. For a plugin, the closure holds the plugin.
     fn run(&self, arguments: &TokenStream, body: &TokenStream) -> TokenStream {
         let parameters = quote!(|__context: ::callgate::__private::Context, #arguments|);
-        let closure = if self.function.place == Place::Free || !self.signature.has_self {
+        let closure = if self.function.scope == FunctionScope::Module || !self.signature.has_self {
             quote!(#parameters async move { #body })
         } else {
             quote! {
@@ -206,12 +210,11 @@ impl Item<'_> {
         quote_spanned!(self.signature.output.span()=> .run(#closure))
     }
 
-    /// The same for arguments that come as texts, each read into its type: prompts and addresses have
-    /// nothing else.
-    fn run_with_texts(&self) -> TokenStream {
+    /// Returns `.run(…)` for prompts and resources, whose arguments are strings that are parsed into their types.
+    fn run_with_string_args(&self) -> TokenStream {
         let variable = |number: usize| format_ident!("__argument_{number}");
         let reads = self.signature.arguments().enumerate().map(|(number, argument)| {
-            let (variable, name, ty) = (variable(number), plain(&argument.name), &argument.ty);
+            let (variable, name, ty) = (variable(number), json_name(&argument.name), &argument.ty);
             if let Some(default) = &argument.default {
                 let default = default_value(argument, default);
                 return quote_spanned!(ty.span()=>
@@ -228,27 +231,33 @@ impl Item<'_> {
     }
 }
 
-/// The default's value.
+/// Returns the default value of an argument.
 fn default_value(argument: &Argument, default: &DefaultValue) -> TokenStream {
     let ty = &argument.ty;
     match default {
-        DefaultValue::OfType => quote!(<#ty as ::core::default::Default>::default()),
+        DefaultValue::TypeDefault => quote!(<#ty as ::core::default::Default>::default()),
         DefaultValue::Value(value) => quote!(#value),
     }
 }
 
-/// A Rust name as it is written in JSON.
-fn plain(name: &Ident) -> String {
+/// Returns a Rust name without `r#`.
+fn json_name(name: &Ident) -> String {
     let name = name.to_string();
     name.strip_prefix("r#").map(ToOwned::to_owned).unwrap_or(name)
 }
 
-/// What texts cannot have.
-fn check_texts(item: &Item<'_>, what: &str, errors: &mut Errors) {
+/// Checks a function whose arguments are strings.
+fn check_string_args(item: &Item<'_>, what: &str, errors: &mut Errors) {
     if item.signature.fills_response() {
-        errors.push(item.function.name, format_args!("{what} fills no `Response`; it returns"));
+        errors.push(
+            item.function.name,
+            format_args!("{what} cannot take a `Response`: return the result"),
+        );
     }
     for attribute in item.signature.arguments().flat_map(|argument| &argument.attributes) {
-        errors.push(attribute, format_args!("the arguments of {what} are texts, without serde"));
+        errors.push(
+            attribute,
+            format_args!("arguments of {what} are strings: remove this attribute"),
+        );
     }
 }

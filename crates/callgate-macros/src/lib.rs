@@ -1,10 +1,10 @@
 //! The attributes of Callgate. Use them through the crate `callgate`, which documents them.
 //!
-//! Each attribute is parsed (`attribute`, `signature`) and then written (`expand`). Everything
-//! that is wrong is gathered on the way and told at once. The entry points here are thin; what they
-//! call works on `proc_macro2`, so that it is tested without a compiler.
+//! `attribute` and `signature` parse the input, `expand` generates the code. `errors` collects all errors, so that the
+//! compiler reports them together. Apart from the entry points, the code uses `proc_macro2`, so that tests need no
+//! compiler.
 
-#![expect(missing_docs, reason = "`callgate` says it where it gives them to others")]
+#![expect(missing_docs, reason = "documented in `callgate`, which exports them")]
 
 mod attribute;
 mod docs;

@@ -1,6 +1,6 @@
-//! What a function takes and gives.
+//! The signature of a function.
 //!
-//! References are what Callgate itself hands in; owned values are arguments, by name.
+//! References are values that Callgate supplies; owned values are arguments of the caller.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
@@ -13,27 +13,27 @@ use syn::{
 use crate::docs;
 use crate::errors::Errors;
 
-/// A function's signature, as far as it matters here.
+/// A parsed signature.
 pub(crate) struct Signature {
     pub(crate) is_async: bool,
     /// `&self`
     pub(crate) has_self: bool,
     pub(crate) inputs: Vec<Input>,
-    /// What it gives, `()` where nothing is said.
+    /// Return type.
     pub(crate) output: Type,
 }
 
-/// One parameter.
+/// A parameter.
 pub(crate) enum Input {
     /// `&Context`
     Context,
     /// `&mut Response`
     Response,
-    /// An owned value.
+    /// Argument of the caller.
     Argument(Box<Argument>),
 }
 
-/// What a caller gives by name.
+/// A named argument of the caller.
 pub(crate) struct Argument {
     pub(crate) name: Ident,
     pub(crate) ty: Type,
@@ -45,35 +45,36 @@ pub(crate) struct Argument {
 
 /// `#[default]` or `#[default(…)]`
 pub(crate) enum DefaultValue {
-    OfType,
+    TypeDefault,
     Value(Box<Expr>),
 }
 
-/// Where a function stands.
+/// Location of a function.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum FunctionScope {
     /// In a module.
-    Free,
+    Module,
     /// In an `impl` with `#[methods]`.
     Plugin,
 }
 
-const INJECTED: &str = "only `&Context` and `&mut Response` are handed in by reference; \
-     an argument is an owned value, such as `String` instead of `&str`";
+const REFERENCE: &str = "only `&Context` and `&mut Response` can be references; \
+     write an owned type, such as `String` instead of `&str`";
 
 impl Signature {
     pub(crate) fn parse(
         signature: &syn::Signature,
-        place: Place,
+        scope: FunctionScope,
         what: &str,
         errors: &mut Errors,
     ) -> Self {
         if !signature.generics.params.is_empty() {
-            let message = format_args!("{what} has no type parameters: callers cannot choose them");
+            let message =
+                format_args!("{what} cannot have type parameters: callers cannot choose them");
             errors.push(&signature.generics.params, message);
         }
         if let Some(variadic) = &signature.variadic {
-            errors.push(variadic, "arguments have names");
+            errors.push(variadic, "expected named arguments");
         }
         let mut has_self = false;
         let mut inputs = Vec::new();
@@ -82,12 +83,12 @@ impl Signature {
                 FnArg::Receiver(receiver) => {
                     has_self = true;
                     let is_shared = receiver.to_token_stream().to_string() == "& self";
-                    if place == Place::Free {
-                        let message = "put `#[plugin::methods]` before the `impl`, so that the \
-                                       type's value is known";
+                    if scope == FunctionScope::Module {
+                        let message = "a function with `self` needs `#[plugin::methods]` on \
+                                       its `impl`";
                         errors.push(receiver, message);
                     } else if !is_shared {
-                        errors.push(receiver, "calls share the plugin: take `&self`");
+                        errors.push(receiver, "concurrent calls share the plugin: write `&self`");
                     }
                 }
                 FnArg::Typed(typed) => inputs.extend(input_of(typed, errors)),
@@ -111,7 +112,7 @@ impl Signature {
         self.inputs.iter().any(|input| matches!(input, Input::Response))
     }
 
-    /// Whether it gives a `Result`.
+    /// Returns `true` if the function returns a `Result`.
     pub(crate) fn is_fallible(&self) -> bool {
         last_segment(&self.output).is_some_and(|name| name == "Result")
     }
@@ -126,11 +127,9 @@ fn input_of(typed: &PatType, errors: &mut Errors) -> Option<Input> {
     let refused = match (name.as_deref(), mutability) {
         (Some("Context"), Some(false)) => return Some(Input::Context),
         (Some("Response"), Some(true)) => return Some(Input::Response),
-        (Some("Context"), _) => Some("the context is handed in as `&Context`"),
-        (Some("Response"), Some(false)) => {
-            Some("the response is handed in as `&mut Response`, to be filled")
-        }
-        (_, Some(_)) => Some(INJECTED),
+        (Some("Context"), _) => Some("expected `&Context`"),
+        (Some("Response"), Some(false)) => Some("expected `&mut Response`"),
+        (_, Some(_)) => Some(REFERENCE),
         (_, None) => None,
     };
     if let Some(message) = refused {
@@ -138,21 +137,24 @@ fn input_of(typed: &PatType, errors: &mut Errors) -> Option<Input> {
         return None;
     }
     if matches!(*typed.ty, Type::ImplTrait(_)) {
-        errors.push(&typed.ty, "an argument has one type; callers cannot choose it");
+        errors.push(&typed.ty, "`impl Trait` is not supported: write the type of the argument");
     }
     let Pat::Ident(PatIdent { ident: name, by_ref: None, subpat: None, .. }) = &*typed.pat else {
-        errors.push(&typed.pat, "an argument has a name, which callers use: `id_user: i64`");
+        errors.push(
+            &typed.pat,
+            "expected an argument with a name, which callers use: `id_user: i64`",
+        );
         return None;
     };
     if let Some(cfg) = typed.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
-        errors.push(cfg, "an argument is always there; put the `cfg` before the function");
+        errors.push(cfg, "`cfg` is not supported on an argument: write it on the function");
     }
     Some(Input::Argument(Box::new(Argument {
         name: name.clone(),
         ty: (*typed.ty).clone(),
         default: default_of(&typed.attrs, errors),
         description: docs::description(&typed.attrs, errors),
-        attributes: passed_on(&typed.attrs, errors),
+        attributes: serde_attributes(&typed.attrs, errors),
     })))
 }
 
@@ -160,10 +162,10 @@ fn default_of(attributes: &[Attribute], errors: &mut Errors) -> Option<DefaultVa
     let mut defaults = attributes.iter().filter(|attribute| attribute.path().is_ident("default"));
     let first = defaults.next()?;
     if let Some(second) = defaults.next() {
-        errors.push(second, "the default is said twice");
+        errors.push(second, "the default is set twice");
     }
     match &first.meta {
-        Meta::Path(_) => Some(DefaultValue::OfType),
+        Meta::Path(_) => Some(DefaultValue::TypeDefault),
         Meta::List(list) => {
             let message = "expected a value: `#[default(10)]`";
             let value =
@@ -172,30 +174,32 @@ fn default_of(attributes: &[Attribute], errors: &mut Errors) -> Option<DefaultVa
         }
         Meta::NameValue(pair) => {
             let value = pair.value.to_token_stream();
-            errors.push(&first.meta, format_args!("write it as `#[default({value})]`"));
+            errors.push(&first.meta, format_args!("write `#[default({value})]`"));
             None
         }
     }
 }
 
-/// What serde and schemars say of an argument.
-fn passed_on(attributes: &[Attribute], errors: &mut Errors) -> Vec<Attribute> {
-    let is_passed = |it: &&Attribute| is_one_of(it.path(), &["serde", "schemars"]);
-    let attributes: Vec<Attribute> = attributes.iter().filter(is_passed).cloned().collect();
+/// Returns the attributes for serde and schemars.
+fn serde_attributes(attributes: &[Attribute], errors: &mut Errors) -> Vec<Attribute> {
+    let is_kept = |it: &&Attribute| is_one_of(it.path(), &["serde", "schemars"]);
+    let attributes: Vec<Attribute> = attributes.iter().filter(is_kept).cloned().collect();
     for attribute in &attributes {
         let parser = Punctuated::<Meta, Token![,]>::parse_terminated;
-        // What cannot be read is for serde to say.
+        // Serde reports invalid syntax.
         for meta in attribute.parse_args_with(parser).into_iter().flatten() {
             if is_one_of(meta.path(), &["default", "skip", "skip_deserializing"]) {
-                errors.push(&meta, "an argument's default is `#[default]` or `#[default(…)]`");
+                errors.push(
+                    &meta,
+                    "write `#[default]` or `#[default(…)]` for the default of an argument",
+                );
             }
         }
     }
     attributes
 }
 
-/// Takes away what only Callgate understands, for the compiler, and what clippy would say of arguments
-/// that must be owned.
+/// Removes the attributes of arguments, and allows clippy's lint about owned arguments.
 pub(crate) fn strip(attributes: &mut Vec<Attribute>, signature: &mut syn::Signature) {
     let owned: Attribute = syn::parse_quote!(
         #[allow(clippy::needless_pass_by_value, reason = "arguments are owned values")]
@@ -218,8 +222,8 @@ fn last_segment(ty: &Type) -> Option<&Ident> {
     segments.last().map(|segment| &segment.ident)
 }
 
-/// Notes where arguments name what only the `impl` around them knows: they are read outside of it.
-pub(crate) fn refuse_names_of_the_impl(
+/// Rejects arguments that refer to `Self` or to type parameters of the `impl`: they are parsed outside of it.
+pub(crate) fn reject_names_of_impl(
     signature: &Signature,
     parameters: &[String],
     errors: &mut Errors,
@@ -233,7 +237,7 @@ pub(crate) fn refuse_names_of_the_impl(
         for tokens in [argument.ty.to_token_stream(), default] {
             if let Some(name) = find_ident(tokens, &is_of_impl) {
                 let message = format!(
-                    "`{name}` is not known where arguments are read; write the type or the value itself"
+                    "`{name}` cannot be used in an argument: write the concrete type or value"
                 );
                 errors.push(name, message);
             }
@@ -241,15 +245,15 @@ pub(crate) fn refuse_names_of_the_impl(
     }
 }
 
-fn find_ident(tokens: TokenStream, is_it: &dyn Fn(&Ident) -> bool) -> Option<Ident> {
+fn find_ident(tokens: TokenStream, matches: &dyn Fn(&Ident) -> bool) -> Option<Ident> {
     tokens.into_iter().find_map(|token| match token {
-        TokenTree::Ident(ident) => is_it(&ident).then_some(ident),
-        TokenTree::Group(group) => find_ident(group.stream(), is_it),
+        TokenTree::Ident(ident) => matches(&ident).then_some(ident),
+        TokenTree::Group(group) => find_ident(group.stream(), matches),
         _ => None,
     })
 }
 
-/// The type in an `Option`.
+/// Returns `T` of `Option<T>`.
 pub(crate) fn optional(ty: &Type) -> Option<&Type> {
     let Type::Path(TypePath { path, .. }) = ty else { return None };
     let segment = path.segments.last().filter(|segment| segment.ident == "Option")?;

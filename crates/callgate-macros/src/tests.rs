@@ -1,4 +1,4 @@
-//! What the attributes write, as golden files: `INSTA_UPDATE=always cargo test -p callgate-macros`.
+//! Snapshots of the generated code: `INSTA_UPDATE=always cargo test -p callgate-macros` updates them.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -51,7 +51,7 @@ fn a_function_becomes_a_method() {
 }
 
 #[test]
-fn b64_a_plain_function_fills_a_response() {
+fn a_function_without_async_fills_a_response() {
     let expanded = expand::function(
         Kind::Method,
         quote!(read_only),
@@ -115,7 +115,7 @@ fn a_function_becomes_a_prompt() {
 }
 
 #[test]
-fn a_function_becomes_a_family_of_resources() {
+fn a_function_becomes_a_resource_template() {
     let expanded = expand::function(
         Kind::Resource,
         quote!(uri = "shop://products/{id}", name = "product", mime_type = "text/plain"),
@@ -130,7 +130,7 @@ fn a_function_becomes_a_family_of_resources() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn all_errors_are_reported_together() {
     let expanded = expand::function(
         Kind::Method,
         quote!(id = "rpc.x", name = "y", section("s", rule), annotations(readOnlyHint = true)),

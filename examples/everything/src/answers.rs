@@ -1,4 +1,4 @@
-//! Tools that answer: text, pictures, sounds, resources, errors; with progress and log messages.
+//! Tools that return text, images, audio, resources and errors, with progress and log messages.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use callgate::{Content, Context, Error, method, methods};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-/// One red pixel.
+/// PNG of one red pixel.
 pub(crate) const PIXEL: &[u8] = &[
     0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 13, b'I', b'H', b'D', b'R', 0, 0, 0,
     1, 0, 0, 0, 1, 8, 2, 0, 0, 0, 0x90, 0x77, 0x53, 0xde, 0, 0, 0, 12, b'I', b'D', b'A', b'T',
@@ -18,7 +18,7 @@ pub(crate) const PIXEL: &[u8] = &[
     b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
 ];
 
-/// A sound without samples.
+/// WAV without samples.
 const SILENCE: &[u8] =
     b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x80\x3e\0\0\x02\0\x10\0data\0\0\0\0";
 
@@ -54,7 +54,7 @@ fn greet(name: String) -> Content {
 /// Takes an argument that is also a header.
 #[method(id = "answers.header", tool_name = "test_x_mcp_header", read_only)]
 fn header(#[schemars(extend("x-mcp-header" = "Region"))] region: String) -> Content {
-    // Proxies between can route by the header, which must say what the argument says.
+    // Proxies can route by the header, which must be equal to the argument.
     format!("Region: {region}").into()
 }
 
@@ -127,13 +127,13 @@ fn logs_once(ctx: &Context) -> Content {
 /// Lets its client go, and has its result later.
 #[method(id = "answers.reconnection", tool_name = "test_reconnection", read_only)]
 async fn reconnection(ctx: &Context) -> Content {
-    // The client's stream ends before the result is there; it comes back for it.
+    // The stream ends before the result; the client reconnects for it.
     ctx.client.close_stream(Duration::from_millis(500));
     sleep(Duration::from_millis(300)).await;
     "Reconnection test completed: you came back.".into()
 }
 
-/// A method whose schema no Rust type has is written by hand.
+/// Defines a method with a schema that no Rust type has.
 pub(crate) fn by_hand() -> anyhow::Result<Local> {
     let method = Method::new("answers.schema".parse()?)
         .tool_name("json_schema_2020_12_tool")

@@ -1,7 +1,7 @@
-//! Tools that ask: the person, the client's model, where the client works.
+//! Tools that ask the user, the client's model, and for the client's roots.
 //!
-//! None of them knows which revision its client speaks. In the modern era such a function ends at its
-//! question and runs again, from its beginning, with the answer; in the legacy era it waits for it.
+//! The code is the same for all protocol versions. In the modern era, a function ends at its question and runs again
+//! from its beginning with the answer; in the legacy era, it waits for the answer.
 
 use callgate::ask::{Elicit, Elicited, ListRoots, Sample};
 use callgate::local::MethodFunction;
@@ -25,7 +25,7 @@ pub(crate) fn methods() -> impl IntoIterator<Item = MethodFunction> {
     ]
 }
 
-/// A form with one field.
+/// Returns a form with one field.
 fn field(message: &str, name: &str, kind: &str) -> Elicit {
     let schema =
         json!({"type": "object", "properties": {name: {"type": kind}}, "required": [name]});
@@ -109,7 +109,7 @@ async fn confirm_again(ctx: &Context) -> Result<Content, Error> {
     read_only
 )]
 async fn several(ctx: &Context) -> Result<Content, Error> {
-    // Awaited together, so asked together.
+    // Questions that are awaited together are sent together.
     let (name, greeting, roots) = tokio::try_join!(
         ctx.ask("user_name", field("What is your name?", "name", "string")),
         ctx.ask("greeting", Sample::new("Generate a greeting", 50)),
@@ -139,7 +139,7 @@ async fn steps(ctx: &Context) -> Result<Content, Error> {
     read_only
 )]
 async fn by_capability(ctx: &Context) -> Result<Content, Error> {
-    // Nothing is asked that the client did not offer.
+    // Only asks for capabilities that the client declared.
     if ctx.supports(Capability::Elicitation) {
         return name(ctx).await;
     }

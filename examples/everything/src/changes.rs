@@ -1,4 +1,4 @@
-//! Tools that change what the server has, so that clients who listen are told.
+//! Tools that change the lists of the server, so that subscribed clients are notified.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -8,11 +8,11 @@ use callgate::{Callgate, Content, Error, method, plugin};
 
 use crate::resources::WATCHED;
 
-/// What there is to change.
+/// State that the tools change.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     mcp: OnceLock<Weak<Mcp>>,
-    /// The catalog that is not in force: it has one tool more, or one less.
+    /// The inactive catalog, with one tool more or less.
     other: Mutex<Arc<Catalog>>,
 }
 
@@ -42,7 +42,7 @@ impl Changes {
         Ok("Done.".into())
     }
 
-    /// Begins with the tools of the other, which has all but [`more`].
+    /// Creates the plugin. The other catalog has all tools except [`more`].
     pub(crate) fn begin(&self, server: &Callgate, without: &Callgate) {
         *self.other() = server.gateway().catalog();
         server.gateway().set_catalog(without.gateway().catalog());

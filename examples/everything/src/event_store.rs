@@ -1,4 +1,4 @@
-//! What was said on streams, in memory, for clients that lose theirs.
+//! Stores the events of streams in memory, for clients that lose their connection.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,9 +8,9 @@ use callgate::mcp::{EventStore, StoredEvent};
 use callgate::upstream::BoxFuture;
 use tokio::sync::Notify;
 
-/// So many streams are kept; the oldest that are over give way.
+/// Maximum number of stored streams. The oldest finished ones are evicted.
 const MAX_STREAMS: usize = 1000;
-/// So much of one.
+/// Maximum size of a stream.
 const MAX_EVENTS: usize = 1000;
 
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(crate) struct MemoryEventStore {
 #[derive(Debug, Default)]
 struct Streams {
     by_name: HashMap<String, Vec<StoredEvent>>,
-    /// Those that are over, the oldest first.
+    /// Finished streams, oldest first.
     over: VecDeque<String>,
 }
 
@@ -45,10 +45,10 @@ impl Streams {
         Ok(())
     }
 
-    /// The events behind the first `count`; `None` where there are none yet.
+    /// Returns the events after the first `count`, or `None` if there are none yet.
     fn behind(&self, stream: &str, count: u64) -> Option<Vec<StoredEvent>> {
         let Some(events) = self.by_name.get(stream) else {
-            // One that has not begun is waited for.
+            // The stream has not begun yet.
             return (count > 0).then(Vec::new);
         };
         let rest = usize::try_from(count).ok().and_then(|count| events.get(count..));

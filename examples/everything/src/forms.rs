@@ -1,4 +1,4 @@
-//! Tools that show the person a form: what fields can be.
+//! Tools that show the user a form, with all kinds of fields.
 
 use callgate::ask::{Elicit, Elicited};
 use callgate::local::MethodFunction;

@@ -1,12 +1,11 @@
 //! `cargo run -p everything -- --listen 127.0.0.1:3000`
 //!
-//! A server with everything that MCP has, each thing as small as it can be: tools that give text,
-//! pictures and sounds, report progress, log, ask the client and run as tasks; prompts, resources and
-//! completion. The names and texts are those that the protocol's conformance suite looks for. The list
-//! of tools is in the order of the methods' ids.
+//! A server with all features of MCP in their smallest form: tools that return text, images and audio, report progress,
+//! log, ask the client and run as tasks; prompts, resources and completion. The protocol's conformance suite expects
+//! the names and texts. The list of tools is sorted by the ids of the methods.
 //!
-//! Read [`answers`] first, then [`asking`], [`forms`] and [`tasks`]; [`prompts`] and [`resources`] are
-//! functions too, [`changes`] is a plugin, and [`event_store`] is for clients that lose their stream.
+//! Read [`answers`] first, then [`asking`], [`forms`] and [`tasks`]; [`prompts`] and [`resources`] are also
+//! functions, [`changes`] is a plugin, and [`event_store`] is for clients that lose their stream.
 
 mod answers;
 mod asking;
@@ -28,13 +27,13 @@ use tokio::net::TcpListener;
 
 use changes::Changes;
 
-/// A server with everything that MCP has.
+/// Run a server with all features of MCP.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Where to listen; port 0 is any.
+    /// Address to listen on; port 0 selects a free port.
     #[arg(long, default_value = "127.0.0.1:3000")]
     listen: SocketAddr,
-    /// Speak on standard input and output instead.
+    /// Serve on standard input and output instead.
     #[arg(long)]
     stdio: bool,
 }
@@ -66,7 +65,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All tools but the one that comes and goes.
+/// Returns all tools except the one that is added and removed.
 fn tools(changes: &Arc<Changes>) -> anyhow::Result<Builder> {
     Ok(Callgate::builder()
         .methods(answers::methods())

@@ -64,7 +64,7 @@ async fn asks(ctx: &Context) -> Result<String, Error> {
     Ok(format!("Let us talk about {about}."))
 }
 
-/// Cities, whatever is asked for.
+/// Returns cities as completions of any argument.
 #[derive(Debug)]
 pub(crate) struct Cities;
 

@@ -1,4 +1,4 @@
-//! Resources: two that are listed, one that can be watched, and a family of them.
+//! Two listed resources, one that clients can subscribe to, and a resource template.
 
 use callgate::mcp::ResourceFunction;
 use callgate::{resource, resources};
@@ -22,7 +22,7 @@ fn picture() -> &'static [u8] {
     PIXEL
 }
 
-/// The resource that clients can be told about.
+/// URI of the resource that clients can subscribe to.
 pub(crate) const WATCHED: &str = "test://watched-resource";
 
 /// It changes.

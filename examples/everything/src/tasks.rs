@@ -1,4 +1,4 @@
-//! Tools that run as tasks: the client gets a task at once, and comes back for its result.
+//! Tools that run as tasks: the client gets a task immediately and polls for its result.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -23,10 +23,10 @@ pub(crate) fn methods() -> impl IntoIterator<Item = MethodFunction> {
 async fn slow(
     ctx: &Context,
     seconds: f64,
-    // A text or nothing, but not `null`.
+    // A string or absent, but not `null`.
     #[schemars(extend("type" = "string"))] label: Option<String>,
 ) -> Result<Content, Error> {
-    // A task for clients that can come back; others wait.
+    // A task for clients that support tasks; other clients wait.
     ctx.become_task().await?;
     let time = Duration::try_from_secs_f64(seconds).map_err(|_| Error::tool("no such time"))?;
     sleep(time).await;
@@ -38,7 +38,7 @@ async fn slow(
 async fn failing(ctx: &Context) -> Result<Content, Error> {
     ctx.require_task().await?;
     sleep(Duration::from_millis(500)).await;
-    // A tool that fails is a task that completes, with a result that says so.
+    // If the tool fails, the task completes with an error result.
     Err(Error::tool("This job always fails."))
 }
 
@@ -54,7 +54,7 @@ fn question(message: &str) -> Elicit {
     Elicit::form(message, json!({"type": "object", "properties": properties}))
 }
 
-/// What the form has, where the person filled it in.
+/// Returns the content of the form if the user accepted it.
 #[derive(Deserialize)]
 struct Confirmed {
     #[serde(default)]
@@ -84,18 +84,18 @@ async fn inputs(ctx: &Context) -> Result<Content, Error> {
 /// Asks first, and becomes a task then.
 #[method(id = "tasks.late", tool_name = "test_tool_with_task", read_only)]
 async fn late(ctx: &Context) -> Result<Content, Error> {
-    // What is asked before it becomes a task is asked in the request itself.
+    // A question before the task is created is part of the request.
     let said = ctx.ask("user_name", question("What is your name?")).await?;
     ctx.require_task().await?;
     let name = said.content.get("name").cloned().unwrap_or_default();
     Ok(format!("Hello, {name}!").into())
 }
 
-/// Tasks in memory: gone with the process. A server that keeps its promises keeps them elsewhere.
+/// Tasks in memory, lost at the end of the process. A real server stores them in a database.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryTasks(Mutex<HashMap<String, Task>>);
 
-/// There is no room for more.
+/// The store is full.
 const MAX_TASKS: usize = 10_000;
 
 impl TaskStore for MemoryTasks {

@@ -1,4 +1,4 @@
-//! nginx, which gives requests to the gateways in turn.
+//! nginx, which distributes requests to the gateways in turn.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -9,12 +9,12 @@ use anyhow::{Context as _, ensure};
 use callgate_test_support::debian;
 use tempfile::TempDir;
 
-/// What is worth copying; the names in it stand for addresses.
+/// Configuration with placeholders for addresses.
 const CONFIGURATION: &str = include_str!("balancer.conf");
-/// How long it may take to listen.
+/// Maximum time until it listens.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// nginx while it runs; gone at the end.
+/// Running nginx. It stops when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Balancer {
     child: Child,
@@ -30,14 +30,13 @@ impl Drop for Balancer {
 }
 
 impl Balancer {
-    /// Starts it, and waits until it listens. `tmp` is where packages of Debian are unpacked, should the
-    /// system have no nginx.
+    /// Starts nginx and waits until it listens. If the system has no nginx, unpacks the Debian package below `tmp`.
     pub(crate) fn start(
         tmp: &Path,
         listen: SocketAddr,
         gateways: &[SocketAddr],
     ) -> anyhow::Result<Self> {
-        // It could not say which port it took.
+        // nginx cannot report a port that it chose.
         let address = TcpListener::bind(listen)
             .and_then(|listener| listener.local_addr())
             .with_context(|| format!("cannot listen on {listen}"))?;
@@ -66,7 +65,7 @@ impl Balancer {
     }
 }
 
-/// The balancer's, in a frame that needs nothing of the system's.
+/// Returns a complete configuration that uses no directory of the system.
 fn configuration(directory: &Path, address: SocketAddr, gateways: &[SocketAddr]) -> String {
     let mut balancer = CONFIGURATION.replace("balancer:80", &address.to_string());
     for (number, gateway) in (1..).zip(gateways) {

@@ -1,4 +1,4 @@
-//! The program `callgate`, several times on one registry.
+//! Several processes of `callgate` on one registry.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-/// Gateways while they run; gone at the end.
+/// Running gateways. They stop when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Gateways {
     program: PathBuf,
@@ -26,7 +26,7 @@ impl Drop for Gateways {
 }
 
 impl Gateways {
-    /// Starts so many, each on any free port. They have the tools of the demo.
+    /// Starts gateways with the tools of the demo, each on a free port.
     pub(crate) fn start(program: PathBuf, database: String, count: usize) -> anyhow::Result<Self> {
         let mut gateways = Self { program, database, running: Vec::new() };
         for number in 1..=count {
@@ -43,7 +43,7 @@ impl Gateways {
             format!("cannot start `{program}`; `cargo build -p callgate-cli` makes it")
         })?;
         let output = child.stdout.take().context("it has no output")?;
-        // Kept from here on, so that it ends with the others.
+        // From here on, a failure stops it with the others.
         self.running.push((child, SocketAddr::from(([127, 0, 0, 1], 0))));
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
@@ -55,17 +55,17 @@ impl Gateways {
         Ok(())
     }
 
-    /// The registry is told in the environment: a list of processes shows what stands behind a program.
+    /// The URL is in the environment, since a list of processes shows the arguments.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(arguments).env("CALLGATE_DATABASE", &self.database);
         command.env("CALLGATE_LOG", "warn").stdin(Stdio::null());
-        // No configuration of whoever runs this.
+        // Ignores the user's own configuration.
         command.current_dir(Path::new("/"));
         command
     }
 
-    /// A token that lasts; those of the demo end when the next one starts.
+    /// Creates a permanent token. Tokens of the demo expire when the next gateway starts.
     pub(crate) fn token(&self, user: &str) -> anyhow::Result<String> {
         let output = self.command(&["token", "create", user, "--name", "replicas"]).output()?;
         let talk = String::from_utf8_lossy(&output.stderr);
@@ -77,7 +77,7 @@ impl Gateways {
         self.running.iter().map(|(_, address)| *address).collect()
     }
 
-    /// The numbers of the processes.
+    /// Returns the process ids.
     pub(crate) fn ids(&self) -> Vec<u32> {
         self.running.iter().map(|(child, _)| child.id()).collect()
     }

@@ -1,8 +1,7 @@
 //! cargo build -p callgate-cli && cargo run -p replicas
 //!
-//! A throwaway PostgreSQL, three gateways on it, and nginx in front that asks them in turn. All of it is on
-//! this machine, and ends with Ctrl-C. [`gateways`] starts the program three times, [`balancer`] has the
-//! configuration of nginx to copy from.
+//! Starts a temporary PostgreSQL, three gateways on it, and nginx as a load balancer. Ctrl-C stops everything.
+//! [`gateways`] starts the program three times, [`balancer`] has the configuration of nginx.
 
 mod balancer;
 mod gateways;
@@ -17,16 +16,16 @@ use clap::Parser;
 use balancer::Balancer;
 use gateways::Gateways;
 
-/// How many gateways there are.
+/// Number of gateways.
 const GATEWAYS: usize = 3;
 
-/// Three gateways on one PostgreSQL, behind nginx.
+/// Run three gateways on one PostgreSQL, behind nginx.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Where nginx listens, on this machine; port 0 is any.
+    /// Port of nginx on loopback; 0 selects a free port.
     #[arg(long, default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// The program `callgate`; by default the one that was built beside this one.
+    /// Path of the program `callgate`; by default in the directory of this program.
     #[arg(long)]
     callgate: Option<PathBuf>,
 }
@@ -34,11 +33,11 @@ struct Arguments {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let Arguments { listen, callgate } = Arguments::parse();
-    // From now on, so that whatever was started ends with this.
+    // Installed before anything starts, so that Ctrl-C stops everything.
     let stopping = callgate::http::shutdown_signal();
     let program = std::env::current_exe().context("cannot tell where this program is")?;
     let callgate = callgate.unwrap_or_else(|| program.with_file_name("callgate"));
-    // Where cargo has the files of tests: what has to be unpacked is unpacked once.
+    // The directory of the tests, so that packages are unpacked once.
     let tmp = program.ancestors().nth(2).context("this program is nowhere")?.join("tmp");
     eprintln!("replicas: starting PostgreSQL");
     let database = Engine::Postgres.start(&tmp);

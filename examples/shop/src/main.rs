@@ -1,8 +1,7 @@
 //! cargo run -p shop
 //!
-//! A small shop on SQLite. [`shop`] is the plugin: its functions are methods and tools, and share the
-//! database. [`tokens`] knows the shop's users by their tokens and what they may do. The tests at the end
-//! of [`shop`] call the methods without a server.
+//! A small shop on SQLite. [`shop`] is a plugin, whose functions are methods and tools and share the database.
+//! [`tokens`] authenticates the users of the shop. The tests at the end of [`shop`] call the methods without a server.
 
 mod shop;
 mod tokens;
@@ -17,13 +16,13 @@ use tokio::net::TcpListener;
 use shop::Shop;
 use tokens::Tokens;
 
-/// A shop whose functions are tools.
+/// Run a shop whose functions are tools.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Where to listen; port 0 is any.
+    /// Address to listen on; port 0 selects a free port.
     #[arg(long, default_value = "127.0.0.1:3000")]
     listen: SocketAddr,
-    /// Where the shop's data is; made if it is not there.
+    /// SQLite file of the shop; created if it does not exist.
     #[arg(long, default_value = "shop.db")]
     database: String,
 }

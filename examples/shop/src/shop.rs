@@ -1,4 +1,4 @@
-//! The shop: a plugin whose functions share a database.
+//! The shop, a plugin whose functions share a database.
 
 use std::str::FromStr as _;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteRow};
 use sqlx::{FromRow, Row as _, SqlitePool};
 
-/// What costs more than this is asked about first.
+/// Price in cents above which the user must confirm.
 const ASK_ABOVE: i64 = 10_000;
 
 /// The shop.
@@ -20,18 +20,18 @@ pub(crate) struct Shop {
     database: SqlitePool,
 }
 
-/// Something that can be bought.
+/// A product.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Product {
     id: i64,
     name: String,
     /// In cents.
     price: i64,
-    /// How many there are.
+    /// Number in stock.
     stock: i64,
 }
 
-/// What somebody bought.
+/// An order.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Order {
     id: i64,
@@ -41,7 +41,7 @@ pub(crate) struct Order {
     total: i64,
 }
 
-/// What a person says when asked.
+/// Answer of the user.
 #[derive(Deserialize)]
 struct Confirmed {
     confirm: bool,
@@ -165,8 +165,8 @@ impl Shop {
     }
 }
 
-/// Comes back only if the person says yes. In the modern era the function starts again from its
-/// beginning with the answer, so nothing may be bought before.
+/// Returns only if the user accepts. In the modern era, the function starts again from its beginning with the
+/// answer, so nothing may be bought before.
 async fn confirm(ctx: &Context, question: &str) -> Result<(), Error> {
     let form = json!({
         "type": "object",
@@ -196,10 +196,10 @@ impl FromRow<'_, SqliteRow> for Product {
 }
 
 impl Shop {
-    /// Opens the shop; a new one has a few products.
+    /// Opens the shop. A new shop has a few products.
     pub(crate) async fn open(path: &str) -> sqlx::Result<Self> {
         let options = SqliteConnectOptions::from_str(&format!("sqlite:{path}"))?;
-        // One connection, so that a shop in memory is one shop.
+        // Each connection to an in-memory database would have its own data.
         let pool = SqlitePoolOptions::new().max_connections(1);
         let database = pool.connect_with(options.create_if_missing(true)).await?;
         sqlx::raw_sql(include_str!("shop.sql")).execute(&database).await?;

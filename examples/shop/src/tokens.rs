@@ -1,4 +1,4 @@
-//! The shop's own users. Of a token only the digest is kept.
+//! The shop's users. Only digests of tokens are stored.
 
 use callgate::access::TokenDigest;
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
@@ -6,13 +6,13 @@ use callgate::upstream::BoxFuture;
 use callgate::{Caller, Grants, Mask, User};
 use sqlx::SqlitePool;
 
-/// Users by their tokens.
+/// Users by token.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     database: SqlitePool,
 }
 
-/// Who there is, and what they may do.
+/// Users and their permissions.
 const USERS: [(i64, &str, Mask); 2] = [(1, "keeper", Mask::Execute), (2, "customer", Mask::Write)];
 
 impl Tokens {
@@ -20,13 +20,13 @@ impl Tokens {
         Self { database: database.clone() }
     }
 
-    /// Makes tokens, if there are none yet; nobody can be told them again.
+    /// Creates tokens if there are none. They cannot be shown again.
     pub(crate) async fn first(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
         let count: i64 =
             sqlx::query_scalar("SELECT COUNT(*) FROM tokens").fetch_one(&self.database).await?;
         let mut made = Vec::new();
         for (user, name, _) in USERS.iter().filter(|_| count == 0) {
-            // 256 random bits, from the database's own generator.
+            // 256 random bits, from the database's generator.
             let token: String = sqlx::query_scalar("SELECT 'shop_' || lower(hex(randomblob(32)))")
                 .fetch_one(&self.database)
                 .await?;
@@ -57,7 +57,7 @@ impl Authenticate for Tokens {
             let Some(token) = bearer_token(&request.headers)? else {
                 return Ok(Caller::anonymous());
             };
-            // A database that cannot be read lets nobody in.
+            // A database error denies access.
             let found = self.user(token).await.unwrap_or_default();
             let user = USERS.iter().find(|(id, ..)| Some(*id) == found);
             let (id, name, mask) = user.ok_or(AuthenticateError::InvalidToken)?;

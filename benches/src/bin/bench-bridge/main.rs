@@ -1,5 +1,5 @@
-//! Measures what a bridge costs: the same call straight to the server, through `callgate bridge`, and
-//! through npm's `mcp-remote`, which take turns.
+//! Measures the cost of a bridge: the same call directly, through `callgate bridge`, and through npm's `mcp-remote`,
+//! in turns.
 
 mod peer;
 mod programs;
@@ -16,22 +16,22 @@ use peer::{Era, Lines, Peer, Straight};
 use programs::{Demo, Npm};
 use report::{Cost, Report};
 
-/// Measures the bridge beside npm's mcp-remote.
+/// Compare the bridge with npm's mcp-remote.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How many calls in each turn.
+    /// Number of calls in each turn.
     #[arg(long, default_value_t = 1000)]
     calls: usize,
-    /// How many turns each has.
+    /// Number of turns of each program.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// How often each is started to see how long that takes.
+    /// Number of starts of each program.
     #[arg(long, default_value_t = 5)]
     starts: usize,
-    /// The date to put into the report.
+    /// Date for the report.
     #[arg(long)]
     date: Option<String>,
-    /// Where to write the report as Markdown.
+    /// File for the report, as Markdown.
     #[arg(long)]
     out: Option<PathBuf>,
 }
@@ -52,12 +52,13 @@ fn main() -> anyhow::Result<()> {
     let text = report.markdown(arguments.calls, arguments.rounds, arguments.date.as_deref());
     writeln!(std::io::stdout(), "\n{text}")?;
     if let Some(path) = arguments.out {
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(&path, text)
+            .with_context(|| format!("failed to write {}", path.display()))?;
     }
     Ok(())
 }
 
-/// The medians of each turn.
+/// Returns the medians of each turn.
 fn calls(
     arguments: &Arguments,
     era: Era,
@@ -74,7 +75,7 @@ fn calls(
             remote.begin(era)?;
             Some(remote)
         }
-        // It does not speak it.
+        // mcp-remote does not support this era.
         Era::Modern => None,
     };
     let mut costs = Vec::new();
@@ -105,10 +106,10 @@ fn median(calls: usize, era: Era, peer: &mut impl Peer) -> anyhow::Result<Durati
         anyhow::ensure!(answer.contains("\"result\""), "the call failed: {answer}");
     }
     times.sort_unstable();
-    times.get(calls / 2).copied().context("there were no calls")
+    times.get(calls / 2).copied().context("no calls were made")
 }
 
-/// From the start of the process to its first answer.
+/// Measures the time from the start of the process to its first reply.
 fn start(begin: impl FnOnce() -> anyhow::Result<Lines>) -> anyhow::Result<Duration> {
     let started = Instant::now();
     let mut peer = begin()?;
@@ -116,7 +117,7 @@ fn start(begin: impl FnOnce() -> anyhow::Result<Lines>) -> anyhow::Result<Durati
     Ok(started.elapsed())
 }
 
-/// Says how far it is.
+/// Prints progress to stderr.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! Those who take a message and bring its answer.
+//! Clients that send a message and wait for the reply.
 
 use std::fmt;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::programs::Demo;
 
-/// Which era the calls are of.
+/// Protocol era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
     Legacy,
@@ -27,7 +27,7 @@ impl fmt::Display for Era {
 }
 
 impl Era {
-    /// The call that is measured.
+    /// Returns the measured call.
     pub(crate) fn call(self) -> String {
         let mut params = json!({"name": "user_get", "arguments": {"id_user": 2}});
         if let (Self::Modern, Some(params)) = (self, params.as_object_mut()) {
@@ -41,13 +41,13 @@ impl Era {
     }
 }
 
-/// Somebody who answers.
+/// A server or a bridge.
 pub(crate) trait Peer {
-    /// Sends a message and waits for its answer.
+    /// Sends a message and waits for the reply.
     fn ask(&mut self, message: &str) -> anyhow::Result<String>;
 }
 
-/// A connection to the server itself.
+/// A connection to the server.
 #[derive(Debug)]
 pub(crate) struct Straight {
     stream: TcpStream,
@@ -74,7 +74,7 @@ impl Straight {
 }
 
 impl Peer for Straight {
-    /// The replies are small enough to come in one piece.
+    /// Reads a reply, which is small enough for one read.
     fn ask(&mut self, message: &str) -> anyhow::Result<String> {
         let request = format!("{}Content-Length: {}\r\n\r\n{message}", self.head, message.len());
         self.stream.write_all(request.as_bytes())?;
@@ -84,7 +84,7 @@ impl Peer for Straight {
     }
 }
 
-/// A bridge, over lines; gone at the end.
+/// A bridge on stdio. It stops when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Lines {
     process: Child,
@@ -102,13 +102,13 @@ impl Drop for Lines {
 impl Lines {
     pub(crate) fn start(mut command: Command) -> anyhow::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut process = command.spawn().context("cannot start a bridge")?;
-        let input = process.stdin.take().context("the bridge has no input")?;
-        let output = BufReader::new(process.stdout.take().context("the bridge has no output")?);
+        let mut process = command.spawn().context("failed to start a bridge")?;
+        let input = process.stdin.take().context("stdin is not piped")?;
+        let output = BufReader::new(process.stdout.take().context("stdout is not piped")?);
         Ok(Self { process, input, output })
     }
 
-    /// The handshake, where there is one.
+    /// Performs the handshake of the era, if it has one.
     pub(crate) fn begin(&mut self, era: Era) -> anyhow::Result<()> {
         if era == Era::Modern {
             return Ok(());
@@ -126,12 +126,12 @@ impl Lines {
         Ok(())
     }
 
-    /// The most memory that it had, in kilobytes.
+    /// Returns the peak memory in kilobytes.
     pub(crate) fn most_memory(&self) -> anyhow::Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let number = line.and_then(|line| line.split_whitespace().next());
-        number.context("the process has no VmHWM")?.parse().context("VmHWM is no number")
+        number.context("the process has no VmHWM")?.parse().context("VmHWM is not a number")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The programs that are measured: the demo and its bridge, and what comes from npm.
+//! The measured programs: the demo, its bridge, and packages of npm.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ use serde::Deserialize;
 
 use crate::peer::Lines;
 
-/// The exact version that figures are published for.
+/// Version of the published measurements.
 const REMOTE: &str = "mcp-remote@0.15.1";
 
-/// The demo's server, in a directory of its own; gone at the end.
+/// The demo server in a temporary directory. It stops when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Demo {
     process: Child,
@@ -53,9 +53,9 @@ impl Demo {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .context("cannot start `callgate`; build it with `cargo xtask dist` first")?;
+            .context("failed to start `callgate`; build it with `cargo xtask dist`")?;
         let mut line = String::new();
-        let output = process.stdout.take().context("the server has no output")?;
+        let output = process.stdout.take().context("stdout is not piped")?;
         BufReader::new(output).read_line(&mut line)?;
         let started: Started = serde_json::from_str(&line).context("the server did not start")?;
         Ok(Self { process, directory, address: started.address, token: started.tokens.admin })
@@ -65,7 +65,7 @@ impl Demo {
         format!("http://{}/mcp", self.address)
     }
 
-    /// `callgate bridge` in front of it.
+    /// Returns the command of `callgate bridge`.
     pub(crate) fn bridge(&self) -> anyhow::Result<Lines> {
         let mut command = Command::new(program()?);
         command.args(["bridge", "--url", &self.url()]).env("CALLGATE_TOKEN", &self.token);
@@ -73,12 +73,12 @@ impl Demo {
     }
 }
 
-/// The program, beside this one.
+/// Returns the program in the directory of this one.
 fn program() -> anyhow::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("callgate"))
 }
 
-/// What npm brings, installed where the build's files are.
+/// npm packages, installed below `target`.
 #[derive(Debug)]
 pub(crate) struct Npm(PathBuf);
 
@@ -87,7 +87,7 @@ impl Npm {
         Ok(Self(npm::install(&[REMOTE])?))
     }
 
-    /// `mcp-remote` in front of the demo.
+    /// Returns the command of `mcp-remote`.
     pub(crate) fn remote(&self, demo: &Demo) -> anyhow::Result<Lines> {
         let mut command = Command::new("node");
         command.arg(self.0.join("node_modules/mcp-remote/dist/proxy.js"));

@@ -1,11 +1,11 @@
-//! What was found, in words.
+//! The report.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::peer::Era;
 
-/// The medians of one turn.
+/// Medians of one turn.
 #[derive(Debug)]
 pub(crate) struct Cost {
     pub(crate) straight: Duration,
@@ -16,7 +16,7 @@ pub(crate) struct Cost {
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) calls: Vec<(Era, Vec<Cost>)>,
-    /// In kilobytes.
+    /// Kilobytes.
     pub(crate) memory: Vec<(&'static str, u64)>,
     pub(crate) bridge_starts: Vec<Duration>,
     pub(crate) remote_starts: Vec<Duration>,

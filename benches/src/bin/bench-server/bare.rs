@@ -1,5 +1,5 @@
-//! The floor: axum, the envelope of JSON-RPC, and replies of the same shape as Callgate's. No token
-//! is checked, no tool is looked up, and no argument is looked at.
+//! The minimum: axum, the JSON-RPC envelope and replies in Callgate's form, without checks of tokens, tools and
+//! arguments.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::two_parts::TwoParts;
 
-/// What newer clients are told of the server in every result.
+/// Server information in every result of the modern era.
 const META: &str = concat!(
     r#","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"callgate","version":""#,
     env!("CARGO_PKG_VERSION"),
@@ -39,14 +39,14 @@ struct CallParams<'a> {
     arguments: &'a RawValue,
 }
 
-/// All that follows the id in the replies to `tools/list`.
+/// End of the replies to `tools/list`, after the id.
 #[derive(Debug, Clone)]
 struct Lists {
     modern: Bytes,
     legacy: Bytes,
 }
 
-/// The route that answers everything.
+/// Returns the router.
 pub(crate) fn router(tools: &[Tool]) -> anyhow::Result<Router> {
     let tools: Vec<Value> = tools.iter().map(Tool::to_json).collect();
     let tools = serde_json::to_string(&tools)?;

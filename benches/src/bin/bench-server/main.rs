@@ -1,4 +1,4 @@
-//! A server under measurement: prints its address when it is ready, and serves until it is killed.
+//! A measured server. Prints its address when it is ready, and serves until it is killed.
 
 mod bare;
 mod proxy;
@@ -20,34 +20,34 @@ use clap::Parser;
 use tokio::net::TcpListener;
 use tower::make::Shared;
 
-/// The one that the program `callgate` has, for every candidate.
+/// The allocator of the program `callgate`, for all servers.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Serves one candidate.
+/// Run one of the servers.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Which server to be.
+    /// Server to run.
     candidate: Candidate,
-    /// How many tools there are, `echo` among them.
+    /// Number of tools, including `echo`.
     #[arg(long, default_value_t = 50)]
     tools: usize,
-    /// Where to listen; port 0 takes a free one.
+    /// Address to listen on; port 0 selects a free port.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: String,
-    /// Where the service is, for those who ask one.
+    /// Address of the service behind the server.
     #[arg(long)]
     upstream: Option<SocketAddr>,
 }
 
-/// One thread, since the server gets one core.
+/// Uses one thread, since the server has one core.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let tools = model::tools(arguments.tools);
     let listener = TcpListener::bind(&arguments.listen)
         .await
-        .with_context(|| format!("cannot listen on {}", arguments.listen))?;
+        .with_context(|| format!("failed to listen on {}", arguments.listen))?;
     writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
     let upstream = || arguments.upstream.context("`--upstream` is needed");
     match arguments.candidate {
@@ -70,7 +70,7 @@ async fn main() -> anyhow::Result<()> {
         }
         Candidate::Rmcp => axum::serve(listener, with_rmcp::router(&tools)).await?,
         other @ (Candidate::Nginx | Candidate::Proxy | Candidate::Upstream) => {
-            bail!("`{other}` is another kind of server");
+            bail!("`{other}` does not run in this program");
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A reverse proxy of hyper's server and pooled client: bodies go through as they come.
+//! A reverse proxy of hyper's server and pooled client, which streams bodies.
 
 use std::net::SocketAddr;
 

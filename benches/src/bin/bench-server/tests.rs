@@ -1,4 +1,4 @@
-//! Every candidate answers what the load generator asks, and the floor replies in Callgate's bytes.
+//! Every server passes the checks of the load generator, and the minimal server sends the same bytes as Callgate.
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
@@ -19,7 +19,7 @@ async fn send(candidate: Candidate, request: Request<Body>) -> (StatusCode, Vec<
             crate::with_callgate::service(&tools).unwrap().oneshot(request).await
         }
         Candidate::Rmcp => crate::with_rmcp::router(&tools).oneshot(request).await,
-        other => panic!("{other} is not asked in this process"),
+        other => panic!("{other} is not tested in this process"),
     };
     let response = response.unwrap();
     let status = response.status();

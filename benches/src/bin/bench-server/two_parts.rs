@@ -1,4 +1,4 @@
-//! A body of two parts, sent one after the other without copying them together.
+//! A response body of two parts, sent without copying them into one buffer.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use axum::body::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// What is left of the two parts.
+/// Remaining parts.
 #[derive(Debug)]
 pub(crate) struct TwoParts {
     first: Bytes,
@@ -15,7 +15,7 @@ pub(crate) struct TwoParts {
 }
 
 impl TwoParts {
-    /// Both parts, neither of them empty.
+    /// Creates a body. Neither part is empty.
     pub(crate) fn new(first: impl Into<Bytes>, second: Bytes) -> Self {
         Self { first: first.into(), second }
     }

@@ -1,4 +1,4 @@
-//! The service behind the proxies, by hyper alone: the same answer to everything, with the request's id.
+//! The service behind the proxies, written with hyper. Sends the same reply to every request, with its id.
 
 use std::convert::Infallible;
 

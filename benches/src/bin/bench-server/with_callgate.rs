@@ -1,4 +1,4 @@
-//! Callgate as a library: its service over functions in this process, or over a service elsewhere.
+//! Callgate as a library, with functions in this process or with a forwarded service.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ struct Echo {
     text: String,
 }
 
-/// Callers by the digests of their tokens.
+/// Callers by digest of the token.
 #[derive(Debug)]
 struct Tokens(HashMap<TokenDigest, Caller>);
 
@@ -45,14 +45,14 @@ impl Authenticate for Tokens {
     }
 }
 
-/// Callgate's own service; a token is needed, as for the others.
+/// Returns Callgate's service, which requires a token as the other servers do.
 pub(crate) fn service(tools: &[Tool]) -> anyhow::Result<HttpService> {
     let local = local(tools)?;
     let methods = local.methods().to_vec();
     Ok(over(LOCAL, local, methods))
 }
 
-/// The same, with the methods on a service elsewhere.
+/// Returns Callgate's service with forwarded methods.
 pub(crate) fn forwarding(
     tools: &[Tool],
     upstream: SocketAddr,

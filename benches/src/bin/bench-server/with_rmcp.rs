@@ -1,5 +1,4 @@
-//! rmcp without sessions and with JSON replies, behind a token check in axum. Where there is a
-//! choice it is the one that is cheaper for rmcp.
+//! rmcp without sessions and with JSON replies, behind a token check in axum, with the cheapest options for rmcp.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,24 +21,24 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use sha2::{Digest as _, Sha256};
 
-/// The grants of tokens, by the tokens' digests.
+/// Grants by digest of the token.
 type Tokens = HashMap<[u8; 32], Granted>;
 
-/// What a token may do: the number of its grants, and the sections as bits.
+/// Grants of a token: the number of the set, and its sections as bits.
 #[derive(Debug, Clone, Copy)]
 struct Granted {
     set: usize,
     sections: u32,
 }
 
-/// The tools, and what each set of grants sees of them.
+/// The tools, and the visible tools of each set of grants.
 #[derive(Debug)]
 struct Handler {
     tools: HashMap<String, Tool>,
     visible: Vec<Vec<rmcp::model::Tool>>,
 }
 
-/// The token check, then rmcp.
+/// Returns the router: the token check, then rmcp.
 pub(crate) fn router(tools: &[Tool]) -> Router {
     let handler = Arc::new(Handler::new(tools));
     let config = StreamableHttpServerConfig::default()
@@ -96,8 +95,7 @@ impl Handler {
     }
 }
 
-/// The texts are leaked, since rmcp copies a list of tools for each reply and borrowed texts are
-/// cheaper to copy.
+/// Leaks the strings: rmcp copies the list for each reply, and borrowed strings are cheaper to copy.
 fn rmcp_tool(tool: &Tool) -> rmcp::model::Tool {
     let name: &'static str = tool.name.clone().leak();
     let description: &'static str = tool.description.clone().leak();
@@ -138,7 +136,7 @@ impl ServerHandler for Handler {
         let arguments = serde_json::to_string(&request.arguments.unwrap_or_default())
             .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
         let mut result = CallToolResult::success(vec![ContentBlock::text(arguments)]);
-        // As the others reply: left out, it means the same.
+        // The other servers also omit it.
         result.is_error = None;
         Ok(result.into())
     }

@@ -1,4 +1,4 @@
-//! anvil, a node of Ethereum that is a chain of its own, from npm.
+//! anvil, an Ethereum node with a local chain, from npm.
 
 use std::net::SocketAddr;
 use std::process::{Child, Stdio};
@@ -9,16 +9,16 @@ use callgate_bench::npm;
 use crate::free_port::{free_address, wait_for};
 use crate::machine::Machine;
 
-/// The exact version that figures are published for.
+/// Version of the published measurements.
 const ANVIL: &str = "@foundry-rs/anvil@1.7.1";
 
-/// Starts it on the servers' core, and waits until it listens.
+/// Starts anvil on the servers' core, and waits until it listens.
 pub(crate) fn start(machine: &Machine) -> anyhow::Result<(Child, SocketAddr)> {
     let packages = npm::install(&[ANVIL])?.join("node_modules/@foundry-rs");
     let mut all = std::fs::read_dir(&packages)?.filter_map(|entry| Some(entry.ok()?.path()));
     let program =
         all.find_map(|one| Some(one.join("bin/anvil")).filter(|program| program.exists()));
-    let program = program.context("anvil has no program for this system")?;
+    let program = program.context("anvil has no binary for this system")?;
     let address = free_address()?;
     let mut child = machine
         .server_command(&program)
@@ -27,7 +27,7 @@ pub(crate) fn start(machine: &Machine) -> anyhow::Result<(Child, SocketAddr)> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .context("cannot start anvil")?;
+        .context("failed to start anvil")?;
     wait_for(&mut child, address)?;
     Ok((child, address))
 }

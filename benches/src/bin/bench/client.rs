@@ -10,12 +10,12 @@ use mio::{Events, Poll, Token};
 
 use crate::connection::Connection;
 
-/// How many connections there are to each server.
+/// Number of connections to each server.
 pub(crate) const CONNECTIONS: usize = 32;
-/// A server that says nothing for so long is broken.
+/// Maximum time without a reply.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// A request as it is sent, and what its reply must have.
+/// Bytes of a request and the expected reply.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     request: Request,
@@ -23,7 +23,7 @@ pub(crate) struct Prepared {
     expected: memmem::Finder<'static>,
 }
 
-/// Writes the requests of a case for a server.
+/// Encodes the requests of a case for a server.
 pub(crate) fn prepare(case: Case, tools: usize, address: SocketAddr) -> Vec<Prepared> {
     let prepare = |request: Request| {
         let mut text = format!("POST /mcp HTTP/1.1\r\nHost: {address}\r\n");
@@ -38,13 +38,13 @@ pub(crate) fn prepare(case: Case, tools: usize, address: SocketAddr) -> Vec<Prep
     case.requests(tools).into_iter().map(prepare).collect()
 }
 
-/// Connections to a server, each with the request that is under way on it.
+/// Connections to a server, each with its current request.
 #[derive(Debug)]
 pub(crate) struct Client {
     poll: Poll,
     events: Events,
     connections: Vec<(Connection, Option<usize>)>,
-    /// When the last replies came.
+    /// Time of the last replies.
     heard: Instant,
 }
 
@@ -59,12 +59,12 @@ impl Client {
         Ok(Self { poll, events, connections, heard: Instant::now() })
     }
 
-    /// The numbers of the connections.
+    /// Returns the numbers of the connections.
     pub(crate) fn connections(&self) -> std::ops::Range<usize> {
         0..self.connections.len()
     }
 
-    /// Sends request number `request` on a connection that has none under way.
+    /// Sends request number `request` on an idle connection.
     pub(crate) fn send(
         &mut self,
         connection: usize,
@@ -79,8 +79,8 @@ impl Client {
         connection.send(&prepared.bytes)
     }
 
-    /// Takes the replies that are there, checks them, and puts the connections that are free again
-    /// into `free`. Without sleeping: to wake the load generator would be work for the server's core.
+    /// Reads and checks the available replies, and adds the idle connections to `free`. Does not sleep, since waking
+    /// the load generator would cost the server's core time.
     pub(crate) fn receive(
         &mut self,
         requests: &[Prepared],
@@ -91,7 +91,7 @@ impl Client {
         if !self.events.is_empty() || !is_waiting {
             self.heard = Instant::now();
         } else if self.heard.elapsed() >= SILENCE {
-            bail!("the server has not answered for {SILENCE:?}");
+            bail!("no reply for {SILENCE:?}");
         }
         for event in &self.events {
             let Token(number) = event.token();
@@ -108,7 +108,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends one request and checks all of its reply; the length of the reply's body.
+    /// Sends a request and checks the whole reply. Returns the length of its body.
     pub(crate) fn ask(
         &mut self,
         case: Case,
@@ -119,7 +119,7 @@ impl Client {
         connection.send(&prepared.bytes)?;
         loop {
             self.poll.poll(&mut self.events, Some(SILENCE))?;
-            ensure!(!self.events.is_empty(), "the server has not answered for {SILENCE:?}");
+            ensure!(!self.events.is_empty(), "no reply for {SILENCE:?}");
             if let Some((status, body)) = connection.receive()? {
                 prepared.check(status, body)?;
                 if let Some(problem) = case.problem(&prepared.request, tools, body) {

@@ -1,4 +1,4 @@
-//! A connection that is kept, with at most one request under way.
+//! A persistent connection with at most one request at a time.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use mio::{Interest, Poll, Token};
 
 use crate::reply::Reply;
 
-/// Larger than any reply.
+/// Buffer size, larger than any reply.
 const BUFFER: usize = 256 * 1024;
 
 /// A connection to a server.
@@ -21,10 +21,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and has `poll` say when something comes.
+    /// Connects and registers the socket with `poll`.
     pub(crate) fn open(address: SocketAddr, poll: &Poll, token: Token) -> anyhow::Result<Self> {
         let stream = std::net::TcpStream::connect(address)
-            .with_context(|| format!("cannot connect to {address}"))?;
+            .with_context(|| format!("failed to connect to {address}"))?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let mut stream = TcpStream::from_std(stream);
@@ -32,15 +32,15 @@ impl Connection {
         Ok(Self { stream, buffer: vec![0; BUFFER], filled: 0 })
     }
 
-    /// Sends a request. The one before has been answered, so there is room for it.
+    /// Sends a request. The socket buffer is empty, since the previous reply has arrived.
     pub(crate) fn send(&mut self, request: &[u8]) -> anyhow::Result<()> {
         self.filled = 0;
-        let written = self.stream.write(request).context("cannot send a request")?;
+        let written = self.stream.write(request).context("failed to send a request")?;
         ensure!(written == request.len(), "{written} of {} bytes were sent", request.len());
         Ok(())
     }
 
-    /// Reads what is there; the reply's status and body once it is there as a whole.
+    /// Reads available bytes. Returns status and body once the reply is complete.
     pub(crate) fn receive(&mut self) -> anyhow::Result<Option<(u16, &[u8])>> {
         loop {
             let room = self.buffer.get_mut(self.filled..).unwrap_or_default();
@@ -49,7 +49,7 @@ impl Connection {
                 Ok(read) => read,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error).context("cannot read a reply"),
+                Err(error) => return Err(error).context("failed to read a reply"),
             };
             ensure!(read > 0, "the server closed the connection, or the reply is too large");
             self.filled += read;
@@ -58,7 +58,7 @@ impl Connection {
                 let body = self.buffer.get(body).unwrap_or_default();
                 return Ok(Some((status, body)));
             }
-            // Less than there was room for: the rest comes with the next event.
+            // A partial read: the next event announces the rest.
             if read < room_length {
                 return Ok(None);
             }

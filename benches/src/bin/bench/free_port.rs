@@ -1,4 +1,4 @@
-//! Servers that cannot say which port they took.
+//! Ports for servers that cannot report the port they chose.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Child;
@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-/// How long it may take to listen.
+/// Maximum time until a server listens.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A port of loopback that was free a moment ago.
+/// Returns a free port of loopback.
 pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// Waits until somebody listens there; a child that does not is killed.
+/// Waits until a child process listens. Kills it if it does not.
 pub(crate) fn wait_for(child: &mut Child, address: SocketAddr) -> anyhow::Result<()> {
     let begun = Instant::now();
     while TcpStream::connect(address).is_err() {
@@ -23,7 +23,7 @@ pub(crate) fn wait_for(child: &mut Child, address: SocketAddr) -> anyhow::Result
             let _ = child.kill();
             let _ = child.wait();
         }
-        ensure!(!is_over, "nobody listens on {address}");
+        ensure!(!is_over, "no process listens on {address}");
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())

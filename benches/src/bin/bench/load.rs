@@ -1,22 +1,21 @@
-//! The two kinds of load: as much as the server takes, and a fixed rate.
+//! The two kinds of load: full load and a fixed rate.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, Prepared};
 
-/// A server that is behind its schedule by so much at the end cannot keep up.
+/// Maximum delay at the end of a round. A server with a longer delay cannot keep up.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// What came of a full load.
+/// Result of a full load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Full {
     pub(crate) answered: u32,
     pub(crate) took: Duration,
 }
 
-/// Keeps every connection busy for so long: a reply is followed by the next request. All that was
-/// sent is answered when it ends.
+/// Keeps every connection busy for a duration, then waits for the outstanding replies.
 pub(crate) fn full(
     client: &mut Client,
     requests: &[Prepared],
@@ -46,17 +45,16 @@ pub(crate) fn full(
     }
 }
 
-/// What came of a fixed rate.
+/// Result of a fixed rate.
 #[derive(Debug, Clone)]
 pub(crate) struct Paced {
-    /// From the moment at which each request was due to its reply, in order.
+    /// Times from when a request was due to its reply, sorted.
     pub(crate) latencies: Vec<Duration>,
-    /// Requests that were due, and that no connection was free for until the end.
+    /// Number of requests that were due and not sent before the end.
     pub(crate) left: usize,
 }
 
-/// Sends requests at fixed moments, whatever the server does; one for which no connection is free
-/// waits, and that counts.
+/// Sends requests at fixed times. The wait of a request for an idle connection counts as latency.
 pub(crate) fn paced(
     client: &mut Client,
     requests: &[Prepared],

@@ -1,32 +1,34 @@
-//! The machine: what it is, and which cores are for whom.
+//! The machine and the assignment of its cores.
 
 use std::process::Command;
 
 use crate::progress;
 
-/// The core of the servers.
+/// Core of the servers.
 const SERVER_CORE: &str = "0";
-/// The core of the load generator.
+/// Core of the load generator.
 const OWN_CORE: &str = "1";
 
-/// What the report says of the machine.
+/// Description of the machine for the report.
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) cores: usize,
     pub(crate) processor: String,
     pub(crate) kernel: String,
-    /// Whether servers and load generator have a core each.
+    /// Set if servers and load generator have separate cores.
     pub(crate) pinned: bool,
 }
 
 impl Machine {
-    /// Puts this process onto its core, and looks around.
+    /// Pins this process to its core and detects the machine.
     pub(crate) fn prepare() -> Self {
-        // Before it is pinned, since then there is one core left.
+        // Before pinning, which reduces the number to one.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pinned = cores > 1 && pin_self();
         if !pinned {
-            progress("cannot pin to cores (no taskset, or one core only): figures will be noisy");
+            progress(
+                "failed to pin processes to cores (no taskset, or one core only): results will be noisy",
+            );
         }
         Self {
             cores,
@@ -36,7 +38,7 @@ impl Machine {
         }
     }
 
-    /// A command that runs `program` on the servers' core.
+    /// Returns a command that runs `program` on the servers' core.
     pub(crate) fn server_command(&self, program: &std::path::Path) -> Command {
         if !self.pinned {
             return Command::new(program);

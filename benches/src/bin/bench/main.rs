@@ -1,4 +1,4 @@
-//! Measures the servers beside each other, and writes what it found.
+//! Compares the servers and writes a report.
 
 mod anvil;
 mod client;
@@ -27,31 +27,31 @@ use clap::Parser;
 
 use crate::machine::Machine;
 
-/// Measures Callgate beside others.
+/// Compare Callgate with other servers.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// What is compared.
+    /// Comparison to run.
     #[arg(long, value_enum, default_value = "local")]
     suite: Suite,
-    /// How many rounds of full load for each case.
+    /// Number of rounds of full load for each case.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// How long a server is under full load in each round, in seconds.
+    /// Duration of full load for each server and round, in seconds.
     #[arg(long, default_value_t = 1.5)]
     seconds: f64,
-    /// How many rounds at a fixed rate for each case.
+    /// Number of rounds at a fixed rate for each case.
     #[arg(long, default_value_t = 3)]
     latency_rounds: usize,
-    /// How long a server is at a fixed rate in each round, in seconds.
+    /// Duration at a fixed rate for each server and round, in seconds.
     #[arg(long, default_value_t = 5.0)]
     latency_seconds: f64,
-    /// How often each server is started to see how long that takes.
+    /// Number of starts of each server.
     #[arg(long, default_value_t = 5)]
     starts: usize,
-    /// The date to put into the report.
+    /// Date for the report.
     #[arg(long)]
     date: Option<String>,
-    /// Where to write the report as Markdown.
+    /// File for the report, as Markdown.
     #[arg(long)]
     out: Option<PathBuf>,
 }
@@ -74,12 +74,12 @@ fn main() -> anyhow::Result<()> {
     writeln!(std::io::stdout(), "\n{report}")?;
     if let Some(path) = arguments.out {
         std::fs::write(&path, report)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+            .with_context(|| format!("failed to write {}", path.display()))?;
     }
     Ok(())
 }
 
-/// Says how far it is.
+/// Prints progress to stderr.
 fn progress(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! The course of a measurement: rounds in which every server has its turn.
+//! Runs a measurement in rounds, in which every server has its turn.
 
 use std::time::{Duration, Instant};
 
@@ -19,12 +19,12 @@ use crate::results::{
 use crate::statistics::Spread;
 use crate::usage::{self, Used};
 
-/// How many tools the servers have.
+/// Number of tools.
 pub(crate) const TOOLS: usize = 50;
-/// How long each server is warmed up before each case.
+/// Duration of the warm-up of each server before each case.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// What is measured, and for how long.
+/// Number and duration of the rounds.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) suite: Suite,
@@ -35,17 +35,17 @@ pub(crate) struct Plan {
     pub(crate) starts: usize,
 }
 
-/// A server, and the load generator's connections to it.
+/// A server with connections of the load generator.
 #[derive(Debug)]
 struct Contender {
     candidate: Candidate,
     server: Server,
     client: Client,
-    /// The process behind it.
+    /// Process of the service.
     upstream: Option<u32>,
 }
 
-/// Measures everything. A reply that is wrong ends it.
+/// Runs all measurements. Fails on a wrong reply.
 pub(crate) fn run(plan: &Plan, machine: &Machine) -> anyhow::Result<Results> {
     let upstream = plan.suite.service().map(|service| Server::of_service(service, machine));
     let upstream = upstream.transpose()?;
@@ -71,7 +71,7 @@ pub(crate) fn run(plan: &Plan, machine: &Machine) -> anyhow::Result<Results> {
     Ok(Results { cases, servers: servers.collect::<anyhow::Result<_>>()? })
 }
 
-/// Milliseconds from the start of each candidate to its first right answer.
+/// Measures the milliseconds from the start of each server to its first correct reply.
 fn start_ups(
     plan: &Plan,
     start: &impl Fn(Candidate) -> anyhow::Result<Server>,
@@ -132,8 +132,8 @@ fn run_case(plan: &Plan, case: Case, contenders: &mut [Contender]) -> anyhow::Re
     Ok(CaseResults { case, loads, latencies, repeated })
 }
 
-/// At half of what the yardstick takes; where that is too much for somebody, also at half of what the
-/// slowest takes.
+/// Measures latency at half of the baseline's throughput and, if a server cannot keep up, also at half of the
+/// slowest server's.
 fn latencies(
     plan: &Plan,
     case: Case,
@@ -142,11 +142,10 @@ fn latencies(
     repeats: &mut Repeats,
 ) -> anyhow::Result<Vec<Latencies>> {
     let throughput = |load: &Load| load.median(|round| round.throughput);
-    let yardstick = plan.suite.yardstick();
-    let yardstick =
-        loads.iter().find(|load| load.candidate == yardstick).context("no yardstick")?;
+    let baseline = plan.suite.baseline();
+    let baseline = loads.iter().find(|load| load.candidate == baseline).context("no baseline")?;
     let slowest = loads.iter().map(throughput).fold(f64::INFINITY, f64::min);
-    let mut latencies = vec![at_rate(plan, case, turns, throughput(yardstick) / 2.0, repeats)?];
+    let mut latencies = vec![at_rate(plan, case, turns, throughput(baseline) / 2.0, repeats)?];
     if latencies.iter().flat_map(|one| &one.servers).any(|(_, server)| !server.kept_up()) {
         latencies.push(at_rate(plan, case, turns, slowest / 2.0, repeats)?);
     }
@@ -190,14 +189,14 @@ impl Contender {
         Used::now(self.server.id(), self.upstream)
     }
 
-    /// One round of full load.
+    /// Runs one round of full load.
     fn round(&mut self, requests: &[Prepared], length: Duration) -> anyhow::Result<Round> {
         let before = self.used()?;
         let load = full(&mut self.client, requests, length)?;
         Ok(Round::of(load, self.used()?.since(before)))
     }
 
-    /// One round at a fixed rate.
+    /// Runs one round at a fixed rate.
     fn paced_round(
         &mut self,
         requests: &[Prepared],

@@ -1,31 +1,36 @@
-//! nginx as a reverse proxy: one process, connections to the upstream kept.
+//! nginx as a reverse proxy: one process, with persistent connections to the upstream.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Stdio};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
+use callgate_test_support::debian;
 use tempfile::TempDir;
 
 use crate::free_port::{free_address, wait_for};
 use crate::machine::Machine;
 
-/// A started nginx, with the directory that it needs as long as it runs.
+/// A running nginx and its directory.
 pub(crate) struct Started {
     pub(crate) child: Child,
     pub(crate) address: SocketAddr,
     pub(crate) directory: TempDir,
 }
 
-/// Starts it in front of an upstream, and waits until it listens.
+/// Starts nginx in front of an upstream, and waits until it listens.
 pub(crate) fn start(upstream: SocketAddr, machine: &Machine) -> anyhow::Result<Started> {
-    let program = program()?;
+    let target = std::env::current_exe()?;
+    let target = target.ancestors().nth(2).context("program is not below the target directory")?;
+    let nginx = debian(&target.join("tmp"), "nginx", "nginx");
+    let program = Path::new(nginx.get_program());
     let directory = tempfile::tempdir()?;
     let address = free_address()?;
     let configuration = directory.path().join("nginx.conf");
     std::fs::write(&configuration, configured(directory.path(), address, upstream))?;
     let child = machine
-        .server_command(&program)
+        .server_command(program)
+        .envs(nginx.get_envs().filter_map(|(name, value)| Some((name, value?))))
         .arg("-p")
         .arg(directory.path())
         .arg("-c")
@@ -34,14 +39,14 @@ pub(crate) fn start(upstream: SocketAddr, machine: &Machine) -> anyhow::Result<S
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .with_context(|| format!("cannot start {}", program.display()))?;
+        .with_context(|| format!("failed to start {}", program.display()))?;
     let mut started = Started { child, address, directory };
     wait_for(&mut started.child, address)?;
     Ok(started)
 }
 
-/// As much as a careful person would set: no log of each request, connections to the upstream kept, and
-/// bodies of this size never in a file.
+/// Tuned configuration: no access log, persistent connections to the upstream, and no temporary files for bodies of
+/// this size.
 fn configured(directory: &Path, address: SocketAddr, upstream: SocketAddr) -> String {
     let directory = directory.display();
     format!(
@@ -71,30 +76,4 @@ fn configured(directory: &Path, address: SocketAddr, upstream: SocketAddr) -> St
          }}\n\
          }}\n"
     )
-}
-
-/// The one that is installed, or Debian's package unpacked where the build's files are.
-fn program() -> anyhow::Result<PathBuf> {
-    let installed = Path::new("/usr/sbin/nginx");
-    if installed.exists() {
-        return Ok(installed.to_owned());
-    }
-    let directory = std::env::current_exe()?.with_file_name("nginx");
-    let program = directory.join("usr/sbin/nginx");
-    if !program.exists() {
-        std::fs::create_dir_all(&directory)?;
-        run(Command::new("apt-get").args(["download", "nginx"]).current_dir(&directory))?;
-        let is_package = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "deb");
-        let mut files = std::fs::read_dir(&directory)?.filter_map(|file| Some(file.ok()?.path()));
-        let package = files.find(is_package).context("apt-get has brought no package")?;
-        run(Command::new("dpkg").arg("-x").arg(package).arg(&directory))?;
-    }
-    Ok(program)
-}
-
-fn run(command: &mut Command) -> anyhow::Result<()> {
-    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    let talk = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?} failed: {talk}");
-    Ok(())
 }

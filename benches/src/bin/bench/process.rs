@@ -1,4 +1,4 @@
-//! A server as a child process, which ends with its owner.
+//! A server as a child process.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -12,20 +12,20 @@ use tempfile::TempDir;
 use crate::machine::Machine;
 use crate::{anvil, nginx};
 
-/// A running server.
+/// A running server. It stops when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
-    /// Gone with it.
+    /// Directory of nginx, removed with the server.
     _directory: Option<TempDir>,
 }
 
 impl Server {
-    /// Starts what the candidates ask.
+    /// Starts the service.
     pub(crate) fn of_service(service: Service, machine: &Machine) -> anyhow::Result<Self> {
         match service {
-            // The answer is the same whatever the tools are.
+            // The reply does not depend on the tools.
             Service::Static => Self::start(Candidate::Upstream, 1, None, machine),
             Service::Anvil => {
                 let (child, address) = anvil::start(machine)?;
@@ -34,7 +34,7 @@ impl Server {
         }
     }
 
-    /// Starts a candidate, in front of an upstream if it has one, and waits until it listens.
+    /// Starts a server, in front of an upstream if it has one, and waits until it listens.
     pub(crate) fn start(
         candidate: Candidate,
         tools: usize,
@@ -55,25 +55,25 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
+            .with_context(|| format!("failed to start {}", program.display()))?;
         let output = child.stdout.take();
-        // From here on it is killed whatever happens.
+        // From here on, a failure kills the process.
         let mut server =
             Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), _directory: None };
         let mut line = String::new();
-        BufReader::new(output.context("the server has no output")?).read_line(&mut line)?;
+        BufReader::new(output.context("stdout is not piped")?).read_line(&mut line)?;
         server.address = line.trim().parse().with_context(|| {
             format!("{candidate}: expected an address, found `{}`", line.trim())
         })?;
         Ok(server)
     }
 
-    /// Where it listens.
+    /// Returns the address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The process's number.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

@@ -1,8 +1,8 @@
-//! Rounds that something else on the machine disturbed are made again.
+//! Repeats rounds that other processes disturbed.
 
 use crate::results::Cores;
 
-/// How often rounds were made again, and how often they still may be.
+/// Number of repeated rounds, and of repeats left.
 #[derive(Debug)]
 pub(crate) struct Repeats {
     pub(crate) made: usize,
@@ -10,13 +10,13 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// As many repeats as there are rounds.
+    /// Allows as many repeats as rounds.
     pub(crate) fn new(rounds: usize) -> Self {
         Self { made: 0, left: rounds }
     }
 
-    /// Makes as many rounds as asked for. A round has every server's figure; where one of them was
-    /// disturbed it is made again as a whole, as long as repeats are left.
+    /// Runs the rounds. A round measures every server. If one of them was disturbed, repeats the whole round while
+    /// repeats are left.
     pub(crate) fn rounds<T>(
         &mut self,
         count: usize,

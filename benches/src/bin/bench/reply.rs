@@ -1,21 +1,21 @@
-//! As much of HTTP/1.1 as the servers' replies need.
+//! Parses the HTTP/1.1 replies of the servers.
 
 use std::ops::Range;
 
 use anyhow::{Context as _, bail};
 use memchr::memmem;
 
-/// Where a reply's parts are in the buffer.
+/// Location of a reply in the buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
-    /// The code in the first line.
+    /// Status code.
     pub(crate) status: u16,
-    /// The body.
+    /// Range of the body.
     pub(crate) body: Range<usize>,
 }
 
 impl Reply {
-    /// Reads a reply that has a length; `None` while it is not there as a whole.
+    /// Parses a reply with a length. Returns `None` while it is incomplete.
     pub(crate) fn parse(bytes: &[u8]) -> anyhow::Result<Option<Self>> {
         let Some(head) = memmem::find(bytes, b"\r\n\r\n") else { return Ok(None) };
         let body = head + 4;
@@ -24,12 +24,12 @@ impl Reply {
         let status = lines
             .next()
             .and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok())
-            .context("the reply is not HTTP/1.1")?;
+            .context("reply is not HTTP/1.1")?;
         let length = lines.find_map(|line| {
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>())
         });
-        let Some(length) = length else { bail!("the reply has no Content-Length") };
+        let Some(length) = length else { bail!("reply has no Content-Length") };
         let end = body + length?;
         Ok((bytes.len() >= end).then_some(Self { status, body: body..end }))
     }

@@ -1,4 +1,4 @@
-//! What was measured, in words and tables.
+//! The report.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::results::{CaseResults, Cores, Latencies, MAX_WAITING, Results};
 use crate::statistics::Spread;
 use crate::table::Table;
 
-/// The whole report as Markdown.
+/// Returns the report as Markdown.
 pub(crate) fn markdown(
     plan: &Plan,
     machine: &Machine,
@@ -30,7 +30,7 @@ pub(crate) fn markdown(
     } else {
         "Processes were not pinned to cores, so the figures are noisy."
     };
-    // Writing to a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = writeln!(
         out,
         "Written by `cargo xtask bench`. Measured{date} on {} cores of an {}, Linux {}. {cores}\n",
@@ -38,7 +38,7 @@ pub(crate) fn markdown(
     );
     out.push_str(&method(plan));
     for case in &results.cases {
-        out.push_str(&case_section(case, plan.suite.yardstick()));
+        out.push_str(&case_section(case, plan.suite.baseline()));
     }
     out.push_str(&server_section(results));
     out
@@ -50,14 +50,14 @@ fn method(plan: &Plan) -> String {
         Suite::Forward => (FORWARD, FORWARD_SETTING),
         Suite::Batch => (BATCH, BATCH_SETTING),
     };
-    let yardstick = plan.suite.yardstick();
+    let baseline = plan.suite.baseline();
     format!(
         "## Method\n\n{candidates}\n\n{setting} Every server has a runtime with one thread. \
          A load generator keeps 32 connections busy and checks every reply; a wrong reply ends the measurement. The servers take turns in {} \
          rounds of {:?} each. Ratios are computed within a round. Each figure is the median of the \
          rounds, with minimum and maximum in parentheses. CPU time is that of the server process, \
          including kernel time.\n\n\
-         Latency is measured at a fixed rate, half of the maximum of {yardstick}, in {} rounds of \
+         Latency is measured at a fixed rate, half of the maximum of {baseline}, in {} rounds of \
          {:?}. It is counted from the time at which a request was due, so it includes waiting for \
          a slow server. If a server cannot reach that rate, a second rate is half of the maximum \
          of the slowest server.\n\n\
@@ -110,27 +110,27 @@ const BATCH_SETTING: &str = "\
     Both call `eth_chainId` of anvil, an Ethereum node. It shares the core of the servers, so \
     requests per second include the node; CPU time does not.";
 
-fn case_section(results: &CaseResults, yardstick: Candidate) -> String {
+fn case_section(results: &CaseResults, baseline: Candidate) -> String {
     let mut out = format!("## {}\n\n", results.case);
     let latency_headings: Vec<String> = results
         .latencies
         .iter()
         .map(|latencies| format!("µs at {}/s: p50, p99", thousands(latencies.per_second)))
         .collect();
-    let (cpu, throughput) = (format!("CPU to {yardstick}"), format!("requests/s to {yardstick}"));
+    let (cpu, throughput) = (format!("CPU to {baseline}"), format!("requests/s to {baseline}"));
     let mut headings = vec!["", "CPU µs/request", &cpu, "requests/s", &throughput];
     headings.extend(latency_headings.iter().map(String::as_str));
     headings.push("reply bytes");
     let mut table = Table::new(&headings);
-    let yardstick = results.load(yardstick);
+    let baseline = results.load(baseline);
     let shown = |spread: Option<Spread>| spread.map_or_else(|| "–".to_owned(), |s| s.to_string());
     for load in &results.loads {
         let mut row = vec![
             load.candidate.to_string(),
             format!("{:.1}", load.median(|round| round.cpu)),
-            shown(yardstick.map(|other| load.ratio(other, |round| round.cpu))),
+            shown(baseline.map(|other| load.ratio(other, |round| round.cpu))),
             thousands(load.median(|round| round.throughput)),
-            shown(yardstick.map(|other| load.ratio(other, |round| round.throughput))),
+            shown(baseline.map(|other| load.ratio(other, |round| round.throughput))),
         ];
         row.extend(
             results.latencies.iter().map(|latencies| percentiles(latencies, load.candidate)),
@@ -166,7 +166,7 @@ fn comparison(results: &CaseResults) -> String {
     )
 }
 
-/// Whether it was the servers that were measured, and not the load generator or something else.
+/// Describes how far the load generator and other processes influenced the results.
 fn utilisation(results: &CaseResults) -> String {
     let all = || results.loads.iter().flat_map(|load| &load.rounds);
     let share =
@@ -209,7 +209,7 @@ fn server_section(results: &Results) -> String {
     )
 }
 
-/// A whole number with commas.
+/// Formats an integer with commas.
 fn thousands(number: f64) -> String {
     if number.is_infinite() {
         return "∞".to_owned();

@@ -1,4 +1,4 @@
-//! What was measured.
+//! The results.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use crate::load::{Full, Paced};
 use crate::statistics::Spread;
 use crate::usage::{Memory, Used};
 
-/// A round in which a process was longer without its core is repeated, as a share of the round.
+/// Maximum share of a round for which a process may wait for its core. Otherwise the round is repeated.
 pub(crate) const MAX_WAITING: f64 = 0.02;
 
-/// Everything.
+/// All results.
 #[derive(Debug)]
 pub(crate) struct Results {
     pub(crate) cases: Vec<CaseResults>,
     pub(crate) servers: Vec<ServerResults>,
 }
 
-/// One case, with the servers in the order of the plan.
+/// Results of a case, with the servers in the order of the suite.
 #[derive(Debug)]
 pub(crate) struct CaseResults {
     pub(crate) case: Case,
     pub(crate) loads: Vec<Load>,
     pub(crate) latencies: Vec<Latencies>,
-    /// Rounds that were repeated.
+    /// Number of repeated rounds.
     pub(crate) repeated: usize,
 }
 
-/// A server under full load, round by round.
+/// Rounds of a server under full load.
 #[derive(Debug)]
 pub(crate) struct Load {
     pub(crate) candidate: Candidate,
@@ -40,45 +40,44 @@ pub(crate) struct Load {
 /// A round of full load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Round {
-    /// Microseconds on a core for each request.
+    /// CPU time of a request in microseconds.
     pub(crate) cpu: f64,
-    /// Requests in a second.
+    /// Requests per second.
     pub(crate) throughput: f64,
-    /// How many replies came, all of them right.
+    /// Number of replies.
     pub(crate) answered: u32,
-    /// How the cores were used.
+    /// Use of the cores.
     pub(crate) cores: Cores,
 }
 
 /// Shares of the time of a round.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cores {
-    /// The server, or the service behind it, was on its core.
+    /// Server and service on their core.
     pub(crate) server: f64,
-    /// The load generator was on its own.
+    /// Load generator on its core.
     pub(crate) generator: f64,
-    /// One of them waited, since something else had its core.
+    /// Waiting for a core that another process used.
     pub(crate) waiting: f64,
-    /// The host of a virtual machine had taken a core away.
+    /// Core stolen by the host of a virtual machine.
     pub(crate) stolen: f64,
 }
 
-/// Every server at one rate.
+/// Latencies of all servers at one rate.
 #[derive(Debug)]
 pub(crate) struct Latencies {
     pub(crate) per_second: f64,
     pub(crate) servers: Vec<(Candidate, Percentiles<Spread>)>,
 }
 
-/// Half of the replies, and all but one in a hundred, came within so many microseconds; infinite
-/// where the server could not keep up.
+/// Median and 99th percentile in microseconds. Infinite if the server could not keep up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Percentiles<T> {
     pub(crate) p50: T,
     pub(crate) p99: T,
 }
 
-/// What a server needs in any case.
+/// Resources of an idle server.
 #[derive(Debug)]
 pub(crate) struct ServerResults {
     pub(crate) candidate: Candidate,
@@ -87,7 +86,7 @@ pub(crate) struct ServerResults {
 }
 
 impl Round {
-    /// What a load and the times on the cores say.
+    /// Computes the result of a round.
     pub(crate) fn of(load: Full, used: Used) -> Self {
         let answered = f64::from(load.answered);
         Self {
@@ -100,7 +99,7 @@ impl Round {
 }
 
 impl Cores {
-    /// What the times on the cores say.
+    /// Computes the shares of a round.
     pub(crate) fn of(took: Duration, used: Used) -> Self {
         let share = |time: Duration| time.as_secs_f64() / took.as_secs_f64();
         Self {
@@ -111,19 +110,19 @@ impl Cores {
         }
     }
 
-    /// Whether something else had one of the cores for too long to trust the figures.
+    /// Returns `true` if another process used one of the cores for too long.
     pub(crate) fn is_disturbed(&self) -> bool {
         self.waiting.max(self.stolen) > MAX_WAITING
     }
 }
 
 impl Load {
-    /// The middle of a figure over the rounds.
+    /// Returns the median of a value over the rounds.
     pub(crate) fn median(&self, figure: impl Fn(&Round) -> f64) -> f64 {
         Spread::of(self.rounds.iter().map(figure)).median
     }
 
-    /// This server's figure over another's, round by round.
+    /// Returns the ratio of a value to another server's, by round.
     pub(crate) fn ratio(&self, other: &Self, figure: impl Fn(&Round) -> f64) -> Spread {
         let pairs = self.rounds.iter().zip(&other.rounds);
         Spread::of(pairs.map(|(own, other)| figure(own) / figure(other)))
@@ -131,14 +130,14 @@ impl Load {
 }
 
 impl CaseResults {
-    /// A server's load, if it took part.
+    /// Returns the rounds of a server.
     pub(crate) fn load(&self, candidate: Candidate) -> Option<&Load> {
         self.loads.iter().find(|load| load.candidate == candidate)
     }
 }
 
 impl Paced {
-    /// What the latencies of a round come to.
+    /// Computes the percentiles of a round.
     pub(crate) fn percentiles(&self) -> Percentiles<f64> {
         let at = |hundredths: usize| {
             let latency = self.latencies.get(self.latencies.len() * hundredths / 100);
@@ -150,7 +149,7 @@ impl Paced {
 }
 
 impl Percentiles<Spread> {
-    /// Of several rounds.
+    /// Computes the medians of several rounds.
     pub(crate) fn of(rounds: &[Percentiles<f64>]) -> Self {
         Self {
             p50: Spread::of(rounds.iter().map(|round| round.p50)),
@@ -158,7 +157,7 @@ impl Percentiles<Spread> {
         }
     }
 
-    /// Whether the server kept up in most rounds.
+    /// Returns `true` if the server kept up in most rounds.
     pub(crate) fn kept_up(&self) -> bool {
         self.p99.median.is_finite()
     }

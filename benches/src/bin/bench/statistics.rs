@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The middle of several figures, and how far they go.
+/// Median, minimum and maximum of several values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -11,7 +11,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of at least one figure; without any it is not a number.
+    /// Computes the values. Without input, they are NaN.
     pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut figures: Vec<f64> = figures.into_iter().collect();
         figures.sort_by(f64::total_cmp);
@@ -22,7 +22,7 @@ impl Spread {
     }
 }
 
-/// As a ratio: the median, and in brackets how far it goes.
+/// Formats a ratio: the median, and the range in brackets.
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} ({:.2}..{:.2})", self.median, self.min, self.max)

@@ -1,15 +1,15 @@
-//! A Markdown table whose columns are also straight as plain text.
+//! A Markdown table with aligned columns.
 
 use std::fmt;
 
-/// A table; the first column is text, the others are figures.
+/// A table. The first column is text, the others are numbers.
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table with these headings.
+    /// Creates a table with these headings.
     pub(crate) fn new(headings: &[&str]) -> Self {
         Self { rows: vec![headings.iter().map(ToString::to_string).collect()] }
     }

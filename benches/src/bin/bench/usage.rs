@@ -1,4 +1,4 @@
-//! What processes have used, from `/proc`.
+//! CPU time and memory of processes, from `/proc`.
 
 use std::fs;
 use std::time::Duration;
@@ -12,48 +12,47 @@ pub(crate) struct Memory {
     pub(crate) peak: u32,
 }
 
-/// Time of a process, to the nanosecond.
+/// CPU time of a process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CpuTime {
-    /// How long its threads were on a core.
+    /// Time on a core.
     pub(crate) running: Duration,
-    /// How long they could have been, while something else was.
+    /// Time in the run queue.
     pub(crate) waiting: Duration,
 }
 
-/// What a round has used, or everything up to a moment.
+/// CPU time of a round, or the total so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Used {
-    /// By the server.
+    /// Server.
     pub(crate) server: CpuTime,
-    /// By the service behind the server, on the same core.
+    /// Service behind the server, on the same core.
     upstream: CpuTime,
-    /// By the load generator, which is this process.
+    /// Load generator, which is this process.
     pub(crate) generator: CpuTime,
-    /// Taken away by the host, see [`stolen`].
+    /// Time stolen by the host, see [`stolen`].
     pub(crate) stolen: Duration,
 }
 
 impl Used {
-    /// Up to now.
+    /// Reads the totals so far.
     pub(crate) fn now(server: u32, upstream: Option<u32>) -> anyhow::Result<Self> {
         let upstream = upstream.map(cpu_time).transpose()?.unwrap_or_default();
         let generator = cpu_time(std::process::id())?;
         Ok(Self { server: cpu_time(server)?, upstream, generator, stolen: stolen()? })
     }
 
-    /// How long the server could have been on its core, while something else was that does not belong
-    /// to the measurement.
+    /// Returns the time for which the server waited for processes outside of the measurement.
     pub(crate) fn server_disturbed(&self) -> Duration {
         self.server.waiting.saturating_sub(self.upstream.running)
     }
 
-    /// How long the server and what is behind it were on their core.
+    /// Returns the time for which the server and the service were on their core.
     pub(crate) fn core_busy(&self) -> Duration {
         self.server.running + self.upstream.running
     }
 
-    /// Since an earlier moment.
+    /// Returns the difference to earlier totals.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             server: self.server.since(before.server),
@@ -73,11 +72,11 @@ impl CpuTime {
     }
 }
 
-/// The time of all threads of a process so far.
+/// Returns the CPU time of all threads of a process.
 fn cpu_time(process: u32) -> anyhow::Result<CpuTime> {
     let directory = format!("/proc/{process}/task");
     let mut total = CpuTime::default();
-    for thread in fs::read_dir(&directory).with_context(|| format!("cannot read {directory}"))? {
+    for thread in fs::read_dir(&directory).with_context(|| format!("failed to read {directory}"))? {
         let text = fs::read_to_string(thread?.path().join("schedstat"))?;
         let mut fields = text.split_whitespace().map(str::parse);
         let mut next = || anyhow::Ok(fields.next().context("schedstat is too short")??);
@@ -87,20 +86,20 @@ fn cpu_time(process: u32) -> anyhow::Result<CpuTime> {
     Ok(total)
 }
 
-/// How long a core has been taken away by the host of a virtual machine, on average over the cores.
+/// Returns the time stolen by the host of a virtual machine, as the average of the cores.
 fn stolen() -> anyhow::Result<Duration> {
-    /// The kernel counts here in hundredths of a second.
+    /// The kernel counts in hundredths of a second.
     const TICK: Duration = Duration::from_millis(10);
     let text = fs::read_to_string("/proc/stat")?;
     let cores = text.lines().filter(|line| line.starts_with("cpu"));
-    // The name, then user, nice, system, idle, iowait, irq, softirq, steal; the first line is all.
+    // Name, user, nice, system, idle, iowait, irq, softirq, steal. The first line is the sum.
     let ticks = cores.clone().next().and_then(|line| line.split_whitespace().nth(8));
     let ticks: u32 = ticks.context("no stolen time in /proc/stat")?.parse()?;
     let cores = u32::try_from(cores.count().saturating_sub(1))?;
     Ok(TICK * ticks / cores.max(1))
 }
 
-/// How much memory a process has, and has had at most.
+/// Returns the current and the peak memory of a process.
 pub(crate) fn memory(process: u32) -> anyhow::Result<Memory> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let field = |name: &str| {

@@ -1,7 +1,7 @@
 //! The protocol's official conformance suite, against `examples/everything` and against the demo.
 //!
-//! The suite's own verdict lets warnings and unscored scenarios pass; here each check is read, and each
-//! must have succeeded, but for those that are named below with their reason.
+//! The suite ignores warnings and unscored scenarios. These tests require that each check succeeds, except for those
+//! listed below.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,12 +15,12 @@ use super::support::Place;
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 
-/// Lines of the suite's log that it counts as checks; they say what was sent, not whether it was right.
+/// Log lines that the suite counts as checks.
 const LOG_LINES: [&str; 4] =
     ["outgoing-request", "incoming-response", "incoming-sse-event", "stream-closed"];
-/// The suite skips it for every server, until it is rewritten.
-const NOT_WRITTEN_YET: &str = "tasks-status-notifications";
-/// Checks that call tools which only a server made for the suite has.
+/// Check that the suite skips for every server.
+const SKIPPED: &str = "tasks-status-notifications";
+/// Checks that call tools of the suite's own server.
 const NEEDS_FIXTURES: [&str; 8] = [
     "sep-2575-server-rejects-undeclared-capability",
     "sep-2575-missing-capability-http-400",
@@ -32,7 +32,7 @@ const NEEDS_FIXTURES: [&str; 8] = [
     "sep-2243-server-validate-param-match",
 ];
 
-/// Compares orders; the suite has no token, and nobody sees only one tool of the demo.
+/// Check that compares the order of tools. Without a token, the demo only lists one tool.
 const NEEDS_TWO_TOOLS: &str = "tools-list-deterministic-order";
 
 #[derive(Debug, Deserialize)]
@@ -55,17 +55,21 @@ impl Check {
     }
 }
 
-/// The checks by scenario.
+/// Checks by scenario.
 type Checks = BTreeMap<String, Vec<Check>>;
 
-/// Runs the suite; what it wrote comes back.
+/// Runs the suite. Returns the checks.
 fn suite(url: &str, arguments: &[&str]) -> Checks {
     let out = tempfile::tempdir().unwrap();
     let mut command = node::conformance();
     command.args(["server", "--url", url, "--output-dir"]).arg(out.path()).args(arguments);
     let ran = command.current_dir(out.path()).output().unwrap();
     let checks = read(out.path());
-    assert!(!checks.is_empty(), "the suite said: {}", String::from_utf8_lossy(&ran.stdout));
+    assert!(
+        !checks.is_empty(),
+        "the suite reported no checks: {}",
+        String::from_utf8_lossy(&ran.stdout)
+    );
     checks
 }
 
@@ -80,12 +84,12 @@ fn read(out: &Path) -> Checks {
     checks
 }
 
-/// What did not succeed, in words; `expected` may be otherwise.
-fn failures(checks: &Checks, expected: &[&str]) -> Vec<String> {
+/// Returns the checks that did not succeed, except for `ignored`.
+fn failures(checks: &Checks, ignored: &[&str]) -> Vec<String> {
     let mut failures = Vec::new();
     for (scenario, checks) in checks {
         let failed = checks.iter().filter(|check| !check.succeeded() && !check.is_log_line());
-        for check in failed.filter(|check| !expected.contains(&check.id.as_str())) {
+        for check in failed.filter(|check| !ignored.contains(&check.id.as_str())) {
             let Check { id, status, description, error_message } = check;
             let why = error_message.as_deref().unwrap_or(description);
             failures.push(format!("{scenario}: {status} {id}: {why}"));
@@ -111,14 +115,13 @@ fn everything_passes_every_check_of_2025_11_25() {
 fn everything_passes_every_check_of_2026_07_28() {
     let everything = Everything::ours(0);
     let checks = suite(&everything.url, &["--requirements", MODERN]);
-    assert_eq!(failures(&checks, &[NOT_WRITTEN_YET]), Vec::<String>::new());
+    assert_eq!(failures(&checks, &[SKIPPED]), Vec::<String>::new());
     assert_eq!(checks.len(), 50, "37 required scenarios, and the unscored ones");
     assert!(succeeded(&checks) >= 197, "only {} checks", succeeded(&checks));
 }
 
-/// What needs no fixture, the gateway itself passes.
 #[test]
-fn the_demo_passes_what_needs_no_fixture() {
+fn the_demo_passes_the_checks_without_fixtures() {
     let place = Place::new();
     let server = place.serve(&["--demo"]);
     let url = format!("http://{}/mcp", server.address);
@@ -138,11 +141,11 @@ fn the_demo_passes_what_needs_no_fixture() {
         ("http-header-validation", MODERN),
         ("server-stateless", MODERN),
     ];
-    let expected = [&NEEDS_FIXTURES[..], &[NEEDS_TWO_TOOLS]].concat();
+    let ignored = [&NEEDS_FIXTURES[..], &[NEEDS_TWO_TOOLS]].concat();
     for (scenario, revision) in scenarios {
         let arguments = ["--scenario", scenario, "--spec-version", revision, "--force"];
         let checks = suite(&url, &arguments);
-        assert_eq!(failures(&checks, &expected), Vec::<String>::new(), "{revision}");
+        assert_eq!(failures(&checks, &ignored), Vec::<String>::new(), "{revision}");
         assert!(succeeded(&checks) > 0, "{scenario}");
     }
 }

@@ -1,5 +1,5 @@
-//! Hundreds of requests, to Callgate and to an rmcp server with the same tools. Where the two differ,
-//! the table here says why.
+//! Sends more than a thousand requests to Callgate and to an rmcp server with the same tools. A table explains every
+//! difference.
 
 mod application;
 mod exchange;
@@ -24,10 +24,10 @@ use questions::questions;
 use random::Random;
 use request::{Era, Question, Request};
 
-/// So many questions are asked with each mutation in each era.
+/// Number of questions for each change and era.
 const PER_MUTATION: usize = 3;
 
-/// A request, and what is tried with it.
+/// A request with its change.
 struct Case {
     era: Era,
     question: Question,
@@ -35,7 +35,7 @@ struct Case {
     request: Request,
 }
 
-/// A request that the two answer differently.
+/// A request with different replies.
 struct Difference<'a> {
     case: &'a Case,
     callgate: Outcome,
@@ -52,7 +52,7 @@ impl std::fmt::Display for Difference<'_> {
     }
 }
 
-/// Everything that is asked, the same in every run.
+/// Returns all requests, the same in every run.
 fn cases() -> Vec<Case> {
     let mut random = Random::new(2026);
     let questions = questions(&mut random);
@@ -82,7 +82,7 @@ async fn start(router: Router) -> SocketAddr {
     address
 }
 
-/// The tools as Callgate lists them to a modern client.
+/// Returns the tools of Callgate's list for a modern client.
 async fn tools(callgate: SocketAddr) -> Vec<Value> {
     let question =
         Question { what: String::new(), method: "tools/list", params: serde_json::json!({}) };
@@ -92,7 +92,7 @@ async fn tools(callgate: SocketAddr) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn callgate_answers_as_rmcp_does_or_the_table_says_why_not() {
+async fn every_difference_between_callgate_and_rmcp_is_explained() {
     let callgate = start(application::callgate()).await;
     let tools = tools(callgate).await;
     assert_eq!(tools.len(), 8);
@@ -119,15 +119,19 @@ async fn callgate_answers_as_rmcp_does_or_the_table_says_why_not() {
         }
     }
     let count = unexplained.len();
-    assert!(unexplained.is_empty(), "{count} are not explained:\n{}", unexplained.join("\n"));
+    assert!(
+        unexplained.is_empty(),
+        "{count} differences are not explained:\n{}",
+        unexplained.join("\n")
+    );
     for ((name, ..), pairs) in DIFFERENCES.iter().zip(&hits) {
-        assert!(!pairs.is_empty(), "nothing differs by `{name}`");
+        assert!(!pairs.is_empty(), "no request differs by `{name}`");
     }
     insta::assert_snapshot!(table(cases.len(), alike, &hits));
 }
 
 fn table(asked: usize, alike: usize, hits: &[BTreeMap<String, usize>]) -> String {
-    let mut text = format!("{asked} requests, {alike} answered alike\n");
+    let mut text = format!("{asked} requests, {alike} equivalent replies\n");
     for ((name, _, why), pairs) in DIFFERENCES.iter().zip(hits) {
         let count: usize = pairs.values().sum();
         writeln!(text, "\n{name}: {count}\n  {why}").unwrap();

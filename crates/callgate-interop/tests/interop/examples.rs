@@ -1,4 +1,4 @@
-//! The examples, each started as its first line says and used by a client that is not ours.
+//! Starts each example as its first line says, and uses it with rmcp's client.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -17,10 +17,10 @@ use callgate_test_support::workspace_program;
 
 use crate::rmcp_client::modern;
 
-/// An example while it runs.
+/// A running example. It stops when it is dropped.
 struct Example {
     child: Child,
-    /// What it said until it was ready.
+    /// Output until it was ready.
     said: Vec<String>,
     /// `127.0.0.1:…`
     address: String,
@@ -47,7 +47,7 @@ impl Example {
                 break rest.split('/').next().unwrap().to_owned();
             }
         };
-        // So that it is never held up by what it says.
+        // A full pipe would block the example.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, said, address }
     }
@@ -66,7 +66,7 @@ impl Example {
         ().serve_with_lifecycle(transport, mode).await.unwrap()
     }
 
-    /// What comes back for a request that is written by hand.
+    /// Sends a raw HTTP request. Returns the response.
     fn http(&self, request: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let (length, address) = (body.len(), &self.address);
@@ -127,7 +127,7 @@ async fn hello_is_a_server_with_two_tools() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_builder_builds_speaks_on_standard_input_and_output() {
+async fn a_server_from_the_builder_works_on_stdio() {
     let mut command = tokio::process::Command::new(workspace_program("everything"));
     command.arg("--stdio").kill_on_drop(true);
     let transport = TokioChildProcess::new(command).unwrap();

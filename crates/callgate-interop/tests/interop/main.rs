@@ -1,4 +1,4 @@
-//! Callgate and rmcp, side by side and at each other's ends.
+//! Callgate and rmcp: as servers with the same replies, and as client and server.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

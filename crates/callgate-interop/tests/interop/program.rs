@@ -1,4 +1,4 @@
-//! The program `callgate` with its demo, in a directory of its own.
+//! The program `callgate` with its demo, in a temporary directory.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -12,20 +12,20 @@ use callgate_test_support::workspace_program;
 
 const DATABASE: &str = "sqlite:callgate-demo.db";
 
-/// The program: the one that `CALLGATE_BIN` names, else the one beside this test, made if it must be.
+/// Returns the program of `CALLGATE_BIN`, or the one of the workspace.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let build = || workspace_program("callgate");
     PROGRAM.get_or_init(|| std::env::var_os("CALLGATE_BIN").map_or_else(build, PathBuf::from))
 }
 
-/// A directory with the demo's registry; gone at the end.
+/// A temporary directory with the registry of the demo.
 pub(crate) struct Place {
     directory: TempDir,
 }
 
 impl Place {
-    /// A registry as the demo's first start leaves it, with pages of two tools.
+    /// Creates the registry of the demo, with pages of two tools.
     pub(crate) fn with_demo() -> Self {
         let place = Self { directory: tempfile::tempdir().unwrap() };
         drop(place.serve());
@@ -33,7 +33,7 @@ impl Place {
         place
     }
 
-    /// The program, here and without the environment's own settings.
+    /// Returns a command of the program in this directory, without `CALLGATE_*` variables of the environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(arguments).current_dir(self.directory.path());
@@ -45,7 +45,7 @@ impl Place {
         command
     }
 
-    /// Runs an administrator's command; what it prints comes back.
+    /// Runs an administration command. Returns its output.
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let all = [arguments, &["--database", DATABASE]].concat();
         let ran = self.command(&all).output().unwrap();
@@ -54,12 +54,12 @@ impl Place {
         String::from_utf8(ran.stdout).unwrap().trim().to_owned()
     }
 
-    /// Says what readers may do about users.
+    /// Sets the grant of readers on users.
     pub(crate) fn grant_readers(&self, mask: &str) {
         self.ok(&["grant", "--role", "reader", "user_management", mask]);
     }
 
-    /// Starts the demo over HTTP, and waits until it says where.
+    /// Starts the demo over HTTP, and waits until it prints its address.
     pub(crate) fn serve(&self) -> Server {
         let mut command = self.command(&["serve", "--demo", "--json", "--listen", "127.0.0.1:0"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -74,7 +74,7 @@ impl Place {
     }
 }
 
-/// The program while it serves; gone at the end, whatever happens.
+/// The running program. It stops when it is dropped.
 pub(crate) struct Server {
     child: Child,
     start: Value,
@@ -96,7 +96,7 @@ impl Server {
         self.start["tokens"][user].as_str().unwrap()
     }
 
-    /// Asks it to stop, and waits until it has; what it logged comes back.
+    /// Stops the program and waits until it exits. Returns its log.
     pub(crate) fn stop(mut self) -> String {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());

@@ -1,4 +1,4 @@
-//! rmcp as a client of the program, over HTTP and stdio, in both eras.
+//! rmcp as a client of the program, over HTTP and stdio, in both protocol eras.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use tokio::time::timeout;
 
 use crate::program::{Place, Server};
 
-/// Longer than anything here takes on a busy machine, but for the slow call.
+/// Maximum time to wait, shorter than the slow call.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long the call takes that is cancelled.
+/// Duration of the call that is cancelled.
 const SLOW: Duration = Duration::from_secs(20);
 
 const READERS_TOOLS: [&str; 5] = [
@@ -32,12 +32,12 @@ const READERS_TOOLS: [&str; 5] = [
     "report_yearly",
 ];
 
-/// A client that notes what it is told unasked.
+/// A client that counts notifications.
 #[derive(Default)]
 struct Watcher {
-    /// The tools have changed.
+    /// Notified when the tools change.
     changed: Arc<Notify>,
-    /// A call is still running.
+    /// Notified of the progress of a call.
     running: Arc<Notify>,
 }
 
@@ -62,7 +62,7 @@ impl ClientHandler for Watcher {
 
 type Client = RunningService<RoleClient, Watcher>;
 
-/// Asks for the newest revision, and falls back to the handshake.
+/// Requests the newest version, and falls back to the handshake.
 pub(crate) fn modern() -> ClientLifecycleMode {
     let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
     ClientLifecycleMode::Auto { preferred_versions, legacy_version: None }
@@ -133,7 +133,7 @@ async fn tour(client: &Client, place: &Place) {
     sees_a_tool_appear(client, place).await;
 }
 
-/// Cancels a call and stops the server: a call that still ran would hold it up.
+/// Cancels a call and stops the server, which waits for running calls.
 async fn end_over_http(client: Client, server: Server) {
     let started = Instant::now();
     cancels_a_slow_call(&client).await;
@@ -143,8 +143,8 @@ async fn end_over_http(client: Client, server: Server) {
     assert!(!log.contains("cut off"), "{log}");
 }
 
-/// Cancels a call and closes the input: a call that still ran would hold the program up, until rmcp
-/// kills it after three seconds.
+/// Cancels a call and closes the input. A running call would delay the exit until rmcp kills the program after three
+/// seconds.
 async fn end_over_stdio(client: Client) {
     cancels_a_slow_call(&client).await;
     let started = Instant::now();
@@ -209,7 +209,7 @@ async fn cancels_a_slow_call(client: &Client) {
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(slow));
     let sent = client.send_cancellable_request(request, PeerRequestOptions::no_options());
     let running = timeout(PATIENCE, sent).await.unwrap().unwrap();
-    // rmcp may send what it is asked to send later first, so it must be seen to run.
+    // rmcp may reorder messages, so the call must be running before it is cancelled.
     timeout(PATIENCE, client.service().running.notified()).await.unwrap();
     let cancelled = CancelledNotificationParam::new(Some(running.id.clone()), None);
     client.notify_cancelled(cancelled).await.unwrap();
@@ -228,7 +228,7 @@ async fn sees_a_tool_appear(client: &Client, place: &Place) {
         assert!(matches!(told, Some(ServerNotification::ToolListChangedNotification(_))));
         subscription.cancel().await.unwrap();
     } else {
-        is_told_unasked(client, place).await;
+        receives_a_notification(client, place).await;
     }
     let mut expected = READERS_TOOLS.to_vec();
     expected.push("user_get");
@@ -237,8 +237,8 @@ async fn sees_a_tool_appear(client: &Client, place: &Place) {
     assert!(text(&user).contains("Ada Lindqvist"), "{user:?}");
 }
 
-/// Nothing says when the client's stream is open, so the change is made until it is told.
-async fn is_told_unasked(client: &Client, place: &Place) {
+/// Repeats the change until the client is notified, since the client does not report when its stream is open.
+async fn receives_a_notification(client: &Client, place: &Place) {
     let changed = Arc::clone(&client.service().changed);
     for _ in 0..5 {
         place.grant_readers("read");

@@ -3,15 +3,15 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use super::{Item, default_value, plain};
+use super::{Item, default_value, json_name};
 use crate::attribute::Annotation;
 use crate::errors::Errors;
 use crate::signature::{Argument, Signature};
 
-/// An expression that is a `MethodFunction`.
+/// Returns an expression of type `MethodFunction`.
 pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream {
-    let id = item.text_or_name("id");
-    let (title, tool_name) = (item.optional_text("title"), item.optional_text("tool_name"));
+    let id = item.string_or_name("id");
+    let (title, tool_name) = (item.optional_string("title"), item.optional_string("tool_name"));
     let requires = item.requirements();
     let safety = if item.args.is_read_only { quote!(ReadOnly) } else { quote!(Destructive) };
     let annotations = item.args.annotations.iter();
@@ -31,7 +31,7 @@ pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream 
     }
 }
 
-/// The arguments as one type, from which serde reads them and schemars makes their schema.
+/// Returns a type with the arguments as fields, for serde and schemars.
 fn arguments(signature: &Signature) -> TokenStream {
     let fields = signature.arguments().map(|argument| {
         let Argument { name, ty, description, attributes, .. } = argument;
@@ -61,7 +61,7 @@ fn arguments(signature: &Signature) -> TokenStream {
 }
 
 fn default_name(argument: &Argument) -> syn::Ident {
-    format_ident!("__default_{}", plain(&argument.name))
+    format_ident!("__default_{}", json_name(&argument.name))
 }
 
 fn run(item: &Item<'_>) -> TokenStream {
@@ -77,7 +77,7 @@ fn run(item: &Item<'_>) -> TokenStream {
         };
         quote! {
             let mut __response = ::callgate::__private::Response::default();
-            // What it returns does not matter.
+            // The returned value is not used.
             let _ = #done;
             ::callgate::__private::succeeded(__response)
         }
@@ -87,24 +87,24 @@ fn run(item: &Item<'_>) -> TokenStream {
     item.run(&quote!(__arguments: __Arguments), &body)
 }
 
-/// Checks the id and the tool's name.
+/// Checks the id and the tool name.
 pub(super) fn check(item: &Item<'_>, errors: &mut Errors) {
-    let id = item.text_or_name("id");
+    let id = item.string_or_name("id");
     let text = id.value();
     let fits = (1..=255).contains(&text.chars().count())
         && text.trim() == text
         && !text.chars().any(char::is_control);
     if !fits {
-        let message = "an id is 1 to 255 characters, such as \"user.get\", without control \
-                       characters or outer space";
+        let message = "expected an id of 1 to 255 characters, such as \"user.get\", without control \
+                       characters and without spaces at its ends";
         errors.push(&id, message);
     }
     if text.starts_with("rpc.") {
-        errors.push(&id, "ids that begin with `rpc.` are JSON-RPC's own");
+        errors.push(&id, "JSON-RPC reserves ids that begin with `rpc.`: choose another id");
     }
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let is_tool_name = |text: String| (1..=64).contains(&text.len()) && text.chars().all(is_part);
-    if let Some(name) = item.args.text("tool_name").filter(|name| !is_tool_name(name.value())) {
-        errors.push(name, "a tool's name is 1 to 64 letters, digits, `_` and `-`");
+    if let Some(name) = item.args.string("tool_name").filter(|name| !is_tool_name(name.value())) {
+        errors.push(name, "expected a tool name of 1 to 64 ASCII letters, digits, `_` and `-`");
     }
 }

@@ -1,4 +1,4 @@
-//! `#[methods]`, on an `impl`: the type becomes a plugin.
+//! `#[methods]` on an `impl`: implements `Plugin` for the type.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -7,23 +7,26 @@ use syn::{Ident, ImplItem, ImplItemFn, ItemImpl, Meta};
 use super::{Function, expand};
 use crate::attribute::Kind;
 use crate::errors::Errors;
-use crate::signature::{self, Place};
+use crate::signature::{self, FunctionScope};
 
-const WHERE: &str = "`#[plugin::methods]` goes before the `impl` of a type, with `#[method(…)]` before \
-     those of its functions that are methods";
+const EXPECTED: &str = "`#[plugin::methods]` belongs on the `impl` of a type with at least one \
+     `#[method(…)]`, `#[prompt]` or `#[resource(…)]`";
 
 pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     if !attribute.is_empty() {
-        errors.push(attribute, "nothing is said here; each `#[method(…)]` speaks for itself");
+        errors.push(
+            attribute,
+            "`#[plugin::methods]` takes no arguments: write them in `#[method(…)]`",
+        );
     }
     let Ok(mut block) = syn::parse2::<ItemImpl>(item.clone()) else {
-        errors.push(item, WHERE);
+        errors.push(item, EXPECTED);
         let errors = errors.into_tokens();
         return quote!(#item #errors);
     };
     if let Some((path, _)) = &block.trait_ {
-        errors.push(path, WHERE);
+        errors.push(path, EXPECTED);
     }
     let parameters: Vec<String> =
         block.generics.type_params().map(|parameter| parameter.ident.to_string()).collect();
@@ -34,7 +37,7 @@ pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream
         }
     }
     if offered.is_empty() && errors.is_empty() {
-        errors.push(&block.self_ty, WHERE);
+        errors.push(&block.self_ty, EXPECTED);
     }
     let offer = if errors.is_empty() {
         quote! {
@@ -52,7 +55,7 @@ pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream
     quote! {
         #block
 
-        #[allow(deprecated, reason = "who calls a method is not in this code")]
+        #[allow(deprecated, reason = "callers of a deprecated method are elsewhere")]
         impl #generics ::callgate::__private::Plugin for #ty #condition {
             fn items(self: ::std::sync::Arc<Self>) -> ::callgate::__private::PluginItems {
                 #offer
@@ -63,7 +66,7 @@ pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream
     }
 }
 
-/// Takes the attribute away from a function and gives the statement that offers it.
+/// Removes the attribute from a function. Returns the statement that adds it to the plugin.
 fn offer(
     function: &mut ImplItemFn,
     parameters: &[String],
@@ -86,7 +89,7 @@ fn offer(
         parameters,
         attributes: &function.attrs,
         signature: &function.sig,
-        place: Place::Plugin,
+        scope: FunctionScope::Plugin,
     };
     let made = expand(kind, arguments, &described, errors);
     let kind = Ident::new(kind.name(), name.span());

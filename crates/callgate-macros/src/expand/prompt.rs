@@ -3,21 +3,21 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{Item, plain};
+use super::{Item, json_name};
 use crate::signature::optional;
 
-/// An expression that is a `PromptFunction`.
+/// Returns an expression of type `PromptFunction`.
 pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream {
-    let (name, title) = (item.text_or_name("name"), item.optional_text("title"));
+    let (name, title) = (item.string_or_name("name"), item.optional_string("title"));
     let arguments = item.signature.arguments().map(|argument| {
-        let (name, description) = (plain(&argument.name), &argument.description);
+        let (name, description) = (json_name(&argument.name), &argument.description);
         if argument.default.is_some() || optional(&argument.ty).is_some() {
             quote!(.optional(#name, #description))
         } else {
             quote!(.required(#name, #description))
         }
     });
-    let (requires, run) = (item.requirements(), item.run_with_texts());
+    let (requires, run) = (item.requirements(), item.run_with_string_args());
     quote! {
         ::callgate::__private::PromptDefinition::new(#name)
             #title

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{Item, plain};
+use super::{Item, json_name};
 use crate::errors::Errors;
 use crate::signature::optional;
 
-/// An expression that is a `ResourceFunction`.
+/// Returns an expression of type `ResourceFunction`.
 pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream {
-    let (uri, name) = (item.args.text("uri"), item.text_or_name("name"));
-    let mime_type = item.optional_text("mime_type");
-    let (requires, run) = (item.requirements(), item.run_with_texts());
+    let (uri, name) = (item.args.string("uri"), item.string_or_name("name"));
+    let mime_type = item.optional_string("mime_type");
+    let (requires, run) = (item.requirements(), item.run_with_string_args());
     quote! {
         ::callgate::__private::ResourceDefinition::new(#uri, #name)
             #description
@@ -23,32 +23,35 @@ pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream 
     }
 }
 
-/// Each `{part}` of the address is an argument, and each argument a part.
+/// Checks that the variables of the URI are the arguments of the function.
 pub(super) fn check(item: &Item<'_>, errors: &mut Errors) {
-    let Some(uri) = item.args.text("uri") else { return };
+    let Some(uri) = item.args.string("uri") else { return };
     let Some(variables) = variables(&uri.value()) else {
-        let message = "expected an address such as \"shop://stock\" or, for a family of them, \
-                       \"shop://products/{id}\", where each `{part}` is a name and text stands between them";
+        let message = "expected a URI such as \"shop://stock\" or a URI template such as \
+                       \"shop://products/{id}\", with text between two variables";
         return errors.push(uri, message);
     };
     for argument in item.signature.arguments() {
-        let name = plain(&argument.name);
+        let name = json_name(&argument.name);
         if !variables.contains(&name) {
-            let message = format!("`{{{name}}}` is not in the address, so nobody can give it");
+            let message = format!("the URI has no variable `{{{name}}}` for this argument");
             errors.push(&argument.name, message);
         }
         if argument.default.is_some() || optional(&argument.ty).is_some() {
-            errors.push(&argument.name, "a part of an address is always there");
+            errors.push(&argument.name, "a URI variable always has a value: write a type without `Option` and without a default");
         }
     }
     for variable in variables {
-        if !item.signature.arguments().any(|argument| plain(&argument.name) == variable) {
-            errors.push(uri, format_args!("the function has no argument `{variable}`"));
+        if !item.signature.arguments().any(|argument| json_name(&argument.name) == variable) {
+            errors.push(
+                uri,
+                format_args!("the function has no argument for the URI variable `{variable}`"),
+            );
         }
     }
 }
 
-/// The names in braces, each once; `None` where it is no address.
+/// Returns the variables of a URI template, or `None` if it is invalid.
 fn variables(uri: &str) -> Option<BTreeSet<String>> {
     let (scheme, _) = uri.split_once(':')?;
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
@@ -63,7 +66,7 @@ fn variables(uri: &str) -> Option<BTreeSet<String>> {
     let mut parts = parts.peekable();
     while let Some(part) = parts.next() {
         let (name, rest) = part.split_once('}')?;
-        // Nothing would say where the one ends and the next begins.
+        // Adjacent variables cannot be separated.
         if rest.is_empty() && parts.peek().is_some() {
             return None;
         }

@@ -1,8 +1,7 @@
-//! What the compiler says of wrong uses of the attributes: each file in `tests/ui` fails to compile, with the errors of its snapshot.
+//! Compile errors of the attributes: each file in `tests/ui` fails to compile with the errors of its snapshot.
 //!
-//! The compiler is run on the library as cargo built it for this test. A project of its own for each file, as trybuild
-//! makes one, would have every dependency compiled once more.
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may stop")]
+//! The tests run rustc with the library that cargo built for this test. trybuild would compile every dependency again.
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "tests panic on failure")]
 
 use std::fs;
 use std::io::Write as _;
@@ -24,7 +23,7 @@ fn compile(library: &Path, file: &str, input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// The library that was built last, with the attributes: beside this test there may be others without them.
+/// Returns the newest build of the library that has the attributes.
 fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let files = fs::read_dir(test.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
@@ -42,11 +41,11 @@ fn library() -> PathBuf {
         compile(library, "-", source).status.success()
     };
     let mut libraries = libraries.into_iter().rev().map(|(_, library)| library);
-    libraries.find(|library| works(library)).expect("cargo built it for this test")
+    libraries.find(|library| works(library)).expect("cargo built the library for this test")
 }
 
 #[test]
-fn b46_d8_wrong_uses_are_told_at_once_with_the_expected_form() {
+fn errors_of_the_attributes_are_reported_together_with_the_expected_form() {
     let library = library();
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ui");
     let mut count = 0;
@@ -60,7 +59,7 @@ fn b46_d8_wrong_uses_are_told_at_once_with_the_expected_form() {
         let output = compile(&library, &format!("tests/ui/{name}.rs"), "");
         assert!(!output.status.success(), "{name} compiles");
         let errors = String::from_utf8(output.stderr).unwrap();
-        // What follows the errors counts and explains them.
+        // The rest is a summary.
         let (errors, _) = errors.split_once("error: aborting due to").unwrap();
         insta::assert_snapshot!(name, errors);
     }

@@ -3,7 +3,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::unused_async,
-    reason = "a test may stop, and functions have the forms that are tested"
+    reason = "tests panic on failure, and the forms of the functions are tested"
 )]
 
 mod by_hand;
@@ -24,7 +24,7 @@ fn anonymous() -> Caller {
     Caller::anonymous()
 }
 
-/// What clients see of a method.
+/// Returns the tool of a method as clients see it.
 fn tool(gateway: &Callgate, id: &str) -> Value {
     gateway.as_caller(anonymous()).describe(id).unwrap()
 }

@@ -2,19 +2,19 @@
 
 use callgate::method;
 
-/// Says nothing of safety.
+/// Without `read_only` or `destructive`.
 #[method(id = "a")]
-fn unsaid() {}
+fn neither() {}
 
-/// Nothing at all.
+/// Without arguments.
 #[method]
 fn nothing() {}
 
-/// Says both.
+/// With both.
 #[method(read_only, destructive)]
 fn both() {}
 
-/// Everything is wrong here, and told at once.
+/// Every argument is wrong.
 #[method(
     id = "rpc.mine",
     name = "get",

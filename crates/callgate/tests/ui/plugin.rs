@@ -6,11 +6,11 @@ struct Shop;
 
 #[plugin::methods(section = "shop")]
 impl Shop {
-    /// Changes the plugin, which all calls share.
+    /// Takes `&mut self`.
     #[method(destructive)]
     fn change(&mut self) {}
 
-    /// Says nothing of safety, and borrows.
+    /// Without `read_only` or `destructive`, and with a borrowed argument.
     #[method]
     fn find(&self, ctx: &Context, words: &str) {}
 

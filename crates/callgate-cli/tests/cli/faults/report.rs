@@ -21,7 +21,7 @@ use crate::faults::scenario::{self, GRACE, ScenarioResult};
 use warm_calls::warm_calls;
 
 /// Markers around the generated part of the page.
-const MARKERS: [&str; 2] = ["<!-- measurements -->\n", "<!-- end of measurements -->\n"];
+const MARKERS: [&str; 2] = ["<!-- figures -->\n", "<!-- end of figures -->\n"];
 const METHODS: usize = 100_000;
 const CALLS: usize = 100_000;
 /// Number of starts after the first.
@@ -35,8 +35,8 @@ fn the_measurements_of_the_page_on_faults() {
     let _lock = lock_scenarios();
     let cores = std::thread::available_parallelism().unwrap();
     let mut text = format!(
-        "\nFrom one run of the released program, on {cores} cores that it shares with the clients, the service and \
-         the database.\n"
+        "\nOne run of the release build, on {cores} cores that it shares with the clients, the \
+         service and the database.\n"
     );
     let mut late = faults(&mut text);
     late.extend(starts(&mut text));
@@ -86,10 +86,11 @@ fn faults(text: &mut String) -> Vec<String> {
     let grace = GRACE.as_secs();
     let _ = writeln!(
         text,
-        "\n## Faults\n\n{CLIENTS} clients, `token_grace_seconds = {grace}`. A run with a wrong answer, \
-         a call that ran twice or an error without a fault is not recorded.\n\n\
-         | fault | calls | 503 | connections lost | duration | recovery | last use of revoked access, connected \
-         gateways | last use, isolated gateway |\n\
+        "\n## Results: faults\n\n{CLIENTS} clients, `token_grace_seconds = {grace}`. No wrong \
+         replies, no repeated calls and no unexplained errors occurred; otherwise this table is \
+         not written.\n\n\
+         | fault | calls | 503 | lost connections | duration | recovery | last use of revoked \
+         rights at other servers | at the server that is cut off |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     );
     for result in &all {
@@ -97,8 +98,8 @@ fn faults(text: &mut String) -> Vec<String> {
     }
     let _ = writeln!(
         text,
-        "\nThe last use at connected gateways is measured from the end of the revoking command, at the isolated \
-         gateway from the loss of its connection."
+        "\nThe last use at other servers is counted from the return of the command, the last use at \
+         the server that is cut off from the cut."
     );
     service(text, &all);
     let late = all.iter().flat_map(|ScenarioResult { name, timings, .. }| {
@@ -139,8 +140,8 @@ fn service(text: &mut String, all: &[ScenarioResult]) {
     });
     let _ = writeln!(
         text,
-        "\nThe service ran {} calls and closed the connection of {}. Of these, {} were read-only and retried; the \
-         others were reported to the caller as failures.",
+        "\nOf {} calls that ran, the service aborted {}. {} of those were read-only and were sent \
+         once more; the others were reported to their callers as failures.",
         with_commas(executed().count()),
         with_commas(broken),
         with_commas(again.sum())
@@ -152,10 +153,10 @@ fn starts(text: &mut String) -> Vec<String> {
     let mut late = Vec::new();
     let _ = writeln!(
         text,
-        "\n## StartUp-up\n\nWith {} methods, from the start of the process until `/readyz` is 200. The first start \
-         assigns tool names and stores them while it serves. Then follow the best and the median of {STARTS} more \
-         starts, each with the time for reading the rows.\n\n\
-         | database | first | best | reading | median | reading |\n\
+        "\n## Results: start-up\n\nTime from the start of the process until `/readyz` is 200, with \
+         {} methods. The first start also assigns tool names, which are stored in the background. \
+         Then the best and the median of {STARTS} starts, and the time to read the rows.\n\n\
+         | database | first | best | reading rows | median | reading rows |\n\
          | --- | ---: | ---: | ---: | ---: | ---: |",
         with_commas(METHODS)
     );
@@ -183,8 +184,8 @@ fn starts(text: &mut String) -> Vec<String> {
 fn warm(text: &mut String) {
     let _ = writeln!(
         text,
-        "\n## Database statements of calls\n\n\
-         | database | calls | polls for changes | statements sent | counted by the database |\n\
+        "\n## Results: database statements of calls\n\n\
+         | database | calls | reads of the counters | statements sent | counted by the database |\n\
          | --- | ---: | ---: | ---: | ---: |"
     );
     for (name, database) in RegistryDatabase::all() {

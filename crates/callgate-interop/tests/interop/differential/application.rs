@@ -1,4 +1,4 @@
-//! One small application, behind Callgate and behind rmcp.
+//! A small application with Callgate and with rmcp.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
-/// What each tool does, wherever it is called.
+/// Runs a tool.
 fn run(name: &str, arguments: &Value) -> Result<Value, String> {
     Ok(match name {
         "echo" => arguments["text"].clone(),
@@ -37,7 +37,7 @@ fn run(name: &str, arguments: &Value) -> Result<Value, String> {
     })
 }
 
-/// Callgate, with everything open to everybody.
+/// Returns Callgate with public tools.
 pub(crate) fn callgate() -> Router {
     let mut local = Local::default();
     let mut builder = CatalogBuilder::new(Prefix::default(), None);
@@ -79,8 +79,7 @@ fn param(name: &str, ty: &str) -> Param {
     Param::new(name, ty.parse().unwrap())
 }
 
-/// rmcp without sessions and with JSON replies, everything else as it is by default. Its tools are
-/// those that Callgate lists.
+/// Returns rmcp without sessions, with JSON replies and default settings. Its tools are those of Callgate's list.
 pub(crate) fn rmcp(tools: Vec<Value>) -> Router {
     let tools = tools.into_iter().map(|tool| serde_json::from_value(tool).unwrap()).collect();
     let twin = Twin { tools: Arc::new(tools) };
@@ -95,7 +94,7 @@ pub(crate) fn rmcp(tools: Vec<Value>) -> Router {
     Router::new().route_service("/mcp", service)
 }
 
-/// The application as a plain rmcp server would have it.
+/// The application as an rmcp server.
 #[derive(Clone)]
 struct Twin {
     tools: Arc<Vec<Tool>>,

@@ -1,4 +1,4 @@
-//! Sending a request, and what is compared of its reply.
+//! Sends a request and extracts the compared parts of its reply.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,19 +14,19 @@ use tokio::net::TcpStream;
 
 use super::request::Request;
 
-/// Longer than any reply takes.
+/// Maximum time for a reply.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a reply comes to.
+/// Compared parts of a reply.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) status: u16,
     pub(crate) kind: Kind,
-    /// The id that the reply is for.
+    /// JSON-RPC id.
     pub(crate) id: Option<Value>,
-    /// What must be the same in a result.
+    /// Parts of a result that must be equal.
     pub(crate) details: Value,
-    /// All of it, to be shown.
+    /// Complete reply, for messages.
     pub(crate) text: String,
 }
 
@@ -34,16 +34,16 @@ pub(crate) struct Outcome {
 pub(crate) enum Kind {
     Result,
     Error(i64),
-    /// No message: nothing, or words that are no JSON-RPC.
+    /// No JSON-RPC message.
     Nothing,
-    /// A stream that stays open, with its first message's method where one came.
+    /// An open stream, with the method of its first message.
     Stream(String),
-    /// The answers to a batch.
+    /// Responses to a batch.
     Batch(Vec<Self>),
 }
 
 impl Outcome {
-    /// Whether two replies say the same.
+    /// Returns `true` if two replies are equivalent.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         (self.status, &self.kind, &self.id, &self.details)
             == (other.status, &other.kind, &other.id, &other.details)
@@ -81,7 +81,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Sends a request on a connection of its own.
+/// Sends a request on a new connection.
 pub(crate) async fn send(address: SocketAddr, request: &Request) -> Outcome {
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut sender, connection) =
@@ -118,7 +118,7 @@ async fn read(response: http::Response<Incoming>, request: &Request) -> Outcome 
     outcome(status, &serde_json::from_str(&text).unwrap_or_default(), text)
 }
 
-/// The first message of a stream, or nothing where it ends without.
+/// Returns the first message of a stream, or an empty string at its end.
 async fn first_event(mut body: Incoming) -> String {
     let mut text = String::new();
     while let Some(frame) = body.frame().await {
@@ -156,8 +156,7 @@ fn kind(message: &Value) -> Kind {
     }
 }
 
-/// Of a listing the names and input schemas, of a call what the tool said, of a handshake the
-/// version.
+/// Returns the names and input schemas of a list, the content of a call, or the version of a handshake.
 fn details(result: &Value) -> Value {
     if let Some(tools) = result["tools"].as_array() {
         let schemas = tools.iter().map(|tool| (tool["name"].to_string(), &tool["inputSchema"]));

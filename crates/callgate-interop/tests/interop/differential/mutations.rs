@@ -1,4 +1,4 @@
-//! What can be wrong, or just unusual, about a request.
+//! Changes that make a request invalid or unusual.
 
 use serde_json::json;
 
@@ -7,10 +7,10 @@ use super::request::{
     Request, VERSION,
 };
 
-/// A change to a request that was right.
+/// A change to a valid request.
 pub(crate) struct Mutation {
     pub(crate) name: &'static str,
-    /// Where it makes sense.
+    /// Condition for the change.
     pub(crate) suits: fn(Era, &Question) -> bool,
     pub(crate) apply: fn(&mut Request),
 }
@@ -55,7 +55,7 @@ fn legacy_handshake(era: Era, question: &Question) -> bool {
     !era.is_modern() && question.method == "initialize"
 }
 
-/// Everything that is tried.
+/// All changes.
 pub(crate) fn mutations() -> impl Iterator<Item = &'static Mutation> {
     let groups = [HEADERS, META, ENVELOPE, TEXT, HTTP, LEGACY];
     groups.into_iter().flatten()
@@ -131,7 +131,7 @@ const META: &[Mutation] = &[
         request.meta().insert(META_VERSION.to_owned(), json!("2025-11-25"));
         request.set(VERSION, "2025-11-25");
     }),
-    of("a log level that there is not", modern, |request| {
+    of("unknown log level", modern, |request| {
         request.meta().insert(META_LOG_LEVEL.to_owned(), json!("loud"));
     }),
     of("_meta without headers", modern, |request| {

@@ -1,4 +1,4 @@
-//! What clients ask: every method, and every tool with right and wrong arguments.
+//! The questions: every method, and every tool with valid and invalid arguments.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ fn call(what: &str, params: Value) -> Question {
     Question { what: what.to_owned(), method: "tools/call", params }
 }
 
-/// A tool, with arguments that are right and arguments that are wrong.
+/// A tool with valid and invalid arguments.
 type Tried = (&'static str, Vec<Value>, Vec<Value>);
 
 fn tools(random: &mut Random) -> Vec<Tried> {

@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudo-random numbers, the same in every run.
 
-/// A generator that mixes a counter.
+/// A generator that hashes a counter.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -15,7 +15,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below this one.
+    /// Returns a number below this one.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         let limit = u64::try_from(limit).unwrap();
         usize::try_from(self.next() % limit).unwrap()
@@ -25,7 +25,7 @@ impl Random {
         i64::try_from(self.next() % 2_000_001).unwrap() - 1_000_000
     }
 
-    /// Some words, with characters that need care.
+    /// Returns text with special characters.
     pub(crate) fn text(&mut self) -> String {
         const CHARACTERS: [char; 12] =
             ['a', 'Z', '0', ' ', '"', '\\', '\n', '\u{e9}', '\u{1f980}', '{', '/', '\u{1}'];
@@ -33,7 +33,7 @@ impl Random {
         (0..length).map(|_| CHARACTERS[self.below(CHARACTERS.len())]).collect()
     }
 
-    /// Some of these, each once, in their order.
+    /// Returns some of these in their order.
     pub(crate) fn some<T>(&mut self, mut all: Vec<T>, count: usize) -> Vec<T> {
         while all.len() > count {
             all.remove(self.below(all.len()));

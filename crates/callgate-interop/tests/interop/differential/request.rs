@@ -1,4 +1,4 @@
-//! A request in the making: a right one of some era, which can then be made wrong.
+//! A valid request of an era, which can be changed.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ pub(crate) const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 pub(crate) const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const MODERN: &str = "2026-07-28";
 
-/// The revision that a client speaks.
+/// Protocol version of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Era(pub(crate) &'static str);
 
@@ -29,10 +29,10 @@ impl Era {
     }
 }
 
-/// What is asked, in any era.
+/// A method with params, for any era.
 #[derive(Debug, Clone)]
 pub(crate) struct Question {
-    /// What tells it from others with the same method.
+    /// Distinguishes it from others with the same method.
     pub(crate) what: String,
     pub(crate) method: &'static str,
     pub(crate) params: Value,
@@ -44,18 +44,18 @@ impl Question {
     }
 }
 
-/// A request as it will be sent.
+/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) verb: &'static str,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) message: Value,
-    /// Sent in place of the message.
+    /// Body in place of the message.
     pub(crate) text: Option<String>,
 }
 
 impl Request {
-    /// A request with nothing wrong about it.
+    /// Returns a valid request.
     pub(crate) fn right(era: Era, question: &Question) -> Self {
         let mut params = question.params.clone();
         let mut request = Self {
@@ -80,7 +80,7 @@ impl Request {
         if question.method == "initialize" {
             params["protocolVersion"] = json!(era.0);
         }
-        // A handshake of the legacy era has no agreed version yet.
+        // A legacy handshake has no negotiated version yet.
         if era.is_modern() || question.method != "initialize" {
             request.set(VERSION, era.0);
         }

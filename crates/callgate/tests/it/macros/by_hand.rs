@@ -1,4 +1,4 @@
-//! What the attribute makes, beside the same written by hand.
+//! Compares a method made by the attribute with the same method built by hand.
 
 use callgate::local::Local;
 use callgate::model::{Method, Param, Safety};
@@ -117,7 +117,7 @@ fn by_hand() -> Result<Callgate, Box<dyn std::error::Error>> {
 }
 
 #[tokio::test]
-async fn b46_b49_b52_b55_d4_d7_d8_made_and_written_by_hand_are_the_same_in_every_shape() {
+async fn a_generated_method_equals_one_built_by_hand_in_every_format() {
     let made = Callgate::builder().methods(methods![find, count]).build().unwrap();
     let written = by_hand().unwrap();
     let ada = caller("ada", &[("shop", Mask::Read), ("stock", Mask::Write)]);

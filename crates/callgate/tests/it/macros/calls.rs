@@ -35,7 +35,7 @@ async fn get_user(
 }
 
 #[tokio::test]
-async fn arguments_come_by_name_and_by_position_with_their_defaults() {
+async fn arguments_are_accepted_by_name_and_by_position_with_defaults() {
     let gateway = Callgate::builder().methods(methods![get_user]).build().unwrap();
     let reader = gateway.as_caller(caller("ada", &[("user_management", Mask::Read)]));
     let call = async |arguments: Value| reader.call("user.get", arguments).await.unwrap();
@@ -47,7 +47,7 @@ async fn arguments_come_by_name_and_by_position_with_their_defaults() {
 }
 
 #[tokio::test]
-async fn d21_d26_calls_are_decided_and_checked_first() {
+async fn access_and_arguments_are_checked_before_a_call() {
     let gateway = Callgate::builder().methods(methods![get_user]).build().unwrap();
     let nobody = gateway.as_caller(anonymous());
     let denied = nobody.call("user.get", json!({"id_user": 3})).await.unwrap_err();
@@ -64,7 +64,7 @@ async fn d21_d26_calls_are_decided_and_checked_first() {
 }
 
 #[tokio::test]
-async fn all_sections_must_hold() {
+async fn all_section_requirements_must_be_met() {
     #[method(section("a", read), section("b", execute), destructive)]
     fn both() -> bool {
         true
@@ -78,7 +78,7 @@ async fn all_sections_must_hold() {
 }
 
 #[tokio::test]
-async fn b64_what_a_response_was_filled_with_is_the_result() {
+async fn the_content_of_a_filled_response_is_the_result() {
     #[method(read_only)]
     async fn report(response: &mut Response, ctx: &Context, year: u16) -> Result<bool, Error> {
         if year < 2000 {
@@ -107,7 +107,7 @@ async fn b64_what_a_response_was_filled_with_is_the_result() {
 }
 
 #[tokio::test]
-async fn d27_only_what_is_made_for_the_caller_reaches_them() {
+async fn only_public_error_messages_reach_the_caller() {
     #[method(read_only)]
     fn breaks(how: String) -> anyhow::Result<()> {
         anyhow::bail!("the password of {how} is 1234")
@@ -185,7 +185,7 @@ impl Shop {
 }
 
 #[tokio::test]
-async fn a_plugin_has_its_state() {
+async fn methods_of_a_plugin_share_its_state() {
     let shop = Arc::new(Shop::default());
     let gateway = Callgate::builder().shared_plugin(Arc::clone(&shop)).build().unwrap();
     let ada = gateway.as_caller(caller("ada", &[("shop", Mask::Write)]));
@@ -198,7 +198,7 @@ async fn a_plugin_has_its_state() {
 }
 
 #[tokio::test]
-async fn a_function_stays_a_function() {
+async fn a_function_with_the_attribute_can_be_called_directly() {
     let gateway = Callgate::builder().methods(methods![get_user]).build().unwrap();
     drop(gateway);
     assert_eq!(Shop::hours(), "nine to five");
@@ -227,7 +227,7 @@ async fn a_method_is_found_by_its_path() {
     }
 }
 
-/// What the names of arguments could clash with.
+/// The names could clash with names in the generated code.
 #[tokio::test]
 async fn arguments_may_have_any_name() {
     #[derive(Deserialize, JsonSchema)]
@@ -253,9 +253,8 @@ async fn arguments_may_have_any_name() {
     assert_eq!(result, "a 5 [2] Some(3)");
 }
 
-/// A struct's fields can be arguments, side by side with others.
 #[tokio::test]
-async fn a_struct_can_be_spread() {
+async fn fields_of_a_flattened_struct_are_arguments() {
     #[derive(Deserialize, JsonSchema)]
     struct Page {
         /// How many.
@@ -275,7 +274,7 @@ async fn a_struct_can_be_spread() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_is_over_for_what_it_started() {
+async fn dropping_a_call_cancels_its_context() {
     type Kept = Arc<Mutex<Option<Context>>>;
     struct Keeper(Kept, tokio::sync::Notify);
     #[plugin::methods]

@@ -94,7 +94,7 @@ async fn result(method: &str, params: Value) -> Value {
 }
 
 #[tokio::test]
-async fn prompts_are_listed_and_filled() {
+async fn prompts_are_listed_and_rendered() {
     insta::assert_json_snapshot!(result("prompts/list", json!({})).await);
     let get = async |name: &str, arguments: Value| {
         result("prompts/get", json!({"name": name, "arguments": arguments})).await
@@ -110,7 +110,7 @@ async fn prompts_are_listed_and_filled() {
 }
 
 #[tokio::test]
-async fn d21_prompts_and_resources_have_sections_too() {
+async fn prompts_and_resources_require_their_sections() {
     let staff = caller("ada", &[("staff", Mask::Read)]);
     let ask = async |who: &callgate::Caller, method: &str, params: Value| {
         ask(&gateway(), who, "2025-11-25", method, params).await
@@ -144,7 +144,7 @@ async fn resources_are_listed_and_read() {
 }
 
 #[test]
-fn two_of_one_name_are_refused() {
+fn duplicate_prompts_and_resources_are_rejected() {
     let twice = Callgate::builder().prompts(prompts![hello, hello]).build().unwrap_err();
     assert!(matches!(twice, BuildError::Duplicate("prompts", _)));
     let twice = Callgate::builder().resources(resources![stock, stock]).build().unwrap_err();
@@ -164,7 +164,7 @@ fn of_the_safe(what: String) -> String {
 }
 
 #[tokio::test]
-async fn d21_a_denied_resource_is_not_another_one() {
+async fn a_denied_resource_does_not_fall_through_to_a_template() {
     let resources = resources![of_the_safe, plan];
     let gateway = Callgate::builder().resources(resources).build().unwrap();
     let read = async |who: &callgate::Caller, uri: &str| {
@@ -178,7 +178,7 @@ async fn d21_a_denied_resource_is_not_another_one() {
 }
 
 #[tokio::test]
-async fn d21_who_may_not_read_a_resource_does_not_hear_of_it() {
+async fn a_denied_resource_sends_no_notifications() {
     let gateway = Callgate::builder()
         .resources(resources![plan, stock])
         .resource_subscriptions()
@@ -195,7 +195,7 @@ async fn d21_who_may_not_read_a_resource_does_not_hear_of_it() {
 }
 
 #[test]
-fn two_families_of_one_form_are_refused() {
+fn duplicate_resource_templates_are_rejected() {
     /// The same again.
     #[resource(uri = "safe://{other}")]
     fn again(other: String) -> String {

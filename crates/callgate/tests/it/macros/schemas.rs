@@ -62,7 +62,7 @@ fn nested_types_are_inlined_with_serdes_names() {
 }
 
 #[tokio::test]
-async fn recursion_stays_in_definitions() {
+async fn recursive_types_stay_in_definitions() {
     #[method(read_only)]
     fn prune(tree: Tree) -> Tree {
         Tree { branches: Vec::new(), ..tree }
@@ -77,7 +77,7 @@ async fn recursion_stays_in_definitions() {
 }
 
 #[test]
-fn d4_nothing_is_promised_where_nothing_is_known() {
+fn a_type_without_structure_has_no_output_schema() {
     #[method(read_only)]
     fn any() -> Value {
         Value::Null
@@ -105,7 +105,7 @@ fn d4_nothing_is_promised_where_nothing_is_known() {
 }
 
 #[test]
-fn d3_names_that_clients_refuse_are_renamed() {
+fn property_names_that_clients_reject_are_renamed() {
     #[method(read_only)]
     fn odd(#[serde(rename = "Transaction hash")] hash: String) -> String {
         hash
@@ -161,7 +161,7 @@ enum By {
 }
 
 #[tokio::test]
-async fn null_stays_possible_beside_a_union() {
+async fn an_optional_union_accepts_null() {
     #[method(read_only)]
     fn find(filter: Option<Filter>) -> Option<Filter> {
         filter
@@ -173,9 +173,9 @@ async fn null_stays_possible_beside_a_union() {
     assert_eq!(nobody.call("find", json!({"filter": filter})).await.unwrap(), filter);
 }
 
-/// What the union at the root says is checked; clients see its names.
+/// The union is checked, although clients only see its property names.
 #[tokio::test]
-async fn a_spread_union_shows_its_names() {
+async fn a_flattened_union_lists_its_properties() {
     #[method(read_only)]
     fn find(#[serde(flatten)] by: By) -> String {
         match by {
@@ -194,7 +194,7 @@ async fn a_spread_union_shows_its_names() {
 }
 
 #[tokio::test]
-async fn defaults_are_those_of_the_code_at_that_moment() {
+async fn defaults_are_computed_for_each_call() {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     #[method(read_only)]
     fn next(#[default(CALLS.fetch_add(1, Ordering::SeqCst))] number: u64) -> u64 {
@@ -224,7 +224,7 @@ async fn defaults_are_those_of_the_code_at_that_moment() {
 }
 
 #[tokio::test]
-async fn integers_have_their_bounds_in_the_check() {
+async fn bounds_of_integers_are_checked() {
     #[method(read_only)]
     fn small(n: i32, m: u64) -> i64 {
         i64::from(n) + i64::try_from(m).unwrap_or(0)
@@ -240,7 +240,7 @@ async fn integers_have_their_bounds_in_the_check() {
 }
 
 #[test]
-fn a_result_under_another_name_is_refused() {
+fn a_renamed_result_type_is_rejected() {
     type Answer = Result<String, String>;
     #[method(read_only)]
     fn leaks() -> Answer {
@@ -260,7 +260,7 @@ enum Sort {
 }
 
 #[tokio::test]
-async fn choices_are_a_list_also_where_something_is_said_of_them() {
+async fn an_enum_with_described_variants_is_a_list_of_choices() {
     #[method(read_only)]
     fn search(
         /// How to sort.

@@ -1,4 +1,4 @@
-//! The faces of what the builder builds.
+//! The endpoints of a server from the builder.
 
 use std::io::Write as _;
 
@@ -34,7 +34,7 @@ fn gateway() -> Callgate {
     Callgate::builder().methods(methods![who_am_i, secret]).build().unwrap()
 }
 
-/// Asks as a layer's caller, in the manner of a revision; what comes back is the whole body.
+/// Sends a request of a protocol version with a caller that a layer sets. Returns the whole body.
 pub(crate) async fn ask(
     gateway: &Callgate,
     caller: &Caller,
@@ -67,11 +67,11 @@ pub(crate) async fn ask(
     body
 }
 
-/// A stream of events, read one by one.
+/// Reads an event stream.
 pub(crate) struct Heard(Body, String);
 
 impl Heard {
-    /// The data of the next event.
+    /// Returns the data of the next event.
     pub(crate) async fn next(&mut self) -> String {
         loop {
             if let Some((event, rest)) = self.1.split_once("\n\n") {
@@ -88,7 +88,7 @@ impl Heard {
     }
 }
 
-/// `subscriptions/listen`, as a modern client does it.
+/// Opens `subscriptions/listen` as a modern client does.
 pub(crate) async fn listen(gateway: &Callgate, caller: &Caller, mut params: Value) -> Heard {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -121,7 +121,7 @@ async fn rest(router: axum::Router, token: &str, tool: &str) -> (StatusCode, Val
     (status, serde_json::from_slice(&body).unwrap())
 }
 
-/// An application that knows its users by itself.
+/// Authenticates as an application with its own users does.
 async fn own_layer(mut request: Request, next: Next) -> Response {
     let is_ada = request.headers().get("authorization").is_some_and(|token| token == "Bearer ada");
     if is_ada {
@@ -131,7 +131,7 @@ async fn own_layer(mut request: Request, next: Next) -> Response {
 }
 
 #[tokio::test]
-async fn a_layer_of_the_applications_own_says_who_asks() {
+async fn a_layer_of_the_application_sets_the_caller() {
     let application = axum::Router::new().route("/", get(async || "the application"));
     let router = application.merge(gateway().router().layer(from_fn(own_layer)));
     let (_, ada) = rest(router.clone(), "ada", "who.am_i").await;
@@ -163,7 +163,7 @@ impl Authenticate for ByToken {
 }
 
 #[tokio::test]
-async fn an_authenticator_says_who_asks() {
+async fn an_authenticator_sets_the_caller() {
     let builder = Callgate::builder().methods(methods![who_am_i]).authenticate(ByToken);
     let gateway = builder.require_auth().build().unwrap();
     assert_eq!(rest(gateway.router(), "ada", "who.am_i").await.1, json!({"result": "ada"}));
@@ -174,7 +174,7 @@ async fn an_authenticator_says_who_asks() {
 }
 
 #[tokio::test]
-async fn every_face_is_there() {
+async fn all_endpoints_are_served() {
     let gateway = gateway();
     let listed = ask(&gateway, &anonymous(), "2025-11-25", "tools/list", json!({})).await;
     assert!(listed.contains("\"who_am_i\""), "{listed}");
@@ -197,7 +197,7 @@ async fn every_face_is_there() {
 }
 
 #[tokio::test]
-async fn it_serves_until_it_is_told_to_stop() {
+async fn serving_ends_with_the_shutdown_signal() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -218,7 +218,7 @@ async fn it_serves_until_it_is_told_to_stop() {
 }
 
 #[tokio::test]
-async fn other_machines_are_not_served_by_accident() {
+async fn anonymous_access_from_other_machines_must_be_allowed_explicitly() {
     let listener = async || TcpListener::bind("0.0.0.0:0").await.unwrap();
     let refused = gateway().serve_on(listener().await, async {}).await.unwrap_err();
     assert!(matches!(refused, ServeError::Unprotected(_)));
@@ -228,7 +228,7 @@ async fn other_machines_are_not_served_by_accident() {
 }
 
 #[test]
-fn what_is_wrong_is_told_at_once() {
+fn all_problems_are_reported_together() {
     #[method(id = "who.am_i", read_only)]
     fn twice() {}
     #[method(id = "who.secret", read_only)]
@@ -240,7 +240,7 @@ fn what_is_wrong_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn an_application_keeps_its_own_paths() {
+async fn paths_of_the_application_are_kept() {
     let application = axum::Router::new()
         .route("/healthz", get(async || "its own"))
         .route("/.well-known/security.txt", get(async || "its own"))
@@ -265,7 +265,7 @@ async fn an_application_keeps_its_own_paths() {
 }
 
 #[tokio::test]
-async fn a_credential_that_is_required_stays_required() {
+async fn required_credentials_stay_required() {
     let options = callgate::http::HttpOptions { raw_request: true, ..Default::default() };
     let builder = Callgate::builder().methods(methods![who_am_i]).allowed_hosts(["shop.example"]);
     let gateway = builder.require_auth().http_options(options).build().unwrap();
