@@ -1,12 +1,12 @@
 //! Methods, sections, roles and users from the database of a Festi application.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 
 use callgate::Mask;
 use callgate_registry::{
-    DatabaseOptions, DatabaseUrl, FestiError, FestiRows, GrantRow, Holder, ImportGrant, MethodRow,
-    TableNames, action_key, is_of_mcp, read_festi,
+    ActionRow, DatabaseOptions, DatabaseUrl, FestiError, FestiRows, GrantRow, Holder, ImportGrant,
+    MethodRow, SectionRow, TableNames, action_key, is_of_mcp, read_festi,
 };
 
 use crate::hint::hinted;
@@ -70,9 +70,9 @@ fn hint(error: &FestiError) -> String {
 
 fn source(name: String, rows: &FestiRows, upstream: &str, users: Users) -> Source {
     let mut source = Source::new(name, upstream);
-    let (by_key, idents) = (NeedsByKey::new(&rows.sections, &rows.actions), idents(rows));
+    let by_key = NeedsByKey::new(&rows.sections, &rows.actions);
     for row in &rows.methods {
-        source.add(proposal(row, &by_key, &idents));
+        source.add(proposal(row, &by_key, &rows.sections));
     }
     source.access = access(rows, users);
     source.notes = notes(rows, &source, users);
@@ -90,7 +90,7 @@ fn fills_response(row: &MethodRow) -> bool {
 fn proposal(
     row: &MethodRow,
     by_key: &NeedsByKey,
-    sections: &HashMap<i64, &str>,
+    sections: &[SectionRow],
 ) -> Result<Proposal, Refusal> {
     let id = row.rpc_method.trim();
     if id.is_empty() {
@@ -120,30 +120,25 @@ fn proposal(
 fn needs(
     row: &MethodRow,
     by_key: &NeedsByKey,
-    sections: &HashMap<i64, &str>,
+    sections: &[SectionRow],
 ) -> Result<Option<Vec<(String, Needed)>>, Refusal> {
     row.section_names().map_err(|error| Refusal::new(&row.rpc_method, error.to_string()))?;
     let needed = |(ident, mask): (String, String)| {
         let mask = mask.trim().parse().ok().and_then(Mask::required);
         // A section that does not exist cannot be granted. A section without an action is not checked by
         // Festi, and closes the method here.
-        let mask = mask.filter(|_| sections.values().any(|known| *known == ident));
+        let mask = mask.filter(|_| sections.iter().any(|known| known.ident == ident));
         (ident, mask.map_or(Needed::Closed, Needed::Mask))
     };
     let needs: Vec<(String, Needed)> = by_key.of(row).into_iter().map(needed).collect();
     Ok((!needs.is_empty()).then_some(needs))
 }
 
-/// Returns the names of sections by id.
-fn idents(rows: &FestiRows) -> HashMap<i64, &str> {
-    rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect()
-}
-
 fn access(rows: &FestiRows, users: Users) -> AccessProposal {
-    let idents = idents(rows);
     let grant = |row: &GrantRow, holder: Holder| {
+        let section = rows.sections.iter().find(|section| section.id == row.id_section)?;
         let value = row.value.trim().parse().unwrap_or_default();
-        Some(ImportGrant { holder, section: (*idents.get(&row.id_section)?).to_owned(), value })
+        Some(ImportGrant { holder, section: section.ident.clone(), value })
     };
     let mut access = AccessProposal {
         sections: rows.sections.iter().filter(|row| !row.ident.is_empty()).cloned().collect(),
@@ -181,18 +176,13 @@ fn notes(rows: &FestiRows, source: &Source, users: Users) -> Vec<String> {
     );
     let open = needs().filter(|needs| needs.is_empty()).count();
     note(open, "methods are in no section: every caller can call them, in Festi and here");
-    let sections = |needs: &[(String, Needed)]| {
-        needs.iter().map(|(ident, _)| ident.clone()).collect::<BTreeSet<String>>().len()
-    };
-    let several = needs().filter(|needs| sections(needs) > 1).count();
+    let several = needs().filter(|needs| needs.len() > 1).count();
     note(
         several,
         "methods are in several sections: Festi checks the last one, here all are required",
     );
     let known: HashSet<(String, String)> = rows.methods.iter().map(MethodRow::action_key).collect();
-    let is_other = |row: &&callgate_registry::ActionRow| {
-        !known.contains(&action_key(&row.plugin, &row.method))
-    };
+    let is_other = |row: &&ActionRow| !known.contains(&action_key(&row.plugin, &row.method));
     note(
         rows.actions.iter().filter(is_other).count(),
         "actions belong to no method and are not imported",

@@ -72,21 +72,14 @@ impl ServiceOptions {
 
     /// Returns the options as arguments of a command, quoted for a shell.
     pub(super) fn arguments(&self) -> Vec<String> {
-        let mut all = Vec::new();
-        let mut add = |option: &str, value: &str| all.push(format!("{option} {}", quoted(value)));
-        for (name, place) in &self.header_env {
-            add("--header-env", &format!("{name}={place}"));
-        }
-        for (name, place) in &self.header_file {
-            add("--header-file", &format!("{name}={place}"));
-        }
-        for variable in &self.first_param_env {
-            add("--first-param-env", variable);
-        }
-        if let Some(path) = &self.ca_file {
-            add("--ca-file", &path.to_string_lossy());
-        }
-        all
+        let env = self.header_env.iter().map(|header| ("--header-env", header));
+        let file = self.header_file.iter().map(|header| ("--header-file", header));
+        let headers =
+            env.chain(file).map(|(option, (name, place))| (option, format!("{name}={place}")));
+        let first = self.first_param_env.iter().map(|it| ("--first-param-env", it.clone()));
+        let ca = self.ca_file.iter().map(|path| ("--ca-file", path.to_string_lossy().into_owned()));
+        let all = headers.chain(first).chain(ca);
+        all.map(|(option, value)| format!("{option} {}", quoted(&value))).collect()
     }
 
     /// Returns the options as lines of `[upstreams.NAME]`.

@@ -1,4 +1,4 @@
-//! `callgate import` and `callgate export`, with documents of our own; `import/real.rs` has others'.
+//! `callgate import` and `callgate export` with small documents. `import/real.rs` has real ones.
 
 mod drupal;
 mod festi;
@@ -19,7 +19,7 @@ fn registry() -> Place {
     place
 }
 
-/// A document with these methods.
+/// Returns a document with these methods.
 fn document(methods: &Value) -> String {
     with_components(methods, &json!({}))
 }
@@ -30,14 +30,14 @@ fn with_components(methods: &Value, components: &Value) -> String {
         .to_string()
 }
 
-/// A method that reads, with a result.
+/// Returns a read-only method with a result.
 fn reading(name: &str, description: &str) -> Value {
     let result = json!({"name": "result", "schema": {}});
     json!({"name": name, "description": description, "params": [], "result": result})
 }
 
 impl Place {
-    /// Imports a document, which must succeed; what it prints as data comes back.
+    /// Imports a document, which must succeed. Returns the standard output.
     fn import(&self, document: &str, more: &[&str]) -> String {
         self.try_import(document, more).data()
     }
@@ -49,14 +49,14 @@ impl Place {
         ran
     }
 
-    /// All that the registry has of methods, by id.
+    /// Returns the exported methods by id.
     pub(crate) fn exported(&self) -> serde_json::Map<String, Value> {
         let manifest: Value = serde_json::from_str(&self.ok(&["export"])).unwrap();
         let methods = manifest["methods"].as_array().unwrap().iter();
         methods.map(|it| (it["id"].as_str().unwrap().to_owned(), it.clone())).collect()
     }
 
-    /// The tool of a method, which is one.
+    /// Returns the tool of a method.
     fn tool(&self, id: &str) -> Value {
         let shown: Value =
             serde_json::from_str(&self.ok(&["method", "show", id, "--json"])).unwrap();
@@ -120,7 +120,7 @@ fn manual_changes_are_kept_and_reported() {
         assert_eq!(methods[id]["description"], "Two.", "{id}: what they left is the source's");
     }
     assert!(place.import(&of("Two."), &["--section", "pets:read"]).contains("nothing changed"));
-    // Without `--section` the import says nothing of sections, and opens nothing.
+    // Without `--section` the import does not change the sections.
     place.import(&of("Three."), &[]);
     assert_eq!(place.exported()["pet.a"]["sections"], json!({"pets": "read"}));
 }
@@ -140,7 +140,7 @@ fn a_missing_method_is_hidden_and_restored_or_pruned() {
     assert!(place.import(&both, &[]).contains("1 changed"));
     let back = &place.exported()["pet.old"];
     assert_eq!((&back["exposed"], &back["sections"]["pets"]), (&json!(true), &json!("write")));
-    // Others' methods, and another document's, are none of its business.
+    // Methods of other sources do not change.
     let other = both.replace("Pets", "Cats").replace("pet.", "cat.");
     assert!(place.import(&other, &[]).contains("2 added, 0 changed, 0 removed"));
     assert!(place.import(&alone, &["--prune"]).contains("removed  pet.old: deleted\n"));

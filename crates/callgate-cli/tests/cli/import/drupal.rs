@@ -1,5 +1,5 @@
-//! `callgate import drupal`: a real site as it was recorded, the two modules in other forms, and our own
-//! REST face, which has the shape of the first.
+//! `callgate import drupal`: a recorded site, the two modules in other forms, and Callgate's own REST
+//! endpoints, which are compatible with `jsonrpc_mcp`.
 
 mod answers;
 
@@ -13,7 +13,7 @@ use crate::drupal_site::{self, Site, listed};
 use crate::fake::{FakeService, ReceivedRequest};
 use crate::support::{Place, Ran};
 
-/// What `jsonrpc_discovery` answers.
+/// Returns a reply of `jsonrpc_discovery`.
 fn discovery() -> Value {
     let param = |schema: Value, attributes: Value| json!({"type": "JsonRpcParameterDefinition", "attributes": attributes, "schema": schema});
     let method = |id: &str, usage: &str, params: Value| {
@@ -65,7 +65,7 @@ fn methods_of_jsonrpc_discovery_are_read_in_several_forms() {
     };
     assert_eq!(names("user.add"), (json!("position"), vec!["param1".into(), "param2".into()]));
     assert_eq!(names("list.get"), (json!("position"), vec!["first".into(), "param2".into()]));
-    // D16: whether they are tools, the configuration says.
+    // Whether they are tools is configured.
     assert!(methods["plugins.list"].get("exposed").is_none());
     assert_eq!(place.serve(&[]).tools("").len(), 5);
     assert!(place.serve(&["--preset", "drupal"]).tools("").is_empty());
@@ -114,7 +114,7 @@ fn callgate_itself_is_imported_as_a_site() {
         "[upstreams.default]\nurl = \"{url}/jsonrpc\"\nheaders = {{ Authorization = {{ file = \"key\" }} }}\n"
     );
     place.write("callgate.toml", &table);
-    // By the table alone, and as the same site.
+    // With the configured upstream and no URL.
     for arguments in [&["import", "drupal"][..], &["import", "drupal", &url]] {
         let said = place.ok(arguments);
         assert!(said.starts_with("nothing changed"), "{said}");
@@ -147,7 +147,7 @@ fn a_site_with_endless_or_empty_replies_is_an_error() {
     assert!(place.exported().is_empty());
 }
 
-/// The command of the documents, with who asks.
+/// Runs the import of the documentation as a user.
 fn import(site: &Site, place: &Place, who: &str, more: &[&str]) -> Ran {
     place.write("who", who);
     let url = site.url();
@@ -212,7 +212,7 @@ fn a_refused_request_is_not_an_absent_module() {
     assert!(place.exported().is_empty());
     let asked = site.fake.log.requests();
     assert!(asked.iter().all(|asked| asked.target() == "GET /mcp/tools/list"), "{asked:?}");
-    // Asked for by name, it is read.
+    // It is read if it is requested.
     assert!(import(&site, &place, "Basic ada", &["--from", "discovery"]).0.status.success());
     assert!(place.exported().contains_key("probe.unmarked"));
 }
@@ -287,7 +287,7 @@ fn an_import_may_use_its_own_credential() {
     assert_eq!(reply.json()["result"]["name"], "bob", "{}", reply.body);
 }
 
-/// Lines of a log, up to the first that has all of the words.
+/// Reads a log up to the first line with all of the words.
 fn until(log: &mut impl BufRead, words: &[&str]) {
     let mut line = String::new();
     while !words.iter().all(|word| line.contains(word)) {
@@ -310,7 +310,7 @@ fn a_repeated_import_whose_list_fails_changes_nothing_and_logs_why() {
     let mut server = command.spawn().unwrap();
     let mut log = BufReader::new(server.stderr.take().unwrap());
     until(&mut log, &["import `site` has changed methods"]);
-    // The server gives the tools their names, some time after.
+    // The server assigns the tool names a little later.
     let exported = || {
         let mut methods = place.exported();
         methods.values_mut().for_each(|it| drop(it.as_object_mut().unwrap().remove("tool_name")));
@@ -399,7 +399,7 @@ fn a_tool_with_a_login_is_401_for_anonymous_callers() {
 fn calls_go_to_the_url_of_the_tool_if_it_has_one() {
     let (site, place) = (Site::start(), registry());
     let url = site.url();
-    // A row of the registry is set, and a table of the file is told.
+    // A row of the registry is changed; for the file, the key is suggested.
     place.ok(&["upstream", "set", "drupal", &format!("url={url}/jsonrpc")]);
     let told = import(&site, &place, "Bearer ada", &["--dry-run"]).talk();
     let keys = "calls = \"per_tool\", null_is_absent = true";

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::super::support::{Place, Ran};
 use super::registry;
 
-/// The tables as Festi's own scripts make them, with what a small application has in them.
+/// The tables of Festi's own scripts, with the rows of a small application.
 const APPLICATION: &str = r#"
     CREATE TABLE rpc_methods (
         id INTEGER PRIMARY KEY, plugin TEXT, method TEXT, rpc_method TEXT, params TEXT,
@@ -70,7 +70,7 @@ fn festi_methods_are_imported_with_the_sections_of_their_actions() {
     assert_eq!(beside(&place), 0);
 }
 
-/// How many files the database has beside it.
+/// Returns the number of files beside the database.
 fn beside(place: &Place) -> usize {
     let all = std::fs::read_dir(place.path("")).unwrap().map(|entry| entry.unwrap().file_name());
     all.filter(|name| name.to_string_lossy().starts_with("festi.db-")).count()
@@ -137,7 +137,7 @@ fn existing_users_are_not_changed_or_confused() {
 #[test]
 fn a_new_user_does_not_inherit_the_rows_of_a_deleted_one() {
     let place = application();
-    // The source: grants of nobody, and names that two have.
+    // The source: grants without a holder, and duplicate names.
     place.sql(
         "festi.db",
         "INSERT INTO users_types VALUES (3, 'reader'), (4, 'clerk'), (5, 'cook'), (6, 'free');
@@ -146,7 +146,7 @@ fn a_new_user_does_not_inherit_the_rows_of_a_deleted_one() {
          INSERT INTO festi_sections_user_types_permission VALUES (1, 3, 6), (1, 77, 6);
          INSERT INTO festi_sections_user_permission VALUES (1, 125, 6), (1, 78, 6);",
     );
-    // The registry: what is left of users and roles that are gone.
+    // The registry: rows of deleted users and roles.
     place.sql(
         "callgate.db",
         "INSERT INTO sections (id, caption, ident, mask) VALUES (5, 'Mine', 'mine', 2);
@@ -207,7 +207,7 @@ fn unreadable_festi_databases_are_reported_with_hints() {
     insta::assert_snapshot!(told);
 }
 
-/// The same methods as source, with sections and no masks.
+/// The same methods as PHP source, with sections and no masks.
 const SOURCE: &str = "<?php
     class MyPlugin {
         /**
@@ -264,7 +264,7 @@ fn php_source_and_database_do_not_loosen_each_other() {
         source();
         check();
     }
-    // What the database says of its own is followed, as far as the source has no part in it.
+    // Changes of the database are followed where only the database stated the sections.
     place
         .sql("festi.db", "UPDATE festi_section_actions SET mask = '4' WHERE method = 'deleteUser'");
     import(&place, &[]);
@@ -287,7 +287,7 @@ fn sections_of_a_database_take_precedence_over_the_command_line() {
 
 #[test]
 fn the_strictest_of_several_actions_is_required() {
-    // One has read there already.
+    // The first action needs read.
     for (more, expected) in [
         ("UPDATE more SET mask = '6' WHERE id = 1", "execute"),
         ("UPDATE more SET mask = '6' WHERE id = 2", "execute"),
@@ -358,7 +358,7 @@ fn a_second_application_does_not_change_the_sections_of_the_first() {
     assert_eq!(methods["deleteUser"]["sections"], json!({"user_management": "execute"}));
     assert_eq!(methods["second.getUserInfo"]["sections"], json!({"user_management": "read"}));
     assert!(!methods.contains_key("second.deleteUser"));
-    // Nor later, by another mask or by moving to its plugin.
+    // Neither does a later import with another mask or another plugin.
     place.sql(
         "second.db",
         "UPDATE festi_section_actions SET mask = '6' WHERE method = 'getuserinfo';

@@ -1,4 +1,4 @@
-//! `callgate import introspect`, with services of ours; `real/` has aria2.
+//! `callgate import introspect` with fake services. `real/` has aria2.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::registry;
 use crate::fake::FakeService;
 
-/// A service with signatures and help, which it lists or not.
+/// Returns a service with signatures and help, which it lists or not.
 fn service(is_listed: bool) -> FakeService {
     FakeService::service(move |method, params| {
         let own = ["system.listMethods", "system.methodSignature", "system.methodHelp"];
@@ -53,7 +53,7 @@ fn listed_methods_have_their_signatures_and_help() {
         assert!(methods["odd"].get("description").is_none());
         assert_eq!(methods.len(), 4, "`system.hostname` is a method like others");
         assert!(place.ok(&["import", "introspect", &service.url("/")]).contains("nothing changed"));
-        // Both forms keep what takes anything.
+        // Parameters without a type survive both formats.
         for form in ["manifest", "openrpc"] {
             let other = registry();
             other.write("exported", &place.ok(&["export", "--format", form]));
@@ -63,7 +63,7 @@ fn listed_methods_have_their_signatures_and_help() {
     }
 }
 
-/// What a service says that does not know a method, or has nothing to say of it; and what else it may say.
+/// Errors of services that do not know a method or have no information about it, and other errors.
 const ERRORS: [(i64, &str, bool); 16] = [
     (-32601, "nope", true),
     (-32602, "Invalid params", true),

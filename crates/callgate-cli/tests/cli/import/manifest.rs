@@ -1,4 +1,4 @@
-//! Manifests, and what is exported.
+//! Manifests and exports.
 
 use serde_json::{Value, json};
 

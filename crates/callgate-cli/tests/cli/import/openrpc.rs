@@ -1,4 +1,4 @@
-//! What is read from OpenRPC documents.
+//! Methods from OpenRPC documents.
 
 use serde_json::{Value, json};
 

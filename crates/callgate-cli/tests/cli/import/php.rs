@@ -1,11 +1,11 @@
-//! Methods from PHP source: our small host (`tests/php`), and files made here.
+//! Methods from PHP source: the small application in `tests/php`, and files of the tests.
 
 use serde_json::{Value, json};
 
 use super::super::support::{Place, Ran};
 use super::registry;
 
-/// The host's source.
+/// The source of the application.
 const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php");
 
 impl Place {

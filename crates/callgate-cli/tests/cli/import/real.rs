@@ -1,5 +1,5 @@
-//! Documents that others wrote. One comes with npm. The others are not a part of the project, and are
-//! checked where they are beside it; `CALLGATE_OPENRPC_DOCUMENTS` names another directory.
+//! Real documents. One is an npm package. The others are not a part of the project and are tested if they
+//! are in a directory beside it, or in `CALLGATE_OPENRPC_DOCUMENTS`.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::registry;
 use crate::real::servers::ethereum_document;
 
-/// File, methods in it, those that are refused since they refer to other files.
+/// File, number of methods, and number of methods refused for external references.
 const DOCUMENTS: [(&str, usize, usize); 5] = [
     ("ethereum-execution-apis.json", 86, 0),
     ("filecoin-lotus-gateway.json", 109, 0),
@@ -17,7 +17,7 @@ const DOCUMENTS: [(&str, usize, usize); 5] = [
     ("starknet-ws.json", 12, 11),
 ];
 
-/// Where the documents are, if they are here.
+/// Returns the directory of the documents, if it exists.
 #[expect(clippy::print_stdout, reason = "a test that checks less says so")]
 fn directory() -> Option<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/openrpc");
@@ -77,10 +77,10 @@ fn every_valid_method_of_real_documents_survives_a_round_trip() {
         let without = place.ok(&["import", "openrpc", &file, "--no-output-schemas"]);
         assert!(without.contains("0 refused") || refused > 0, "{file}: {without}");
         place.ok(&["import", "openrpc", &file]);
-        // Warnings may be the document's own, but no client loses anything.
+        // The document may cause warnings, but no errors.
         let lint = place.run(&["lint", "--json"]);
         assert!(lint.0.status.success(), "{file}: {}{}", lint.talk(), lint.data());
-        // Either form, into the same registry and into an empty one.
+        // Both formats, into the same registry and into an empty one.
         let document = place.ok(&["export", "--format", "openrpc"]);
         assert!(place.import(&document, &[]).contains("nothing changed"), "{file}");
         let other = registry();

@@ -1,4 +1,4 @@
-//! `callgate import openrpc URL`: the document of a service that is running.
+//! `callgate import openrpc URL`: the document of a running service.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ fn a_service_is_asked_for_its_document_and_its_configuration_is_suggested() {
     note: 1 methods need no section, so every caller can call them, with or without a token; `--section` adds one
     note: the safety of 1 methods is a guess; set it with `callgate method edit ID --read-only` or `--destructive`
     "#);
-    // What is told works as it is, and is told no more.
+    // The suggested configuration works, and is not suggested again.
     place.write("callgate.toml", &format!("[upstreams.pets]\nurl = \"{url}\"\n"));
     let ran = place.run(&["import", "openrpc", "--upstream", "pets"]);
     assert!(ran.data().starts_with("nothing changed"), "{}", ran.talk());
@@ -72,7 +72,7 @@ fn credentials_are_sent_only_to_the_url_of_the_upstream() {
     let note =
         "note: upstream `pets` is at http://127.0.0.1:[port]/rpc, so its credentials are not used";
     assert!(told.contains(note), "{told}");
-    // Also where the path is another.
+    // The same for another path.
     place.run(&["import", "openrpc", &service.url("/other"), "--upstream", "pets"]);
     let others = other.log.requests().into_iter().chain(service.log.requests().into_iter().skip(2));
     assert!(others.into_iter().all(|asked| !asked.head.contains("s3cret")));

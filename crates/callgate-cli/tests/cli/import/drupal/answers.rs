@@ -1,4 +1,4 @@
-//! What a site may answer in place of what it should: nothing becomes callable or open by it.
+//! Invalid replies of a site: they neither add nor open methods.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use crate::fake::FakeResponse;
 use crate::import::registry;
 use crate::support::Place;
 
-/// The site lists these tools from now on.
+/// Makes the site list these tools.
 fn list(site: &Site, tools: &Value) {
     let page = json!({"tools": tools, "nextCursor": null}).to_string();
     site.rule(move |asked| {
@@ -19,7 +19,7 @@ fn list(site: &Site, tools: &Value) {
     });
 }
 
-/// Imports, which must succeed, and returns what each method needs and whether it is shown.
+/// Imports, which must succeed. Returns the sections and the exposure of each method.
 fn imported(site: &Site, place: &Place, more: &[&str]) -> String {
     let ran = import(site, place, "Bearer ada", more);
     assert!(ran.0.status.success(), "{}", ran.talk());
@@ -119,7 +119,7 @@ fn loosened_access_is_reported() {
     assert!(told.contains(note), "{told}");
 }
 
-/// What a site may answer in place of its list.
+/// A reply of a site in place of its list.
 #[derive(Debug, Clone)]
 enum Instead {
     Page(u16),
@@ -164,10 +164,10 @@ fn instead() -> impl Strategy<Value = Instead> {
     ]
 }
 
-/// The file of a registry, empty and with what ada sees of the site: a copy is quicker than a command.
+/// Returns the file of a registry with the tools that `ada` sees: a copy is faster than an import.
 static REGISTRIES: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
     let (site, place) = (Site::start(), registry());
-    // All of it is in the copy, also what is in the write-ahead log only.
+    // The copy includes the write-ahead log.
     let copy = |name: &str| {
         let path = place.path(name);
         place.sql("callgate.db", &format!("VACUUM INTO '{}'", path.display()));
@@ -181,8 +181,7 @@ static REGISTRIES: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a site answers for its list, or for a page of it, no method becomes callable that the list
-    /// does not have.
+    /// No reply of a site adds a method that its list does not have.
     #[test]
     fn only_marked_methods_become_callable(
         first in prop::option::of(instead()),
