@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use callgate::forward::token_requests_ended;
+use callgate::forward::wait_for_token_requests;
 use callgate_registry::StoreError;
 
 use crate::cli::{Cli, Command};
@@ -53,7 +53,7 @@ fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<()> {
     let ran = runtime
         .block_on(async {
             let ran = commands::run(&config, cli.command, printer).await;
-            token_requests_ended(TOKEN_REQUESTS).await;
+            wait_for_token_requests(TOKEN_REQUESTS).await;
             ran
         })
         .map_err(|error| match error.downcast_ref::<StoreError>() {

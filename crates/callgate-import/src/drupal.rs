@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use callgate::forward::{AskError, Outcome, Target, ToolPath};
+use callgate::forward::{CallOutcome, QueryError, Target, ToolPath};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -89,14 +89,14 @@ pub async fn set_options(service: &mut Service, module: Module) -> anyhow::Resul
 async fn has_tool_urls(service: &Service) -> anyhow::Result<Result<bool, String>> {
     // Before 1.4 the path only accepts POST; since then it does not exist.
     Ok(match page(service, INVOKE).await? {
-        Err(AskError::Failed { status: Some(404), .. }) => Ok(true),
-        Err(AskError::Failed { status: Some(405), .. }) => Ok(false),
+        Err(QueryError::Failed { status: Some(404), .. }) => Ok(true),
+        Err(QueryError::Failed { status: Some(405), .. }) => Ok(false),
         Err(error) => Err(format!("GET {}{INVOKE}: {error}", service.target().site_path())),
         Ok(_) => Err(format!("GET {}{INVOKE}: there is a page", service.target().site_path())),
     })
 }
 
-async fn page(service: &Service, path: &str) -> anyhow::Result<Result<String, AskError>> {
+async fn page(service: &Service, path: &str) -> anyhow::Result<Result<String, QueryError>> {
     let target = service.target();
     let page = target.with_path(&format!("{}{path}", target.site_path()))?;
     Ok(service.get(Some(&page)).await)
@@ -126,7 +126,7 @@ async fn list(
     };
     let what = format!("GET {}{path}", target.site_path());
     let reply = page(service, path).await?;
-    let is_refused = matches!(reply, Err(AskError::Failed { outcome: Outcome::Refused, .. }));
+    let is_refused = matches!(reply, Err(QueryError::Failed { outcome: CallOutcome::Refused, .. }));
     let permission = is_refused.then_some(permission);
     let read = |text: String| Page::parse(&text, module).ok_or(problem);
     let Some(first) = attempts.read(&site, &what, reply, permission, read)? else {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::bail;
-use callgate::forward::AskError;
+use callgate::forward::QueryError;
 use callgate::jsonrpc::INVALID_PARAMS;
 use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
@@ -123,11 +123,13 @@ async fn answers(service: &Service, method: &str, names: &[String]) -> anyhow::R
 async fn ask_about(service: &Service, method: &str, name: &str) -> anyhow::Result<Option<Value>> {
     match service.ask(method, &[json!(name)]).await {
         Ok(reply) => Ok(serde_json::from_str(reply.get()).ok()),
-        Err(AskError::Rpc(error)) if error.code == INVALID_PARAMS || is_unknown_method(&error) => {
+        Err(QueryError::Rpc(error))
+            if error.code == INVALID_PARAMS || is_unknown_method(&error) =>
+        {
             Ok(None)
         }
         // A temporary failure must not remove a known description.
-        Err(AskError::Rpc(error)) => Err(hinted(
+        Err(QueryError::Rpc(error)) => Err(hinted(
             format!(
                 "{}: {}",
                 service.target(),
@@ -135,7 +137,7 @@ async fn ask_about(service: &Service, method: &str, name: &str) -> anyhow::Resul
             ),
             "try again; if the error persists, write a manifest and import it",
         )),
-        Err(error @ AskError::Failed { .. }) => {
+        Err(error @ QueryError::Failed { .. }) => {
             bail!("{}: {method} of `{name}`: {error}", service.target())
         }
     }

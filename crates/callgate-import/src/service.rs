@@ -2,7 +2,7 @@
 
 mod attempts;
 
-use callgate::forward::{AskError, Forward, ForwardOptions, Target};
+use callgate::forward::{Forward, ForwardOptions, QueryError, Target};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -50,18 +50,15 @@ impl Service {
         &self,
         method: &str,
         params: &[Value],
-    ) -> Result<Box<RawValue>, AskError> {
+    ) -> Result<Box<RawValue>, QueryError> {
         let none = || RawValue::NULL.to_owned();
         let params = to_raw_value(params).unwrap_or_else(|_| none());
-        self.forward.ask(method, &params).await
+        self.forward.query(method, &params).await
     }
 
     /// Returns the document at its URL, or at another URL of the same server.
-    pub(crate) async fn get(&self, other: Option<&Target>) -> Result<String, AskError> {
-        match other {
-            None => self.forward.get().await,
-            Some(other) => self.forward.get_at(other).await,
-        }
+    pub(crate) async fn get(&self, other: Option<&Target>) -> Result<String, QueryError> {
+        self.forward.get(other).await
     }
 }
 

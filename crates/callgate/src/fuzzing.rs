@@ -116,12 +116,12 @@ pub fn session_ids(text: &str) {
 /// Server-sent events: the first byte says how the rest is cut, which must make no difference.
 #[cfg(feature = "bridge")]
 pub fn sse(input: &[u8]) {
-    use crate::bridge::sse::SseReader;
+    use crate::bridge::reply::sse::SseDecoder;
     const LIMIT: usize = 200;
     let Some((cut, bytes)) = input.split_first() else { return };
-    let mut whole = SseReader::new(LIMIT);
+    let mut whole = SseDecoder::new(LIMIT);
     let at_once = whole.push(bytes);
-    let mut pieces = SseReader::new(LIMIT);
+    let mut pieces = SseDecoder::new(LIMIT);
     let mut events = Vec::new();
     for piece in bytes.chunks(usize::from(*cut).max(1)) {
         match pieces.push(piece) {

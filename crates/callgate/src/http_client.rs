@@ -1,4 +1,4 @@
-//! The parts that all HTTP clients share: connection pool, TLS, bodies, and errors.
+//! Common parts of the HTTP clients: connection pool, TLS, bodies and errors.
 
 pub(crate) mod connector;
 pub(crate) mod endpoint;
@@ -8,7 +8,8 @@ pub(crate) mod tls;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{self, HeaderName};
+use http::header::{self, HeaderMap, HeaderName};
+use http::{Method, Request, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::{Builder, Client};
@@ -16,15 +17,13 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use thiserror::Error;
 
 use connector::Connector;
-use send_error::words;
+use send_error::describe;
 
-/// Connections to one server.
 pub(crate) type Pool = Client<Connector, Full<Bytes>>;
 
-/// Node's servers close idle connections after five seconds; a request should not meet that.
+/// Shorter than the 5 s after which Node's servers close idle connections.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Headers that belong to the transport, and cannot be configured.
 const TRANSPORT_HEADERS: [HeaderName; 9] = [
     header::ACCEPT,
     header::CONNECTION,
@@ -37,12 +36,10 @@ const TRANSPORT_HEADERS: [HeaderName; 9] = [
     header::UPGRADE,
 ];
 
-/// Returns `true` if the transport sets this header.
 pub(crate) fn is_transport_header(name: &HeaderName) -> bool {
     TRANSPORT_HEADERS.contains(name)
 }
 
-/// Returns a builder of pools that keep at most `idle` unused connections for a short time.
 pub(crate) fn pool_builder(idle: usize) -> Builder {
     let mut builder = Client::builder(TokioExecutor::new());
     builder
@@ -52,23 +49,34 @@ pub(crate) fn pool_builder(idle: usize) -> Builder {
     builder
 }
 
-/// Why a response's body could not be read.
+pub(crate) fn request(
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = method;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    request
+}
+
 #[derive(Debug, Error)]
 pub(crate) enum BodyError {
-    #[error("the answer is longer than {0} bytes")]
+    #[error("the response is longer than {0} bytes")]
     TooLong(usize),
-    #[error("the connection broke within the answer: {0}")]
+    #[error("the connection closed within the response: {0}")]
     Broken(String),
-    #[error("the answer is not UTF-8")]
+    #[error("the response is not UTF-8")]
     NotText,
 }
 
-/// Reads a whole body of at most `limit` bytes.
 pub(crate) async fn text(body: Incoming, limit: usize) -> Result<String, BodyError> {
     text_counted(body, limit, |_| Ok(())).await
 }
 
-/// Reads a whole body of at most `limit` bytes, and reports the size of each chunk to `count`.
+/// Reads a whole body, and passes the size of each chunk to `count`.
 pub(crate) async fn text_counted<E: From<BodyError>>(
     mut body: Incoming,
     limit: usize,
@@ -85,10 +93,9 @@ pub(crate) async fn text_counted<E: From<BodyError>>(
     String::from_utf8(all.into()).map_err(|_| BodyError::NotText.into())
 }
 
-/// Returns the next bytes of a body, or `None` at its end.
 pub(crate) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| BodyError::Broken(words(&error)))?;
+        let frame = frame.map_err(|error| BodyError::Broken(describe(&error)))?;
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));
         }

@@ -141,8 +141,8 @@ fn b65_options_in_any_order_make_the_url() {
 fn b65_wrong_options_are_refused_without_their_secrets() {
     let place = Place::new();
     for (arguments, code, words) in [
-        (&["--url", "ftp://s3cret/"][..], 1, "expected such as"),
-        (&["--url", "http://me:s3cret@localhost/"], 1, "do not belong into the URL"),
+        (&["--url", "ftp://s3cret/"][..], 1, "expected a URL such as"),
+        (&["--url", "http://me:s3cret@localhost/"], 1, "must not contain a user"),
         (&["--header", "s3cret"], 1, "expected `Name: value`"),
         (&["--header", "Mcp-Method: s3cret"], 1, "sets `mcp-method` itself"),
         (&["--token", "${FESTI_MCP_TOKEN}"], 1, "did not fill in"),
@@ -226,7 +226,7 @@ fn b66_a_token_that_is_refused_is_told_from_one_that_is_missing() {
     };
     assert!(talk(&[], None).contains("set CALLGATE_TOKEN"));
     let wrong = talk(&[], Some(TOKEN));
-    assert!(wrong.contains("refused the token (from CALLGATE_TOKEN): it may be"), "{wrong}");
+    assert!(wrong.contains("rejected the token (from CALLGATE_TOKEN): it may be"), "{wrong}");
     assert!(talk(&["--token", TOKEN], None).contains("(from --token)"));
     let header = talk(&["--header", "Authorization: Bearer 'x'"], Some(TOKEN));
     assert!(header.contains("(from --header)") && header.contains("has quotes"), "{header}");

@@ -26,8 +26,8 @@ const CALLERS: usize = 4;
 const GONE: [&str; 4] = [
     "cannot be reached. Nothing was run",
     "cannot be reached, and is not tried for some seconds. Nothing was run",
-    "ended the connection without an answer",
-    "broke off within its answer",
+    "closed the connection without a response",
+    "closed the connection within its response",
 ];
 
 /// A directory with a registry and this configuration.

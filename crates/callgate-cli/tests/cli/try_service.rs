@@ -129,9 +129,9 @@ fn a_site_that_refuses_its_list_is_not_tried_in_another_way() {
         told.push_str(&site.fake.hide(&ran.failure().1));
     }
     insta::assert_snapshot!(told, @"
-    callgate: http://127.0.0.1:[port]/: GET /mcp/tools/list: HTTP 403: the credentials that are configured lack a permission there, or are wrong
+    callgate: http://127.0.0.1:[port]/: GET /mcp/tools/list: HTTP 403: the configured credentials lack a permission or are wrong
     hint: the user needs the permission `access mcp tool discovery`, and a credential that the route accepts: an OAuth bearer token, not HTTP Basic
-    callgate: http://127.0.0.1:[port]/: GET /mcp/tools/list: HTTP 401: it does not accept the credentials that are configured
+    callgate: http://127.0.0.1:[port]/: GET /mcp/tools/list: HTTP 401: it does not accept the configured credentials
     hint: the user needs the permission `access mcp tool discovery`, and a credential that the route accepts: an OAuth bearer token, not HTTP Basic
     ");
     assert!(

@@ -3,7 +3,7 @@
 //! The next description is requested only if the service says that it does not have this one. A refusal or
 //! a failure may be temporary, and the next description may have methods that this one leaves out.
 
-use callgate::forward::{AskError, Outcome, Target};
+use callgate::forward::{CallOutcome, QueryError, Target};
 use callgate::jsonrpc::{INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR, RpcError};
 
 use super::shortened_message;
@@ -48,7 +48,7 @@ impl Attempts {
         &mut self,
         service: &Target,
         what: &str,
-        answer: Result<String, AskError>,
+        answer: Result<String, QueryError>,
         reason: Option<&str>,
         read: impl FnOnce(String) -> Result<T, &'static str>,
     ) -> anyhow::Result<Option<T>> {
@@ -76,29 +76,32 @@ impl Attempts {
 
 /// Returns `true` if the service says that it has no such method, resource or HTTP method. Words alone do
 /// not count ("no such session" is a refusal), except with the code of aria2.
-fn is_absent(error: &AskError) -> bool {
+fn is_absent(error: &QueryError) -> bool {
     match error {
-        AskError::Rpc(error) => {
+        QueryError::Rpc(error) => {
             error.code == METHOD_NOT_FOUND
                 || (error.code == 1 && error.message.starts_with("No such method: "))
         }
-        AskError::Failed { status, .. } => matches!(status, Some(404 | 405 | 501)),
+        QueryError::Failed { status, .. } => matches!(status, Some(404 | 405 | 501)),
     }
 }
 
 /// Returns `true` if the reply is not that of a JSON-RPC service, or of one that does not answer GET.
-fn is_no_rpc(what: &str, error: &AskError) -> bool {
+fn is_no_rpc(what: &str, error: &QueryError) -> bool {
     let (outcome, status) = match error {
-        AskError::Rpc(error) => {
+        QueryError::Rpc(error) => {
             return matches!(error.code, INVALID_PARAMS | PARSE_ERROR) || is_unknown_method(error);
         }
-        AskError::Failed { outcome, status, .. } => (outcome, status),
+        QueryError::Failed { outcome, status, .. } => (outcome, status),
     };
     match outcome {
         // Services that only accept POST answer GET with various statuses.
-        Outcome::Status if what == GET_DOCUMENT => true,
-        Outcome::Status => matches!(status, Some(400 | 415 | 422 | 426)),
-        Outcome::ContentType | Outcome::NotJson | Outcome::NotRpc | Outcome::Empty => true,
+        CallOutcome::Status if what == GET_DOCUMENT => true,
+        CallOutcome::Status => matches!(status, Some(400 | 415 | 422 | 426)),
+        CallOutcome::ContentType
+        | CallOutcome::NotJson
+        | CallOutcome::NotRpc
+        | CallOutcome::Empty => true,
         _ => false,
     }
 }
@@ -111,31 +114,31 @@ pub(crate) fn is_unknown_method(error: &RpcError) -> bool {
     error.code == METHOD_NOT_FOUND || (says(&["method", "signature"]) && says(&UNKNOWN_PHRASES))
 }
 
-fn likely_reason(error: &AskError) -> &'static str {
+fn likely_reason(error: &QueryError) -> &'static str {
     const CREDENTIALS: &str = "give credentials with more permissions: `--header-env \
          Authorization=VARIABLE`, or those of an upstream with `--upstream NAME`";
-    let AskError::Failed { outcome, status, .. } = error else {
+    let QueryError::Failed { outcome, status, .. } = error else {
         return "the service has this method but returned an error; other descriptions were not requested";
     };
     match (outcome, status) {
-        (Outcome::Refused, _) => CREDENTIALS,
-        (Outcome::NoToken, _) => {
+        (CallOutcome::Refused, _) => CREDENTIALS,
+        (CallOutcome::NoToken, _) => {
             "no request was sent: check `token_url`, `client_id`, `client_secret`, `scope` and \
              `refresh_token` in the table `oauth` of the upstream, and the log of the authorization server"
         }
-        (Outcome::Redirected, _) => {
+        (CallOutcome::Redirected, _) => {
             "redirects are not followed; give the URL that it leads to, if that is the service's"
         }
         (_, Some(503)) => "the service is unavailable, perhaps in maintenance; try again later",
         (_, Some(500..)) => "check the log of the service, and try again later",
         (
-            Outcome::Busy
-            | Outcome::Down
-            | Outcome::Unreachable
-            | Outcome::Untrusted
-            | Outcome::NoHttp
-            | Outcome::NoWebSocket
-            | Outcome::TimedOut,
+            CallOutcome::Busy
+            | CallOutcome::Down
+            | CallOutcome::Unreachable
+            | CallOutcome::Untrusted
+            | CallOutcome::NoHttp
+            | CallOutcome::NoWebSocket
+            | CallOutcome::TimedOut,
             _,
         ) => "check that the service is running, and that this is its URL",
         _ => OTHER_ANSWER,

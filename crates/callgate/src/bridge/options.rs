@@ -1,65 +1,67 @@
-//! What is said to the server with every request, and how long it may take.
+//! The options of the bridge: server, headers and limits.
+
+pub(crate) mod token_origin;
 
 use std::time::Duration;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use thiserror::Error;
 
-use super::credential::Credential;
+use crate::bridge::options::token_origin::TokenOrigin;
 use crate::http_client::endpoint::Endpoint;
 use crate::http_client::is_transport_header;
 use crate::http_client::tls::{self, CertificateError};
 
-/// A header that cannot be sent. Its value is not repeated: it may be a secret.
+/// Error of a header. Does not show its value, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HeaderError {
     /// No colon.
     #[error("expected `Name: value`")]
     NoColon,
-    /// Not the name of a header.
-    #[error("`{0}` is no name of a header")]
+    /// Not a valid header name.
+    #[error("`{0}` is not a valid header name")]
     Name(String),
-    /// The bridge sets it itself.
-    #[error("the bridge sets `{0}` itself")]
+    /// Set by the bridge.
+    #[error("the bridge sets `{0}`")]
     Own(String),
-    /// Characters that no header has.
-    #[error("the value of `{0}` has characters that no header can have")]
+    /// Characters that are not allowed in a header.
+    #[error("the value of `{0}` has characters that are not allowed in a header")]
     Value(String),
-    /// A placeholder that nobody has filled in.
-    #[error("`{0}` has the placeholder `{1}`, which your client did not fill in")]
+    /// A placeholder that was not replaced.
+    #[error("`{0}` has the placeholder `{1}`, which your client did not replace")]
     Placeholder(String, String),
 }
 
-/// What the bridge connects to.
+/// The options of [`run`](super::run).
 #[derive(Debug, Clone)]
 pub struct Options {
-    pub(super) endpoint: Endpoint,
-    pub(super) headers: HeaderMap,
-    pub(super) credential: Option<Credential>,
-    pub(super) extra_roots: Vec<rustls::pki_types::CertificateDer<'static>>,
-    pub(super) limits: Limits,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) headers: HeaderMap,
+    pub(crate) credential: Option<TokenOrigin>,
+    pub(crate) extra_roots: Vec<rustls::pki_types::CertificateDer<'static>>,
+    pub(crate) limits: Limits,
 }
 
-/// How much, and how long.
+/// Time and size limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The length of a line from the client.
+    /// Maximum length of a line from the client.
     pub line_bytes: usize,
-    /// The length of an answer that is no stream.
+    /// Maximum size of a response that is not a stream.
     pub body_bytes: usize,
-    /// The length of one event of a stream.
+    /// Maximum size of an event of a stream.
     pub event_bytes: usize,
-    /// Requests under way.
+    /// Maximum number of requests in flight.
     pub in_flight: usize,
-    /// How long a new connection may take, TLS included.
+    /// Time limit of a new connection with TLS.
     pub connect: Duration,
-    /// How long the first request waits for a server that is not up.
+    /// How long the first request waits for a server that is not running.
     pub hold: Duration,
-    /// How long any other request does.
+    /// How long other requests wait for it.
     pub patience: Duration,
-    /// How long a notification or an answer of the client may take.
+    /// Time limit of sending a notification or a response of the client.
     pub delivery: Duration,
-    /// How long requests under way may take when the input has ended.
+    /// How long requests in flight may take after the end of the input.
     pub end: Duration,
 }
 
@@ -80,7 +82,7 @@ impl Default for Limits {
 }
 
 impl Options {
-    /// A server, with nothing else said.
+    /// Returns the defaults, without headers.
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoint,
@@ -91,22 +93,22 @@ impl Options {
         }
     }
 
-    /// Who the client is: a bearer token.
+    /// Sends a bearer token.
     pub fn token(self, token: &str) -> Result<Self, HeaderError> {
         self.token_from("the program's options", token)
     }
 
-    /// The same, with where people find it when it is wrong.
+    /// Sends a bearer token. Errors name `source`, where the user set it.
     pub fn token_from(mut self, source: &'static str, token: &str) -> Result<Self, HeaderError> {
         let name = header::AUTHORIZATION;
         let value = secret(&name, &format!("Bearer {token}"))?;
         self.headers.insert(name, value);
-        self.credential = Some(Credential::of_token(source, token));
+        self.credential = Some(TokenOrigin::of_token(source, token));
         Ok(self)
     }
 
-    /// A further header, `Name: value` or `Name:value`; two of one name are both sent. `Authorization`
-    /// is sent in place of the token.
+    /// Adds a header, `Name: value` or `Name:value`. Two headers of one name are both sent. `Authorization` replaces the
+    /// token.
     pub fn header(mut self, line: &str) -> Result<Self, HeaderError> {
         let (name, value) = line.split_once(':').ok_or(HeaderError::NoColon)?;
         let name = name.trim();
@@ -118,7 +120,7 @@ impl Options {
         let value = value.trim();
         let secret = secret(&name, value)?;
         if name == header::AUTHORIZATION {
-            self.credential = Some(Credential::of_header(value));
+            self.credential = Some(TokenOrigin::of_header(value));
             self.headers.insert(name, secret);
         } else {
             self.headers.append(name, secret);
@@ -126,13 +128,13 @@ impl Options {
         Ok(self)
     }
 
-    /// Certificates, in PEM, of authorities that are trusted beside those of the system.
+    /// Adds trusted certificate authorities, in PEM, to those of the system.
     pub fn ca_certificates(mut self, pem: &[u8]) -> Result<Self, CertificateError> {
         self.extra_roots.extend(tls::certificates(pem)?);
         Ok(self)
     }
 
-    /// With other limits.
+    /// Sets the limits.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -140,7 +142,7 @@ impl Options {
     }
 }
 
-/// A value that shows up in no log.
+/// Parses a header value, which `Debug` does not show.
 fn secret(name: &HeaderName, value: &str) -> Result<HeaderValue, HeaderError> {
     if let Some(placeholder) = placeholder(value) {
         return Err(HeaderError::Placeholder(name.to_string(), placeholder.to_owned()));
@@ -150,7 +152,7 @@ fn secret(name: &HeaderName, value: &str) -> Result<HeaderValue, HeaderError> {
     Ok(value)
 }
 
-/// `${NAME}`, as it stands in the configurations of clients that fill it in.
+/// Returns a placeholder `${NAME}`, which some clients replace in their configuration.
 fn placeholder(value: &str) -> Option<&str> {
     let start = value.find("${")?;
     let rest = value.get(start..)?;
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn users_19_headers_are_taken_with_and_without_a_space() {
+    fn headers_are_taken_with_and_without_a_space() {
         for line in ["X-Team: blue", "X-Team:blue", " x-team :  blue "] {
             let options = options().header(line).unwrap();
             assert_eq!(options.headers.get("x-team").unwrap(), "blue", "{line}");
@@ -182,15 +184,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_header_does_not_show_its_value() {
+    fn errors_of_headers_do_not_show_values() {
         let problem = |line: &str| options().header(line).unwrap_err().to_string();
         assert_eq!(problem("s3cret"), "expected `Name: value`");
-        assert_eq!(problem("two words: s3cret"), "`two words` is no name of a header");
-        assert_eq!(problem("Mcp-Session-Id: s3cret"), "the bridge sets `mcp-session-id` itself");
+        assert_eq!(problem("two words: s3cret"), "`two words` is not a valid header name");
+        assert_eq!(problem("Mcp-Session-Id: s3cret"), "the bridge sets `mcp-session-id`");
         assert!(!problem("X-Key: s3cret\u{7}").contains("s3cret"));
         assert_eq!(
             problem("X-Key: ${MY_KEY}"),
-            "`x-key` has the placeholder `${MY_KEY}`, which your client did not fill in"
+            "`x-key` has the placeholder `${MY_KEY}`, which your client did not replace"
         );
         let options = options().token("s3cret").unwrap();
         assert!(!format!("{options:?}").contains("s3cret"));

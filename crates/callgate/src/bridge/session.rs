@@ -1,4 +1,6 @@
-//! The legacy session: what was agreed on, so that it can be agreed on again.
+//! The legacy session, which is reopened if the server loses it.
+
+pub(crate) mod restore;
 
 use std::sync::Arc;
 
@@ -7,29 +9,26 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::value::RawValue;
 use tokio::sync::{Mutex, watch};
 
-use super::Bridge;
-use super::failure::Failure;
-use super::forward::{Delivery, Refusal};
-use super::message::{INITIALIZED, Revision, from_server};
+use crate::bridge::receive::message::{INITIALIZED, Revision, parse_server_message};
+use crate::bridge::send::{ErrorResponse, SendPolicy};
+use crate::bridge::{Bridge, BridgeFailure};
 use crate::mcp::parse::headers::{PROTOCOL_VERSION, SESSION_ID};
 
-/// A session that is open.
 #[derive(Debug, Clone)]
-pub(super) struct Live {
-    /// Counts the handshakes.
-    pub(super) generation: u64,
-    /// Servers without state give none.
-    pub(super) id: Option<HeaderValue>,
+pub(crate) struct OpenSession {
+    /// Number of handshakes so far.
+    pub(crate) generation: u64,
+    /// `None` for a stateless server.
+    pub(crate) id: Option<HeaderValue>,
     version: Box<str>,
-    /// The client's `initialize`, as it was sent.
     initialize: Bytes,
-    /// Whether the server has taken `notifications/initialized`.
-    pub(super) is_ready: bool,
+    /// Set after the server accepted `notifications/initialized`.
+    pub(crate) is_ready: bool,
 }
 
-impl Live {
-    /// With which each message of the session goes out.
-    pub(super) fn headers(&self) -> HeaderMap {
+impl OpenSession {
+    /// Returns the headers of each message of the session.
+    pub(crate) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(8);
         if let Some(id) = &self.id {
             headers.insert(HeaderName::from_static(SESSION_ID), id.clone());
@@ -41,43 +40,40 @@ impl Live {
     }
 }
 
-/// The session, if there is one.
-#[derive(Debug)]
-pub(super) struct Session {
-    live: watch::Sender<Option<Arc<Live>>>,
-    /// One renews, and the others that have lost it wait for that.
+#[derive(Debug, Default)]
+pub(crate) struct CurrentSession {
+    live: watch::Sender<Option<Arc<OpenSession>>>,
     renewing: Mutex<()>,
 }
 
-impl Default for Session {
-    fn default() -> Self {
-        Self { live: watch::channel(None).0, renewing: Mutex::default() }
-    }
-}
-
-impl Session {
-    pub(super) fn live(&self) -> Option<Arc<Live>> {
+impl CurrentSession {
+    pub(crate) fn live(&self) -> Option<Arc<OpenSession>> {
         self.live.borrow().clone()
     }
 
-    pub(super) fn subscribe(&self) -> watch::Receiver<Option<Arc<Live>>> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Arc<OpenSession>>> {
         self.live.subscribe()
     }
 
-    /// Begins with what the server answered to `initialize`.
-    pub(super) fn open(&self, initialize: &Bytes, id: Option<HeaderValue>, result: &RawValue) {
+    /// Opens a session with the result of `initialize`.
+    pub(crate) fn open(&self, initialize: &Bytes, id: Option<HeaderValue>, result: &RawValue) {
         let Some(version) = version_of(result) else { return };
         let generation = self.live().map_or(1, |live| live.generation + 1);
-        let live =
-            Live { generation, id, version, initialize: initialize.clone(), is_ready: false };
+        let live = OpenSession {
+            generation,
+            id,
+            version,
+            initialize: initialize.clone(),
+            is_ready: false,
+        };
         self.live.send_replace(Some(Arc::new(live)));
     }
 
-    /// The server has taken `notifications/initialized`.
-    pub(super) fn set_ready(&self, generation: u64) {
+    /// Records that the server accepted `notifications/initialized`.
+    pub(crate) fn set_ready(&self, generation: u64) {
         self.live.send_if_modified(|live| match live {
             Some(live) if live.generation == generation && !live.is_ready => {
-                *live = Arc::new(Live { is_ready: true, ..Live::clone(live) });
+                *live = Arc::new(OpenSession { is_ready: true, ..OpenSession::clone(live) });
                 true
             }
             _ => false,
@@ -90,51 +86,59 @@ fn version_of(result: &RawValue) -> Option<Box<str>> {
 }
 
 impl Bridge {
-    /// Does the handshake again, for all that have lost the same session.
-    pub(super) async fn renew(&self, lost: &Live) -> Result<(), Failure> {
-        let _one = self.session.renewing.lock().await;
+    /// Opens a new session, once for all requests that lost the same one.
+    pub(crate) async fn reopen_session(&self, lost: &OpenSession) -> Result<(), BridgeFailure> {
+        let _guard = self.session.renewing.lock().await;
         if self.session.live().is_none_or(|live| live.generation != lost.generation) {
             return Ok(());
         }
-        let (id, version) = self.shake_hands(lost).await?;
+        let (id, version) = self.initialize(lost).await?;
         if version != lost.version {
-            return Err(Failure::new(format!(
-                "the session at {} is lost, and a new one would speak {version} instead of {}. Restart \
-                 the connection in your client",
+            return Err(BridgeFailure::new(format!(
+                "the session at {} is lost, and a new one would have revision {version} instead of {}. \
+                 Restart the connection in your client",
                 self.http.endpoint(),
                 lost.version
             )));
         }
-        let live = Live { generation: lost.generation + 1, id, is_ready: true, ..lost.clone() };
+        let live =
+            OpenSession { generation: lost.generation + 1, id, is_ready: true, ..lost.clone() };
         let body = format!(r#"{{"jsonrpc":"2.0","method":"{INITIALIZED}"}}"#);
-        let (delivery, headers) = (Delivery::default(), live.headers());
-        let told = self.deliver(&delivery, &headers, body.into());
-        let told = tokio::time::timeout(self.limits.delivery, told).await;
-        told.map_err(|_| Failure::new("the server did not take `notifications/initialized`"))??;
+        let (policy, headers) = (SendPolicy::default(), live.headers());
+        let sent = self.post_with_retries(&policy, &headers, body.into());
+        let sent = tokio::time::timeout(self.limits.delivery, sent).await;
+        sent.map_err(|_| {
+            BridgeFailure::new("the server did not accept `notifications/initialized`")
+        })??;
         self.restore_settings(&headers).await;
         self.session.live.send_replace(Some(Arc::new(live)));
-        tracing::info!("the session was lost; there is a new one");
+        tracing::info!("opened a new session, because the server lost the old one");
         Ok(())
     }
 
-    /// The id and the version of a new session.
-    async fn shake_hands(&self, lost: &Live) -> Result<(Option<HeaderValue>, Box<str>), Failure> {
-        let delivery = Delivery { may_repeat: true, ..Delivery::default() };
-        let response = self.deliver(&delivery, &HeaderMap::new(), lost.initialize.clone()).await?;
+    /// Sends `initialize` again. Returns the id and the version of the new session.
+    async fn initialize(
+        &self,
+        lost: &OpenSession,
+    ) -> Result<(Option<HeaderValue>, Box<str>), BridgeFailure> {
+        let policy = SendPolicy { is_repeatable: true, ..SendPolicy::default() };
+        let response =
+            self.post_with_retries(&policy, &HeaderMap::new(), lost.initialize.clone()).await?;
         if !response.status().is_success() {
-            let refusal = Refusal::read(response, &self.http).await;
-            return Err(Failure::new(format!(
-                "the session at {} is lost, and the server refuses a new one: {}",
+            let refusal = ErrorResponse::read(response, &self.http).await;
+            return Err(BridgeFailure::new(format!(
+                "the session at {} is lost, and the server does not open a new one: {}",
                 self.http.endpoint(),
-                refusal.words(&self.http)
+                refusal.message(&self.http)
             )));
         }
         let id = response.headers().get(SESSION_ID).cloned();
-        let answer = self.first_answer(response).await;
-        let version = answer.as_deref().and_then(|json| version_of(from_server(json)?.result?));
+        let answer = self.read_own_response(response).await;
+        let version =
+            answer.as_deref().and_then(|json| version_of(parse_server_message(json)?.result?));
         let version = version.ok_or_else(|| {
-            Failure::new(
-                "the session is lost, and the server's answer to a new `initialize` is no answer",
+            BridgeFailure::new(
+                "the session is lost, and the response to a new `initialize` is invalid",
             )
         })?;
         Ok((id, version))

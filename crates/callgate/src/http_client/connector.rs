@@ -1,7 +1,6 @@
-//! New connections, TCP and TLS together within a time limit.
+//! Opens connections.
 
 use std::error::Error;
-use std::fmt;
 use std::io::{self, IoSlice};
 #[cfg(all(unix, feature = "forward"))]
 use std::path::Path;
@@ -20,14 +19,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 use tower_service::Service;
 
-/// TCP keep-alive, so that a peer that vanished is noticed.
+/// TCP keep-alive detects peers that are gone without closing the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_RETRIES: u32 = 3;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Connects to servers, each within a time limit that includes TLS.
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
     transport: Transport,
@@ -36,15 +34,14 @@ pub(crate) struct Connector {
 
 #[derive(Debug, Clone)]
 enum Transport {
-    /// TCP, with TLS if the URL says so.
+    /// TCP, with TLS if the URL is `https`.
     Net(HttpsConnector<HttpConnector>),
-    /// A Unix socket, whatever the URL says.
+    /// A Unix socket; the URL is ignored.
     #[cfg(all(unix, feature = "forward"))]
     Unix(Arc<Path>),
 }
 
 impl Connector {
-    /// HTTP/1.1 over TCP.
     pub(crate) fn new(tls: &ClientConfig, time_limit: Duration) -> Self {
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
         let net = builder.enable_http1().wrap_connector(tcp(time_limit));
@@ -59,7 +56,6 @@ impl Connector {
         Self { transport: Transport::Net(net), time_limit }
     }
 
-    /// A Unix socket.
     #[cfg(all(unix, feature = "forward"))]
     pub(crate) fn unix(path: &Path, time_limit: Duration) -> Self {
         Self { transport: Transport::Unix(path.into()), time_limit }
@@ -70,7 +66,7 @@ fn tcp(time_limit: Duration) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    // Shared among all addresses of a name.
+    // The limit for all addresses of a name together.
     tcp.set_connect_timeout(Some(time_limit));
     tcp.set_keepalive(Some(KEEP_ALIVE));
     tcp.set_keepalive_interval(Some(KEEP_ALIVE_INTERVAL));
@@ -118,53 +114,45 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// The operations that a connection needs.
 trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// Records whether bytes arrived since the last that were written.
 #[derive(Debug, Clone, Default)]
-struct Heard(Arc<AtomicBool>);
+struct ResponseBytes(Arc<AtomicBool>);
 
-/// Returns `true` if bytes may have arrived since the request was written. Over HTTP/2 they belong to any
-/// request or to none, and a response without its head is no response.
-pub(super) fn was_heard(connected: &Connected) -> bool {
+/// Returns `true` if bytes of the response may have arrived. Bytes over HTTP/2 can belong to any request and do not
+/// count.
+pub(super) fn has_response_bytes(connected: &Connected) -> bool {
     let mut extras = http::Extensions::new();
     connected.get_extras(&mut extras);
-    let heard = extras.get::<Heard>();
-    !connected.is_negotiated_h2() && heard.is_none_or(|heard| heard.0.load(Ordering::Acquire))
+    let received = extras.get::<ResponseBytes>();
+    !connected.is_negotiated_h2()
+        && received.is_none_or(|received| received.0.load(Ordering::Acquire))
 }
 
-/// A connection of any kind that records whether anything arrived since the last write.
+/// A connection that records whether bytes were read since the last write.
 ///
-/// A lost request may be sent again only if no byte of its response had arrived, and hyper's error does
-/// not tell.
+/// A request may be retried only if no byte of its response arrived, which hyper's error does not tell.
 pub(crate) struct Stream {
     io: Box<dyn Io>,
     is_http2: bool,
-    heard: Heard,
+    received: ResponseBytes,
 }
 
 impl Stream {
     fn new(io: impl Io + 'static, is_http2: bool) -> Self {
-        Self { io: Box::new(io), is_http2, heard: Heard::default() }
+        Self { io: Box::new(io), is_http2, received: ResponseBytes::default() }
     }
 
-    fn wrote(&self) {
-        self.heard.0.store(false, Ordering::Release);
-    }
-}
-
-impl fmt::Debug for Stream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream").field("heard", &self.heard).finish_non_exhaustive()
+    fn clear_received(&self) {
+        self.received.0.store(false, Ordering::Release);
     }
 }
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        let connected = Connected::new().extra(self.heard.clone());
+        let connected = Connected::new().extra(self.received.clone());
         if self.is_http2 { connected.negotiated_h2() } else { connected }
     }
 }
@@ -178,7 +166,7 @@ impl AsyncRead for Stream {
         let before = buffer.filled().len();
         let read = ready!(Pin::new(&mut *self.io).poll_read(context, buffer));
         if buffer.filled().len() > before {
-            self.heard.0.store(true, Ordering::Release);
+            self.received.0.store(true, Ordering::Release);
         }
         Poll::Ready(read)
     }
@@ -190,7 +178,7 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.wrote();
+        self.clear_received();
         Pin::new(&mut *self.io).poll_write(context, bytes)
     }
 
@@ -199,7 +187,7 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.wrote();
+        self.clear_received();
         Pin::new(&mut *self.io).poll_write_vectored(context, slices)
     }
 

@@ -1,4 +1,4 @@
-//! Where the server is.
+//! The URL of a server.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,25 +6,25 @@ use std::str::FromStr;
 use http::{Uri, uri};
 use thiserror::Error;
 
-/// The URL of a server, without a user and a password in it.
+/// The URL of a server, without user and password.
 #[derive(Clone, PartialEq, Eq)]
-#[cfg_attr(not(feature = "bridge"), expect(unreachable_pub, reason = "it is the bridge's"))]
+#[cfg_attr(not(feature = "bridge"), expect(unreachable_pub, reason = "public for the bridge"))]
 pub struct Endpoint(Uri);
 
-/// Why something is no URL of a server. What was given is not repeated: it may be a secret.
+/// Error of parsing an [`Endpoint`]. Does not show the URL, which may hold a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum EndpointError {
     /// Not `http://…` or `https://…`.
-    #[error("expected such as `http://localhost:8080/` or `https://example.com/mcp`")]
+    #[error("expected a URL such as `http://localhost:8080/` or `https://example.com/mcp`")]
     NotAUrl,
     /// A user and a password.
-    #[error("a user and a password do not belong into the URL")]
+    #[error("the URL must not contain a user and a password")]
     UserInfo,
-    /// A port that there is not. Without this, another one would get the token.
+    /// Not a valid port. Without this check, the token would go to another port.
     #[error("the port must be a number from 1 to 65535")]
     Port,
-    /// `#…`, which no server ever sees.
-    #[error("`#` and what follows it is never sent; leave it out")]
+    /// A fragment, which is not sent to servers.
+    #[error("remove the fragment (`#…`), which is not sent to servers")]
     Fragment,
 }
 
@@ -37,7 +37,7 @@ impl Endpoint {
         self.0.scheme() == Some(&uri::Scheme::HTTPS)
     }
 
-    /// Whether there is a `?` with something behind it, where some put a key.
+    /// Returns `true` if the URL has a query, which may hold a key.
     #[cfg(feature = "bridge")]
     pub fn has_query(&self) -> bool {
         self.0.query().is_some_and(|query| !query.is_empty())
@@ -66,13 +66,13 @@ impl FromStr for Endpoint {
     }
 }
 
-/// Whether this is what may follow a host: nothing, or a port that there is.
+/// Returns `true` for an empty string and for `:` with a valid port.
 fn is_port(text: &str) -> bool {
     let Some(port) = text.strip_prefix(':') else { return text.is_empty() };
     port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse().is_ok_and(|port: u16| port > 0)
 }
 
-/// Without the query, where some put a key.
+/// Omits the query, which may hold a key.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.0.scheme_str().unwrap_or_default();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_there_is_not_is_no_other_port() {
+    fn an_invalid_port_is_rejected() {
         for wrong in ["99999", "0", "65536", "", "http", "+80", "8o80"] {
             let found = format!("http://localhost:{wrong}/").parse::<Endpoint>();
             assert!(found.is_err(), "{wrong}: {found:?}");

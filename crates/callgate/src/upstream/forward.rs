@@ -18,32 +18,22 @@
 //! # }
 //! ```
 //!
-//! The checked arguments go out as the bytes they are, and so does the result come back. A request that
-//! never left is sent once more, whatever it does; one that only reads also after a connection that
-//! ended before any byte of a response. Nothing is sent again after a time-out. To drop a call is to
-//! close its request; over WebSocket, where all calls share a connection, to ignore its reply.
+//! Arguments and results are passed on byte for byte. A request that was not sent is retried once, whatever its
+//! method does. A request of a read-only method is also retried once if the connection closed before the first byte
+//! of the response. No request is retried after a timeout. Dropping a call closes its request; over WebSocket, where
+//! all calls share a connection, its reply is ignored.
 
-mod ask;
-mod batch;
-mod breaker;
-mod challenge;
-mod client;
-mod credential;
-mod description;
-mod failure;
-mod lists;
-mod oauth;
-mod options;
-mod outbox;
-mod refusal;
-mod reply;
-mod request;
-mod scrub;
-mod stats;
 mod target;
 mod tool_path;
-#[cfg(feature = "websocket")]
-mod websocket;
+mod options;
+mod auth;
+mod request;
+mod breaker;
+mod send;
+mod reply;
+mod failure;
+mod stats;
+mod discovery;
 
 use std::fmt;
 use std::sync::Arc;
@@ -54,103 +44,98 @@ use http::Uri;
 use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::model::arguments::ParamStyle;
-use crate::upstream::CallError;
-use crate::upstream::MethodLister;
-use crate::upstream::{BoxFuture, Call, CallOutput, Counters, Upstream};
+use crate::upstream::{BoxFuture, Call, CallError, CallOutput, Counters, MethodLister, Upstream};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
-use breaker::{Attempt, Breaker};
-use client::Client;
-use credential::Authentication;
+use auth::credential::Authentication;
+use auth::oauth::AccessTokens;
+use auth::rejection::SentCredential;
+use breaker::{Attempt, CircuitBreaker};
 use failure::Failure;
-use oauth::Tokens;
-use options::Hidden;
-use outbox::{Outbox, Outgoing};
-use refusal::SentCredential;
+use options::SecretJson;
 use reply::ServiceResponse;
 use request::RequestId;
-use stats::Counted;
+use send::client::ServiceClient;
+use send::queue::{QueuedRequest, RequestQueue};
+use stats::{CountedCall, ForwardStats};
 
 pub use crate::http_client::endpoint::EndpointError;
-pub use crate::http_client::tls::{CertificateError, NoTls};
-pub use ask::AskError;
-pub use breaker::BreakerLimits;
-pub use credential::{CredentialPlace, MissingCredential, UserCredential};
-pub use lists::{DescribedBy, UpstreamVisibility};
-pub use oauth::{
-    ClientAuth, FixedRefreshToken, OAuthClient, RefreshTokenFile, RefreshTokenStore, UserGrant,
-    token_requests_ended,
+pub use crate::http_client::tls::{CertificateError, TlsSetupError};
+pub use auth::credential::{CredentialLocation, CredentialOptions, MissingCredential};
+pub use auth::oauth::{
+    ClientAuth, InMemoryRefreshToken, OAuthClient, RefreshTokenFile, RefreshTokenStore, UserGrant,
+    wait_for_token_requests,
 };
-pub use options::{ForwardLimits, ForwardOptions, Ids, OptionError, PassCaller, header_name};
-pub use stats::{ForwardStats, Outcome};
+pub use breaker::BreakerLimits;
+pub use discovery::query::QueryError;
+pub use discovery::visibility::{MethodListSource, UpstreamVisibility};
+pub use options::{
+    CallerHeaders, ForwardLimits, ForwardOptions, IdFormat, OptionError, header_name,
+};
+pub use stats::CallOutcome;
 pub use target::{Target, TargetError};
 pub use tool_path::{ToolPath, ToolPathError};
 
-/// Pause before a request that found no connection is sent once more.
+/// Delay before a request without a connection is retried.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Maximum length of an error's text in the log.
+/// Maximum number of characters of an error message in the log.
 const MAX_LOGGED_ERROR: usize = 2000;
 
 /// A JSON-RPC service over HTTP or WebSocket.
 pub struct Forward {
     name: String,
     options: ForwardOptions,
-    client: Client,
-    /// For calls that share a batch or a connection.
-    outbox: Option<Outbox>,
-    tokens: Option<Tokens>,
-    places: Semaphore,
-    breaker: Breaker,
+    client: ServiceClient,
+    /// Set if calls share a batch or a connection.
+    queue: Option<RequestQueue>,
+    tokens: Option<AccessTokens>,
+    permits: Semaphore,
+    breaker: CircuitBreaker,
     stats: Arc<ForwardStats>,
     last_id: AtomicU64,
 }
 
-/// Why there is no such upstream.
+/// Error of [`Forward::new`].
 #[derive(Debug, Error)]
 pub enum ForwardError {
-    /// Options that do not go together.
+    /// Conflicting options.
     #[error(transparent)]
     Options(#[from] OptionError),
-    /// TLS cannot be set up.
+    /// TLS could not be configured.
     #[error(transparent)]
-    Tls(#[from] NoTls),
+    Tls(#[from] TlsSetupError),
 }
 
 impl Forward {
-    /// A service, under a name for the log.
+    /// Creates an upstream. The name is for the log.
     pub fn new(name: impl Into<String>, options: ForwardOptions) -> Result<Self, ForwardError> {
         options.check()?;
         let (name, stats) = (name.into(), Arc::new(ForwardStats::default()));
-        let client = Client::new(&options)?;
+        let client = ServiceClient::new(&options)?;
         Ok(Self {
-            outbox: Outbox::new(&name, &options, &client, &stats),
+            queue: RequestQueue::new(&name, &options, &client, &stats),
             client,
-            tokens: Tokens::new(&name, &options)?,
+            tokens: AccessTokens::new(&name, &options)?,
             name,
-            places: Semaphore::new(options.limits.concurrent.clamp(1, Semaphore::MAX_PERMITS)),
-            breaker: Breaker::new(options.limits.breaker),
+            permits: Semaphore::new(options.limits.concurrent.clamp(1, Semaphore::MAX_PERMITS)),
+            breaker: CircuitBreaker::new(options.limits.breaker),
             stats,
             last_id: AtomicU64::new(0),
             options,
         })
     }
 
-    /// What became of its calls so far.
-    pub fn stats(&self) -> &ForwardStats {
-        &self.stats
-    }
-
-    /// Calls a tool at its URL. The text of an error with the code -32603 is for the log, unless the
-    /// service is trusted.
+    /// Calls a method at its URL. Unless `trust_errors` is set, moves the message of an error with the code -32603
+    /// to the log.
     async fn call_tool(&self, call: &Call<'_>) -> Result<Box<RawValue>, Failure> {
         let path = self.options.tool_path.as_ref();
         let uri = path.map(|path| path.uri(self.options.target.uri(), call.method));
         let uri = uri.map(|uri| uri.ok_or(Failure::NoSuchTool)).transpose()?;
         let mut auth = Authentication::default();
-        self.answer(call, uri, &mut auth).await.map_err(|failure| match &failure {
+        self.call_at(call, uri, &mut auth).await.map_err(|failure| match &failure {
             Failure::Error(error) if !self.options.trust_errors => match internal_text(error) {
                 Some(text) => Failure::Internal(self.loggable(call, &auth, &text)),
                 None => failure,
@@ -159,53 +144,63 @@ impl Forward {
         })
     }
 
-    /// Removes the secrets of the request from a text of the service, and shortens it for the log.
+    /// Returns a message of the service for the log: shortened, without the secrets of the request.
     fn loggable(&self, call: &Call<'_>, auth: &Authentication, text: &str) -> String {
         let headers = request::headers(&self.options, call.caller, auth);
-        let text = scrub::without_secrets(text, &self.options, &headers, auth);
+        let text = auth::redact::redact(text, &self.options, &headers, auth);
         text.chars().take(MAX_LOGGED_ERROR).collect()
     }
 
-    /// Calls a method within the time limit, the limit of concurrent calls, and if the service is
-    /// known to be there. Sets `auth` to what the request was sent with.
-    async fn answer(
+    /// Calls a method within the limits of time and concurrency, unless the circuit breaker is open. Sets `auth` to
+    /// the credentials of the request.
+    async fn call_at(
         &self,
         call: &Call<'_>,
         uri: Option<Uri>,
         auth: &mut Authentication,
     ) -> Result<Box<RawValue>, Failure> {
-        let limit = self.options.limits.timeout;
-        let end = Instant::now() + limit;
-        *auth = timeout_at(end, self.authentication(call)).await.map_err(|_| {
+        let (start, limit) = (Instant::now(), self.options.limits.timeout);
+        let deadline = start + limit;
+        *auth = timeout_at(deadline, self.authentication(call)).await.map_err(|_| {
             let is_token = self.tokens.is_some();
             if is_token { Failure::NoTokenInTime(limit) } else { Failure::TimedOut(limit) }
         })??;
         // A longer wait would leave no time for the call.
-        let wait = limit / 2;
-        let place = timeout(wait, self.places.acquire()).await;
-        let _place = place.map_err(|_| Failure::Busy(wait))?;
+        let permit = timeout_at(start + limit / 2, self.permits.acquire()).await;
+        let _permit = permit.map_err(|_| Failure::Busy(limit / 2))?;
         let mut attempt = self.breaker.attempt().ok_or(Failure::Down)?;
-        match timeout_at(end, self.exchange(call, uri, auth, &mut attempt)).await {
+        match timeout_at(deadline, self.exchange(call, uri, auth, &mut attempt)).await {
             Ok(replied) => {
                 replied.map_err(|failure| failure.sent_with(self.sent_credential(call, auth)))
             }
             Err(_) => {
-                // Connections have less time than that, so there was one.
+                // The time limit of a connection is shorter, so there was one.
                 attempt.reached();
                 Err(Failure::TimedOut(limit))
             }
         }
     }
 
-    /// Returns what a call is sent with: the caller's credential, or an access token, or neither.
     async fn authentication(&self, call: &Call<'_>) -> Result<Authentication, Failure> {
         match &self.options.credential {
-            Some(mapped) => mapped.of(call, self.tokens.as_ref()).await,
+            Some(credentials) => credentials.of(call, self.tokens.as_ref()).await,
             None => Authentication::of_upstream(self.tokens.as_ref()).await,
         }
     }
 
-    /// Sends a request and reads its reply; with another access token if the first is not accepted.
+    /// Replaces the access token of a request after HTTP 401. Returns `false` if there is no other.
+    async fn renew(&self, call: &Call<'_>, auth: &mut Authentication) -> Result<bool, Failure> {
+        auth.renew(self.options.credential.as_ref().map(|credentials| (credentials, call))).await
+    }
+
+    fn request_id<'a>(&self, id: &'a str) -> RequestId<'a> {
+        match self.options.id_format {
+            IdFormat::String => RequestId::String(id.into()),
+            IdFormat::Number => RequestId::Number(self.last_id.fetch_add(1, Ordering::Relaxed) + 1),
+        }
+    }
+
+    /// Sends a request and reads its reply. Retries once with a new access token after HTTP 401.
     async fn exchange(
         &self,
         call: &Call<'_>,
@@ -213,30 +208,24 @@ impl Forward {
         auth: &mut Authentication,
         attempt: &mut Attempt<'_>,
     ) -> Result<Box<RawValue>, Failure> {
-        let id = match self.options.ids {
-            Ids::Text => RequestId::Text(call.id.into()),
-            Ids::Number => RequestId::Number(self.last_id.fetch_add(1, Ordering::Relaxed) + 1),
-        };
+        let id = self.request_id(call.id);
         let mut response = self.send(call, &id, uri.clone(), auth, attempt).await;
         let is_unauthorized = match &response {
             Ok(response) => response.is_unauthorized(&id),
             Err(failure) => failure.is_unauthorized(),
         };
-        // Nothing was run, so the request may be sent again whatever it does, once.
-        if is_unauthorized
-            && let Some(renewed) = auth.renewed(call, self.options.credential.as_ref()).await?
-        {
-            *auth = renewed;
+        // A rejected request has not run, so that any method may be called again.
+        if is_unauthorized && self.renew(call, auth).await? {
             self.stats.count_retry();
             response = self.send(call, &id, uri.clone(), auth, attempt).await;
         }
         let response = response?;
-        // If it was not counted as it came.
+        // A reply over WebSocket was not counted while it was read.
         call.reservation.at_least(response.body.len())?;
         if uri.is_some() { response.read_at_tool_url(&id) } else { response.read(&id) }
     }
 
-    /// Sends a request, and once more if that cannot run anything twice.
+    /// Sends a request. Retries once if the method cannot have run, or is read-only.
     async fn send(
         &self,
         call: &Call<'_>,
@@ -250,27 +239,32 @@ impl Forward {
         loop {
             let (body, limit) = (body.clone(), self.options.limits.result_bytes);
             let headers = || request::headers(&self.options, call.caller, auth);
-            let response = match &self.outbox {
+            let response = match &self.queue {
                 None => {
                     self.client.post(uri.clone(), headers(), body, limit, call.reservation).await
                 }
-                Some(outbox) => {
+                Some(queue) => {
                     let (reply, response) = oneshot::channel();
-                    let request = Outgoing {
+                    let (headers, credential) = if queue.is_batch() {
+                        (headers(), format!("{}{}", auth.first_param.0, auth.member.0))
+                    } else {
+                        Default::default()
+                    };
+                    let request = QueuedRequest {
                         id: id.clone().into_owned(),
-                        headers: headers(),
-                        credential: Hidden(format!("{}{}", auth.first_param.0, auth.member.0)),
+                        headers,
+                        credential: SecretJson(credential),
                         body,
                         safety: call.safety,
                         reservation: call.reservation.another(),
                         reply,
                     };
-                    outbox.send(request, response).await
+                    queue.send(request, response).await
                 }
             };
             match &response {
-                Err(failure) if is_first && failure.may_be_sent_again(call.safety) => {
-                    tracing::debug!(upstream = self.name, call = call.id, "sent once more");
+                Err(failure) if is_first && failure.may_be_retried(call.safety) => {
+                    tracing::debug!(upstream = self.name, call = call.id, "retrying the request");
                     self.stats.count_retry();
                     if failure.found_no_connection() {
                         tokio::time::sleep(RETRY_PAUSE).await;
@@ -285,9 +279,8 @@ impl Forward {
         }
     }
 
-    /// Returns whose credential a request was sent with.
     fn sent_credential(&self, call: &Call<'_>, auth: &Authentication) -> SentCredential {
-        let passes_token = self.options.pass_caller.token.is_some();
+        let passes_token = self.options.caller_headers.token.is_some();
         if auth.is_own || passes_token && call.caller.token().is_some() {
             SentCredential::OfCaller(call.caller.name().to_owned())
         } else if passes_token
@@ -301,7 +294,7 @@ impl Forward {
     }
 }
 
-/// The text of an error with the code -32603, if it says more than that.
+/// Returns the message and data of an error with the code -32603, unless it is only "Internal error".
 fn internal_text(error: &RpcError) -> Option<String> {
     let message = error.message.trim_end_matches('.');
     let is_general = message.is_empty() || message.eq_ignore_ascii_case("internal error");
@@ -335,7 +328,7 @@ impl Upstream for Forward {
     }
 
     fn wants_token(&self) -> bool {
-        self.options.pass_caller.token.is_some()
+        self.options.caller_headers.token.is_some()
     }
 
     fn trusts_results(&self) -> bool {
@@ -352,10 +345,10 @@ impl Upstream for Forward {
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         Box::pin(async move {
-            let mut counted = Counted::begin(&self.stats);
+            let mut counted = CountedCall::begin(&self.stats);
             match self.call_tool(&call).await {
                 Ok(result) => {
-                    counted.outcome = Outcome::Result;
+                    counted.outcome = CallOutcome::Result;
                     Ok(result.into())
                 }
                 Err(failure) => {
@@ -367,21 +360,21 @@ impl Upstream for Forward {
     }
 }
 
-/// The reply to one request in the answer to a batch.
+/// Returns the reply to one request of a batch.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn reply_in_batch(body: &str, id: &str) -> Option<String> {
     let response = ServiceResponse::bare(body.to_owned());
-    let reply::BatchReply::Each(replies) = response.read_batch() else { return None };
-    let id = RequestId::Text(id.to_owned().into());
-    let (parts, _) = replies.hand_out([&id].into_iter());
+    let reply::BatchReply::PerCall(replies) = response.read_batch() else { return None };
+    let id = RequestId::String(id.to_owned().into());
+    let (parts, _) = replies.assign([&id].into_iter());
     parts.into_iter().find_map(Result::ok).map(ToOwned::to_owned)
 }
 
-/// The result in a body that came with HTTP 200.
+/// Returns the result in the body of a response with HTTP 200.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn result_of(body: &str, id: &str) -> Option<String> {
     let response = ServiceResponse::bare(body.to_owned());
-    let result = response.read(&RequestId::Text(id.into())).ok()?;
+    let result = response.read(&RequestId::String(id.into())).ok()?;
     Some(result.get().to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! Methods on small JSON-RPC services on loopback, through the real client and every face.
+//! Methods on small JSON-RPC services on loopback, through the HTTP client and every endpoint.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -12,7 +12,7 @@ mod calls;
 mod credentials;
 mod down;
 mod drupal;
-mod faces;
+mod endpoints;
 mod failures;
 mod fake_web_socket;
 mod metrics;
@@ -30,14 +30,15 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
-use callgate::forward::{BreakerLimits, Forward, ForwardLimits, ForwardOptions, Outcome};
+use callgate::forward::{BreakerLimits, CallOutcome, Forward, ForwardLimits, ForwardOptions};
 use callgate::model::{Method, Param, Safety};
+use callgate::upstream::Upstream as _;
 use callgate::{Caller, Callgate, User};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step of these tests takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A gateway before a service.
@@ -103,8 +104,13 @@ impl App {
         self.send(Request::get("/readyz").body(Body::empty()).unwrap()).await.1
     }
 
-    fn count(&self, outcome: Outcome) -> u64 {
-        self.forward.stats().get(outcome)
+    fn count(&self, outcome: CallOutcome) -> u64 {
+        let counters = self.forward.counters().unwrap();
+        counters.outcomes.iter().find(|(name, _)| *name == outcome.name()).unwrap().1
+    }
+
+    fn retries(&self) -> u64 {
+        self.forward.counters().unwrap().retries
     }
 }
 

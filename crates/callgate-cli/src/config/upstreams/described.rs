@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use callgate::forward::{
-    CredentialPlace, DescribedBy, ForwardLimits, ForwardOptions, Ids, MissingCredential,
-    PassCaller, Target, ToolPath, UpstreamVisibility, UserCredential, UserGrant, header_name,
+    CallerHeaders, CredentialLocation, CredentialOptions, ForwardLimits, ForwardOptions, IdFormat,
+    MethodListSource, MissingCredential, Target, ToolPath, UpstreamVisibility, UserGrant,
+    header_name,
 };
 use callgate::model::{LOCAL, ParamStyle};
 use serde::Deserialize;
@@ -36,7 +37,7 @@ pub(super) struct Described {
     basic_user: Option<Text>,
     basic_password: Option<Text>,
     #[serde(default)]
-    ids: Ids,
+    ids: IdFormat,
     #[serde(default)]
     pass_caller: Passed,
     credential: Option<Mapped>,
@@ -44,7 +45,7 @@ pub(super) struct Described {
     #[serde(default)]
     visibility: Visibility,
     #[serde(default, rename = "described_by")]
-    description: DescribedBy,
+    description: MethodListSource,
     visibility_seconds: Option<u32>,
     timeout_seconds: Option<u32>,
     connect_timeout_seconds: Option<u32>,
@@ -151,7 +152,7 @@ impl Described {
     }
 
     /// How users' own credentials are sent, if they are.
-    pub(super) fn credential(&self) -> anyhow::Result<Option<UserCredential>> {
+    pub(super) fn credential(&self) -> anyhow::Result<Option<CredentialOptions>> {
         self.credential.as_ref().map(Mapped::how).transpose().context("`credential`")
     }
 
@@ -170,13 +171,13 @@ impl Described {
     ) -> anyhow::Result<ForwardOptions> {
         let mut options = ForwardOptions::new(self.target(reading)?)
             .params(self.params)
-            .pass_caller(self.pass_caller.named()?)
+            .caller_headers(self.pass_caller.named()?)
             .context("`pass_caller`")?
             .limits(self.limits(call_timeout)?);
         if self.batch {
             options = options.batch();
         }
-        options.ids = self.ids;
+        options.id_format = self.ids;
         options.http2 = self.http2;
         options.trust_results = self.trust_results;
         options.null_is_absent = self.null_is_absent;
@@ -228,7 +229,7 @@ impl Described {
         if max_age.is_zero() {
             anyhow::bail!("`visibility_seconds` must not be 0");
         }
-        let visibility = UpstreamVisibility { described_by: self.description, max_age };
+        let visibility = UpstreamVisibility { source: self.description, max_age };
         Ok(self.limits_callers().then_some(visibility))
     }
 
@@ -285,11 +286,11 @@ fn without_value(message: &str) -> String {
 }
 
 impl Passed {
-    fn named(&self) -> anyhow::Result<PassCaller> {
+    fn named(&self) -> anyhow::Result<CallerHeaders> {
         let header = |name: &Option<String>| {
             name.as_deref().map(header_name).transpose().context("`pass_caller`")
         };
-        Ok(PassCaller {
+        Ok(CallerHeaders {
             user_id: header(&self.user_id)?,
             user_name: header(&self.user_name)?,
             role: header(&self.role)?,
@@ -299,14 +300,14 @@ impl Passed {
 }
 
 impl Mapped {
-    fn how(&self) -> anyhow::Result<UserCredential> {
-        let place = match (&self.header, self.first_param, &self.member) {
-            (Some(name), false, None) => CredentialPlace::Header(header_name(name)?),
-            (None, true, None) => CredentialPlace::FirstParam,
-            (None, false, Some(name)) => CredentialPlace::Member(name.clone()),
+    fn how(&self) -> anyhow::Result<CredentialOptions> {
+        let location = match (&self.header, self.first_param, &self.member) {
+            (Some(name), false, None) => CredentialLocation::Header(header_name(name)?),
+            (None, true, None) => CredentialLocation::FirstParam,
+            (None, false, Some(name)) => CredentialLocation::Member(name.clone()),
             _ => anyhow::bail!("expected one of `header`, `first_param = true` and `member`"),
         };
         let Self { missing, oauth, .. } = *self;
-        Ok(UserCredential { place, prefix: self.prefix.clone(), missing, oauth })
+        Ok(CredentialOptions { location, prefix: self.prefix.clone(), missing, oauth })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use callgate::Secret;
 use callgate::forward::{
-    ClientAuth, FixedRefreshToken, OAuthClient, RefreshTokenFile, RefreshTokenStore,
+    ClientAuth, InMemoryRefreshToken, OAuthClient, RefreshTokenFile, RefreshTokenStore,
 };
 use serde::Deserialize;
 
@@ -70,6 +70,6 @@ fn store(token: &Text, reading: Reading) -> anyhow::Result<Arc<dyn RefreshTokenS
     let first = secret_of("refresh_token", token, reading)?;
     Ok(match token.elsewhere().and_then(|elsewhere| elsewhere.whole_file()) {
         Some(file) => Arc::new(RefreshTokenFile::new(file)),
-        None => Arc::new(FixedRefreshToken::new(first)),
+        None => Arc::new(InMemoryRefreshToken::new(first)),
     })
 }

@@ -53,7 +53,7 @@ fn a_call_that_it_does_not_answer_ends_in_time() {
     let server = place.serve(&[]);
     anvil.stop();
     let (is_error, text) = call(&server, "eth_chainId", &json!({}));
-    let words = "The service behind this tool did not answer within 1s. It only reads, so it can be \
+    let words = "The service behind this tool did not respond within 1s. It only reads, so it can be \
                  tried again. (error id mcp_";
     assert!(is_error && text.starts_with(words), "{text}");
     anvil.signal("-CONT");

@@ -92,7 +92,7 @@ fn a_host_that_is_killed_in_the_middle_of_a_call_is_told_and_comes_back() {
         call.join().unwrap()
     });
     let message = broken.json()["error"]["message"].to_string();
-    assert!(message.contains("ended the connection without an answer"), "{message}");
+    assert!(message.contains("closed the connection without a response"), "{message}");
     assert!(message.contains("may have run"), "{message}");
     let away = server.invoke("", "getProjects", &json!({})).json();
     assert!(away["error"]["message"].to_string().contains("cannot be reached"), "{away}");
@@ -100,7 +100,7 @@ fn a_host_that_is_killed_in_the_middle_of_a_call_is_told_and_comes_back() {
     let back = server.invoke("", "getProject", &json!({"idProject": 1})).json();
     assert_eq!(back["result"]["name"], "Bridge");
     let late = server.invoke("", "waitFor", &wait(60)).json();
-    assert!(late["error"]["message"].to_string().contains("did not answer within"), "{late}");
+    assert!(late["error"]["message"].to_string().contains("did not respond within"), "{late}");
 }
 
 #[test]

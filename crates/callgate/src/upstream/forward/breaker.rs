@@ -1,19 +1,19 @@
-//! Spares a service that cannot be reached, and its callers the wait.
+//! The circuit breaker: stops sending requests to a service that cannot be reached.
 //!
-//! Connections that fail one after the other open the breaker. While it is open nothing is sent;
-//! after a pause one call is let through, and how that goes decides.
+//! Consecutive connection failures open the breaker. After a pause, one call probes the service, and its result closes
+//! the breaker or starts another pause.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When a service is left alone.
+/// Settings of the circuit breaker.
 #[derive(Debug, Clone, Copy)]
 pub struct BreakerLimits {
-    /// So many calls in a row that found no connection open it.
+    /// Number of consecutive calls without a connection that opens the breaker.
     pub failures: u32,
-    /// So long nothing is tried then.
+    /// Time before the next attempt.
     pub pause: Duration,
 }
 
@@ -24,82 +24,79 @@ impl Default for BreakerLimits {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// With so many failures in a row.
+enum BreakerState {
     Closed(u32),
-    /// Until then.
+    /// Time of the next attempt.
     Open(Instant),
-    /// One call finds out.
+    /// One call is in flight.
     Probing,
 }
 
 #[derive(Debug)]
-pub(super) struct Breaker {
+pub(crate) struct CircuitBreaker {
     limits: BreakerLimits,
-    state: Mutex<State>,
+    state: Mutex<BreakerState>,
 }
 
-/// Leave to try. A call that is given up leaves things as they were.
+/// Permission to send a request. Dropped without a result, it leaves the breaker as it was.
 #[derive(Debug)]
-pub(super) struct Attempt<'a> {
-    breaker: &'a Breaker,
+pub(crate) struct Attempt<'a> {
+    breaker: &'a CircuitBreaker,
     is_probe: bool,
     is_settled: bool,
 }
 
-impl Breaker {
-    pub(super) fn new(limits: BreakerLimits) -> Self {
-        Self { limits, state: Mutex::new(State::Closed(0)) }
+impl CircuitBreaker {
+    pub(crate) fn new(limits: BreakerLimits) -> Self {
+        Self { limits, state: Mutex::new(BreakerState::Closed(0)) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BreakerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a call may be tried now.
-    pub(super) fn attempt(&self) -> Option<Attempt<'_>> {
+    pub(crate) fn attempt(&self) -> Option<Attempt<'_>> {
         let mut state = self.state();
         let is_probe = match *state {
-            State::Closed(_) => false,
-            State::Open(until) if Instant::now() >= until => {
-                *state = State::Probing;
+            BreakerState::Closed(_) => false,
+            BreakerState::Open(until) if Instant::now() >= until => {
+                *state = BreakerState::Probing;
                 true
             }
-            State::Open(_) | State::Probing => return None,
+            BreakerState::Open(_) | BreakerState::Probing => return None,
         };
         Some(Attempt { breaker: self, is_probe, is_settled: false })
     }
 
-    /// Whether connections have failed, and none was made since.
-    pub(super) fn is_open(&self) -> bool {
-        !matches!(*self.state(), State::Closed(_))
+    pub(crate) fn is_open(&self) -> bool {
+        !matches!(*self.state(), BreakerState::Closed(_))
     }
 }
 
 impl Attempt<'_> {
-    pub(super) fn settle(&mut self, found_no_connection: bool) {
+    pub(crate) fn settle(&mut self, found_no_connection: bool) {
         if found_no_connection { self.failed() } else { self.reached() }
     }
 
-    /// There was a connection, whatever came of it.
-    pub(super) fn reached(&mut self) {
+    pub(crate) fn reached(&mut self) {
         self.is_settled = true;
         let mut state = self.breaker.state();
-        // Another call may have opened it meanwhile: what is newer counts.
-        if self.is_probe || matches!(*state, State::Closed(1..)) {
-            *state = State::Closed(0);
+        // A later call may have opened the breaker.
+        if self.is_probe || matches!(*state, BreakerState::Closed(1..)) {
+            *state = BreakerState::Closed(0);
         }
     }
 
-    /// There was none.
-    pub(super) fn failed(&mut self) {
+    pub(crate) fn failed(&mut self) {
         self.is_settled = true;
         let BreakerLimits { failures, pause } = self.breaker.limits;
         let mut state = self.breaker.state();
         *state = match *state {
-            State::Closed(before) if before + 1 < failures => State::Closed(before + 1),
-            State::Closed(_) => State::Open(Instant::now() + pause),
-            State::Probing if self.is_probe => State::Open(Instant::now() + pause),
+            BreakerState::Closed(before) if before + 1 < failures => {
+                BreakerState::Closed(before + 1)
+            }
+            BreakerState::Closed(_) => BreakerState::Open(Instant::now() + pause),
+            BreakerState::Probing if self.is_probe => BreakerState::Open(Instant::now() + pause),
             other => other,
         };
     }
@@ -108,7 +105,7 @@ impl Attempt<'_> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if self.is_probe && !self.is_settled {
-            *self.breaker.state() = State::Open(Instant::now());
+            *self.breaker.state() = BreakerState::Open(Instant::now());
         }
     }
 }
@@ -117,16 +114,16 @@ impl Drop for Attempt<'_> {
 mod tests {
     use super::*;
 
-    fn breaker() -> Breaker {
-        Breaker::new(BreakerLimits { failures: 2, pause: Duration::from_secs(5) })
+    fn breaker() -> CircuitBreaker {
+        CircuitBreaker::new(BreakerLimits { failures: 2, pause: Duration::from_secs(5) })
     }
 
-    fn fail(breaker: &Breaker) {
+    fn fail(breaker: &CircuitBreaker) {
         breaker.attempt().unwrap().failed();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_in_a_row_open_it_and_one_probe_closes_it() {
+    async fn consecutive_failures_open_the_breaker_and_one_probe_closes_it() {
         let breaker = breaker();
         fail(&breaker);
         breaker.attempt().unwrap().reached();
@@ -159,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_call_closes_nothing() {
+    fn an_older_call_does_not_close_the_breaker() {
         let breaker = breaker();
         let mut old = breaker.attempt().unwrap();
         fail(&breaker);

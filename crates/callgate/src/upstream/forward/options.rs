@@ -1,4 +1,4 @@
-//! How a service wants to be called.
+//! The options of a [`Forward`](super::Forward) upstream.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,119 +12,119 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::breaker::BreakerLimits;
-use super::credential::{CredentialPlace, Mapped, UserCredential};
-use super::lists::{DescribedBy, UpstreamVisibility};
-use super::oauth::{self, OAuthClient};
-use super::target::Target;
-use super::tool_path::ToolPath;
 use crate::http_client::is_transport_header;
 use crate::http_client::tls::{self, CertificateError};
 use crate::model::arguments::ParamStyle;
 use crate::upstream::DEFAULT_CALL_TIMEOUT;
 use crate::upstream::credentials::Credentials;
+use crate::upstream::forward::auth::credential::UserCredentials;
+use crate::upstream::forward::auth::oauth::{self};
+use crate::upstream::forward::{
+    BreakerLimits, CredentialLocation, CredentialOptions, MethodListSource, OAuthClient, Target,
+    ToolPath, UpstreamVisibility,
+};
 
-/// Members that a request has by itself.
+/// Members of every request.
 const OWN_MEMBERS: [&str; 4] = ["jsonrpc", "method", "params", "id"];
 
-/// How a service wants to be called. Its secrets show in no `Debug` and in no log.
+/// How to call a service. `Debug` shows no secrets.
 #[derive(Debug, Clone)]
 #[must_use]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct ForwardOptions {
-    pub(super) target: Target,
-    pub(super) style: ParamStyle,
-    /// JSON values with commas between.
-    pub(super) first_params: Hidden,
-    /// `,"name":value` of each.
-    pub(super) members: Hidden,
+    pub(crate) target: Target,
+    pub(crate) style: ParamStyle,
+    /// JSON values, separated by commas.
+    pub(crate) first_params: SecretJson,
+    /// `,"name":value` for each member.
+    pub(crate) members: SecretJson,
     member_names: Vec<String>,
-    pub(super) headers: HeaderMap,
-    /// The ids of requests.
-    pub ids: Ids,
-    pub(super) pass_caller: PassCaller,
-    pub(super) credential: Option<Mapped>,
-    pub(super) oauth: Option<OAuthClient>,
+    pub(crate) headers: HeaderMap,
+    /// Format of request ids.
+    pub id_format: IdFormat,
+    pub(crate) caller_headers: CallerHeaders,
+    pub(crate) credential: Option<UserCredentials>,
+    pub(crate) oauth: Option<OAuthClient>,
     /// If set, callers see only the methods that the service lists for them.
     pub visibility: Option<UpstreamVisibility>,
-    /// Speaks HTTP/2 also without TLS; with TLS it is negotiated.
+    /// Uses HTTP/2 without TLS too. With TLS, the version is negotiated.
     pub http2: bool,
-    pub(super) batch: bool,
+    pub(crate) batch: bool,
     /// Does not check results against the output schemas of their methods.
     pub trust_results: bool,
-    /// If set, sends each call to the URL of its tool, in place of one URL for all.
+    /// If set, each call is sent to the URL of its tool.
     pub tool_path: Option<ToolPath>,
-    /// Repeats to callers what the service says in errors with the code -32603. Otherwise that is only
-    /// in the log: it is the text of an exception, which may hold secrets.
+    /// Returns the message of errors with the code -32603 to callers. Otherwise it is only logged: it is the message of
+    /// an exception, which may hold secrets.
     pub trust_errors: bool,
-    /// Takes null for an optional parameter that does not allow null as absent, and does not send it.
+    /// Omits null arguments for optional parameters that do not allow null.
     pub null_is_absent: bool,
-    pub(super) roots: Vec<CertificateDer<'static>>,
+    pub(crate) roots: Vec<CertificateDer<'static>>,
     /// Time and size limits.
     pub limits: ForwardLimits,
 }
 
-/// A text that is never printed.
+/// A fragment of JSON that may hold secrets, which `Debug` does not show.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct Hidden(pub(super) String);
+pub(crate) struct SecretJson(pub(crate) String);
 
-impl Hidden {
-    /// `,"name":value`
-    pub(super) fn member(name: &str, value: &Value) -> Self {
+impl SecretJson {
+    /// Returns `,"name":value`.
+    pub(crate) fn member(name: &str, value: &Value) -> Self {
         Self(format!(",{}:{value}", Value::from(name)))
     }
 }
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for SecretJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_empty() { "none" } else { "…" })
     }
 }
 
-/// What ids of requests look like.
+/// Format of request ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Ids {
-    /// The call's id, `mcp_…`, the same as in the log.
+pub enum IdFormat {
+    /// The id of the call in the log, `mcp_…`.
     #[default]
-    Text,
-    /// Whole numbers from 1 on, for services that take no others.
+    String,
+    /// Consecutive numbers from 1 on, for services that accept no strings.
     #[serde(rename = "integer")]
     Number,
 }
 
-/// The headers that say who is asking; none unless named.
+/// Headers that identify the caller to the service. Unset ones are not sent.
 #[derive(Debug, Clone, Default)]
-pub struct PassCaller {
-    /// For the user's number.
+pub struct CallerHeaders {
+    /// Header for the user's id.
     pub user_id: Option<HeaderName>,
-    /// For the user's name.
+    /// Header for the user's name.
     pub user_name: Option<HeaderName>,
-    /// For their role.
+    /// Header for the user's role.
     pub role: Option<HeaderName>,
-    /// For the token that they came with: after `Bearer ` in `Authorization`, alone in any other. Whoever
-    /// has it can do here all that the caller may.
+    /// Header for the caller's token: after `Bearer ` in `Authorization`, as it is in others. The service can then
+    /// act as the caller.
     pub token: Option<HeaderName>,
 }
 
-impl PassCaller {
-    pub(super) fn names(&self) -> impl Iterator<Item = &HeaderName> {
+impl CallerHeaders {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &HeaderName> {
         [&self.user_id, &self.user_name, &self.role, &self.token].into_iter().flatten()
     }
 }
 
-/// How much, and how long.
+/// Time and size limits.
 #[derive(Debug, Clone, Copy)]
 pub struct ForwardLimits {
-    /// How long a call may take; up to half of it may be spent waiting for a place among others.
+    /// Time limit of a call. At most half of it is spent waiting because of `concurrent`.
     pub timeout: Duration,
-    /// How long a new connection may take, TLS included; at most half of the whole time.
+    /// Time limit of a new connection with TLS; at most half of `timeout`.
     pub connect: Duration,
-    /// How long an answer may be.
+    /// Maximum size of a response in bytes.
     pub result_bytes: usize,
-    /// How many calls may be under way; more wait.
+    /// Maximum number of concurrent calls. Others wait.
     pub concurrent: usize,
-    /// When the service is left alone.
+    /// Settings of the circuit breaker.
     pub breaker: BreakerLimits,
 }
 
@@ -140,44 +140,44 @@ impl Default for ForwardLimits {
     }
 }
 
-/// What is wrong with an option. Its value is not repeated: it may be a secret.
+/// Error of an option. Does not show its value, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OptionError {
-    /// Not the name of a header.
-    #[error("`{0}` is no name of a header")]
+    /// Not a valid header name.
+    #[error("`{0}` is not a valid header name")]
     HeaderName(String),
-    /// Characters that no header has.
-    #[error("the value of `{0}` has characters that no header can have")]
+    /// Characters that are not allowed in a header.
+    #[error("the value of `{0}` has characters that are not allowed in a header")]
     HeaderValue(String),
-    /// Set by the transport, by Basic authentication, or by what is passed on of the caller.
+    /// Set by the transport or by another option.
     #[error("the header `{0}` is set already")]
     HeaderTaken(String),
-    /// A member that every request has.
+    /// A member that is set already.
     #[error("every request has a member `{0}` already")]
     Member(String),
-    /// A user's name with a colon, where the password would begin.
-    #[error("a user's name cannot have a `:` in HTTP Basic")]
+    /// A user name with a colon.
+    #[error("a user name with `:` is not possible in HTTP Basic")]
     BasicUser,
-    /// A WebSocket without the feature `websocket`.
+    /// The feature `websocket` is not enabled.
     #[error("this program was built without WebSocket (cargo feature `websocket`)")]
     NoWebSocket,
-    /// Options that do not go together.
+    /// Conflicting options.
     #[error("{0}")]
     Conflict(&'static str),
 }
 
 impl ForwardOptions {
-    /// A service that takes named parameters, with nothing else said.
+    /// Returns the defaults: named parameters, and no credentials.
     pub fn new(target: Target) -> Self {
         Self {
             target,
             style: ParamStyle::Named,
-            first_params: Hidden::default(),
-            members: Hidden::default(),
+            first_params: SecretJson::default(),
+            members: SecretJson::default(),
             member_names: Vec::new(),
             headers: HeaderMap::new(),
-            ids: Ids::default(),
-            pass_caller: PassCaller::default(),
+            id_format: IdFormat::default(),
+            caller_headers: CallerHeaders::default(),
             credential: None,
             oauth: None,
             visibility: None,
@@ -192,20 +192,20 @@ impl ForwardOptions {
         }
     }
 
-    /// Where the service is.
+    /// The address of the service.
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// How parameters are sent.
+    /// Sets the style of parameters.
     pub fn params(mut self, style: ParamStyle) -> Self {
         self.style = style;
         self
     }
 
-    /// A parameter before the caller's, such as aria2's `token:…`; after those that were said before.
+    /// Adds a parameter before those of the call, such as aria2's `token:…`.
     pub fn first_param(mut self, value: &Value) -> Self {
-        let Hidden(first) = &mut self.first_params;
+        let SecretJson(first) = &mut self.first_params;
         if !first.is_empty() {
             first.push(',');
         }
@@ -213,14 +213,14 @@ impl ForwardOptions {
         self
     }
 
-    /// A member of each request beside `params`, such as `auth`.
+    /// Adds a member to each request beside `params`, such as `auth`.
     pub fn member(mut self, name: &str, value: &Value) -> Result<Self, OptionError> {
         self.take_member(name)?;
-        self.members.0.push_str(&Hidden::member(name, value).0);
+        self.members.0.push_str(&SecretJson::member(name, value).0);
         Ok(self)
     }
 
-    /// A user and a password in HTTP Basic.
+    /// Sends user and password with HTTP Basic.
     pub fn basic(self, user: &str, password: &str) -> Result<Self, OptionError> {
         if user.contains(':') {
             return Err(OptionError::BasicUser);
@@ -229,7 +229,7 @@ impl ForwardOptions {
         self.header(header::AUTHORIZATION.as_str(), &format!("Basic {pair}"))
     }
 
-    /// A header of each request.
+    /// Adds a header to each request.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, OptionError> {
         let name = header_name(name)?;
         self.check_header(&name)?;
@@ -240,76 +240,75 @@ impl ForwardOptions {
         Ok(self)
     }
 
-    /// A header of each request, in place of whatever else sets it: another header, or the credential of the
-    /// user who asks.
+    /// Adds a header to each request in place of other options that set it, such as `oauth` or a user's credential.
     pub fn replace_header(mut self, name: &str, value: &str) -> Result<Self, OptionError> {
         let parsed = header_name(name)?;
         self.headers.remove(&parsed);
         if parsed == header::AUTHORIZATION {
             self.oauth = None;
         }
-        if matches!(self.place(), Some(CredentialPlace::Header(own)) if *own == parsed) {
+        if matches!(self.credential_location(), Some(CredentialLocation::Header(own)) if *own == parsed)
+        {
             self.credential = None;
         }
         self.header(name, value)
     }
 
-    /// What is passed on of the caller.
-    pub fn pass_caller(mut self, pass_caller: PassCaller) -> Result<Self, OptionError> {
-        self.pass_caller = PassCaller::default();
-        for name in pass_caller.names() {
+    /// Sends headers that identify the caller.
+    pub fn caller_headers(mut self, caller_headers: CallerHeaders) -> Result<Self, OptionError> {
+        self.caller_headers = CallerHeaders::default();
+        for name in caller_headers.names() {
             self.check_header(name)?;
         }
-        self.pass_caller = pass_caller;
+        self.caller_headers = caller_headers;
         Ok(self)
     }
 
-    /// Sends the credential of the user who asks, as they are known here.
+    /// Sends the credential of each call's user, which `known` looks up.
     pub fn credential(
         mut self,
-        how: UserCredential,
+        how: CredentialOptions,
         known: Arc<dyn Credentials>,
     ) -> Result<Self, OptionError> {
-        match &how.place {
-            CredentialPlace::Header(name) => {
+        match &how.location {
+            CredentialLocation::Header(name) => {
                 self.check_header(name)?;
                 let prefix = HeaderValue::from_str(&how.prefix);
                 prefix.map_err(|_| OptionError::HeaderValue(name.to_string()))?;
             }
-            CredentialPlace::Member(name) => self.take_member(name)?,
-            CredentialPlace::FirstParam => {}
+            CredentialLocation::Member(name) => self.take_member(name)?,
+            CredentialLocation::FirstParam => {}
         }
-        self.credential = Some(Mapped { how, known });
+        self.credential = Some(UserCredentials { options: how, source: known });
         Ok(self)
     }
 
-    /// Sends an access token with each request, in `Authorization`. Where users have credentials for
-    /// OAuth, it is theirs.
+    /// Sends an access token in `Authorization`: that of the user if their credentials are for OAuth, otherwise that of
+    /// the upstream.
     pub fn oauth(mut self, client: OAuthClient) -> Self {
         self.oauth = Some(client);
         self
     }
 
-    /// Returns `true` if the methods that the service lists are read from another URL.
-    pub(super) fn is_described_over_http(&self) -> bool {
-        let described_by = self.visibility.map(|visibility| visibility.described_by);
-        described_by == Some(DescribedBy::JsonRpcMcp)
+    /// Returns `true` if the list of methods has another URL.
+    pub(crate) fn is_described_over_http(&self) -> bool {
+        let source = self.visibility.map(|visibility| visibility.source);
+        source == Some(MethodListSource::JsonRpcMcp)
     }
 
-    fn place(&self) -> Option<&CredentialPlace> {
-        self.credential.as_ref().map(|mapped| &mapped.how.place)
+    fn credential_location(&self) -> Option<&CredentialLocation> {
+        self.credential.as_ref().map(|credentials| &credentials.options.location)
     }
 
-    /// Checks that the options go together.
-    pub(super) fn check(&self) -> Result<(), OptionError> {
+    pub(crate) fn check(&self) -> Result<(), OptionError> {
         let is_websocket = self.target.is_websocket();
         if is_websocket && !cfg!(feature = "websocket") {
             return Err(OptionError::NoWebSocket);
         }
-        let has_first_params =
-            !self.first_params.0.is_empty() || self.place() == Some(&CredentialPlace::FirstParam);
-        let has_headers_of_callers = self.pass_caller.names().next().is_some()
-            || matches!(self.place(), Some(CredentialPlace::Header(_)));
+        let has_first_params = !self.first_params.0.is_empty()
+            || self.credential_location() == Some(&CredentialLocation::FirstParam);
+        let has_headers_of_callers = self.caller_headers.names().next().is_some()
+            || matches!(self.credential_location(), Some(CredentialLocation::Header(_)));
         let conflicts = [
             (
                 self.style == ParamStyle::Named && has_first_params,
@@ -317,8 +316,8 @@ impl ForwardOptions {
             ),
             (
                 is_websocket && has_headers_of_callers,
-                "`pass_caller`, and a credential in a header, are not for WebSocket: all callers share \
-                 one connection, which says nothing of any of them",
+                "`pass_caller`, and a credential in a header, are not for WebSocket: all callers share one \
+                 connection",
             ),
             (
                 is_websocket && self.http2,
@@ -343,26 +342,26 @@ impl ForwardOptions {
             ),
         ];
         let conflict =
-            conflicts.into_iter().find_map(|(is_there, words)| is_there.then_some(words));
+            conflicts.into_iter().find_map(|(is_present, message)| is_present.then_some(message));
         match conflict.or_else(|| oauth::conflict(self)) {
-            Some(words) => Err(OptionError::Conflict(words)),
+            Some(message) => Err(OptionError::Conflict(message)),
             None => Ok(()),
         }
     }
 
-    /// Nothing else sets the header.
+    /// Fails if the transport or another option sets the header.
     fn check_header(&self, name: &HeaderName) -> Result<(), OptionError> {
         if is_transport_header(name)
             || self.headers.contains_key(name)
-            || self.pass_caller.names().any(|own| own == name)
-            || matches!(self.place(), Some(CredentialPlace::Header(own)) if own == name)
+            || self.caller_headers.names().any(|own| own == name)
+            || matches!(self.credential_location(), Some(CredentialLocation::Header(own)) if own == name)
         {
             return Err(OptionError::HeaderTaken(name.to_string()));
         }
         Ok(())
     }
 
-    /// A member that nothing else is.
+    /// Fails if the member is set already.
     fn take_member(&mut self, name: &str) -> Result<(), OptionError> {
         if OWN_MEMBERS.contains(&name) || self.member_names.iter().any(|known| known == name) {
             return Err(OptionError::Member(name.to_owned()));
@@ -371,35 +370,34 @@ impl ForwardOptions {
         Ok(())
     }
 
-    /// Calls that arrive together go out as one JSON-RPC batch. For services that take batches and
-    /// answer each of its requests by its id.
+    /// Sends concurrent calls as one JSON-RPC batch. The service must reply to each request with its id.
     pub fn batch(mut self) -> Self {
         self.batch = true;
         self
     }
 
-    /// Whether all requests carry something that may be a credential.
-    pub(super) fn has_shared_credential(&self) -> bool {
+    /// Returns `true` if all requests have a part that may be a credential.
+    pub(crate) fn has_shared_credential(&self) -> bool {
         !self.headers.is_empty()
             || !self.members.0.is_empty()
             || !self.first_params.0.is_empty()
             || self.oauth.is_some()
     }
 
-    /// Certificates, in PEM, of authorities that are trusted beside those of the system.
+    /// Adds trusted certificate authorities, in PEM, to those of the system.
     pub fn ca_certificates(mut self, pem: &[u8]) -> Result<Self, CertificateError> {
         self.roots.extend(tls::certificates(pem)?);
         Ok(self)
     }
 
-    /// With other limits.
+    /// Sets the limits.
     pub fn limits(mut self, limits: ForwardLimits) -> Self {
         self.limits = limits;
         self
     }
 }
 
-/// The name of a header that may be set.
+/// Parses the name of a header, which must not be one of the transport's.
 pub fn header_name(name: &str) -> Result<HeaderName, OptionError> {
     let parsed: HeaderName =
         name.trim().parse().map_err(|_| OptionError::HeaderName(name.to_owned()))?;
@@ -435,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_option_does_not_show_its_value() {
+    fn errors_of_options_do_not_show_values() {
         let problems = [
             options().header("two words", "s3cret").unwrap_err(),
             options().header("X-Key", "s3cret\u{7}").unwrap_err(),

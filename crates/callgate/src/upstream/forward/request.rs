@@ -1,4 +1,4 @@
-//! Requests: the arguments spliced into an envelope, and who is asking if the service wants to know.
+//! Builds the body and the headers of a request.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -8,47 +8,43 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::credential::Authentication;
-use super::options::{ForwardOptions, Hidden, PassCaller};
 use crate::access::Caller;
 use crate::upstream::Call;
-use crate::wire::percent;
-use crate::wire::strict_json;
+use crate::upstream::forward::{Authentication, CallerHeaders, ForwardOptions, SecretJson};
+use crate::wire::{percent, strict_json};
 
-/// The id of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum RequestId<'a> {
-    Text(Cow<'a, str>),
+pub(crate) enum RequestId<'a> {
+    String(Cow<'a, str>),
     Number(u64),
 }
 
 impl<'a> RequestId<'a> {
-    /// Reads the id of a reply, unless it is one that no request has. A number may have become `7.0` on
-    /// its way, and 0 is the id of replies to requests that could not be read.
-    pub(super) fn of(found: &'a RawValue) -> Option<Self> {
+    /// Parses the id of a reply. Returns `None` for an id that no request has: some services reply with 0 to requests
+    /// that they cannot parse. Accepts `7.0` for 7.
+    pub(crate) fn of(found: &'a RawValue) -> Option<Self> {
         if let Some(text) = strict_json::text(found) {
-            return Some(Self::Text(text));
+            return Some(Self::String(text));
         }
         let digits = found.get().strip_suffix(".0").unwrap_or(found.get());
         digits.parse().ok().filter(|number| *number > 0).map(Self::Number)
     }
 
-    pub(super) fn into_owned(self) -> RequestId<'static> {
+    pub(crate) fn into_owned(self) -> RequestId<'static> {
         match self {
-            Self::Text(text) => RequestId::Text(text.into_owned().into()),
+            Self::String(text) => RequestId::String(text.into_owned().into()),
             Self::Number(number) => RequestId::Number(number),
         }
     }
 }
 
-/// Returns the body of a request.
-pub(super) fn body(
+pub(crate) fn body(
     options: &ForwardOptions,
     call: &Call<'_>,
     id: &RequestId<'_>,
     auth: &Authentication,
 ) -> Bytes {
-    let (params, Hidden(members), Hidden(own_member)) =
+    let (params, SecretJson(members), SecretJson(own_member)) =
         (call.params.get(), &options.members, &auth.member);
     let first = [&auth.first_param.0, &options.first_params.0];
     let length = params.len() + first[0].len() + first[1].len() + members.len();
@@ -59,17 +55,17 @@ pub(super) fn body(
     splice_first(&mut text, first, params);
     text.push_str(",\"id\":");
     let _ = match id {
-        RequestId::Text(id) => write!(text, "{}", Value::from(&**id)),
+        RequestId::String(id) => write!(text, "{}", Value::from(&**id)),
         RequestId::Number(id) => write!(text, "{id}"),
     };
-    // Each begins with a comma.
+    // Both begin with a comma unless they are empty.
     text.push_str(members);
     text.push_str(own_member);
     text.push('}');
     text.into()
 }
 
-/// Writes a list of parameters with further ones before its own.
+/// Writes a list of parameters with the parameters `first` at the front.
 fn splice_first(text: &mut String, first: [&String; 2], params: &str) {
     let rest = params.trim_start().strip_prefix('[');
     let Some(rest) = rest.filter(|_| first.iter().any(|items| !items.is_empty())) else {
@@ -87,8 +83,7 @@ fn splice_first(text: &mut String, first: [&String; 2], params: &str) {
     }
 }
 
-/// Returns the headers of a request.
-pub(super) fn headers(
+pub(crate) fn headers(
     options: &ForwardOptions,
     caller: &Caller,
     auth: &Authentication,
@@ -100,7 +95,7 @@ pub(super) fn headers(
     if let Some(bearer) = &auth.bearer {
         headers.insert(AUTHORIZATION, bearer.clone());
     }
-    let PassCaller { user_id, user_name, role, token } = &options.pass_caller;
+    let CallerHeaders { user_id, user_name, role, token } = &options.caller_headers;
     let Some(user) = &caller.user else { return headers };
     let mut pass = |name: &Option<http::HeaderName>, value: &str| {
         let Some(name) = name else { return };
@@ -147,7 +142,7 @@ mod tests {
         let is = |id: RequestId<'_>, found: &str| {
             RequestId::of(&RawValue::from_string(found.to_owned()).unwrap()) == Some(id)
         };
-        let text = || RequestId::Text("mcp_1".into());
+        let text = || RequestId::String("mcp_1".into());
         assert!(is(text(), "\"mcp\\u005f1\""));
         assert!(!is(text(), "\"mcp_2\""));
         assert!(is(RequestId::Number(7), "7"));

@@ -1,4 +1,4 @@
-//! What became of calls, counted.
+//! Counts calls by their outcome.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,17 +6,17 @@ use crate::upstream::Counters;
 
 macro_rules! outcomes {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// What became of a call.
+        /// The outcome of a call.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Outcome {
+        pub enum CallOutcome {
             $($(#[$doc])* $name,)*
         }
 
-        impl Outcome {
-            /// All of them.
+        impl CallOutcome {
+            /// All outcomes.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Its name in counters.
+            /// The name in metrics.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -24,137 +24,105 @@ macro_rules! outcomes {
             }
         }
 
-        const COUNT: usize = Outcome::ALL.len();
+        const COUNT: usize = CallOutcome::ALL.len();
     };
 }
 
 outcomes! {
-    /// A result.
+    /// The method returned a result.
     Result = "result",
-    /// An error that the method made.
+    /// The method returned an error.
     Error = "error",
-    /// An error that says that access is denied, without naming the request.
+    /// The service denied access, in an error without the id of the request.
     Denied = "denied",
-    /// The caller has no credential for the service, and needs one.
+    /// The caller has no credential that can be sent.
     NoCredential = "no_credential",
-    /// There is no access token to go with, neither the upstream's nor the caller's.
+    /// No access token could be requested.
     NoToken = "no_token",
-    /// No place became free in time.
+    /// Too many concurrent calls.
     Busy = "busy",
-    /// Not tried, since connections have failed.
+    /// Not sent: the circuit breaker is open.
     Down = "down",
     /// No connection.
     Unreachable = "unreachable",
-    /// No connection that could be trusted.
+    /// No trusted TLS connection.
     Untrusted = "untrusted",
-    /// What came back is not HTTP.
+    /// The response is not HTTP.
     NoHttp = "no_http",
-    /// What came back is HTTP, and no WebSocket.
+    /// The service did not open a WebSocket.
     NoWebSocket = "no_websocket",
-    /// No answer in time.
+    /// No response within the time limit.
     TimedOut = "timed_out",
-    /// The connection ended without an answer.
+    /// The connection closed without a response.
     Broken = "broken",
-    /// The connection ended within the answer.
+    /// The connection closed within the response.
     Truncated = "truncated",
-    /// The answer is too long.
+    /// The response is too long.
     TooLarge = "too_large",
-    /// The results of other calls have all the memory that there is for them.
+    /// The gateway's memory for results is used up.
     OverBudget = "over_budget",
     /// A redirect.
     Redirected = "redirected",
-    /// The gateway's own credentials were refused.
+    /// The service rejected the credential.
     Refused = "refused",
     /// Another HTTP status without a JSON-RPC error.
     Status = "status",
-    /// Something other than JSON, and it says so.
+    /// A content type other than JSON.
     ContentType = "content_type",
-    /// Something other than JSON.
+    /// A body that is not JSON.
     NotJson = "not_json",
-    /// Nothing.
+    /// An empty response.
     Empty = "empty",
-    /// JSON that is no JSON-RPC reply.
+    /// JSON that is not a JSON-RPC reply.
     NotRpc = "not_rpc",
     /// The reply to another request.
     WrongId = "wrong_id",
-    /// The caller no longer waits.
+    /// The call was dropped.
     Cancelled = "cancelled",
 }
 
-/// What became of the calls of one upstream.
 #[derive(Debug, Default)]
-pub struct ForwardStats {
+pub(crate) struct ForwardStats {
     outcomes: [AtomicU64; COUNT],
     retries: AtomicU64,
-    ignored: AtomicU64,
     under_way: AtomicU64,
 }
 
 impl ForwardStats {
-    /// How many calls ended so.
-    pub fn get(&self, outcome: Outcome) -> u64 {
-        self.outcomes.get(outcome as usize).map_or(0, |count| count.load(Ordering::Relaxed))
-    }
-
-    /// How many requests were sent a second time.
-    pub fn retries(&self) -> u64 {
-        self.retries.load(Ordering::Relaxed)
-    }
-
-    /// How many messages of the service answered no call that was waiting: notifications, and replies
-    /// that came too late.
-    pub fn ignored(&self) -> u64 {
-        self.ignored.load(Ordering::Relaxed)
-    }
-
-    /// How many calls have not ended.
-    pub fn under_way(&self) -> u64 {
-        self.under_way.load(Ordering::Relaxed)
-    }
-
-    /// All of it.
-    pub(super) fn counters(&self) -> Counters {
-        let outcomes = Outcome::ALL.iter().map(|outcome| (outcome.name(), self.get(*outcome)));
+    pub(crate) fn counters(&self) -> Counters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let outcomes = CallOutcome::ALL.iter().zip(&self.outcomes);
         Counters {
-            outcomes: outcomes.collect(),
-            retries: self.retries(),
-            under_way: self.under_way(),
+            outcomes: outcomes.map(|(outcome, counter)| (outcome.name(), read(counter))).collect(),
+            retries: read(&self.retries),
+            under_way: read(&self.under_way),
         }
     }
 
-    fn count(&self, outcome: Outcome) {
-        if let Some(count) = self.outcomes.get(outcome as usize) {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn count_retry(&self) {
+    pub(crate) fn count_retry(&self) {
         self.retries.fetch_add(1, Ordering::Relaxed);
     }
-
-    pub(super) fn count_ignored(&self, messages: usize) {
-        self.ignored.fetch_add(messages as u64, Ordering::Relaxed);
-    }
 }
 
-/// A call that is counted when it ends, also one that is dropped.
+/// Counts a call when it ends or is dropped.
 #[derive(Debug)]
-pub(super) struct Counted<'a> {
+pub(crate) struct CountedCall<'a> {
     stats: &'a ForwardStats,
-    pub(super) outcome: Outcome,
+    pub(crate) outcome: CallOutcome,
 }
 
-impl<'a> Counted<'a> {
-    /// Under way, until this is dropped.
-    pub(super) fn begin(stats: &'a ForwardStats) -> Self {
+impl<'a> CountedCall<'a> {
+    pub(crate) fn begin(stats: &'a ForwardStats) -> Self {
         stats.under_way.fetch_add(1, Ordering::Relaxed);
-        Self { stats, outcome: Outcome::Cancelled }
+        Self { stats, outcome: CallOutcome::Cancelled }
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedCall<'_> {
     fn drop(&mut self) {
         self.stats.under_way.fetch_sub(1, Ordering::Relaxed);
-        self.stats.count(self.outcome);
+        if let Some(counter) = self.stats.outcomes.get(self.outcome as usize) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Where a service is: a URL, or a socket in the file system.
+//! The address of a service: a URL, or a Unix socket.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,72 +10,74 @@ use thiserror::Error;
 use crate::http_client::endpoint::{Endpoint, EndpointError};
 use crate::wire::percent;
 
-/// Where a service is.
+/// The address of a service.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The URL that requests have; that of the first request for a WebSocket.
+    /// URL of the requests; for a WebSocket, of the opening handshake.
     url: Endpoint,
     is_websocket: bool,
-    /// The Unix socket, whose URL has only a path of its own.
+    /// Path of the Unix socket. The host in `url` is then not used.
     socket: Option<PathBuf>,
 }
 
-/// Why something is no place of a service. What was given is not repeated: it may be a secret.
+/// Error of parsing a [`Target`]. Does not show the address, which may hold a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TargetError {
-    /// Not a URL that a service can have.
+    /// Not a valid URL.
     #[error(transparent)]
     Url(EndpointError),
-    /// `unix:` without an absolute path, or with a path on the server that is none.
-    #[error("expected such as `unix:/run/service.sock` or `unix:/run/service.sock:/rpc`")]
+    /// `unix:` without an absolute path, or with an invalid path on the server.
+    #[error(
+        "expected an address such as `unix:/run/service.sock` or `unix:/run/service.sock:/rpc`"
+    )]
     Socket,
-    /// Characters that no path has.
+    /// Not a valid path.
     #[error("expected a path such as `/rpc`")]
     Path,
-    /// Sockets in the file system are not on this system.
-    #[error("this system has no such sockets")]
+    /// Unix sockets are not available on this system.
+    #[error("Unix sockets are not available on this system")]
     NoSockets,
 }
 
 impl Target {
-    pub(super) fn uri(&self) -> &Uri {
+    pub(crate) fn uri(&self) -> &Uri {
         self.url.uri()
     }
 
-    /// Returns its URL, unless it is a socket.
-    pub(super) fn endpoint(&self) -> Option<&Endpoint> {
+    /// Returns `None` for a Unix socket.
+    pub(crate) fn endpoint(&self) -> Option<&Endpoint> {
         self.socket.is_none().then_some(&self.url)
     }
 
-    pub(super) fn socket(&self) -> Option<&Path> {
+    pub(crate) fn socket(&self) -> Option<&Path> {
         self.socket.as_deref()
     }
 
-    pub(super) fn is_websocket(&self) -> bool {
+    pub(crate) fn is_websocket(&self) -> bool {
         self.is_websocket
     }
 
-    /// The path on the server, without the query.
+    /// Returns the path on the server, without the query.
     pub fn path(&self) -> &str {
         self.uri().path()
     }
 
-    /// Whether there is a `?` with something behind it, where some put a key.
+    /// Returns `true` if the URL has a query, which may hold a key.
     pub fn has_query(&self) -> bool {
         self.uri().query().is_some_and(|query| !query.is_empty())
     }
 
-    /// Returns the path of the Drupal site whose JSON-RPC endpoint it is: without `/jsonrpc` at the end.
+    /// Returns the path of the Drupal site with this JSON-RPC endpoint: without `/jsonrpc` at the end.
     pub fn site_path(&self) -> &str {
         site_path(self.path())
     }
 
-    /// Another path on the same server, with one parameter in the query.
+    /// Returns another path on the same server, with one query parameter.
     pub fn with_parameter(&self, path: &str, name: &str, value: &str) -> Result<Self, TargetError> {
         self.with_path(&format!("{path}?{name}={}", percent::segment(value)))
     }
 
-    /// Another path, and perhaps a query, on the same server.
+    /// Returns another path, optionally with a query, on the same server.
     pub fn with_path(&self, path: &str) -> Result<Self, TargetError> {
         if !path.starts_with('/') {
             return Err(TargetError::Path);
@@ -88,8 +90,7 @@ impl Target {
     }
 }
 
-/// The path of a Drupal site, by that of its JSON-RPC endpoint.
-pub(super) fn site_path(path: &str) -> &str {
+pub(crate) fn site_path(path: &str) -> &str {
     let path = path.trim_end_matches('/');
     path.strip_suffix("/jsonrpc").unwrap_or(path).trim_end_matches('/')
 }
@@ -118,7 +119,7 @@ impl FromStr for Target {
     }
 }
 
-/// Returns the URL of the request that opens a WebSocket, if it is the URL of one.
+/// Returns the `http` or `https` URL of a WebSocket's opening handshake, or `None` for other schemes.
 fn http_url(text: &str) -> Option<String> {
     let (scheme, rest) = text.split_once("://")?;
     match scheme.to_ascii_lowercase().as_str() {
@@ -128,7 +129,7 @@ fn http_url(text: &str) -> Option<String> {
     }
 }
 
-/// Without the query, where some put a key.
+/// Omits the query, which may hold a key.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.socket {

@@ -1,4 +1,4 @@
-//! The URL of each tool, at a service that has one for each.
+//! The URL of each tool, for services with one URL per tool.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,16 +6,16 @@ use std::str::FromStr;
 use http::Uri;
 use thiserror::Error;
 
-use super::target::Target;
+use crate::upstream::forward::Target;
 use crate::wire::percent;
 
-/// What stands for the method's id.
+/// Placeholder for the method's id.
 const ID: &str = "{id}";
 
-/// Where Drupal's `jsonrpc_mcp` has its tools, below the site.
+/// Path of the tools of Drupal's `jsonrpc_mcp`, below the site.
 const TOOLS: &str = "/mcp/tools/";
 
-/// A path with `{id}` in it, such as `/mcp/tools/{id}`: where a service takes the calls of one tool.
+/// The path of a tool, with a placeholder for its id: `/mcp/tools/{id}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolPath {
     before: String,
@@ -28,16 +28,15 @@ pub struct ToolPath {
 pub struct ToolPathError;
 
 impl ToolPath {
-    /// Where `jsonrpc_mcp` has its tools: the path of the URL without a trailing `/jsonrpc`, plus
-    /// `/mcp/tools/{id}`.
+    /// Returns the path of `jsonrpc_mcp`: that of the URL without a trailing `/jsonrpc`, plus `/mcp/tools/{id}`.
     pub fn beside(target: &Target) -> Self {
         Self { before: format!("{}{TOOLS}", target.site_path()), after: String::new() }
     }
 
-    /// The URL of a method, with the server and the query of `uri`; `None` where it can have none.
-    pub(super) fn uri(&self, uri: &Uri, method: &str) -> Option<Uri> {
-        // A server takes these for the directory itself and the one above, and some do so after they have
-        // decoded the path.
+    /// Returns the URL of a method on the server of `uri`, with the same query. Returns `None` for an id that would be
+    /// another route.
+    pub(crate) fn uri(&self, uri: &Uri, method: &str) -> Option<Uri> {
+        // Servers resolve these as relative paths, some of them after decoding.
         if method.split(['/', '\\']).any(|segment| matches!(segment, "." | "..")) {
             return None;
         }

@@ -84,7 +84,7 @@ async fn a_batch_with_an_id_under_way_leaves_that_one_alone() {
 }
 
 #[tokio::test]
-async fn what_a_server_says_of_a_whole_batch_it_says_of_each() {
+async fn an_error_for_a_batch_answers_each_request() {
     let error = json!({"code": -32600, "message": "no batches here"});
     let nameless = json!({"jsonrpc": "2.0", "id": null, "error": error});
     let one = json!({"jsonrpc": "2.0", "id": 1, "result": {}});

@@ -16,7 +16,7 @@ async fn free_port() -> u16 {
 }
 
 #[tokio::test]
-async fn users_16_d38_the_first_request_waits_for_a_server_that_is_not_up() {
+async fn the_first_request_waits_for_a_server_that_is_not_up() {
     for (method, params) in [
         ("initialize", json!({"protocolVersion": "2025-06-18"})),
         ("server/discover", modern(json!({}))),
@@ -35,7 +35,7 @@ async fn users_16_d38_the_first_request_waits_for_a_server_that_is_not_up() {
 }
 
 #[tokio::test]
-async fn users_16_d38_a_proxy_without_its_server_is_waited_for_too() {
+async fn the_first_request_waits_behind_a_proxy_without_its_server() {
     let count = AtomicUsize::new(0);
     let server = FakeService::start(move |seen| match count.fetch_add(1, Ordering::SeqCst) {
         0 => FakeResponse::text(502, "text/html", "<h1>Bad Gateway</h1>"),
@@ -50,7 +50,7 @@ async fn users_16_d38_a_proxy_without_its_server_is_waited_for_too() {
 }
 
 #[tokio::test]
-async fn users_16_a_server_that_does_not_come_is_an_error_that_says_what_to_do() {
+async fn an_unreachable_server_is_an_error_with_advice() {
     let port = free_port().await;
     let mut client = Client::impatient(&format!("http://127.0.0.1:{port}/mcp?key=secret"));
     for (id, method) in [(1, "initialize"), (2, "tools/call"), (3, "tools/list")] {
@@ -70,19 +70,19 @@ async fn users_16_a_server_that_does_not_come_is_an_error_that_says_what_to_do()
 }
 
 #[tokio::test]
-async fn d31_what_was_sent_is_sent_again_only_if_it_reads() {
+async fn only_read_only_requests_are_retried() {
     let server = FakeService::start(|_| FakeResponse::close()).await;
     let mut client = Client::start(&server.url("/mcp"));
     for (id, method, times) in [(1, "tools/call", 1), (2, "tools/list", 2), (3, "prompts/get", 2)] {
         client.request(id, method, json!({"name": "x"})).await;
         let message = client.answer(id).await["error"]["message"].to_string();
-        assert!(message.contains("may have been carried out"), "{message}");
+        assert!(message.contains("may have been executed"), "{message}");
         assert_eq!(server.log.requests_for(method).len(), times, "{method}");
     }
 }
 
 #[tokio::test]
-async fn d31_nothing_is_sent_again_after_a_time_out() {
+async fn no_request_is_retried_after_a_timeout() {
     let server =
         FakeService::start(|_| FakeResponse::text(504, "text/html", "<h1>Gateway Timeout</h1>"))
             .await;
@@ -93,7 +93,7 @@ async fn d31_nothing_is_sent_again_after_a_time_out() {
 }
 
 #[tokio::test]
-async fn d31_what_could_not_leave_is_tried_until_it_can() {
+async fn a_request_that_was_not_sent_is_retried_until_it_is() {
     let port = free_port().await;
     let mut client = Client::start(&format!("http://127.0.0.1:{port}/"));
     client.request(1, "tools/call", json!({"name": "x"})).await;
@@ -106,7 +106,7 @@ async fn d31_what_could_not_leave_is_tried_until_it_can() {
 }
 
 #[tokio::test]
-async fn users_16_errors_of_http_name_their_remedy() {
+async fn http_errors_are_reported_with_advice() {
     let server = FakeService::start(|seen| match seen.body["params"]["case"].as_i64() {
         Some(status @ (301 | 308)) => {
             let answer = FakeResponse::empty(u16::try_from(status).unwrap());
@@ -120,7 +120,7 @@ async fn users_16_errors_of_http_name_their_remedy() {
     .await;
     let mut client = Client::start(&server.url("/mcp"));
     for (status, words) in [
-        (401, "refused the token (from the program's options): it may be revoked, expired"),
+        (401, "rejected the token (from the program's options): it may be revoked, expired"),
         (403, "--token-file"),
         (404, "HTTP 404 Not Found. Is that an MCP server? Check --path, or --url"),
         (405, "Is that an MCP server? Check --path, or --url"),
@@ -139,7 +139,7 @@ async fn users_16_errors_of_http_name_their_remedy() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_of_mcp_is_taken_for_a_wrong_path_and_for_no_era() {
+async fn an_http_error_without_mcp_is_reported_as_a_wrong_path() {
     for status in [400, 404, 405, 415, 501] {
         for media in ["text/html", "application/json"] {
             let server =
@@ -159,7 +159,7 @@ async fn a_server_that_says_nothing_of_mcp_is_taken_for_a_wrong_path_and_for_no_
 }
 
 #[tokio::test]
-async fn a_server_that_knows_the_method_not_is_of_another_era() {
+async fn method_not_found_for_initialize_means_another_era() {
     let server = FakeService::start(|seen| {
         seen.error(404, json!({"code": -32601, "message": "unknown method"}))
     })
@@ -168,7 +168,7 @@ async fn a_server_that_knows_the_method_not_is_of_another_era() {
     client.request(1, "initialize", json!({"protocolVersion": "2025-06-18"})).await;
     let error = client.answer(1).await["error"].clone();
     assert_eq!(error["code"], -32601);
-    assert!(error["message"].to_string().contains("does not take `initialize`"), "{error}");
+    assert!(error["message"].to_string().contains("does not accept `initialize`"), "{error}");
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn without_a_token_a_401_asks_for_one() {
     let mut client = Client::with(Options::new(server.url("/mcp").parse().unwrap()));
     client.request(1, "initialize", json!({})).await;
     let message = client.answer(1).await["error"]["message"].to_string();
-    assert!(message.contains("wants a token: set CALLGATE_TOKEN"), "{message}");
+    assert!(message.contains("needs a token: set CALLGATE_TOKEN"), "{message}");
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn errors_in_json_pass_with_the_id_filled_in() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_is_an_error() {
+async fn a_response_without_an_answer_is_an_error() {
     let server = FakeService::start(|seen| match seen.method() {
         "other" => {
             FakeResponse::json(200, json!({"jsonrpc": "2.0", "id": "another", "result": {}}))
@@ -248,7 +248,7 @@ async fn a_connection_that_the_server_closed_is_replaced() {
 }
 
 #[tokio::test]
-async fn what_needs_no_answer_goes_out_in_order() {
+async fn one_way_messages_are_sent_in_order() {
     let server = FakeService::start(|seen| match seen.method() {
         "ping" => seen.result(json!({})),
         _ => FakeResponse::empty(202),
@@ -272,7 +272,7 @@ async fn what_needs_no_answer_goes_out_in_order() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_takes_a_notification_holds_up_no_request_for_long() {
+async fn a_notification_that_is_not_accepted_delays_requests_briefly() {
     let (_stream, hanging) = FakeResponse::stream();
     let hanging = std::sync::Mutex::new(Some(hanging));
     let server = FakeService::start(move |seen| match seen.method() {

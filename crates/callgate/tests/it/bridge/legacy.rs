@@ -34,7 +34,7 @@ fn with_sessions(
 }
 
 #[tokio::test]
-async fn b66_messages_of_a_session_carry_its_id_its_revision_and_the_token() {
+async fn messages_of_a_session_carry_its_id_its_revision_and_the_token() {
     let sessions = AtomicUsize::new(0);
     let server = FakeService::start(move |seen| {
         with_sessions(seen, &sessions, |_| true, FakeResponse::empty(404))
@@ -108,12 +108,12 @@ async fn lost_session(lost: fn(&ReceivedRequest) -> FakeResponse) {
 }
 
 #[tokio::test]
-async fn users_7_d38_a_lost_session_is_renewed_once_and_only_what_got_the_404_is_sent_again() {
+async fn a_lost_session_is_renewed_once_and_only_the_rejected_request_is_sent_again() {
     lost_session(|_| FakeResponse::text(404, "text/plain", "no such session")).await;
 }
 
 #[tokio::test]
-async fn users_7_d38_servers_that_say_400_for_a_lost_session_are_understood() {
+async fn http_400_can_mean_a_lost_session() {
     lost_session(|seen| {
         seen.error(
             400,
@@ -124,7 +124,7 @@ async fn users_7_d38_servers_that_say_400_for_a_lost_session_are_understood() {
 }
 
 #[tokio::test]
-async fn d38_a_new_session_of_another_revision_is_refused() {
+async fn a_new_session_of_another_revision_is_refused() {
     let sessions = AtomicUsize::new(0);
     let server = FakeService::start(move |seen| match seen.method() {
         "initialize" => {
@@ -147,7 +147,7 @@ async fn d38_a_new_session_of_another_revision_is_refused() {
 }
 
 #[tokio::test]
-async fn d38_a_new_session_is_asked_for_what_the_lost_one_had_granted() {
+async fn a_new_session_restores_log_level_and_subscriptions() {
     let sessions = AtomicUsize::new(0);
     let server = FakeService::start(move |seen| {
         let is_lost = seen.method() == "tools/call" && seen.header("mcp-session-id") == Some("s1");
@@ -188,7 +188,7 @@ async fn d38_a_new_session_is_asked_for_what_the_lost_one_had_granted() {
 }
 
 #[tokio::test]
-async fn d38_a_session_that_is_lost_again_at_once_is_an_error_and_no_loop() {
+async fn a_session_that_is_lost_twice_is_an_error() {
     let sessions = AtomicUsize::new(0);
     let server = FakeService::start(move |seen| {
         let is_told = seen.method() == "notifications/initialized";
@@ -203,7 +203,7 @@ async fn d38_a_session_that_is_lost_again_at_once_is_an_error_and_no_loop() {
 }
 
 #[tokio::test]
-async fn d30_a_legacy_cancellation_is_a_message_and_no_answer_comes() {
+async fn a_legacy_cancellation_is_a_message_and_no_answer_comes() {
     let (stream, opened) = FakeResponse::stream();
     let opened = Mutex::new(Some(opened));
     let sessions = AtomicUsize::new(0);
@@ -231,7 +231,7 @@ async fn d30_a_legacy_cancellation_is_a_message_and_no_answer_comes() {
 }
 
 #[tokio::test]
-async fn d30_one_of_a_batch_is_cancelled_and_the_others_are_answered() {
+async fn one_of_a_batch_is_cancelled_and_the_others_are_answered() {
     let (stream, opened) = FakeResponse::stream();
     let opened = Mutex::new(Some(opened));
     let sessions = AtomicUsize::new(0);
@@ -255,7 +255,7 @@ async fn d30_one_of_a_batch_is_cancelled_and_the_others_are_answered() {
 }
 
 #[tokio::test]
-async fn d30_a_request_that_has_not_left_is_cancelled_here() {
+async fn a_request_that_was_not_sent_is_cancelled_locally() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", free.local_addr().unwrap());
     drop(free);
@@ -268,7 +268,7 @@ async fn d30_a_request_that_has_not_left_is_cancelled_here() {
 }
 
 #[tokio::test]
-async fn d38_a_legacy_client_at_a_modern_server_is_told_the_versions() {
+async fn a_legacy_client_at_a_modern_server_is_told_the_versions() {
     let server = FakeService::start(|seen| {
         let data = json!({"supported": ["2026-07-28"], "requested": VERSION});
         let error = json!({"code": -32022, "message": "unsupported", "data": data});

@@ -6,7 +6,7 @@ use crate::bridge::{Client, PATIENCE};
 use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 #[tokio::test]
-async fn what_is_no_message_is_answered_and_the_rest_goes_on() {
+async fn an_invalid_message_is_answered_and_later_ones_are_sent() {
     let server = FakeService::start(|seen| seen.result(json!({}))).await;
     let mut client = Client::start(&server.url("/mcp"));
     client.send_text("nonsense").await;
@@ -42,7 +42,7 @@ async fn a_line_that_is_too_long_is_skipped() {
 }
 
 #[tokio::test]
-async fn b66_d28_pretty_printed_answers_become_one_line() {
+async fn pretty_printed_answers_become_one_line() {
     let server = FakeService::start(|seen| {
         let result =
             json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"a b": [1, "c\n d"]}});
@@ -67,7 +67,7 @@ async fn b66_d28_pretty_printed_answers_become_one_line() {
 }
 
 #[tokio::test]
-async fn users_17_the_end_of_the_input_lets_requests_finish_and_ends_the_session() {
+async fn the_end_of_the_input_lets_requests_finish_and_ends_the_session() {
     let (stream, opened) = FakeResponse::stream();
     let opened = std::sync::Mutex::new(Some(opened));
     let server = FakeService::start(move |seen| match (seen.http_method(), seen.method()) {
@@ -96,7 +96,7 @@ async fn users_17_the_end_of_the_input_lets_requests_finish_and_ends_the_session
 }
 
 #[tokio::test]
-async fn users_17_a_request_that_never_ends_holds_up_no_end() {
+async fn an_endless_request_does_not_delay_shutdown() {
     let (stream, opened) = FakeResponse::stream();
     let opened = std::sync::Mutex::new(Some(opened));
     let server = FakeService::start(move |_| opened.lock().unwrap().take().unwrap()).await;
@@ -106,12 +106,12 @@ async fn users_17_a_request_that_never_ends_holds_up_no_end() {
     let rest = client.leave().await;
     assert_eq!((rest.len(), &rest[0]["id"]), (1, &json!(1)), "{rest:?}");
     let message = rest[0]["error"]["message"].to_string();
-    assert!(message.contains("did not answer within 2s"), "{message}");
+    assert!(message.contains("did not respond within 2s"), "{message}");
     tokio::time::timeout(PATIENCE, stream.closed()).await.expect("the connection is closed");
 }
 
 #[tokio::test]
-async fn users_17_a_request_that_waits_for_a_server_is_answered_before_the_end() {
+async fn a_request_that_waits_for_a_server_is_answered_before_the_end() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", free.local_addr().unwrap());
     drop(free);
@@ -124,7 +124,7 @@ async fn users_17_a_request_that_waits_for_a_server_is_answered_before_the_end()
 }
 
 #[tokio::test]
-async fn users_17_a_client_that_no_longer_reads_ends_the_bridge() {
+async fn a_client_that_no_longer_reads_ends_the_bridge() {
     let server = FakeService::start(|seen| seen.result(json!({}))).await;
     let mut client = Client::start(&server.url("/mcp"));
     let output = std::mem::replace(&mut client.output, {
@@ -138,7 +138,7 @@ async fn users_17_a_client_that_no_longer_reads_ends_the_bridge() {
 }
 
 #[tokio::test]
-async fn more_requests_than_are_allowed_are_told_so() {
+async fn requests_beyond_the_limit_are_rejected() {
     let (_stream, opened) = FakeResponse::stream();
     let opened = std::sync::Mutex::new(Some(opened));
     let server = FakeService::start(move |_| opened.lock().unwrap().take().unwrap()).await;
@@ -148,5 +148,8 @@ async fn more_requests_than_are_allowed_are_told_so() {
     client.request(1, "tools/call", json!({})).await;
     client.request(2, "tools/call", json!({})).await;
     let refused = client.answer(2).await;
-    assert!(refused["error"]["message"].as_str().unwrap().contains("no more than 1"), "{refused}");
+    assert!(
+        refused["error"]["message"].as_str().unwrap().contains("more than 1 concurrent"),
+        "{refused}"
+    );
 }

@@ -16,7 +16,7 @@ fn tools() -> Value {
 }
 
 #[tokio::test]
-async fn d38_headers_repeat_what_the_body_says() {
+async fn headers_repeat_what_the_body_says() {
     let server = FakeService::start(|seen| seen.result(json!({"resultType": "complete"}))).await;
     let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "tools/call", modern(json!({"name": "größe"}))).await;
@@ -38,7 +38,7 @@ async fn d38_headers_repeat_what_the_body_says() {
 }
 
 #[tokio::test]
-async fn d38_annotated_arguments_are_repeated_once_the_list_has_passed() {
+async fn annotated_arguments_are_repeated_once_the_list_has_passed() {
     let server = FakeService::start(|seen| match seen.method() {
         "tools/list" => seen.result(json!({"tools": tools()})),
         _ => seen.result(json!({})),
@@ -56,7 +56,7 @@ async fn d38_annotated_arguments_are_repeated_once_the_list_has_passed() {
 }
 
 #[tokio::test]
-async fn d38_a_schema_that_was_not_seen_is_asked_for_once() {
+async fn a_schema_that_was_not_seen_is_asked_for_once() {
     let server = FakeService::start(|seen| match seen.method() {
         "tools/list" if seen.body["params"].get("cursor").is_none() => {
             seen.result(json!({"tools": [], "nextCursor": "more"}))
@@ -84,7 +84,7 @@ async fn d38_a_schema_that_was_not_seen_is_asked_for_once() {
 }
 
 #[tokio::test]
-async fn d30_a_modern_cancellation_leaves_the_connection_and_says_nothing() {
+async fn a_modern_cancellation_closes_the_connection() {
     for method in ["tools/call", "subscriptions/listen"] {
         let (stream, opened) = FakeResponse::stream();
         let opened = Mutex::new(Some(opened));
@@ -134,6 +134,6 @@ async fn a_modern_stream_that_breaks_is_an_error_and_not_resumed() {
     let mut client = Client::start(&server.url("/mcp"));
     client.request(1, "tools/call", modern(json!({"name": "x"}))).await;
     let message = client.answer(1).await["error"]["message"].to_string();
-    assert!(message.contains("ended before the answer came"), "{message}");
+    assert!(message.contains("ended before the response"), "{message}");
     assert_eq!(server.log.requests().len(), 1);
 }

@@ -13,7 +13,7 @@ fn opened(seen: &ReceivedRequest) -> FakeResponse {
 }
 
 #[tokio::test]
-async fn b66_messages_pass_as_they_come_and_the_client_may_answer_the_server() {
+async fn messages_pass_as_they_come_and_the_client_may_answer_the_server() {
     let (stream, call) = FakeResponse::stream();
     let call = Mutex::new(Some(call));
     let server = FakeService::start(move |seen| match (seen.http_method(), seen.method()) {
@@ -50,7 +50,7 @@ async fn b66_messages_pass_as_they_come_and_the_client_may_answer_the_server() {
 }
 
 #[tokio::test]
-async fn d38_a_stream_with_ids_goes_on_where_it_broke() {
+async fn a_stream_with_ids_goes_on_where_it_broke() {
     let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {"done": true}});
     let note = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}});
     let resumed = AtomicUsize::new(0);
@@ -83,7 +83,7 @@ async fn d38_a_stream_with_ids_goes_on_where_it_broke() {
 }
 
 #[tokio::test]
-async fn d38_a_stream_that_cannot_be_resumed_is_an_error() {
+async fn a_stream_that_cannot_be_resumed_is_an_error() {
     let server = FakeService::start(|seen| match (seen.http_method(), seen.method()) {
         ("POST", "initialize") => opened(seen),
         ("POST", "tools/call") => FakeResponse::events("id: 1\nretry: 1\ndata:\n\n"),
@@ -97,12 +97,12 @@ async fn d38_a_stream_that_cannot_be_resumed_is_an_error() {
     for (id, method) in [(1, "tools/call"), (2, "tools/list")] {
         client.request(id, method, json!({})).await;
         let message = client.answer(id).await["error"]["message"].to_string();
-        assert!(message.contains("ended before the answer came"), "{message}");
+        assert!(message.contains("ended before the response"), "{message}");
     }
 }
 
 #[tokio::test]
-async fn b66_the_stream_of_a_session_is_open_and_opened_again() {
+async fn the_stream_of_a_session_is_open_and_opened_again() {
     let note = |number: i64| json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {"n": number}});
     let count = AtomicUsize::new(0);
     let server = FakeService::start(move |seen| match (seen.http_method(), seen.method()) {

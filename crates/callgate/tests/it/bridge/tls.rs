@@ -46,7 +46,7 @@ async fn serve_with(acceptor: TlsAcceptor) -> String {
 }
 
 #[tokio::test]
-async fn b65_https_trusts_the_authority_that_it_is_given() {
+async fn https_trusts_the_authority_that_it_is_given() {
     let (url, authority) = secure_server().await;
     let options = Options::new(url.parse().unwrap()).token(crate::bridge::TOKEN).unwrap();
     let mut client = Client::with(options.ca_certificates(authority.as_bytes()).unwrap());
@@ -55,7 +55,7 @@ async fn b65_https_trusts_the_authority_that_it_is_given() {
 }
 
 #[tokio::test]
-async fn b65_https_does_not_trust_anybody_else_and_says_so_at_once() {
+async fn https_rejects_other_authorities_at_once() {
     let (url, _) = secure_server().await;
     let (_, stranger) = secure_server().await;
     let options = Options::new(url.parse().unwrap()).token(crate::bridge::TOKEN).unwrap();
@@ -66,7 +66,7 @@ async fn b65_https_does_not_trust_anybody_else_and_says_so_at_once() {
 }
 
 #[tokio::test]
-async fn users_16_a_server_that_says_nothing_of_tls_holds_up_nobody() {
+async fn a_silent_tls_handshake_times_out() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());
     let connect = std::time::Duration::from_millis(50);
@@ -78,7 +78,7 @@ async fn users_16_a_server_that_says_nothing_of_tls_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn users_16_https_where_http_is_spoken_is_told_at_once() {
+async fn https_to_an_http_server_fails_at_once() {
     let server = FakeService::start(|seen| seen.result(json!({}))).await;
     let mut client = Client::start(&server.url("/mcp").replace("http:", "https:"));
     client.request(1, "initialize", json!({})).await;
@@ -88,7 +88,7 @@ async fn users_16_https_where_http_is_spoken_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn users_16_http_where_https_is_spoken_is_told_without_a_long_wait() {
+async fn http_to_an_https_server_fails_without_a_long_wait() {
     let (url, _) = secure_server().await;
     let mut client = Client::start(&url.replace("https:", "http:"));
     client.request(1, "initialize", json!({})).await;
@@ -103,7 +103,7 @@ async fn users_16_http_where_https_is_spoken_is_told_without_a_long_wait() {
 }
 
 #[tokio::test]
-async fn users_16_a_server_that_breaks_every_connection_is_not_waited_for() {
+async fn a_server_that_closes_every_connection_is_not_waited_for() {
     for scheme in ["http", "https"] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("{scheme}://{}/", listener.local_addr().unwrap());
@@ -128,7 +128,7 @@ async fn users_16_a_server_that_breaks_every_connection_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn b65_a_certificate_that_signed_itself_is_trusted_unless_it_is_an_authoritys() {
+async fn a_self_signed_certificate_is_trusted_unless_it_is_an_authoritys() {
     for is_ca in [IsCa::NoCa, IsCa::ExplicitNoCa] {
         let (url, certificate) = self_signed_server(is_ca).await;
         let options = Options::new(url.parse().unwrap());

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use callgate::forward::{
-    CredentialPlace, ForwardLimits, Ids, MissingCredential, Outcome, PassCaller, UserCredential,
-    header_name,
+    CallOutcome, CallerHeaders, CredentialLocation, CredentialOptions, ForwardLimits, IdFormat,
+    MissingCredential, header_name,
 };
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -52,19 +52,19 @@ async fn get_all(app: &App, count: i32) -> Vec<Value> {
 
 #[tokio::test]
 async fn calls_that_arrive_together_are_one_request() {
-    for ids in [Ids::Text, Ids::Number] {
+    for ids in [IdFormat::String, IdFormat::Number] {
         let fake = FakeService::start(echo).await;
         let mut options = options(&fake.url("/rpc")).batch();
-        options.ids = ids;
+        options.id_format = ids;
         let app = App::with(options);
         assert_eq!(get_all(&app, 5).await, [0, 1, 2, 3, 4]);
         assert_eq!(sizes(&fake), [5], "{ids:?}");
-        assert_eq!(app.count(Outcome::Result), 5);
+        assert_eq!(app.count(CallOutcome::Result), 5);
     }
 }
 
 #[tokio::test]
-async fn a_call_alone_is_a_request_as_ever() {
+async fn a_single_call_is_sent_as_a_plain_request() {
     let fake = FakeService::start(echo).await;
     let app = app(&fake);
     for id in 0..3 {
@@ -94,7 +94,7 @@ async fn batches_are_limited() {
     let sizes = sizes(&fake);
     assert!(sizes.iter().all(|size| *size <= 100), "{sizes:?}");
     assert!(sizes.len() < 50, "{sizes:?}");
-    assert_eq!(app.count(Outcome::Result), 350);
+    assert_eq!(app.count(CallOutcome::Result), 350);
 
     let fake = FakeService::start(echo).await;
     let app = self::app(&fake);
@@ -115,8 +115,8 @@ async fn batches_are_limited() {
 async fn callers_with_other_headers_are_not_mixed() {
     let fake = FakeService::start(echo).await;
     let user_id = Some(header_name("X-User-Id").unwrap());
-    let pass_caller = PassCaller { user_id, ..PassCaller::default() };
-    let app = App::with(options(&fake.url("/rpc")).batch().pass_caller(pass_caller).unwrap());
+    let pass_caller = CallerHeaders { user_id, ..CallerHeaders::default() };
+    let app = App::with(options(&fake.url("/rpc")).batch().caller_headers(pass_caller).unwrap());
     let known = app.gateway.as_caller(ada());
     let known = (0..3).map(|id| known.call("order.get", json!({"id": id})));
     let (known, anybody) = tokio::join!(join_all(known), get_all(&app, 2));
@@ -132,8 +132,8 @@ async fn callers_with_other_headers_are_not_mixed() {
 #[tokio::test]
 async fn users_with_credentials_of_their_own_are_not_mixed() {
     let fake = FakeService::start(echo).await;
-    let how = UserCredential {
-        place: CredentialPlace::Member("auth".to_owned()),
+    let how = CredentialOptions {
+        location: CredentialLocation::Member("auth".to_owned()),
         prefix: String::new(),
         missing: MissingCredential::Refuse,
         oauth: None,
@@ -150,7 +150,7 @@ async fn users_with_credentials_of_their_own_are_not_mixed() {
 }
 
 #[tokio::test]
-async fn one_failure_hurts_one_call() {
+async fn a_failed_reply_in_a_batch_affects_one_call() {
     let fake = FakeService::start(|seen| {
         answer(seen, |request| match request["params"]["id"].as_i64().unwrap() {
             1 => json!({"error": {"code": 4711, "message": "the order is gone"}}),
@@ -167,8 +167,8 @@ async fn one_failure_hurts_one_call() {
     let texts: Vec<String> = join_all(calls).await.into_iter().map(|(text, _)| text).collect();
     insta::assert_snapshot!(texts.join("\n"));
     assert_eq!(sizes(&fake), [7]);
-    assert_eq!((app.count(Outcome::Result), app.count(Outcome::WrongId)), (2, 2));
-    assert_eq!((app.count(Outcome::TooLarge), app.forward.stats().ignored()), (1, 2));
+    assert_eq!((app.count(CallOutcome::Result), app.count(CallOutcome::WrongId)), (2, 2));
+    assert_eq!(app.count(CallOutcome::TooLarge), 1);
 }
 
 #[tokio::test]
@@ -188,9 +188,9 @@ async fn an_error_for_the_whole_batch_is_for_each_call() {
     let app = self::app(&fake);
     let calls = (0..2).map(|id| app.text("order_delete", json!({"id": id})));
     for (text, _) in join_all(calls).await {
-        assert!(text.contains("answered HTTP 502 without saying why"), "{text}");
+        assert!(text.contains("responded with HTTP 502 and no reason"), "{text}");
     }
-    assert_eq!((app.count(Outcome::Status), fake.log.requests().len()), (2, 1));
+    assert_eq!((app.count(CallOutcome::Status), fake.log.requests().len()), (2, 1));
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -213,13 +213,13 @@ async fn a_service_without_batches_is_asked_one_by_one() {
     }
     let batches = sizes(&fake).into_iter().filter(|size| *size > 0).count();
     assert_eq!(batches, 3, "there is no other batch");
-    assert_eq!(app.forward.stats().retries(), 0);
+    assert_eq!(app.retries(), 0);
     let log = log.text();
-    assert_eq!(log.matches("it takes no batches").count(), 1, "{log}");
+    assert_eq!(log.matches("the service rejects batches").count(), 1, "{log}");
 }
 
 #[tokio::test]
-async fn d31_what_may_have_run_is_not_sent_again() {
+async fn a_batch_that_may_have_run_is_not_retried() {
     let fake = FakeService::start(|_| {
         let error = json!({"code": -32000, "message": "the batch timed out"});
         FakeResponse::json(504, json!({"jsonrpc": "2.0", "error": error, "id": null}))
@@ -249,7 +249,7 @@ async fn a_batch_that_is_too_large_is_not_the_last() {
 }
 
 #[tokio::test]
-async fn d31_of_a_batch_that_is_lost_what_only_reads_goes_out_again() {
+async fn read_only_calls_of_a_lost_batch_are_retried() {
     let fake = FakeService::start(|seen| match seen.number {
         0 => FakeResponse::close(),
         _ => echo(seen),
@@ -262,7 +262,7 @@ async fn d31_of_a_batch_that_is_lost_what_only_reads_goes_out_again() {
         app.invoke("order.get", json!({"id": 3})),
     );
     assert_eq!((first.1, second.1), (json!({"result": 1}), json!({"result": 3})));
-    assert!(changing.0.contains("It may have run all the same"), "{}", changing.0);
+    assert!(changing.0.contains("It may have run: check"), "{}", changing.0);
     let again: Vec<Value> = fake.log.requests()[1..]
         .iter()
         .filter_map(|seen| seen.body.as_array().cloned())
@@ -270,11 +270,11 @@ async fn d31_of_a_batch_that_is_lost_what_only_reads_goes_out_again() {
         .collect();
     assert_eq!(sizes(&fake), [3, 2]);
     assert!(again.iter().all(|request| request["method"] == "order.get"));
-    assert_eq!((app.count(Outcome::Broken), app.forward.stats().retries()), (1, 2));
+    assert_eq!((app.count(CallOutcome::Broken), app.retries()), (1, 2));
 }
 
 #[tokio::test]
-async fn errors_that_nobody_can_match_have_what_reads_sent_alone_and_nothing_else() {
+async fn after_an_unmatched_error_only_read_only_calls_are_sent_alone() {
     // Out of order, and two errors do not say whose they are.
     let fake = FakeService::start(|seen| {
         answer(seen, |request| match request["params"]["id"].as_i64().unwrap() {
@@ -293,15 +293,15 @@ async fn errors_that_nobody_can_match_have_what_reads_sent_alone_and_nothing_els
         app.invoke("order.delete", json!({"id": 4})),
     );
     assert_eq!(first.1, json!({"result": 1}));
-    insta::assert_snapshot!(changing.0, @"The service behind this tool answered a batch of requests with an error that is not clearly about this one. It may have run all the same: look before you try again. (error id ID)");
+    insta::assert_snapshot!(changing.0, @"The service behind this tool replied to a batch of requests with an error that cannot be matched to this one. It may have run: check before you try again. (error id ID)");
     assert_eq!((third.1, fourth.1), (json!({"result": 3}), json!({"result": 4})));
     assert_eq!(sizes(&fake), [4, 0]);
     assert_eq!(fake.log.requests()[1].body["method"], "order.get");
-    assert_eq!((app.count(Outcome::WrongId), app.forward.stats().retries()), (1, 1));
+    assert_eq!((app.count(CallOutcome::WrongId), app.retries()), (1, 1));
 }
 
 #[tokio::test]
-async fn what_changes_something_is_not_sent_again_after_an_error_for_another() {
+async fn a_destructive_call_is_not_retried_after_an_error_for_another() {
     let fake = FakeService::start(|seen| {
         let error = json!({"code": -32601, "message": "Method Not Found"});
         FakeResponse::json(400, json!({"jsonrpc": "2.0", "error": error, "id": seen.body[1]["id"]}))
@@ -310,13 +310,13 @@ async fn what_changes_something_is_not_sent_again_after_an_error_for_another() {
     let app = app(&fake);
     let calls = (0..2).map(|id| app.text("order_delete", json!({"id": id})));
     let texts: Vec<String> = join_all(calls).await.into_iter().map(|(text, _)| text).collect();
-    assert!(texts[0].contains("It may have run all the same"), "{}", texts[0]);
+    assert!(texts[0].contains("It may have run: check"), "{}", texts[0]);
     assert_eq!(texts[1], "Method Not Found (code -32601)");
     assert_eq!(sizes(&fake), [2]);
 }
 
 #[tokio::test]
-async fn a_slow_method_holds_up_nobody() {
+async fn a_slow_method_does_not_delay_others() {
     let fake = FakeService::start(|seen| {
         if seen.body["method"] == "order.delete" { FakeResponse::hang() } else { echo(seen) }
     })
@@ -335,7 +335,7 @@ async fn a_slow_method_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn d30_a_call_that_is_dropped_leaves_the_others_of_its_batch_alone() {
+async fn a_call_that_is_dropped_leaves_the_others_of_its_batch_alone() {
     let gate = Arc::new(Semaphore::new(0));
     let fake = FakeService::start({
         let gate = Arc::clone(&gate);
@@ -353,11 +353,11 @@ async fn d30_a_call_that_is_dropped_leaves_the_others_of_its_batch_alone() {
     let ((), (status, body)) = tokio::join!(dropped, app.invoke("order.delete", json!({"id": 2})));
     assert_eq!((status, body), (200, json!({"result": 2})));
     assert_eq!(sizes(&fake), [2]);
-    assert_eq!((app.count(Outcome::Cancelled), app.count(Outcome::Result)), (1, 1));
+    assert_eq!((app.count(CallOutcome::Cancelled), app.count(CallOutcome::Result)), (1, 1));
 }
 
 #[tokio::test]
-async fn d30_a_batch_that_nobody_waits_for_is_closed() {
+async fn a_batch_that_nobody_waits_for_is_closed() {
     let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let app = app(&fake);
     tokio::select! {
@@ -365,5 +365,5 @@ async fn d30_a_batch_that_nobody_waits_for_is_closed() {
         () = fake.log.wait_for_requests(1) => {}
     }
     fake.log.wait_for_disconnects(1).await;
-    assert_eq!((sizes(&fake), app.count(Outcome::Cancelled)), (vec![3], 3));
+    assert_eq!((sizes(&fake), app.count(CallOutcome::Cancelled)), (vec![3], 3));
 }

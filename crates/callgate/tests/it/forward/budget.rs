@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::Request;
 use callgate::Callgate;
-use callgate::forward::{Forward, ForwardLimits, ForwardOptions, Outcome};
+use callgate::forward::{CallOutcome, Forward, ForwardLimits, ForwardOptions};
 use callgate::model::Method;
 use callgate::upstream::{BoxFuture, Call, CallError, CallOutput, Upstream};
 use http_body_util::BodyExt as _;
@@ -63,7 +63,7 @@ fn in_flight(app: &App) -> usize {
 }
 
 #[tokio::test]
-async fn d28_a_result_counts_until_its_reply_is_sent_on_every_face() {
+async fn a_result_counts_until_its_reply_is_sent_on_every_endpoint() {
     let fake = FakeService::start(|seen| seen.result(json!("x".repeat(RESULT)))).await;
     let app = app(large(&fake.url("/rpc")));
     let (id, params) = ("order.get", json!({"id": 1}));
@@ -83,7 +83,7 @@ async fn d28_a_result_counts_until_its_reply_is_sent_on_every_face() {
         // Of another upstream, or of this program itself: there is no room for them.
         let (_, refused) = app.invoke("other.get", json!({})).await;
         let message = refused["error"]["message"].as_str().unwrap();
-        assert!(message.contains("all the memory that the gateway has"), "{message}");
+        assert!(message.contains("the gateway has no memory left"), "{message}");
         let (_, refused) = app.invoke("much", json!({})).await;
         let message = refused["error"]["message"].as_str().unwrap();
         assert!(message.contains("have all the memory that there is"), "{message}");
@@ -92,11 +92,11 @@ async fn d28_a_result_counts_until_its_reply_is_sent_on_every_face() {
         drop(body);
         assert_eq!(in_flight(&app), 0, "{path}");
     }
-    assert_eq!(app.count(Outcome::Result), 5);
+    assert_eq!(app.count(CallOutcome::Result), 5);
 }
 
 #[tokio::test]
-async fn d28_what_a_call_read_is_given_back_when_it_fails_or_is_dropped() {
+async fn the_bytes_of_a_call_are_released_when_it_fails_or_is_dropped() {
     // More than it says it has, so that the reading never ends.
     let start =
         format!("HTTP/1.1 200 OK\r\nContent-Length: {BUDGET}\r\n\r\n{}", "x".repeat(RESULT));
@@ -118,11 +118,11 @@ async fn d28_what_a_call_read_is_given_back_when_it_fails_or_is_dropped() {
     assert!(calling.await.unwrap_err().is_cancelled());
     assert_eq!(in_flight(&app), 0);
     app.invoke("order.delete", json!({"id": 1})).await;
-    assert_eq!((in_flight(&app), app.count(Outcome::Truncated)), (0, 1));
+    assert_eq!((in_flight(&app), app.count(CallOutcome::Truncated)), (0, 1));
 }
 
 #[tokio::test]
-async fn d28_the_answer_to_a_batch_counts_as_a_whole() {
+async fn the_answer_to_a_batch_counts_as_a_whole() {
     let fake = FakeService::start(|seen| match seen.body.as_array() {
         Some(all) => {
             let reply = |request: &serde_json::Value| json!({"result": "x".repeat(RESULT), "id": request["id"]});
@@ -134,7 +134,7 @@ async fn d28_the_answer_to_a_batch_counts_as_a_whole() {
     let app = app(large(&fake.url("/rpc")).batch());
     let call = || app.invoke("order.get", json!({"id": 1}));
     let (first, second) = tokio::join!(call(), call());
-    assert_eq!((first.0, second.0, app.count(Outcome::OverBudget)), (500, 500, 2));
+    assert_eq!((first.0, second.0, app.count(CallOutcome::OverBudget)), (500, 500, 2));
     assert_eq!((call().await.0, fake.log.requests().len()), (200, 2));
     assert_eq!(in_flight(&app), 0);
 }

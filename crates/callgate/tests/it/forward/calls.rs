@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use callgate::forward::{Ids, Outcome, PassCaller, header_name};
+use callgate::forward::{CallOutcome, CallerHeaders, IdFormat, header_name};
 use callgate::model::ParamStyle;
 use serde_json::json;
 
@@ -37,7 +37,7 @@ async fn arguments_and_results_pass_as_they_are() {
     assert_eq!(seen.body["params"], json!({"id": 7, "note": "a"}));
     assert!(seen.body["id"].as_str().unwrap().starts_with("mcp_"));
     assert_eq!(seen.headers["content-type"], "application/json");
-    assert_eq!(app.count(Outcome::Result), 1);
+    assert_eq!(app.count(CallOutcome::Result), 1);
 }
 
 #[tokio::test]
@@ -54,11 +54,11 @@ async fn nothing_of_the_caller_is_passed_on_unless_asked_for() {
 async fn services_are_called_in_their_own_manner() {
     let fake = FakeService::start(echo).await;
     let name = |name| Some(header_name(name).unwrap());
-    let pass_caller = PassCaller {
+    let pass_caller = CallerHeaders {
         user_id: name("X-User-Id"),
         user_name: name("X-User"),
         role: name("X-Role"),
-        ..PassCaller::default()
+        ..CallerHeaders::default()
     };
     let mut options = options(&fake.url("/rpc"))
         .params(ParamStyle::Positional)
@@ -70,9 +70,9 @@ async fn services_are_called_in_their_own_manner() {
         .unwrap()
         .header("X-Team", "blue")
         .unwrap()
-        .pass_caller(pass_caller)
+        .caller_headers(pass_caller)
         .unwrap();
-    options.ids = Ids::Number;
+    options.id_format = IdFormat::Number;
     let app = App::with(options);
     let ada = app.gateway.as_caller(ada());
     let result = ada.call("order.get", json!({"note": "n", "id": 1})).await.unwrap();
@@ -106,12 +106,12 @@ async fn connections_are_used_again() {
     for id in 0..20 {
         assert_eq!(app.invoke("order.get", json!({"id": id})).await.1["result"]["id"], id);
     }
-    assert_eq!(app.count(Outcome::Result), 20);
+    assert_eq!(app.count(CallOutcome::Result), 20);
     assert_eq!(fake.log.connections(), 1);
 }
 
 #[tokio::test]
-async fn d30_a_call_that_is_dropped_closes_its_request() {
+async fn a_call_that_is_dropped_closes_its_request() {
     let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let app = Arc::new(App::new(&fake.url("/rpc")));
     let calling = tokio::spawn({
@@ -122,5 +122,5 @@ async fn d30_a_call_that_is_dropped_closes_its_request() {
     calling.abort();
     fake.log.wait_for_disconnects(1).await;
     assert!(calling.await.unwrap_err().is_cancelled());
-    assert_eq!(app.count(Outcome::Cancelled), 1);
+    assert_eq!(app.count(CallOutcome::Cancelled), 1);
 }

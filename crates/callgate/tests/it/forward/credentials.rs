@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use callgate::forward::{
-    CredentialPlace, ForwardOptions, MissingCredential, Outcome, UserCredential, header_name,
+    CallOutcome, CredentialLocation, CredentialOptions, ForwardOptions, MissingCredential,
+    header_name,
 };
 use callgate::model::ParamStyle;
 use callgate::upstream::{BoxFuture, CredentialError, Credentials};
@@ -44,16 +45,16 @@ pub(crate) fn user(id: i64, name: &str) -> Caller {
     Caller::user(User { id, name: name.to_owned(), role: None }, Grants::default())
 }
 
-fn bearer() -> UserCredential {
-    UserCredential {
-        place: CredentialPlace::Header(header_name("Authorization").unwrap()),
+fn bearer() -> CredentialOptions {
+    CredentialOptions {
+        location: CredentialLocation::Header(header_name("Authorization").unwrap()),
         prefix: "Bearer ".to_owned(),
         missing: MissingCredential::Refuse,
         oauth: None,
     }
 }
 
-fn app(options: ForwardOptions, how: UserCredential) -> App {
+fn app(options: ForwardOptions, how: CredentialOptions) -> App {
     App::with(options.credential(how, Known::new()).unwrap())
 }
 
@@ -72,7 +73,7 @@ async fn each_caller_goes_with_their_own_credential() {
 }
 
 #[tokio::test]
-async fn without_a_credential_nothing_is_sent_and_the_caller_is_told() {
+async fn a_call_without_a_credential_is_not_sent() {
     let fake = FakeService::start(echo).await;
     let app = app(options(&fake.url("/rpc")), bearer());
     let mut told = Vec::new();
@@ -82,15 +83,15 @@ async fn without_a_credential_nothing_is_sent_and_the_caller_is_told() {
     }
     insta::assert_debug_snapshot!(told);
     assert_eq!(fake.log.requests().len(), 0);
-    assert_eq!(app.count(Outcome::NoCredential), 4);
+    assert_eq!(app.count(CallOutcome::NoCredential), 4);
 }
 
 #[tokio::test]
-async fn an_upstream_may_take_callers_without_one() {
+async fn an_upstream_may_accept_callers_without_a_credential() {
     let fake = FakeService::start(echo).await;
     let app = app(
         options(&fake.url("/rpc")),
-        UserCredential { missing: MissingCredential::Anonymous, ..bearer() },
+        CredentialOptions { missing: MissingCredential::Anonymous, ..bearer() },
     );
     for caller in [Caller::anonymous(), user(9, "eve"), ada()] {
         app.gateway.as_caller(caller).call("order.get", json!({"id": 1})).await.unwrap();
@@ -103,14 +104,17 @@ async fn an_upstream_may_take_callers_without_one() {
 #[tokio::test]
 async fn a_credential_can_be_the_first_parameter_or_a_member() {
     let fake = FakeService::start(echo).await;
-    let place =
-        |place, prefix: &str| UserCredential { place, prefix: prefix.to_owned(), ..bearer() };
+    let place = |location, prefix: &str| CredentialOptions {
+        location,
+        prefix: prefix.to_owned(),
+        ..bearer()
+    };
     let positional = || options(&fake.url("/rpc")).params(ParamStyle::Positional);
-    let first = place(CredentialPlace::FirstParam, "token:");
+    let first = place(CredentialLocation::FirstParam, "token:");
     let apps = [
         app(positional(), first.clone()),
         app(positional().first_param(&json!("for all")), first),
-        app(options(&fake.url("/rpc")), place(CredentialPlace::Member("auth".to_owned()), "")),
+        app(options(&fake.url("/rpc")), place(CredentialLocation::Member("auth".to_owned()), "")),
     ];
     for app in &apps {
         app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await.unwrap();
@@ -123,7 +127,7 @@ async fn a_credential_can_be_the_first_parameter_or_a_member() {
 }
 
 #[tokio::test]
-async fn a_credential_that_the_service_refuses_is_told_from_the_gateways_own() {
+async fn a_rejected_credential_of_a_user_is_reported_as_theirs() {
     let fake = FakeService::start(|_| FakeResponse::text(401, "text/plain", "no")).await;
     let app = app(options(&fake.url("/rpc")), bearer());
     let refused = app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await;
@@ -131,15 +135,17 @@ async fn a_credential_that_the_service_refuses_is_told_from_the_gateways_own() {
         without_error_id(&refused.unwrap_err().to_string()),
         @"The service behind this tool does not accept your credential (HTTP 401): it may have expired or been revoked. An administrator has to set another."
     );
-    assert_eq!(app.count(Outcome::Refused), 1);
+    assert_eq!(app.count(CallOutcome::Refused), 1);
 }
 
 #[test]
-fn nothing_else_may_stand_where_credentials_do() {
+fn a_credential_cannot_replace_another_option() {
     let url = "http://localhost/";
-    let member = UserCredential { place: CredentialPlace::Member("auth".to_owned()), ..bearer() };
-    let own = UserCredential { place: CredentialPlace::Member("params".to_owned()), ..bearer() };
-    let prefix = UserCredential { prefix: "a\nb".to_owned(), ..bearer() };
+    let member =
+        CredentialOptions { location: CredentialLocation::Member("auth".to_owned()), ..bearer() };
+    let own =
+        CredentialOptions { location: CredentialLocation::Member("params".to_owned()), ..bearer() };
+    let prefix = CredentialOptions { prefix: "a\nb".to_owned(), ..bearer() };
     let known = || Known::new() as Arc<dyn Credentials>;
     let problems = [
         options(url).basic("a", "b").unwrap().credential(bearer(), known()),
@@ -152,7 +158,7 @@ fn nothing_else_may_stand_where_credentials_do() {
     let problems: Vec<String> =
         problems.into_iter().map(|problem| problem.unwrap_err().to_string()).collect();
     insta::assert_debug_snapshot!(problems);
-    let first = UserCredential { place: CredentialPlace::FirstParam, ..bearer() };
+    let first = CredentialOptions { location: CredentialLocation::FirstParam, ..bearer() };
     let named = options(url).credential(first, known()).unwrap();
     assert!(callgate::forward::Forward::new("x", named).is_err(), "parameters have names");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use callgate::forward::{BreakerLimits, ForwardLimits, Outcome};
+use callgate::forward::{BreakerLimits, CallOutcome, ForwardLimits};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -15,7 +15,7 @@ fn app(url: &str, pause: Duration) -> App {
 }
 
 #[tokio::test]
-async fn a_service_that_is_away_is_left_alone_and_named_on_readyz() {
+async fn an_unreachable_service_is_not_tried_and_is_named_on_readyz() {
     let app = app(&format!("http://{}/", unused_address().await), Duration::from_hours(1));
     assert_eq!(app.ready().await.get("upstreams_down"), None);
     for _ in 0..2 {
@@ -23,14 +23,14 @@ async fn a_service_that_is_away_is_left_alone_and_named_on_readyz() {
     }
     let (text, _) = app.text("order_get", json!({"id": 1})).await;
     insta::assert_snapshot!(text, @"The service behind this tool cannot be reached, and is not tried for some seconds. Nothing was run: try again later, or tell an administrator. (error id ID)");
-    assert_eq!((app.count(Outcome::Unreachable), app.count(Outcome::Down)), (2, 1));
+    assert_eq!((app.count(CallOutcome::Unreachable), app.count(CallOutcome::Down)), (2, 1));
     let ready = app.ready().await;
     assert_eq!(ready["status"], "ready");
     assert_eq!(ready["upstreams_down"], json!(["shop"]));
 }
 
 #[tokio::test]
-async fn a_service_that_is_back_is_found_by_one_call() {
+async fn one_call_finds_that_a_service_is_back() {
     let address = unused_address().await;
     let app = app(&format!("http://{address}/"), Duration::ZERO);
     for _ in 0..3 {

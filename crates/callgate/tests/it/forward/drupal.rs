@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::Request;
 use callgate::forward::{
-    CredentialPlace, Forward, ForwardOptions, MissingCredential, Outcome, UserCredential,
+    CallOutcome, CredentialLocation, CredentialOptions, Forward, ForwardOptions, MissingCredential,
     header_name,
 };
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
@@ -134,8 +134,8 @@ fn per_tool(mut options: ForwardOptions) -> ForwardOptions {
 
 /// A gateway whose callers go with their own credential, or without one.
 fn app(options: ForwardOptions) -> App {
-    let how = UserCredential {
-        place: CredentialPlace::Header(header_name("Authorization").unwrap()),
+    let how = CredentialOptions {
+        location: CredentialLocation::Header(header_name("Authorization").unwrap()),
         prefix: "Bearer ".to_owned(),
         missing: MissingCredential::Anonymous,
         oauth: None,
@@ -229,7 +229,7 @@ async fn calls_go_to_the_url_of_each_tool_with_the_same_envelope() {
 }
 
 #[tokio::test]
-async fn a_service_that_wants_a_login_a_scope_or_a_permission_is_401_or_403_on_every_face() {
+async fn a_missing_login_scope_or_permission_is_401_or_403_on_every_endpoint() {
     let fake = start().await;
     let tools = app(per_tool(drupal(&fake)));
     let single = app(drupal(&fake));
@@ -240,23 +240,23 @@ async fn a_service_that_wants_a_login_a_scope_or_a_permission_is_401_or_403_on_e
     table.push_str(&faces(&tools, "bob", "probe.scoped").await);
     table.push_str(&faces(&single, "mia", "probe.whoami").await);
     insta::assert_snapshot!(table);
-    assert_eq!(tools.count(Outcome::Refused), 15);
+    assert_eq!(tools.count(CallOutcome::Refused), 15);
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_refused_credential_of_the_gateway_is_not_the_callers_fault() {
+async fn a_rejected_credential_of_the_gateway_is_not_the_callers_fault() {
     let (log, _guard) = log_everything();
     let fake = start().await;
     let wrong = drupal(&fake).header("Authorization", "Bearer wrong-bearer").unwrap();
     insta::assert_snapshot!(faces(&build(wrong), "ada", "probe.whoami").await);
-    assert!(log.text().contains("it does not accept the credentials that are configured"));
+    assert!(log.text().contains("it does not accept the configured credentials"));
     // Without a configured credential there is nobody to log in as.
     let nobody = faces(&build(drupal(&fake)), "ada", "probe.whoami").await;
     insta::assert_snapshot!(nobody);
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_denial_by_the_service_is_404_on_every_face_and_the_agent_hears_why() {
+async fn a_denial_by_the_service_is_404_on_every_endpoint_with_a_reason() {
     let (log, _guard) = log_everything();
     let fake = start().await;
     let tools = app(per_tool(drupal(&fake)));
@@ -266,11 +266,11 @@ async fn a_denial_by_the_service_is_404_on_every_face_and_the_agent_hears_why() 
     table.push_str(&faces(&tools, "bob", "probe.adminOnly").await);
     table.push_str(&faces(&tools, "bob", "nosuch").await);
     insta::assert_snapshot!(table);
-    assert_eq!((single.count(Outcome::Denied), tools.count(Outcome::Denied)), (5, 5));
-    assert_eq!(tools.count(Outcome::Status), 5);
+    assert_eq!((single.count(CallOutcome::Denied), tools.count(CallOutcome::Denied)), (5, 5));
+    assert_eq!(tools.count(CallOutcome::Status), 5);
     let log = log.text();
     assert_eq!(log.matches("denied: by the service").count(), 10, "{log}");
-    assert_eq!(log.matches("there is no such tool at the URL").count(), 5, "{log}");
+    assert_eq!(log.matches("the service has no such tool at its URL").count(), 5, "{log}");
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -283,7 +283,7 @@ async fn the_text_of_an_exception_is_in_the_log_and_nowhere_else() {
     table.push_str(&faces(&app, "bob", "probe.badOutput").await);
     assert!(!table.contains("/var/www") && !table.contains("Shaper"), "{table}");
     insta::assert_snapshot!(table);
-    assert_eq!(app.count(Outcome::Error), 15);
+    assert_eq!(app.count(CallOutcome::Error), 15);
     let log = log.text();
     assert_eq!(log.matches("secret detail: /var/www/db.inc").count(), 5, "{log}");
     let mut trusting = drupal(&fake);
@@ -372,5 +372,5 @@ async fn one_error_for_a_whole_batch_leaves_the_others_to_be_sent_alone() {
     );
     let seen = fake.log.requests();
     assert_eq!((seen.len(), &seen[1].body["method"]), (2, &json!("probe.whoami")));
-    assert_eq!(app.forward.stats().retries(), 1);
+    assert_eq!(app.retries(), 1);
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use callgate::forward::{ForwardLimits, Outcome};
+use callgate::forward::{CallOutcome, ForwardLimits};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -12,10 +12,10 @@ use crate::forward::{App, limits, options};
 use callgate_test_support::fake_service::{FakeResponse, FakeService, unused_address};
 
 /// The words that an agent gets, and that this is counted and nothing else.
-pub(crate) async fn told(app: &App, outcome: Outcome) -> String {
+pub(crate) async fn told(app: &App, outcome: CallOutcome) -> String {
     let (text, is_error) = app.text("order_delete", json!({"id": 1})).await;
     assert!(is_error);
-    for other in Outcome::ALL {
+    for other in CallOutcome::ALL {
         assert_eq!(
             app.count(*other),
             u64::from(*other == outcome),
@@ -26,33 +26,33 @@ pub(crate) async fn told(app: &App, outcome: Outcome) -> String {
 }
 
 #[tokio::test]
-async fn answers_that_are_wrong() {
+async fn wrong_responses_are_classified() {
     let chunk = "7".repeat(600);
-    let answers: [(Outcome, FakeResponse); 11] = [
-        (Outcome::Refused, FakeResponse::text(401, "text/html", "<h1>Who?</h1>")),
-        (Outcome::Status, FakeResponse::text(503, "text/plain", "later")),
+    let answers: [(CallOutcome, FakeResponse); 11] = [
+        (CallOutcome::Refused, FakeResponse::text(401, "text/html", "<h1>Who?</h1>")),
+        (CallOutcome::Status, FakeResponse::text(503, "text/plain", "later")),
         (
-            Outcome::Redirected,
+            CallOutcome::Redirected,
             FakeResponse::raw(
                 "HTTP/1.1 301 Moved\r\nLocation: /login?s3cret\r\nContent-Length: 0\r\n\r\n",
             ),
         ),
-        (Outcome::ContentType, FakeResponse::text(200, "text/html", "<html>")),
-        (Outcome::NotJson, FakeResponse::text(200, "application/json", "{\"jsonrpc\":")),
-        (Outcome::Empty, FakeResponse::raw("HTTP/1.1 204 None\r\n\r\n")),
-        (Outcome::NotRpc, FakeResponse::text(200, "application/json", "[1,2]")),
+        (CallOutcome::ContentType, FakeResponse::text(200, "text/html", "<html>")),
+        (CallOutcome::NotJson, FakeResponse::text(200, "application/json", "{\"jsonrpc\":")),
+        (CallOutcome::Empty, FakeResponse::raw("HTTP/1.1 204 None\r\n\r\n")),
+        (CallOutcome::NotRpc, FakeResponse::text(200, "application/json", "[1,2]")),
         (
-            Outcome::WrongId,
+            CallOutcome::WrongId,
             FakeResponse::json(200, json!({"jsonrpc": "2.0", "result": 1, "id": "other"})),
         ),
         (
-            Outcome::Truncated,
+            CallOutcome::Truncated,
             FakeResponse::raw("HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{\"jsonrpc\"")
                 .and_close(),
         ),
-        (Outcome::TooLarge, FakeResponse::text(200, "application/json", "7".repeat(1001))),
+        (CallOutcome::TooLarge, FakeResponse::text(200, "application/json", "7".repeat(1001))),
         (
-            Outcome::TooLarge,
+            CallOutcome::TooLarge,
             FakeResponse::raw(format!(
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n258\r\n{chunk}\r\n258\r\n{chunk}\r\n"
             )),
@@ -81,30 +81,31 @@ pub(crate) async fn without_tls() -> SocketAddr {
 }
 
 #[tokio::test]
-async fn connections_that_fail() {
+async fn failed_connections_are_classified() {
     let mut table =
-        told(&App::new(&format!("http://{}/", unused_address().await)), Outcome::Unreachable).await;
+        told(&App::new(&format!("http://{}/", unused_address().await)), CallOutcome::Unreachable)
+            .await;
     let silent = FakeService::start(|_| FakeResponse::close()).await;
-    table.push_str(&told(&App::new(&silent.url("/rpc")), Outcome::Broken).await);
+    table.push_str(&told(&App::new(&silent.url("/rpc")), CallOutcome::Broken).await);
     let other =
         FakeService::start(|_| FakeResponse::raw("220 mail.example ESMTP\r\n").and_close()).await;
-    table.push_str(&told(&App::new(&other.url("/rpc")), Outcome::NoHttp).await);
+    table.push_str(&told(&App::new(&other.url("/rpc")), CallOutcome::NoHttp).await);
     let url = format!("https://{}/", without_tls().await);
-    table.push_str(&told(&App::new(&url), Outcome::Untrusted).await);
+    table.push_str(&told(&App::new(&url), CallOutcome::Untrusted).await);
     insta::assert_snapshot!(table);
 }
 
 #[tokio::test]
-async fn users_15_no_answer_in_time() {
+async fn a_call_without_a_response_times_out() {
     let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let app = App::impatient(&fake.url("/rpc"), Duration::from_millis(500));
-    insta::assert_snapshot!(told(&app, Outcome::TimedOut).await, @"timed_out: The service behind this tool did not answer within 500ms. It may have run all the same: look before you try again. (error id ID)");
+    insta::assert_snapshot!(told(&app, CallOutcome::TimedOut).await, @"timed_out: The service behind this tool did not respond within 500ms. It may have run: check before you try again. (error id ID)");
     // The request does not go on behind our back.
     fake.log.wait_for_disconnects(1).await;
 }
 
 #[tokio::test]
-async fn calls_beyond_the_limit_wait_and_then_hear_that_it_is_busy() {
+async fn calls_beyond_the_limit_wait_and_then_fail_as_busy() {
     let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let limits = ForwardLimits { timeout: Duration::from_secs(1), concurrent: 1, ..limits() };
     let app = App::with(options(&fake.url("/rpc")).limits(limits));
@@ -114,8 +115,8 @@ async fn calls_beyond_the_limit_wait_and_then_hear_that_it_is_busy() {
         app.text("order_delete", json!({"id": 2})).await
     };
     let ((first, _), (second, _)) = tokio::join!(first, second);
-    assert!(first.contains("did not answer within 1s"), "{first}");
-    insta::assert_snapshot!(second, @"The service behind this tool is busy: too many calls are under way, and none ended within 500ms. Nothing was run: try again later. (error id ID)");
+    assert!(first.contains("did not respond within 1s"), "{first}");
+    insta::assert_snapshot!(second, @"The service behind this tool is busy: it has too many concurrent calls, and none ended within 500ms. Nothing was run: try again later. (error id ID)");
     assert_eq!(fake.log.requests().len(), 1);
-    assert_eq!((app.count(Outcome::Busy), app.count(Outcome::TimedOut)), (1, 1));
+    assert_eq!((app.count(CallOutcome::Busy), app.count(CallOutcome::TimedOut)), (1, 1));
 }

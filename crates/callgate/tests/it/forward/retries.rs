@@ -2,63 +2,63 @@
 
 use std::time::Duration;
 
-use callgate::forward::Outcome;
+use callgate::forward::CallOutcome;
 use serde_json::json;
 
 use crate::forward::App;
 use callgate_test_support::fake_service::{FakeResponse, FakeService, unused_address};
 
 #[tokio::test]
-async fn d31_what_only_reads_is_sent_again_once() {
+async fn a_read_only_request_is_retried_once() {
     let fake = FakeService::start(|seen| {
         if seen.number == 0 { FakeResponse::close() } else { seen.result(json!(1)) }
     })
     .await;
     let app = App::new(&fake.url("/rpc"));
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": 1}));
-    assert_eq!((fake.log.requests().len(), app.forward.stats().retries()), (2, 1));
+    assert_eq!((fake.log.requests().len(), app.retries()), (2, 1));
 
     let never = FakeService::start(|_| FakeResponse::close()).await;
     let app = App::new(&never.url("/rpc"));
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 500);
-    assert_eq!((never.log.requests().len(), app.count(Outcome::Broken)), (2, 1));
+    assert_eq!((never.log.requests().len(), app.count(CallOutcome::Broken)), (2, 1));
 }
 
 #[tokio::test]
-async fn d31_what_may_change_something_is_not_sent_again() {
+async fn a_destructive_request_is_not_retried() {
     let fake = FakeService::start(|_| FakeResponse::close()).await;
     let app = App::new(&fake.url("/rpc"));
     assert_eq!(app.invoke("order.delete", json!({"id": 1})).await.0, 500);
-    assert_eq!((fake.log.requests().len(), app.forward.stats().retries()), (1, 0));
+    assert_eq!((fake.log.requests().len(), app.retries()), (1, 0));
 }
 
 #[tokio::test]
-async fn d31_nothing_is_sent_again_after_a_byte_of_a_response() {
+async fn no_request_is_retried_after_a_byte_of_a_response() {
     for begun in
         ["H", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"]
     {
         let fake = FakeService::start(move |_| FakeResponse::raw(begun).and_close()).await;
         let app = App::new(&fake.url("/rpc"));
         assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 500);
-        assert_eq!((fake.log.requests().len(), app.forward.stats().retries()), (1, 0), "{begun}");
+        assert_eq!((fake.log.requests().len(), app.retries()), (1, 0), "{begun}");
     }
 }
 
 #[tokio::test]
-async fn d31_nothing_is_sent_again_after_a_time_out() {
+async fn no_request_is_retried_after_a_timeout() {
     let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let app = App::impatient(&fake.url("/rpc"), Duration::from_millis(500));
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 500);
-    assert_eq!(app.count(Outcome::TimedOut), 1);
+    assert_eq!(app.count(CallOutcome::TimedOut), 1);
     fake.log.wait_for_disconnects(1).await;
-    assert_eq!((fake.log.requests().len(), app.forward.stats().retries()), (1, 0));
+    assert_eq!((fake.log.requests().len(), app.retries()), (1, 0));
 }
 
 #[tokio::test]
-async fn d31_what_never_left_is_sent_again_whatever_it_does() {
+async fn a_request_that_was_not_sent_is_retried() {
     let app = App::new(&format!("http://{}/", unused_address().await));
     assert_eq!(app.invoke("order.delete", json!({"id": 1})).await.0, 500);
-    assert_eq!((app.count(Outcome::Unreachable), app.forward.stats().retries()), (1, 1));
+    assert_eq!((app.count(CallOutcome::Unreachable), app.retries()), (1, 1));
 }
 
 #[tokio::test]

@@ -112,7 +112,7 @@ async fn secrets_are_in_no_log_no_debug_and_no_reply() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn nor_are_they_over_websocket() {
+async fn secrets_are_in_no_log_over_websocket() {
     let (log, _guard) = log_everything();
     // It repeats all that it was sent.
     let fake = FakeWebSocket::start(|number, mut peer| async move {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::http::Request;
-use callgate::forward::{Forward, PassCaller, header_name};
+use callgate::forward::{CallerHeaders, Forward, header_name};
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
 use callgate::model::Method;
 use callgate::upstream::{BoxFuture, Call, CallError, CallOutput, Upstream};
@@ -48,8 +48,8 @@ impl Upstream for Curious {
 
 fn passing(url: &str, header: Option<&str>) -> Forward {
     let token = header.map(|name| header_name(name).unwrap());
-    let pass_caller = PassCaller { token, ..PassCaller::default() };
-    Forward::new("shop", options(url).pass_caller(pass_caller).unwrap()).unwrap()
+    let pass_caller = CallerHeaders { token, ..CallerHeaders::default() };
+    Forward::new("shop", options(url).caller_headers(pass_caller).unwrap()).unwrap()
 }
 
 fn gateway(url: &str, header: Option<&str>, curious: &Curious) -> Callgate {
@@ -97,7 +97,7 @@ async fn a_token_is_passed_on_to_the_upstream_that_asks_and_to_no_other() {
 }
 
 #[tokio::test]
-async fn where_no_upstream_asks_nobody_keeps_the_token() {
+async fn tokens_are_not_kept_unless_an_upstream_uses_them() {
     let fake = FakeService::start(|seen| seen.result(json!(1))).await;
     let curious = Curious::default();
     let app = gateway(&fake.url("/rpc"), None, &curious);

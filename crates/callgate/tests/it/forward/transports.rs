@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use callgate::forward::Outcome;
+use callgate::forward::CallOutcome;
 use callgate_test_support::tls;
 use http::{Request, Response, Version};
 use http_body_util::{BodyExt as _, Full};
@@ -69,8 +69,8 @@ async fn a_certificate_of_an_unknown_authority_is_not_trusted() {
     let (url, _) = secure_server(&seen).await;
     let app = App::new(&url);
     let (text, _) = app.text("order_get", json!({"id": 1})).await;
-    insta::assert_snapshot!(text, @"The service behind this tool cannot be reached safely: its certificate is not trusted, or it does not speak TLS. Nothing was run; an administrator has to mend it. (error id ID)");
-    assert_eq!(app.count(Outcome::Untrusted), 1);
+    insta::assert_snapshot!(text, @"The service behind this tool cannot be reached safely: its certificate is not trusted, or it does not speak TLS. Nothing was run; an administrator has to fix it. (error id ID)");
+    assert_eq!(app.count(CallOutcome::Untrusted), 1);
     assert!(seen.lock().unwrap().is_empty());
 }
 
@@ -94,7 +94,7 @@ async fn http2_is_spoken_without_tls_where_told() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_socket_in_the_file_system_is_a_place_too() {
+async fn a_unix_socket_is_a_target() {
     use callgate_test_support::fake_service::{Handler, ReceivedRequest, ServiceLog, serve};
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("service.sock");

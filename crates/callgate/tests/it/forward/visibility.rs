@@ -8,8 +8,8 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use callgate::forward::{
-    CredentialPlace, DescribedBy, Forward, ForwardOptions, MissingCredential, UpstreamVisibility,
-    UserCredential, header_name,
+    CredentialLocation, CredentialOptions, Forward, ForwardOptions, MethodListSource,
+    MissingCredential, UpstreamVisibility, header_name,
 };
 use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
 use callgate::model::{Method, ParamStyle};
@@ -106,17 +106,17 @@ impl Authenticate for ByName {
     }
 }
 
-fn described_by(mut options: ForwardOptions, described_by: DescribedBy) -> ForwardOptions {
+fn described_by(mut options: ForwardOptions, source: MethodListSource) -> ForwardOptions {
     let max_age = Duration::from_mins(1);
-    options.visibility = Some(UpstreamVisibility { described_by, max_age });
+    options.visibility = Some(UpstreamVisibility { source, max_age });
     options
 }
 
 fn drupal(fake: &FakeService, missing: MissingCredential) -> ForwardOptions {
-    let place = CredentialPlace::Header(header_name("Authorization").unwrap());
-    let how = UserCredential { place, prefix: "Bearer ".to_owned(), missing, oauth: None };
+    let location = CredentialLocation::Header(header_name("Authorization").unwrap());
+    let how = CredentialOptions { location, prefix: "Bearer ".to_owned(), missing, oauth: None };
     let options = options(&format!("http://{}/jsonrpc", fake.address));
-    described_by(options.credential(how, vault()).unwrap(), DescribedBy::JsonRpcMcp)
+    described_by(options.credential(how, vault()).unwrap(), MethodListSource::JsonRpcMcp)
 }
 
 /// A gateway that has everything that ada sees at the site.
@@ -170,7 +170,7 @@ async fn seen_by(gateway: &Callgate, caller: Caller) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn each_user_sees_what_drupal_lists_for_them_over_every_face() {
+async fn each_user_sees_the_methods_that_drupal_lists_for_them() {
     let fake = FakeService::start(site).await;
     let gateway = gateway(drupal(&fake, MissingCredential::Refuse));
     assert_eq!(counts(&gateway, "ada").await, [86; 3]);
@@ -185,7 +185,7 @@ async fn each_user_sees_what_drupal_lists_for_them_over_every_face() {
 }
 
 #[tokio::test]
-async fn what_drupal_does_not_list_looks_unknown_and_is_not_sent() {
+async fn methods_that_drupal_does_not_list_look_unknown_and_are_not_sent() {
     let fake = FakeService::start(site).await;
     let gateway = gateway(drupal(&fake, MissingCredential::Refuse));
     let hidden = names(&ADA_2).into_iter().find(|id| !names(&BOB).contains(id)).unwrap();
@@ -210,7 +210,7 @@ async fn what_drupal_does_not_list_looks_unknown_and_is_not_sent() {
 }
 
 #[tokio::test]
-async fn what_drupal_denies_at_the_call_is_no_longer_shown() {
+async fn a_method_that_drupal_denies_is_no_longer_listed() {
     let fake = FakeService::start(site).await;
     let gateway = gateway(drupal(&fake, MissingCredential::Refuse));
     let id = names(&BOB)[0].clone();
@@ -222,7 +222,7 @@ async fn what_drupal_denies_at_the_call_is_no_longer_shown() {
 }
 
 #[tokio::test]
-async fn callers_without_a_credential_are_one_where_the_service_takes_them() {
+async fn callers_without_a_credential_share_a_list() {
     let fake = FakeService::start(|seen| match seen.headers.get("authorization") {
         None => FakeResponse::text(200, "application/json", BOB.as_str()),
         Some(_) => FakeResponse::text(200, "application/json", ADA_2.as_str()),
@@ -236,7 +236,7 @@ async fn callers_without_a_credential_are_one_where_the_service_takes_them() {
 }
 
 #[tokio::test]
-async fn pages_that_are_none_or_do_not_end_are_no_answer() {
+async fn invalid_or_endless_pages_are_an_error() {
     let answer = Arc::new(AtomicUsize::new(0));
     let now = Arc::clone(&answer);
     let fake = FakeService::start(move |seen| match now.load(Ordering::SeqCst) {
@@ -279,14 +279,15 @@ async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
         }
     })
     .await;
-    let how = UserCredential {
-        place: CredentialPlace::FirstParam,
+    let how = CredentialOptions {
+        location: CredentialLocation::FirstParam,
         prefix: String::new(),
         missing: MissingCredential::Refuse,
         oauth: None,
     };
     let options = options(&fake.url("/rpc")).params(ParamStyle::Positional);
-    let options = described_by(options.credential(how, vault()).unwrap(), DescribedBy::OpenRpc);
+    let options =
+        described_by(options.credential(how, vault()).unwrap(), MethodListSource::OpenRpc);
     for options in [options.clone(), options.batch()] {
         let forward = Forward::new("shop", options).unwrap();
         let lists = Upstream::method_lister(&forward).unwrap();
@@ -297,19 +298,19 @@ async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
         let refused = lists.methods(&named("dan")).await.unwrap();
         assert_eq!(refused, CallerMethods::Refused("`dan` has no credential for it".to_owned()));
         let failed = lists.methods(&named("eve")).await.unwrap_err();
-        assert_eq!(failed.to_string(), "it answers with the error -32601");
+        assert_eq!(failed.to_string(), "the service returned the error -32601");
     }
 }
 
 #[tokio::test]
-async fn who_a_caller_is_changes_with_their_credential_and_tells_nothing_of_it() {
+async fn an_identity_changes_with_the_credential_and_does_not_reveal_it() {
     let fake = FakeService::start(site).await;
     let vault = vault();
-    let place = CredentialPlace::Header(header_name("Authorization").unwrap());
+    let location = CredentialLocation::Header(header_name("Authorization").unwrap());
     let missing = MissingCredential::Refuse;
-    let how = UserCredential { place, prefix: "Bearer ".to_owned(), missing, oauth: None };
+    let how = CredentialOptions { location, prefix: "Bearer ".to_owned(), missing, oauth: None };
     let options = options(&fake.url("/rpc")).credential(how, Arc::clone(&vault) as _).unwrap();
-    let options = described_by(options, DescribedBy::JsonRpcMcp);
+    let options = described_by(options, MethodListSource::JsonRpcMcp);
     let forward = Forward::new("drupal", options).unwrap();
     let lists = Upstream::method_lister(&forward).unwrap();
     let first = lists.identity(&named("ada")).await.unwrap();
@@ -323,7 +324,7 @@ async fn who_a_caller_is_changes_with_their_credential_and_tells_nothing_of_it()
 
 #[test]
 fn lists_of_drupal_are_not_read_over_websocket() {
-    let options = described_by(options("ws://localhost/jsonrpc"), DescribedBy::JsonRpcMcp);
+    let options = described_by(options("ws://localhost/jsonrpc"), MethodListSource::JsonRpcMcp);
     let problem = Forward::new("drupal", options).unwrap_err();
     insta::assert_snapshot!(
         problem,

@@ -1,63 +1,63 @@
-//! The answer to a batch, taken apart.
+//! Parses the response to a batch.
 
 use std::collections::HashMap;
 
 use http::StatusCode;
 use serde_json::value::RawValue;
 
-use super::{Addressee, Reply, ServiceResponse, read_reply, rpc_error, trimmed};
-use crate::upstream::forward::failure::Failure;
-use crate::upstream::forward::request::RequestId;
+use super::{ReplyEnvelope, ReplyTarget, ServiceResponse, read_reply, rpc_error, trimmed};
+use crate::upstream::forward::{Failure, RequestId};
 use crate::wire::jsonrpc::{INVALID_REQUEST, PARSE_ERROR, RpcError};
 
-/// What a batch came to.
 #[derive(Debug)]
-pub(in crate::upstream::forward) enum BatchReply<'a> {
-    /// Replies, each for one call.
-    Each(Replies<'a>),
-    /// One error, for all that were asked.
+pub(crate) enum BatchReply<'a> {
+    /// A reply for each call.
+    PerCall(Replies<'a>),
+    /// One error for all calls.
     ForAll,
-    /// It is the batch that is refused, and not what is in it. Nothing was run.
-    Refused,
-    /// No reply at all.
-    Wrong(Failure),
+    /// The service rejected the batch itself. No call has run.
+    Rejected,
+    /// Not a reply.
+    Invalid(Failure),
 }
 
-/// The messages of an answer, in their order.
+/// The messages of a response, in order.
 #[derive(Debug)]
-pub(in crate::upstream::forward) struct Replies<'a> {
-    items: Vec<(Addressee<'a>, &'a str)>,
-    /// Whether it is one error in place of a list.
+pub(crate) struct Replies<'a> {
+    items: Vec<(ReplyTarget<'a>, &'a str)>,
+    /// Set if the response is one error in place of a list.
     is_lone_error: bool,
 }
 
 impl ServiceResponse {
-    pub(in crate::upstream::forward) fn read_batch(&self) -> BatchReply<'_> {
+    pub(crate) fn read_batch(&self) -> BatchReply<'_> {
         let body = trimmed(&self.body);
         if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(body) {
-            return BatchReply::Each(Replies::of(items.into_iter().map(RawValue::get)));
+            return BatchReply::PerCall(Replies::of(items.into_iter().map(RawValue::get)));
         }
         match read_reply(body) {
-            Ok(Reply { error: Some(error), id, .. }) if id.and_then(RequestId::of).is_none() => {
-                let is_about_rights = matches!(self.refused(), Some(Failure::Refused(_)));
-                // Behind a failure of the service's own, something may have run.
+            Ok(ReplyEnvelope { error: Some(error), id, .. })
+                if id.and_then(RequestId::of).is_none() =>
+            {
+                let is_about_rights = matches!(self.refused(), Some(Failure::Rejected(_)));
+                // After HTTP 5xx, calls may have run.
                 let may_have_run = self.status.is_server_error();
-                if is_about_the_list(&rpc_error(error)) && !is_about_rights && !may_have_run {
-                    BatchReply::Refused
+                if is_about_batch(&rpc_error(error)) && !is_about_rights && !may_have_run {
+                    BatchReply::Rejected
                 } else {
                     BatchReply::ForAll
                 }
             }
-            _ if self.status == StatusCode::PAYLOAD_TOO_LARGE => BatchReply::Refused,
-            // As some do who take the first of a list for all of it.
-            Ok(Reply { id: Some(_), error, .. }) => {
+            _ if self.status == StatusCode::PAYLOAD_TOO_LARGE => BatchReply::Rejected,
+            // Some services reply to the first request only.
+            Ok(ReplyEnvelope { id: Some(_), error, .. }) => {
                 let is_lone_error = error.is_some();
                 let replies = Replies { is_lone_error, ..Replies::of([body].into_iter()) };
-                BatchReply::Each(replies)
+                BatchReply::PerCall(replies)
             }
             _ => match self.read(&RequestId::Number(0)) {
                 Ok(_) | Err(Failure::Error(_) | Failure::Denied(_)) => BatchReply::ForAll,
-                Err(failure) => BatchReply::Wrong(failure),
+                Err(failure) => BatchReply::Invalid(failure),
             },
         }
     }
@@ -65,23 +65,23 @@ impl ServiceResponse {
 
 impl<'a> Replies<'a> {
     fn of(items: impl Iterator<Item = &'a str>) -> Self {
-        let items = items.map(|item| (Addressee::of(item), item)).collect();
+        let items = items.map(|item| (ReplyTarget::of(item), item)).collect();
         Self { items, is_lone_error: false }
     }
 
-    /// Returns the reply to each request, and the number of messages that answer none.
+    /// Returns the reply to each request, and the number of other messages.
     ///
-    /// Drupal answers in the order of the requests, with an id of null in every error; JSON-RPC allows
-    /// any order. So an error without an id belongs to the request at its position only if all others
-    /// are at theirs, and else only to the one request that has no reply.
-    pub(in crate::upstream::forward) fn hand_out<'b>(
+    /// Drupal replies in the order of the requests, with an id of null in every error; JSON-RPC allows any order. So an
+    /// error without an id belongs to the request at its position if all other replies are in order, or to the only
+    /// request without a reply.
+    pub(crate) fn assign<'b>(
         self,
         ids: impl ExactSizeIterator<Item = &'b RequestId<'static>> + Clone,
     ) -> (Vec<Result<&'a str, Failure>>, usize) {
-        let is_at = |(addressee, _): &(Addressee<'_>, &str), id: &RequestId<'_>| match addressee {
-            Addressee::Request(found) => found == id,
-            Addressee::Unnamed => true,
-            Addressee::Nobody => false,
+        let is_at = |(addressee, _): &(ReplyTarget<'_>, &str), id: &RequestId<'_>| match addressee {
+            ReplyTarget::Request(found) => found == id,
+            ReplyTarget::UnknownRequest => true,
+            ReplyTarget::NotAReply => false,
         };
         if self.items.len() == ids.len()
             && self.items.iter().zip(ids.clone()).all(|(item, id)| is_at(item, id))
@@ -91,10 +91,10 @@ impl<'a> Replies<'a> {
         let (mut by_id, mut unnamed, mut ignored) = (HashMap::new(), Vec::new(), 0);
         for (addressee, item) in self.items {
             match addressee {
-                Addressee::Request(id) if !by_id.contains_key(&id) => {
+                ReplyTarget::Request(id) if !by_id.contains_key(&id) => {
                     by_id.insert(id, item);
                 }
-                Addressee::Unnamed => unnamed.push(item),
+                ReplyTarget::UnknownRequest => unnamed.push(item),
                 _ => ignored += 1,
             }
         }
@@ -111,16 +111,15 @@ impl<'a> Replies<'a> {
     }
 }
 
-/// What is said of batches that are not wanted at all, or not so many calls in one.
-const UNWANTED: [&str; 7] =
+/// Phrases in errors about unsupported or too large batches.
+const BATCH_ERRORS: [&str; 7] =
     ["not supported", "unsupported", "not allowed", "disabled", "too large", "too many", "exceed"];
 
-/// Whether an error without an id is about the list, and not about a call in it that has run, or about
-/// somebody's rights.
-fn is_about_the_list(error: &RpcError) -> bool {
+/// Returns `true` if an error without an id is about the batch itself.
+fn is_about_batch(error: &RpcError) -> bool {
     let message = error.message.to_ascii_lowercase();
     matches!(error.code, PARSE_ERROR | INVALID_REQUEST)
-        || message.contains("batch") && UNWANTED.iter().any(|words| message.contains(words))
+        || message.contains("batch") && BATCH_ERRORS.iter().any(|phrase| message.contains(phrase))
 }
 
 #[cfg(test)]
@@ -133,12 +132,12 @@ mod tests {
         let status = StatusCode::from_u16(status).unwrap();
         let response = ServiceResponse { status, ..ServiceResponse::bare(body.to_owned()) };
         match response.read_batch() {
-            BatchReply::Each(replies) => {
+            BatchReply::PerCall(replies) => {
                 let mut by_id: Vec<String> = Vec::new();
                 let mut unknown = 0;
                 for (addressee, reply) in replies.items {
                     match addressee {
-                        Addressee::Request(id) => by_id.push(format!("{id:?} {reply}")),
+                        ReplyTarget::Request(id) => by_id.push(format!("{id:?} {reply}")),
                         _ => unknown += 1,
                     }
                 }
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answers_to_batches() {
+    fn batch_responses_are_classified() {
         let mut table = String::new();
         for (status, body) in [
             (200, r#"[{"id":"b","result":2},{"id":"a","error":{"code":1,"message":"no"}}]"#),
@@ -178,9 +177,9 @@ mod tests {
 
     fn parts(body: &str, count: u64) -> String {
         let response = ServiceResponse::bare(body.to_owned());
-        let BatchReply::Each(replies) = response.read_batch() else { panic!("{body}") };
+        let BatchReply::PerCall(replies) = response.read_batch() else { panic!("{body}") };
         let ids: Vec<RequestId<'_>> = (1..=count).map(RequestId::Number).collect();
-        let (parts, ignored) = replies.hand_out(ids.iter());
+        let (parts, ignored) = replies.assign(ids.iter());
         let parts: Vec<String> = parts
             .into_iter()
             .map(|part| match part {

@@ -17,7 +17,7 @@ fn read(status: u16, media: &'static str, body: &str) -> String {
     }
     let status = StatusCode::from_u16(status).unwrap();
     let response = ServiceResponse { status, headers, body: body.to_owned() };
-    match response.read(&RequestId::Text("mcp_1".into())) {
+    match response.read(&RequestId::String("mcp_1".into())) {
         Ok(result) => format!("result {result}"),
         Err(reply @ (Failure::Error(_) | Failure::Denied(_))) => format!("{reply:?}"),
         Err(failure) => format!("{:?}: {failure}", failure.outcome()),
@@ -36,7 +36,7 @@ fn table(rows: &[(u16, &'static str, &str)]) -> String {
 const JSON: &str = "application/json";
 
 #[test]
-fn d27_replies_are_understood_as_they_are_written() {
+fn replies_of_json_rpc_1_and_2_are_parsed() {
     let replies = table(&[
         (OK, JSON, r#"{"jsonrpc":"2.0","result":{ "a" : 1.0 },"id":"mcp_1"}"#),
         (OK, JSON, r#"{"jsonrpc":"2.0","result":null,"id":"mcp_1"}"#),
@@ -68,7 +68,7 @@ fn drupals_denial_is_understood() {
 }
 
 #[test]
-fn errors_that_are_none_of_json_rpc_keep_what_they_say() {
+fn errors_that_are_not_json_rpc_keep_their_content() {
     let replies = table(&[
         (OK, JSON, r#"{"error":"broken","id":"mcp_1"}"#),
         (OK, JSON, r#"{"error":{"code":"42","message":"text"},"id":"mcp_1"}"#),
@@ -80,7 +80,7 @@ fn errors_that_are_none_of_json_rpc_keep_what_they_say() {
 }
 
 #[test]
-fn what_is_no_reply_is_told_apart() {
+fn responses_that_are_not_replies_are_classified() {
     let replies = table(&[
         (OK, JSON, ""),
         (204, "", ""),
@@ -113,8 +113,8 @@ fn each_failure_says_what_is_wrong_and_what_to_do() {
         Failure::Busy(second),
         Failure::Down,
         Failure::never_sent("connection refused"),
-        Failure::Send(SendError::new(SendErrorKind::NoTls, "it does not speak TLS")),
-        Failure::Send(SendError::new(SendErrorKind::NoHttp, "it does not speak HTTP")),
+        Failure::Send(SendError::new(SendErrorKind::NotTls, "it does not speak TLS")),
+        Failure::Send(SendError::new(SendErrorKind::NotHttp, "it does not speak HTTP")),
         Failure::TimedOut(second),
         Failure::broken("connection reset"),
         Failure::Truncated("connection reset".to_owned()),
@@ -123,7 +123,7 @@ fn each_failure_says_what_is_wrong_and_what_to_do() {
             status: StatusCode::FOUND,
             to: "http://localhost/?s3cret".parse().ok(),
         },
-        Failure::Refused(Refusal::of(StatusCode::UNAUTHORIZED, &HeaderMap::new()).unwrap()),
+        Failure::Rejected(AuthRejection::of(StatusCode::UNAUTHORIZED, &HeaderMap::new()).unwrap()),
         Failure::NoSuchTool,
         Failure::Internal("division by zero".to_owned()),
         Failure::Status(bad),
@@ -138,8 +138,8 @@ fn each_failure_says_what_is_wrong_and_what_to_do() {
     let mut table = String::new();
     for failure in failures {
         let name = failure.outcome().name();
-        let words = failure.words(Safety::Destructive);
-        writeln!(table, "{name}\n  log: {failure}\n  {words}").unwrap();
+        let message = failure.user_message(Safety::Destructive);
+        writeln!(table, "{name}\n  log: {failure}\n  {message}").unwrap();
     }
     assert!(!table.contains("s3cret"));
     insta::assert_snapshot!(table);

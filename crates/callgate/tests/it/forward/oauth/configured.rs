@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use callgate::forward::{
-    CredentialPlace, Forward, ForwardOptions, MissingCredential, OAuthClient, PassCaller,
-    UserCredential, UserGrant, header_name,
+    CallerHeaders, CredentialLocation, CredentialOptions, Forward, ForwardOptions,
+    MissingCredential, OAuthClient, UserGrant, header_name,
 };
 use callgate::model::ParamStyle;
 
@@ -19,9 +19,9 @@ fn client(url: &str) -> OAuthClient {
     OAuthClient::new(url).unwrap().client("callgate", Some(secret("s3cret")))
 }
 
-fn credential(oauth: Option<UserGrant>) -> UserCredential {
-    UserCredential {
-        place: CredentialPlace::Header(header_name("Authorization").unwrap()),
+fn credential(oauth: Option<UserGrant>) -> CredentialOptions {
+    CredentialOptions {
+        location: CredentialLocation::Header(header_name("Authorization").unwrap()),
         prefix: "Bearer ".to_owned(),
         missing: MissingCredential::Refuse,
         oauth,
@@ -29,10 +29,12 @@ fn credential(oauth: Option<UserGrant>) -> UserCredential {
 }
 
 #[tokio::test]
-async fn what_does_not_go_together_is_told() {
+async fn conflicting_options_are_rejected() {
     let tls = "https://auth.example/token";
-    let passed =
-        PassCaller { token: Some(header_name("Authorization").unwrap()), ..PassCaller::default() };
+    let passed = CallerHeaders {
+        token: Some(header_name("Authorization").unwrap()),
+        ..CallerHeaders::default()
+    };
     let known = || Known::new() as Arc<dyn callgate::upstream::Credentials>;
     let service = || at("https://shop.example/rpc");
     let refused = [
@@ -40,7 +42,7 @@ async fn what_does_not_go_together_is_told() {
         at("ws://shop.example/rpc").oauth(client(tls)),
         service().header("Authorization", "s3cret").unwrap().oauth(client(tls)),
         service().oauth(client(tls)).basic("ada", "s3cret").unwrap(),
-        service().oauth(client(tls)).pass_caller(passed).unwrap(),
+        service().oauth(client(tls)).caller_headers(passed).unwrap(),
         service().oauth(client(tls)).credential(credential(None), known()).unwrap(),
         service().credential(credential(Some(UserGrant::RefreshToken)), known()).unwrap(),
         service().oauth(OAuthClient::new(tls).unwrap()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use callgate::forward::{FixedRefreshToken, ForwardLimits, Outcome};
+use callgate::forward::{CallOutcome, ForwardLimits, InMemoryRefreshToken};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -14,7 +14,7 @@ use crate::forward::{App, limits, options};
 use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 #[tokio::test]
-async fn a_client_that_is_refused_is_told_and_not_tried_for_each_call() {
+async fn a_rejected_client_is_reported_and_not_retried_for_each_call() {
     let issuer =
         FakeService::start(|_| FakeResponse::json(401, json!({"error": "invalid_client"}))).await;
     let service = service().await;
@@ -23,7 +23,7 @@ async fn a_client_that_is_refused_is_told_and_not_tried_for_each_call() {
     assert_eq!(failing(&app).await, told);
     insta::assert_snapshot!(told);
     assert_eq!((issuer.log.requests().len(), service.log.requests().len()), (1, 0));
-    assert_eq!(app.count(Outcome::NoToken), 2);
+    assert_eq!(app.count(CallOutcome::NoToken), 2);
     later(2).await;
     failing(&app).await;
     assert_eq!(issuer.log.requests().len(), 2);
@@ -34,17 +34,17 @@ async fn a_client_that_is_refused_is_told_and_not_tried_for_each_call() {
 }
 
 #[tokio::test]
-async fn a_refresh_token_that_is_refused_is_told() {
+async fn a_rejected_refresh_token_is_reported() {
     let issuer =
         FakeService::start(|_| FakeResponse::json(400, json!({"error": "invalid_grant"}))).await;
     let service = service().await;
-    let store = Arc::new(FixedRefreshToken::new(secret("r")));
+    let store = Arc::new(InMemoryRefreshToken::new(secret("r")));
     let app = App::with(options(&service.url("/rpc")).oauth(client(&issuer).refresh_token(store)));
     insta::assert_snapshot!(failing(&app).await);
 }
 
 #[tokio::test]
-async fn an_authorization_server_that_is_away_is_found_when_it_is_back() {
+async fn an_unreachable_authorization_server_is_tried_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -62,7 +62,7 @@ async fn an_authorization_server_that_is_away_is_found_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn calls_go_on_while_the_token_is_good_and_the_authorization_server_is_away() {
+async fn calls_use_a_valid_token_while_the_authorization_server_is_unreachable() {
     let is_away = Arc::new(AtomicBool::new(false));
     let away = Arc::clone(&is_away);
     let issuer = FakeService::start(move |seen| {
@@ -92,7 +92,7 @@ async fn calls_go_on_while_the_token_is_good_and_the_authorization_server_is_awa
 }
 
 #[tokio::test]
-async fn answers_that_are_no_tokens_are_told_in_the_log() {
+async fn invalid_token_responses_are_logged() {
     let (log, _guard) = crate::forward::secrets::log_everything();
     let huge = format!("{{\"access_token\":\"{}\"}}", "x".repeat(100_000));
     let answers: [(&str, FakeResponse); 5] = [
@@ -116,21 +116,21 @@ async fn answers_that_are_no_tokens_are_told_in_the_log() {
         .await;
         let service = service().await;
         let told = failing(&App::with(with_oauth(&issuer, &service))).await;
-        assert!(told.contains("does not answer as it has to"), "{told}");
+        assert!(told.contains("sends invalid responses"), "{told}");
         assert!(log.text().contains(words), "{words}: {}", log.text());
         assert_eq!((issuer.log.requests().len(), service.log.requests().len()), (1, 0));
     }
 }
 
 #[tokio::test]
-async fn a_token_endpoint_that_says_nothing_is_given_up_before_the_call_is() {
+async fn a_silent_token_endpoint_times_out_before_the_call() {
     let (issuer, service) = (FakeService::start(|_| FakeResponse::hang()).await, service().await);
     let timeout = Duration::from_millis(300);
     let limits = ForwardLimits { timeout, ..limits() };
     let app = App::with(with_oauth(&issuer, &service).limits(limits));
     insta::assert_snapshot!(failing(&app).await);
     issuer.log.wait_for_disconnects(1).await;
-    assert_eq!(app.count(Outcome::NoToken), 1);
+    assert_eq!(app.count(CallOutcome::NoToken), 1);
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn secrets_of_oauth_are_in_no_log_and_no_error() {
     })
     .await;
     let service = FakeService::start(|_| FakeResponse::text(401, "text/plain", "no")).await;
-    let store = Arc::new(FixedRefreshToken::new(secret("r3fresh")));
+    let store = Arc::new(InMemoryRefreshToken::new(secret("r3fresh")));
     let options = options(&service.url("/rpc")).oauth(client(&issuer).refresh_token(store));
     let mut shown = format!("{options:?}");
     let app = App::with(options);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use callgate::forward::{ClientAuth, FixedRefreshToken, Outcome, RefreshTokenFile};
+use callgate::forward::{CallOutcome, ClientAuth, InMemoryRefreshToken, RefreshTokenFile};
 use futures_util::future::join_all;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -46,7 +46,7 @@ async fn a_client_may_authenticate_itself_in_the_body() {
     assert_eq!(seen[0].body, form);
     let public = client(&issuer)
         .client("public", None)
-        .refresh_token(Arc::new(FixedRefreshToken::new(secret("r"))));
+        .refresh_token(Arc::new(InMemoryRefreshToken::new(secret("r"))));
     call(&App::with(options(&service.url("/rpc")).oauth(public))).await;
     let seen = issuer.log.requests();
     assert!(!seen[1].headers.contains_key("authorization"));
@@ -118,7 +118,7 @@ async fn a_service_that_refuses_every_token_is_asked_twice_and_no_more() {
         app.invoke("order.delete", json!({"id": 1})).await;
     }
     assert_eq!((issuer.log.requests().len(), service.log.requests().len()), (2, 5));
-    assert_eq!(app.count(Outcome::Refused), 4);
+    assert_eq!(app.count(CallOutcome::Refused), 4);
 }
 
 #[tokio::test]
@@ -137,14 +137,14 @@ async fn calls_that_are_refused_together_share_a_renewal() {
 }
 
 #[tokio::test]
-async fn what_is_asked_without_a_call_goes_with_a_token_too() {
+async fn queries_are_sent_with_a_token() {
     let good = Arc::new(Mutex::new(vec!["token-2".to_owned()]));
     let (issuer, service) = (issuer().await, service_that_takes(Arc::clone(&good)).await);
     let app = App::with(with_oauth(&issuer, &service));
-    let text = app.forward.get().await.unwrap();
+    let text = app.forward.get(None).await.unwrap();
     assert!(text.contains("Bearer token-2"), "{text}");
     let params = serde_json::value::to_raw_value(&json!({})).unwrap();
-    let asked = app.forward.ask("rpc.discover", &params).await.unwrap();
+    let asked = app.forward.query("rpc.discover", &params).await.unwrap();
     assert_eq!(asked.get(), "\"Bearer token-2\"");
     assert_eq!(issuer.log.requests().len(), 2);
 }
@@ -186,14 +186,14 @@ async fn a_rotated_refresh_token_without_a_file_is_used_and_told_once() {
     })
     .await;
     let service = service().await;
-    let store = Arc::new(FixedRefreshToken::new(secret("refresh-0")));
+    let store = Arc::new(InMemoryRefreshToken::new(secret("refresh-0")));
     let app = App::with(options(&service.url("/rpc")).oauth(client(&issuer).refresh_token(store)));
     for _ in 0..3 {
         call(&app).await;
         later(95).await;
     }
     let log = log.text();
-    assert_eq!(log.matches("after a restart another one is needed").count(), 1, "{log}");
+    assert_eq!(log.matches("to keep it after a restart").count(), 1, "{log}");
     assert!(!log.contains("refresh-1") && !log.contains(SECRET), "{log}");
 }
 
@@ -217,7 +217,7 @@ async fn a_401_with_a_reply_of_the_method_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn while_no_token_can_be_had_the_reason_is_told_and_not_the_old_tokens_refusal() {
+async fn without_a_new_token_the_reason_is_reported() {
     let issuer = FakeService::start(|seen| match seen.number {
         0 => FakeResponse::json(200, granted("token-1", 100)),
         _ => FakeResponse::json(500, json!({})),

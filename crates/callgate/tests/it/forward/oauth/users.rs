@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use callgate::forward::{
-    CredentialPlace, ForwardOptions, MissingCredential, Outcome, UserCredential, UserGrant,
-    header_name,
+    CallOutcome, CredentialLocation, CredentialOptions, ForwardOptions, MissingCredential,
+    UserGrant, header_name,
 };
 use callgate::upstream::{BoxFuture, CredentialError, Credentials, ReplaceStatus};
 use callgate::{Caller, Secret};
@@ -79,9 +79,9 @@ impl Credentials for Vault {
     }
 }
 
-fn how(oauth: UserGrant, missing: MissingCredential) -> UserCredential {
-    UserCredential {
-        place: CredentialPlace::Header(header_name("Authorization").unwrap()),
+fn how(oauth: UserGrant, missing: MissingCredential) -> CredentialOptions {
+    CredentialOptions {
+        location: CredentialLocation::Header(header_name("Authorization").unwrap()),
         prefix: "Bearer ".to_owned(),
         missing,
         oauth: Some(oauth),
@@ -169,7 +169,7 @@ async fn two_users_never_share_a_token() {
 }
 
 #[tokio::test]
-async fn a_users_client_of_their_own_is_what_tokens_are_requested_for() {
+async fn tokens_are_requested_with_a_users_own_client() {
     let (issuer, service) = (issuer().await, service().await);
     let vault = Vault::with(&[(7, "ada:s3cret"), (8, "nonsense")]);
     let app = app_of(&issuer, &service, UserGrant::ClientCredentials, &vault);
@@ -184,12 +184,12 @@ async fn a_users_client_of_their_own_is_what_tokens_are_requested_for() {
 }
 
 #[tokio::test]
-async fn a_user_without_a_credential_does_not_go_with_the_upstreams_token() {
+async fn a_user_without_a_credential_does_not_get_the_upstreams_token() {
     let (issuer, service) = (issuer().await, service().await);
     let vault = Vault::with(&[]);
     let app = app_of(&issuer, &service, UserGrant::RefreshToken, &vault);
     call_as(&app, 9).await.unwrap_err();
-    assert_eq!(app.count(Outcome::NoCredential), 1);
+    assert_eq!(app.count(CallOutcome::NoCredential), 1);
     let how = how(UserGrant::RefreshToken, MissingCredential::Anonymous);
     let options = options(&service.url("/rpc")).oauth(client(&issuer));
     let app = App::with(options.credential(how, vault).unwrap());
@@ -198,14 +198,14 @@ async fn a_user_without_a_credential_does_not_go_with_the_upstreams_token() {
 }
 
 #[tokio::test]
-async fn a_credential_elsewhere_goes_beside_the_upstreams_token() {
+async fn a_credential_in_another_place_is_sent_beside_the_upstreams_token() {
     let issuer = issuer().await;
     let service = FakeService::start(|seen| {
         seen.result(json!([seen.headers.get("authorization"), seen.headers.get("x-user-key")]))
     })
     .await;
-    let how = UserCredential {
-        place: CredentialPlace::Header(header_name("X-User-Key").unwrap()),
+    let how = CredentialOptions {
+        location: CredentialLocation::Header(header_name("X-User-Key").unwrap()),
         prefix: String::new(),
         missing: MissingCredential::Refuse,
         oauth: None,
@@ -245,7 +245,7 @@ async fn a_rotated_refresh_token_that_cannot_be_stored_is_not_lost() {
 }
 
 #[tokio::test]
-async fn a_caller_who_goes_does_not_take_the_new_refresh_token_along() {
+async fn a_dropped_call_does_not_lose_the_new_refresh_token() {
     let gate = Arc::new(Semaphore::new(0));
     let held = Arc::clone(&gate);
     let issuer = FakeService::start(move |_| {
@@ -315,7 +315,7 @@ async fn gateways_that_share_a_vault_do_not_void_each_others_tokens() {
 }
 
 #[tokio::test]
-async fn a_credential_that_has_expired_is_told_to_its_user() {
+async fn an_expired_credential_is_reported_to_its_user() {
     let issuer = FakeService::start(|_| {
         // As league/oauth2-server 8 says it.
         FakeResponse::json(

@@ -1,0 +1,176 @@
+//! Reads the client's messages line by line, and starts a task for each request.
+
+pub(crate) mod message;
+pub(crate) mod truncated_id;
+pub(crate) mod in_flight;
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::io::AsyncBufRead;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::bridge::failure::error_message;
+use crate::bridge::reply::STREAM_GRACE;
+use crate::bridge::send::one_way::Numbered;
+use crate::bridge::{Bridge, BridgeFailure, SHUTDOWN_TIMEOUT};
+use crate::wire::jsonrpc::{INVALID_REQUEST, RpcError};
+use crate::wire::lines::{Line, read_line};
+use in_flight::CancelBy;
+use message::{
+    ClientMessage, INITIALIZED, LISTEN, MessageId, OneWayMessage, Request, ids_of_rejected,
+};
+use truncated_id::truncated_id;
+
+/// Maximum number of one-way messages that wait to be sent.
+const MAX_QUEUED_ONE_WAY: usize = 1024;
+
+pub(super) struct Dispatcher {
+    bridge: Arc<Bridge>,
+    pub(super) tasks: JoinSet<()>,
+    background: JoinSet<()>,
+    outbox: mpsc::Sender<Numbered>,
+    last_number: u64,
+    /// Number of the last one-way message that was sent.
+    sent: watch::Receiver<u64>,
+    /// Number of the one-way message that must be sent before further requests.
+    barrier: u64,
+}
+
+impl Dispatcher {
+    pub(super) fn new(bridge: Arc<Bridge>) -> Self {
+        let (outbox, queue) = mpsc::channel(MAX_QUEUED_ONE_WAY);
+        let (last_sent, sent) = watch::channel(0);
+        let mut background = JoinSet::new();
+        let each = || Arc::clone(&bridge);
+        let (sender, listener, watcher) = (each(), each(), each());
+        background.spawn(async move { sender.send_one_way_messages(queue, last_sent).await });
+        background.spawn(async move { listener.listen().await });
+        background.spawn(async move { watcher.http.watch_for_suspend().await });
+        let tasks = JoinSet::new();
+        Self { bridge, tasks, background, outbox, last_number: 0, sent, barrier: 0 }
+    }
+
+    pub(super) async fn read(&mut self, mut input: impl AsyncBufRead + Unpin) -> io::Result<()> {
+        let limit = self.bridge.limits.line_bytes;
+        loop {
+            let line = read_line(&mut input, limit).await?;
+            // Removes completed tasks.
+            while self.tasks.try_join_next().is_some() {}
+            while self.background.try_join_next().is_some() {}
+            match line {
+                Line::End => break,
+                Line::TooLong(ends) => {
+                    let message = format!("the message is longer than {limit} bytes");
+                    let error = RpcError::new(INVALID_REQUEST, message);
+                    self.reject(truncated_id(&ends).as_slice(), &error).await;
+                }
+                Line::Text(line) if line.iter().all(u8::is_ascii_whitespace) => {}
+                Line::Text(line) => self.dispatch(line.into()).await,
+            }
+        }
+        self.bridge.in_flight.end_listening();
+        let (sent, last) = (&mut self.sent, self.last_number);
+        let finished = async {
+            while self.tasks.join_next().await.is_some() {}
+            let _ = sent.wait_for(|sent| *sent >= last).await;
+        };
+        let _ = tokio::time::timeout(self.bridge.limits.end, finished).await;
+        // A client that does not read must not delay the end.
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, self.abort_pending()).await;
+        Ok(())
+    }
+
+    /// Aborts the requests in flight, and responds to each with an error.
+    async fn abort_pending(&mut self) {
+        self.tasks.shutdown().await;
+        let failure = self.bridge.aborted_failure();
+        for id in self.bridge.in_flight.take_waiting() {
+            self.bridge.write(failure.to_response(&id, self.bridge.http.endpoint())).await;
+        }
+    }
+
+    async fn dispatch(&mut self, line: Bytes) {
+        match ClientMessage::parse(&line) {
+            Ok(ClientMessage::Request(request)) => self.start_request(request).await,
+            Ok(ClientMessage::OneWay(other)) => self.queue_one_way(other).await,
+            Err(error) => {
+                let ids = ids_of_rejected(&String::from_utf8_lossy(&line));
+                let error = RpcError::new(error.code(), error.to_string());
+                self.reject(&ids, &error).await;
+            }
+        }
+    }
+
+    /// Responds with an error to each request. Skips ids in flight: the client would mistake the error for the response to
+    /// the other request.
+    async fn reject(&self, ids: &[MessageId], error: &RpcError) {
+        let ids: HashSet<&MessageId> =
+            ids.iter().filter(|id| !self.bridge.in_flight.has(id)).collect();
+        if ids.is_empty() {
+            self.bridge.write(error_message(None, error)).await;
+        }
+        for id in ids {
+            self.bridge.write(error_message(Some(id.as_json()), error)).await;
+        }
+    }
+
+    async fn start_request(&mut self, request: Request) {
+        let in_flight = &self.bridge.in_flight;
+        let limit = self.bridge.limits.in_flight;
+        if in_flight.len() + request.ids.len() > limit {
+            let failure = BridgeFailure::new(format!("more than {limit} concurrent requests"));
+            for id in request.ids.iter().collect::<HashSet<_>>() {
+                self.bridge.write(failure.to_response(id, self.bridge.http.endpoint())).await;
+            }
+            return;
+        }
+        let cancel_by = match (&request.modern, &*request.method) {
+            (None, _) if request.ids.len() > 1 => CancelBy::BatchMessage,
+            (None, _) => CancelBy::Message,
+            (Some(_), LISTEN) => CancelBy::DisconnectAtEnd,
+            (Some(_), _) => CancelBy::Disconnect,
+        };
+        if let Err(id) = in_flight.begin(&request.ids, cancel_by) {
+            let message = format!("a request with the id {} is in flight", id.as_json());
+            tracing::warn!("{message}, the second one is not sent");
+            return self.reject(&request.ids, &RpcError::new(INVALID_REQUEST, message)).await;
+        }
+        let ids = request.ids.clone();
+        let (bridge, mut sent, barrier) =
+            (Arc::clone(&self.bridge), self.sent.clone(), self.barrier);
+        let task = self.tasks.spawn(async move {
+            let _ = sent.wait_for(|sent| *sent >= barrier).await;
+            bridge.handle(&request).await;
+        });
+        self.bridge.in_flight.set_task(&ids, &task);
+    }
+
+    async fn queue_one_way(&mut self, message: OneWayMessage) {
+        if let Some(id) = &message.cancels {
+            // A cancellation is sent only within a session.
+            if !self.bridge.in_flight.cancel(id) || self.bridge.session.live().is_none() {
+                return;
+            }
+            let (bridge, id) = (Arc::clone(&self.bridge), id.clone());
+            self.background.spawn(async move {
+                tokio::time::sleep(STREAM_GRACE).await;
+                bridge.in_flight.abandon(&id);
+            });
+        }
+        self.last_number += 1;
+        if message.method.as_deref() == Some(INITIALIZED) {
+            self.barrier = self.last_number;
+        }
+        let _ = self.outbox.send((self.last_number, message)).await;
+    }
+
+    pub(super) async fn close(mut self) {
+        self.tasks.shutdown().await;
+        self.background.shutdown().await;
+        self.bridge.end_session().await;
+    }
+}

@@ -1,0 +1,273 @@
+//! Sends a request and relays its response. Each request gets one response, or an error.
+
+pub(crate) mod sse;
+pub(crate) mod event_stream;
+
+use std::time::{Duration, Instant};
+
+use http::Response;
+use http::header::HeaderValue;
+use hyper::body::Incoming;
+use serde_json::value::RawValue;
+
+use crate::bridge::failure::{CHECK_URL, error_message};
+use crate::bridge::receive::message::{
+    MessageId, Request, Revision, ServerMessage, parse_server_message, rpc_error,
+};
+use crate::bridge::reply::event_stream::{
+    EventStream, MIN_RETRY_DELAY, RETRY_DELAY, is_stream, resuming,
+};
+use crate::bridge::send::ErrorResponse;
+use crate::bridge::send::client::{self, BodyError, BodyKind};
+use crate::bridge::session::OpenSession;
+use crate::bridge::{Bridge, BridgeFailure};
+use crate::mcp::parse::headers::SESSION_ID;
+use crate::mcp::reply::compact::compact;
+use crate::wire::jsonrpc::RpcError;
+
+/// How long a stream may stay open after the response.
+pub(crate) const STREAM_GRACE: Duration = Duration::from_secs(1);
+
+pub(crate) struct SentRequest<'a> {
+    request: &'a Request,
+    /// Id of the session that the request opened.
+    session_id: Option<HeaderValue>,
+}
+
+impl Bridge {
+    /// Sends a request, and writes its response or an error to the client.
+    pub(crate) async fn handle(&self, request: &Request) {
+        if let Err(failure) = self.exchange(request).await {
+            for id in &request.ids {
+                self.fail(id, &failure).await;
+            }
+        }
+        for id in &request.ids {
+            self.in_flight.complete(id);
+        }
+    }
+
+    pub(crate) async fn fail(&self, id: &MessageId, failure: &BridgeFailure) {
+        if self.in_flight.complete(id) {
+            tracing::warn!("{}", failure.message());
+            self.write(failure.to_response(id, self.http.endpoint())).await;
+        }
+    }
+
+    async fn exchange(&self, request: &Request) -> Result<(), BridgeFailure> {
+        let response = match self.send(request).await? {
+            Ok(response) => response,
+            Err(refusal) => return self.refused(request, refusal).await,
+        };
+        let session_id = response.headers().get(SESSION_ID).cloned();
+        let sent = SentRequest { request, session_id };
+        match client::body_kind(response.headers()) {
+            BodyKind::Events => {
+                let events = EventStream::new(response.into_body(), &self.limits);
+                self.relay_event_stream(&sent, events).await
+            }
+            BodyKind::Json => self.relay_json(&sent, response).await,
+            BodyKind::Empty | BodyKind::Other => {
+                let status = response.status();
+                let message = format!(
+                    "{} responded with HTTP {status} and neither JSON nor a stream. {CHECK_URL}",
+                    self.http.endpoint()
+                );
+                Err(BridgeFailure::new(message).with_status(status))
+            }
+        }
+    }
+
+    async fn refused(
+        &self,
+        request: &Request,
+        refusal: ErrorResponse,
+    ) -> Result<(), BridgeFailure> {
+        if request.is_handshake() && refusal.rejects_era() {
+            let requested = request.params().map(|Revision { version }| version);
+            return Err(refusal.era_failure(&self.http, requested.as_deref()));
+        }
+        match &refusal.json {
+            // The server's error is more specific.
+            Some(json) => {
+                if matches!(refusal.status.as_u16(), 401 | 403) {
+                    tracing::warn!("{}", refusal.failure(&self.http).message());
+                }
+                let sent = SentRequest { request, session_id: None };
+                self.relay(json, Some(&sent)).await;
+                self.check_answered(request)
+            }
+            None => Err(refusal.failure(&self.http)),
+        }
+    }
+
+    async fn relay_json(
+        &self,
+        sent: &SentRequest<'_>,
+        response: Response<Incoming>,
+    ) -> Result<(), BridgeFailure> {
+        let json = client::text(response.into_body(), self.limits.body_bytes).await;
+        let json = json.map_err(|error| BridgeFailure::of_body(self.http.endpoint(), &error))?;
+        if json.trim_start().starts_with('[') {
+            self.relay_batch(&json, sent).await;
+        } else {
+            self.relay(&json, Some(sent)).await;
+        }
+        self.check_answered(sent.request)
+    }
+
+    fn check_answered(&self, request: &Request) -> Result<(), BridgeFailure> {
+        if self.in_flight.are_waiting(&request.ids) {
+            let endpoint = self.http.endpoint();
+            let message = format!("the response of {endpoint} has no answer to the request");
+            let is_first = request.opens();
+            return Err(BridgeFailure::new(if is_first {
+                format!("{message}. {CHECK_URL}")
+            } else {
+                message
+            }));
+        }
+        Ok(())
+    }
+
+    /// Relays a response with an event stream. Resumes the stream if the connection closes.
+    async fn relay_event_stream(
+        &self,
+        sent: &SentRequest<'_>,
+        mut events: EventStream,
+    ) -> Result<(), BridgeFailure> {
+        let mut last_event_id = None;
+        loop {
+            let ended = self.relay_events(sent, &mut events).await;
+            if !self.in_flight.are_waiting(&sent.request.ids) {
+                return Ok(());
+            }
+            let why = ended.err().map_or_else(String::new, |error| format!(" ({error})"));
+            let broken = BridgeFailure::new(format!(
+                "the stream of {} ended before the response{why}. The request may have been executed; \
+                 check before you send it again",
+                self.http.endpoint()
+            ));
+            if let Some(id) = events.reader.last_event_id() {
+                last_event_id = Some(id.to_owned());
+            }
+            // The modern era does not resume streams.
+            let Some(id) = last_event_id.as_deref().filter(|_| sent.request.modern.is_none())
+            else {
+                return Err(broken);
+            };
+            let live = self.session_for(sent.request);
+            let pause = events.reader.retry().unwrap_or(RETRY_DELAY);
+            events = self.resume(id, live.as_deref(), pause).await.ok_or(broken)?;
+        }
+    }
+
+    async fn relay_events(
+        &self,
+        sent: &SentRequest<'_>,
+        events: &mut EventStream,
+    ) -> Result<(), BodyError> {
+        loop {
+            let json = if self.in_flight.are_waiting(&sent.request.ids) {
+                events.next().await?
+            } else {
+                // Reads to the end, so that the connection can be reused.
+                tokio::time::timeout(STREAM_GRACE, events.next()).await.unwrap_or(Ok(None))?
+            };
+            let Some(json) = json else { return Ok(()) };
+            self.relay(&json, Some(sent)).await;
+        }
+    }
+
+    /// Resumes a stream after the event `id`. Returns `None` if the server does not resume it.
+    async fn resume(
+        &self,
+        id: &str,
+        live: Option<&OpenSession>,
+        pause: Duration,
+    ) -> Option<EventStream> {
+        let headers = resuming(live.map(OpenSession::headers).unwrap_or_default(), Some(id));
+        tokio::time::sleep(pause.max(MIN_RETRY_DELAY)).await;
+        let end = Instant::now() + self.limits.patience;
+        loop {
+            match self.http.get(&headers).await {
+                Ok(response) => {
+                    return is_stream(&response)
+                        .then(|| EventStream::new(response.into_body(), &self.limits));
+                }
+                Err(_) if Instant::now() < end => tokio::time::sleep(RETRY_DELAY).await,
+                Err(_) => return None,
+            }
+        }
+    }
+
+    pub(crate) async fn relay(&self, json: &str, sent: Option<&SentRequest<'_>>) {
+        let Some(message) = parse_server_message(json) else {
+            tracing::warn!("ignored data of the server that is not a message");
+            return;
+        };
+        if message.method.is_some() {
+            self.write(compact(json).into_owned().into_bytes()).await;
+            return;
+        }
+        let Some(id) = message.id else {
+            if let (Some(error), Some(sent)) = (rpc_error(&message), sent) {
+                self.relay_error_without_id(&error, &sent.request.ids).await;
+            }
+            return;
+        };
+        let id = MessageId::of(id);
+        if let Some(sent) = sent.filter(|sent| sent.request.ids.contains(&id)) {
+            self.learn_from(sent, &message);
+        }
+        if self.in_flight.complete(&id) {
+            self.write(compact(json).into_owned().into_bytes()).await;
+        }
+    }
+
+    /// Relays the responses to a batch, each of them once.
+    async fn relay_batch(&self, json: &str, sent: &SentRequest<'_>) {
+        let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(json) else { return };
+        let (mut wanted, mut nameless) = (Vec::with_capacity(items.len()), None);
+        for item in &items {
+            let Some(message) = parse_server_message(item.get()) else { continue };
+            match message.id {
+                Some(id)
+                    if message.method.is_none() && !self.in_flight.complete(&MessageId::of(id)) => {
+                }
+                None if message.method.is_none() => nameless = rpc_error(&message).or(nameless),
+                _ => wanted.push(*item),
+            }
+        }
+        if wanted.len() == items.len() {
+            self.write(compact(json).into_owned().into_bytes()).await;
+        } else if !wanted.is_empty() {
+            let items: Vec<_> = wanted.iter().map(|item| compact(item.get())).collect();
+            self.write(format!("[{}]", items.join(",")).into_bytes()).await;
+        }
+        if let Some(error) = nameless {
+            self.relay_error_without_id(&error, &sent.request.ids).await;
+        }
+    }
+
+    /// Relays an error without an id to all requests that wait.
+    async fn relay_error_without_id(&self, error: &RpcError, ids: &[MessageId]) {
+        for id in ids {
+            if self.in_flight.complete(id) {
+                self.write(error_message(Some(id.as_json()), error)).await;
+            }
+        }
+    }
+
+    fn learn_from(&self, sent: &SentRequest<'_>, message: &ServerMessage<'_>) {
+        let Some(result) = message.result else { return };
+        if sent.request.is_handshake() {
+            self.settings.clear();
+            self.session.open(&sent.request.body, sent.session_id.clone(), result);
+        } else if sent.request.modern.is_none() {
+            self.settings.record(sent.request);
+        } else if &*sent.request.method == "tools/list" {
+            self.param_headers.learn(result);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Event streams: messages in events, and the stream of a legacy session.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+
+use crate::backoff::jittered;
+use crate::bridge::receive::message::parse_server_message;
+use crate::bridge::reply::sse::{SseDecoder, SseEvent};
+use crate::bridge::send::client::{self, BodyError, BodyKind};
+use crate::bridge::session::OpenSession;
+use crate::bridge::{Bridge, Limits};
+use crate::mcp::parse::headers::LAST_EVENT_ID;
+
+/// Default delay before a stream is reopened.
+pub(crate) const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Minimum delay, whatever the server requests.
+pub(crate) const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(crate) struct EventStream {
+    body: Incoming,
+    pub(crate) reader: SseDecoder,
+    read: VecDeque<SseEvent>,
+}
+
+impl EventStream {
+    pub(crate) fn new(body: Incoming, limits: &Limits) -> Self {
+        Self { body, reader: SseDecoder::new(limits.event_bytes), read: VecDeque::new() }
+    }
+
+    /// Returns the next message, or `None` at the end of the stream.
+    pub(crate) async fn next(&mut self) -> Result<Option<String>, BodyError> {
+        loop {
+            while let Some(event) = self.read.pop_front() {
+                // Empty data is a keep-alive, or only has an id for resuming.
+                if matches!(&*event.kind, "" | "message") && !event.data.trim().is_empty() {
+                    return Ok(Some(event.data));
+                }
+            }
+            let Some(chunk) = client::next_chunk(&mut self.body).await? else { return Ok(None) };
+            let events = self.reader.push(&chunk);
+            self.read.extend(events.map_err(|error| BodyError::TooLong(error.0))?);
+        }
+    }
+}
+
+pub(crate) fn resuming(mut headers: HeaderMap, last_event_id: Option<&str>) -> HeaderMap {
+    if let Some(Ok(id)) = last_event_id.map(HeaderValue::from_str) {
+        headers.insert(HeaderName::from_static(LAST_EVENT_ID), id);
+    }
+    headers
+}
+
+#[derive(Debug, Default)]
+struct StreamPosition {
+    generation: u64,
+    last_event_id: Option<String>,
+    was_open: bool,
+}
+
+impl Bridge {
+    /// Keeps the stream of the current session open, and relays its messages.
+    pub(crate) async fn listen(&self) {
+        let (mut lives, mut suspends) = (self.session.subscribe(), self.http.suspends());
+        let mut position = StreamPosition::default();
+        loop {
+            let live = lives.borrow_and_update().clone().filter(|live| live.is_ready);
+            let generation = live.as_ref().map_or(0, |live| live.generation);
+            if generation != position.generation {
+                position = StreamPosition { generation, ..StreamPosition::default() };
+            }
+            let listening = async {
+                if let Some(live) = live {
+                    self.listen_to(&live, &mut position).await;
+                }
+                // The server has no stream for this session. Waits for another session.
+                std::future::pending::<()>().await;
+            };
+            let is_over = tokio::select! {
+                () = listening => false,
+                changed = lives.changed() => changed.is_err(),
+                jumped = suspends.changed() => jumped.is_err(),
+            };
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    /// Returns if the server has no stream for the session.
+    async fn listen_to(&self, live: &OpenSession, position: &mut StreamPosition) {
+        let mut pause = RETRY_DELAY;
+        loop {
+            let started = Instant::now();
+            let headers = resuming(live.headers(), position.last_event_id.as_deref());
+            let retry = match self.http.get(&headers).await {
+                Ok(response) if is_stream(&response) => {
+                    position.was_open = true;
+                    let events = EventStream::new(response.into_body(), &self.limits);
+                    self.relay_stream(events, position).await
+                }
+                Ok(response) if !response.status().is_server_error() => {
+                    let is_lost = matches!(response.status().as_u16(), 400 | 404);
+                    if position.was_open && is_lost && live.id.is_some() {
+                        // The next request of the session reports the error.
+                        let _ = self.reopen_session(live).await;
+                    }
+                    return;
+                }
+                _ => None,
+            };
+            // A stream that was open for a while is reopened soon.
+            if started.elapsed() > pause * 2 {
+                pause = RETRY_DELAY;
+            }
+            tokio::time::sleep(retry.unwrap_or_else(|| jittered(pause)).max(MIN_RETRY_DELAY)).await;
+            pause = (pause * 2).min(MAX_RETRY_DELAY);
+        }
+    }
+
+    /// Relays messages until the stream ends. Returns the delay that the server requested.
+    async fn relay_stream(
+        &self,
+        mut events: EventStream,
+        position: &mut StreamPosition,
+    ) -> Option<Duration> {
+        loop {
+            let next = events.next().await;
+            if let Some(id) = events.reader.last_event_id() {
+                position.last_event_id = Some(id.to_owned());
+            }
+            match next {
+                Ok(Some(json)) => self.relay(&json, None).await,
+                _ => return events.reader.retry(),
+            }
+        }
+    }
+
+    /// Returns the response to a request of the bridge, and ignores other messages.
+    pub(crate) async fn read_own_response(&self, response: Response<Incoming>) -> Option<String> {
+        if client::body_kind(response.headers()) != BodyKind::Events {
+            return client::text(response.into_body(), self.limits.body_bytes).await.ok();
+        }
+        let mut events = EventStream::new(response.into_body(), &self.limits);
+        loop {
+            let json = events.next().await.ok()??;
+            if parse_server_message(&json)?.method.is_none() {
+                return Some(json);
+            }
+        }
+    }
+}
+
+pub(crate) fn is_stream(response: &Response<Incoming>) -> bool {
+    response.status() == StatusCode::OK && client::body_kind(response.headers()) == BodyKind::Events
+}

@@ -1,0 +1,220 @@
+//! Decodes server-sent events from chunks of bytes, with a limit for the size of an event.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SseEvent {
+    /// Value of `event`; empty if it is missing.
+    pub(crate) kind: String,
+    /// The lines of `data`, separated by LF.
+    pub(crate) data: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("an event is longer than {0} bytes")]
+pub(crate) struct EventTooLong(pub(crate) usize);
+
+#[derive(Debug, Default)]
+pub(crate) struct SseDecoder {
+    limit: usize,
+    line: Vec<u8>,
+    has_first_line: bool,
+    /// Set if the last line ended with CR. A following LF belongs to it.
+    after_cr: bool,
+    kind: Vec<u8>,
+    data: Vec<u8>,
+    has_data: bool,
+    /// Id of the current event, which becomes `last_event_id` at its end.
+    id: Option<String>,
+    last_event_id: Option<String>,
+    retry: Option<Duration>,
+}
+
+impl SseDecoder {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    pub(crate) fn last_event_id(&self) -> Option<&str> {
+        self.last_event_id.as_deref()
+    }
+
+    /// Returns the delay before reconnecting, if the server sent one.
+    pub(crate) fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
+    /// Adds bytes. Returns the events that they complete.
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, EventTooLong> {
+        let mut events = Vec::new();
+        while let Some(first) = bytes.first() {
+            if std::mem::take(&mut self.after_cr) && *first == b'\n' {
+                bytes = bytes.get(1..).unwrap_or_default();
+                continue;
+            }
+            let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let part = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
+            if self.line.len() + self.data.len() + self.kind.len() + part.len() > self.limit {
+                return Err(EventTooLong(self.limit));
+            }
+            self.line.extend_from_slice(part);
+            let Some(end) = end else { break };
+            self.after_cr = bytes.get(end) == Some(&b'\r');
+            bytes = bytes.get(end + 1..).unwrap_or_default();
+            events.extend(self.end_line());
+        }
+        Ok(events)
+    }
+
+    fn end_line(&mut self) -> Option<SseEvent> {
+        let line = std::mem::take(&mut self.line);
+        let mut text = line.as_slice();
+        if !std::mem::replace(&mut self.has_first_line, true) {
+            text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+        }
+        let event = if text.is_empty() {
+            self.end_event()
+        } else {
+            self.field(text);
+            None
+        };
+        // Reuses the memory for the next line.
+        self.line = line;
+        self.line.clear();
+        event
+    }
+
+    fn field(&mut self, line: &[u8]) {
+        let colon = line.iter().position(|byte| *byte == b':');
+        let name = line.get(..colon.unwrap_or(line.len())).unwrap_or_default();
+        let value = colon.and_then(|colon| line.get(colon + 1..)).unwrap_or_default();
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match name {
+            b"data" => {
+                if std::mem::replace(&mut self.has_data, true) {
+                    self.data.push(b'\n');
+                }
+                self.data.extend_from_slice(value);
+            }
+            b"event" => self.kind = value.to_vec(),
+            b"id" if !value.contains(&0) => {
+                self.id = Some(String::from_utf8_lossy(value).into_owned());
+            }
+            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
+                let text = std::str::from_utf8(value).unwrap_or_default();
+                self.retry = text.parse().ok().map(Duration::from_millis);
+            }
+            // A comment or an unknown field.
+            _ => {}
+        }
+    }
+
+    fn end_event(&mut self) -> Option<SseEvent> {
+        if let Some(id) = self.id.take() {
+            // An empty id resets it.
+            self.last_event_id = Some(id).filter(|id| !id.is_empty());
+        }
+        let (kind, data) = (std::mem::take(&mut self.kind), std::mem::take(&mut self.data));
+        std::mem::take(&mut self.has_data)
+            .then(|| SseEvent { kind: text_of(kind), data: text_of(data) })
+    }
+}
+
+fn text_of(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMIT: usize = 1 << 16;
+
+    fn read(bytes: &[u8]) -> (Vec<SseEvent>, SseDecoder) {
+        let mut reader = SseDecoder::new(LIMIT);
+        let events = reader.push(bytes).unwrap();
+        (events, reader)
+    }
+
+    fn data(text: &str) -> Vec<String> {
+        read(text.as_bytes()).0.into_iter().map(|event| event.data).collect()
+    }
+
+    #[test]
+    fn lines_of_data_are_joined_and_one_space_after_the_colon_goes() {
+        assert_eq!(data("data: a\ndata:b\ndata:  c\ndata\n\n"), ["a\nb\n c\n"]);
+        assert_eq!(data("data: a\r\n\r\ndata: b\r\rdata: c\n\n"), ["a", "b", "c"]);
+        assert_eq!(data("\u{feff}data: a\n\n: comment\nother: x\n\n"), ["a"]);
+        assert_eq!(data("data: not at its end\n"), [""; 0]);
+    }
+
+    #[test]
+    fn an_event_without_data_is_dropped_and_one_with_empty_data_is_not() {
+        assert_eq!(data("event: x\n\n"), [""; 0]);
+        assert_eq!(data("id: 1\ndata:\n\n"), [""]);
+        let (events, _) = read(b"event: ping\ndata: x\n\ndata: y\n\n");
+        assert_eq!(events[0].kind, "ping");
+        assert_eq!(events[1].kind, "", "it counts for one event");
+    }
+
+    #[test]
+    fn ids_count_from_the_end_of_their_event_and_stay() {
+        let (_, mut reader) = read(b"id: 7\nretry: 250\ndata: x\n");
+        assert_eq!(reader.last_event_id(), None);
+        assert_eq!(reader.retry(), Some(Duration::from_millis(250)));
+        reader.push(b"\ndata: y\n\nretry: soon\n\n").unwrap();
+        assert_eq!(reader.last_event_id(), Some("7"));
+        assert_eq!(reader.retry(), Some(Duration::from_millis(250)));
+        reader.push(b"id: a\0b\n\n").unwrap();
+        assert_eq!(reader.last_event_id(), Some("7"));
+        reader.push(b"id\n\n").unwrap();
+        assert_eq!(reader.last_event_id(), None);
+    }
+
+    #[test]
+    fn an_event_beyond_the_limit_is_an_error() {
+        let endless = |line: &[u8]| {
+            let mut reader = SseDecoder::new(1000);
+            (0..200).try_for_each(|_| reader.push(line).map(|_| ()))
+        };
+        for line in [&b"0123456789"[..], b"data: 0123456789\n", b": 0123456789"] {
+            assert_eq!(endless(line), Err(EventTooLong(1000)));
+        }
+        assert_eq!(endless(b"data: 0123456789\n\n: comment\n"), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_chunking_gives_the_same_events(
+            lines in proptest::collection::vec(
+                "(data|id|event|retry|x|)(:|: |)([a-zé0-9]{0,6})(\n|\r|\r\n|\n\n|\r\r|\r\n\r\n)", 0..40),
+            mark in any::<bool>(),
+            cuts in proptest::collection::vec(1usize..9, 1..30),
+        ) {
+            let mut bytes = if mark { BYTE_ORDER_MARK.to_vec() } else { Vec::new() };
+            bytes.extend(lines.concat().into_bytes());
+            let (whole, once) = read(&bytes);
+            let mut reader = SseDecoder::new(LIMIT);
+            let (mut parts, mut rest, mut cuts) = (Vec::new(), bytes.as_slice(), cuts.into_iter().cycle());
+            while !rest.is_empty() {
+                let (part, after) = rest.split_at(cuts.next().unwrap().min(rest.len()));
+                parts.extend(reader.push(part).unwrap());
+                rest = after;
+            }
+            prop_assert_eq!(whole, parts);
+            prop_assert_eq!(once.last_event_id(), reader.last_event_id());
+            prop_assert_eq!(once.retry(), reader.retry());
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = SseDecoder::new(100).push(&bytes);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! `Mcp-Param-*`: headers that repeat arguments of a modern call, as annotated in the schema of the tool. The schemas are
+//! read from relayed responses to `tools/list`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::mcp::parse::headers::encode;
+use crate::model::tool::{HEADER_KEYWORD, HeaderParam, header_params};
+use crate::wire::strict_json::text;
+
+/// Maximum number of tools whose annotations are kept.
+const MAX_TOOLS: usize = 4096;
+
+#[derive(Debug, Default)]
+pub(crate) struct ParamHeaders(Mutex<HashMap<Box<str>, Arc<[HeaderParam]>>>);
+
+#[derive(Deserialize)]
+struct ToolList<'a> {
+    #[serde(borrow)]
+    tools: Vec<ListedTool<'a>>,
+    #[serde(borrow, default, rename = "nextCursor")]
+    next_cursor: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct ListedTool<'a> {
+    #[serde(borrow)]
+    name: &'a RawValue,
+    #[serde(borrow, rename = "inputSchema")]
+    input_schema: &'a RawValue,
+}
+
+impl ParamHeaders {
+    /// Reads the result of `tools/list`. Returns the cursor of the next page.
+    pub(crate) fn learn<'a>(&self, result: &'a RawValue) -> Option<&'a RawValue> {
+        let list: ToolList<'a> = serde_json::from_str(result.get()).ok()?;
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for tool in &list.tools {
+            let Some(name) = text(tool.name) else { continue };
+            let params = annotations(tool.input_schema);
+            if params.is_empty() {
+                known.remove(&*name);
+            } else if known.len() < MAX_TOOLS || known.contains_key(&*name) {
+                known.insert(name.into(), params);
+            }
+        }
+        list.next_cursor
+    }
+
+    pub(crate) fn add(&self, tool: &str, arguments: Option<&RawValue>, headers: &mut HeaderMap) {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(tool).cloned();
+        for HeaderParam { header, path } in known.as_deref().unwrap_or_default() {
+            let Some(argument) = arguments.and_then(|arguments| argument_at(arguments, path))
+            else {
+                continue;
+            };
+            let value = text(argument).unwrap_or_else(|| argument.get().into());
+            let name = HeaderName::from_bytes(header.as_bytes());
+            if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(&encode(&value))) {
+                headers.insert(name, value);
+            }
+        }
+    }
+}
+
+/// Returns no parameters if an annotation is invalid: clients do not use such a tool.
+fn annotations(schema: &RawValue) -> Arc<[HeaderParam]> {
+    if !schema.get().contains(HEADER_KEYWORD) {
+        return Arc::default();
+    }
+    let Ok(schema) = serde_json::from_str(schema.get()) else { return Arc::default() };
+    let params = header_params(&schema);
+    params.map_or_else(|_| Arc::default(), |params| Arc::from(params.into_vec()))
+}
+
+fn argument_at<'a>(arguments: &'a RawValue, path: &[Box<str>]) -> Option<&'a RawValue> {
+    let mut at = arguments;
+    for name in path {
+        let members: HashMap<String, &'a RawValue> = serde_json::from_str(at.get()).ok()?;
+        at = members.get(&**name)?;
+    }
+    (at.get() != "null").then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn raw(value: &serde_json::Value) -> Box<RawValue> {
+        RawValue::from_string(value.to_string()).unwrap()
+    }
+
+    #[test]
+    fn arguments_are_repeated_as_the_schema_says() {
+        let learned = ParamHeaders::default();
+        let schema = json!({"type": "object", "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "where": {"type": "object", "properties": {
+                "shard": {"type": "integer", "x-mcp-header": "Shard"}}},
+            "dry": {"type": "boolean", "x-mcp-header": "Dry"},
+        }});
+        let list = json!({"tools": [{"name": "t", "inputSchema": schema}], "nextCursor": "c"});
+        assert_eq!(learned.learn(&raw(&list)).unwrap().get(), "\"c\"");
+        let sent = |tool: &str, arguments: &serde_json::Value| {
+            let mut headers = HeaderMap::new();
+            learned.add(tool, Some(&raw(arguments)), &mut headers);
+            let line = |(name, value): (&HeaderName, &HeaderValue)| {
+                format!("{name}: {}", value.to_str().unwrap())
+            };
+            headers.iter().map(line).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            sent("t", &json!({"region": "eu", "where": {"shard": 7}, "dry": true})),
+            ["mcp-param-region: eu", "mcp-param-shard: 7", "mcp-param-dry: true"]
+        );
+        assert_eq!(
+            sent("t", &json!({"region": "é", "where": {"shard": null}})),
+            ["mcp-param-region: =?base64?w6k=?="]
+        );
+        assert_eq!(sent("other", &json!({"region": "eu"})), [""; 0]);
+        let list = json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]});
+        assert!(learned.learn(&raw(&list)).is_none());
+        assert_eq!(sent("t", &json!({"region": "eu"})), [""; 0], "it is so no longer");
+    }
+}

@@ -1,0 +1,47 @@
+//! Detects that the machine was suspended, or the process stopped.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Minimum gap between two checks that counts as a suspend; longer than scheduling delays.
+const MIN_GAP: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(crate) struct SuspendDetector(Mutex<(Instant, SystemTime)>);
+
+impl SuspendDetector {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new((Instant::now(), SystemTime::now())))
+    }
+
+    /// Returns `true` if the last check was long ago. During a suspend only the wall clock advances; while the process is
+    /// stopped, both do.
+    pub(crate) fn was_suspended(&self) -> bool {
+        self.check(Instant::now(), SystemTime::now())
+    }
+
+    fn check(&self, now: Instant, wall: SystemTime) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before, wall_before) = std::mem::replace(&mut *last, (now, wall));
+        let passed = now.saturating_duration_since(before);
+        let wall_passed = wall.duration_since(wall_before).unwrap_or_default();
+        passed.max(wall_passed) > MIN_GAP
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suspend_and_a_stop_are_detected_once() {
+        let (start, wall) = (Instant::now(), SystemTime::now());
+        let suspend = SuspendDetector(Mutex::new((start, wall)));
+        let second = Duration::from_secs(1);
+        assert!(!suspend.check(start + second, wall + second));
+        assert!(suspend.check(start + 2 * second, wall + 600 * second), "asleep");
+        assert!(!suspend.check(start + 3 * second, wall + 601 * second));
+        assert!(suspend.check(start + 60 * second, wall + 658 * second), "stopped");
+        assert!(!suspend.check(start + 61 * second, wall), "set back");
+    }
+}

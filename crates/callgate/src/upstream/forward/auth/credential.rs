@@ -1,0 +1,170 @@
+//! Adds the caller's credential to a request.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::secret::Secret;
+use crate::upstream::Call;
+use crate::upstream::credentials::Credentials;
+use crate::upstream::forward::auth::oauth::RenewableToken;
+use crate::upstream::forward::{AccessTokens, Failure, SecretJson, UserGrant};
+
+/// How the credential of a call's user is sent.
+#[derive(Debug, Clone)]
+pub struct CredentialOptions {
+    /// Part of the request that holds the credential.
+    pub location: CredentialLocation,
+    /// Text before the credential, such as `Bearer `.
+    pub prefix: String,
+    /// How to handle callers without a credential.
+    pub missing: MissingCredential,
+    /// If set, the credential is exchanged for an access token, which is sent in its place.
+    pub oauth: Option<UserGrant>,
+}
+
+/// Part of a request that holds a credential.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CredentialLocation {
+    /// A header.
+    Header(HeaderName),
+    /// The first of the positional parameters.
+    FirstParam,
+    /// A member of the request beside `params`.
+    Member(String),
+}
+
+/// How to handle a call whose user has no credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MissingCredential {
+    /// The call fails without being sent.
+    #[default]
+    Refuse,
+    /// The call is sent without a credential.
+    Anonymous,
+}
+
+#[derive(Clone)]
+pub(crate) struct UserCredentials {
+    pub(crate) options: CredentialOptions,
+    pub(crate) source: Arc<dyn Credentials>,
+}
+
+impl fmt::Debug for UserCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.options.fmt(f)
+    }
+}
+
+/// The credentials of one request, beside those that are configured for all requests.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Authentication {
+    /// Set if one of the next three fields holds the caller's credential.
+    pub(crate) is_own: bool,
+    pub(crate) header: Option<(HeaderName, HeaderValue)>,
+    pub(crate) first_param: SecretJson,
+    /// `,"name":value`
+    pub(crate) member: SecretJson,
+    pub(crate) bearer: Option<HeaderValue>,
+    /// The access token in one of these fields.
+    pub(crate) token: Option<RenewableToken>,
+}
+
+impl Authentication {
+    /// Requests the upstream's own access token, if it has an OAuth client.
+    pub(crate) async fn of_upstream(tokens: Option<&AccessTokens>) -> Result<Self, Failure> {
+        let Some(tokens) = tokens else { return Ok(Self::default()) };
+        let token = tokens.own().await?;
+        let bearer = token.as_ref().and_then(RenewableToken::bearer);
+        Ok(Self { bearer, token, ..Self::default() })
+    }
+
+    /// Replaces an access token that the service rejected. Returns `false` if there is none, or if it was renewed
+    /// recently.
+    pub(crate) async fn renew(
+        &mut self,
+        user: Option<(&UserCredentials, &Call<'_>)>,
+    ) -> Result<bool, Failure> {
+        let Some(token) = &self.token else { return Ok(false) };
+        let Some(token) = token.renewed().await? else { return Ok(false) };
+        match user.filter(|(credentials, _)| credentials.options.oauth.is_some()) {
+            Some((credentials, call)) => *self = credentials.with_token(call, token)?,
+            None => {
+                self.bearer = token.bearer();
+                self.token = Some(token);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl UserCredentials {
+    pub(crate) async fn of(
+        &self,
+        call: &Call<'_>,
+        tokens: Option<&AccessTokens>,
+    ) -> Result<Authentication, Failure> {
+        let secret = self.secret(call).await?;
+        match (self.options.oauth, tokens, secret) {
+            (Some(grant), Some(tokens), Some(secret)) => {
+                let token = tokens.of_user(call.caller, &secret, grant, &self.source).await?;
+                self.with_token(call, token)
+            }
+            // With the upstream's token, the caller would act as another user.
+            (Some(_), ..) => Ok(Authentication::default()),
+            (None, _, secret) => {
+                let own = secret.map(|secret| self.placed(call, secret.expose())).transpose()?;
+                let Authentication { bearer, token, .. } =
+                    Authentication::of_upstream(tokens).await?;
+                Ok(Authentication { bearer, token, ..own.unwrap_or_default() })
+            }
+        }
+    }
+
+    fn with_token(
+        &self,
+        call: &Call<'_>,
+        token: RenewableToken,
+    ) -> Result<Authentication, Failure> {
+        let own = self.placed(call, token.secret().expose())?;
+        Ok(Authentication { token: Some(token), ..own })
+    }
+
+    /// Returns the caller's credential, or `None` if they have none and need none.
+    async fn secret(&self, call: &Call<'_>) -> Result<Option<Secret>, Failure> {
+        let name = || call.caller.name().to_owned();
+        let known = self.source.of(call.caller).await;
+        match known.map_err(|error| Failure::CredentialLookup(name(), error.to_string()))? {
+            Some(secret) => Ok(Some(secret)),
+            None if self.options.missing == MissingCredential::Anonymous => Ok(None),
+            None if call.caller.user.is_none() => Err(Failure::AnonymousCaller),
+            None => Err(Failure::NoCredential(name())),
+        }
+    }
+
+    fn placed(&self, call: &Call<'_>, secret: &str) -> Result<Authentication, Failure> {
+        let CredentialOptions { location, prefix, .. } = &self.options;
+        let text = format!("{prefix}{secret}");
+        let mut auth = Authentication { is_own: true, ..Authentication::default() };
+        match location {
+            CredentialLocation::Header(header) => {
+                let unfit = |_| Failure::UnfitCredential(call.caller.name().to_owned());
+                let mut value = HeaderValue::from_str(&text).map_err(unfit)?;
+                value.set_sensitive(true);
+                auth.header = Some((header.clone(), value));
+            }
+            CredentialLocation::FirstParam if !call.params.get().trim_start().starts_with('[') => {
+                return Err(Failure::CredentialByName);
+            }
+            CredentialLocation::FirstParam => auth.first_param.0 = Value::from(text).to_string(),
+            CredentialLocation::Member(member) => {
+                auth.member = SecretJson::member(member, &text.into());
+            }
+        }
+        Ok(auth)
+    }
+}

@@ -1,0 +1,307 @@
+//! OAuth 2.0: access tokens of the gateway and of its users.
+//!
+//! [`AccessTokens`] has a [`TokenSource`] for the upstream and for each user. A source requests a token from the
+//! [`TokenEndpoint`], caches it, and renews it.
+
+mod token_error;
+mod token_response;
+mod token_endpoint;
+mod refresh_token_store;
+mod token_state;
+mod token_source;
+mod refresh;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+use serde::Deserialize;
+
+use crate::access::Caller;
+use crate::http_client::endpoint::{Endpoint, EndpointError};
+use crate::http_client::tls::TlsSetupError;
+use crate::secret::Secret;
+use crate::upstream::credentials::Credentials;
+use crate::upstream::forward::{CredentialLocation, ForwardOptions};
+use refresh_token_store::UserRefreshToken;
+use token_endpoint::TokenEndpoint;
+use token_source::{Grant, TokenSource};
+
+pub use refresh_token_store::{InMemoryRefreshToken, RefreshTokenFile, RefreshTokenStore};
+pub(crate) use token_error::TokenUnavailable;
+pub use token_source::wait_for_token_requests;
+pub(crate) use token_state::AccessToken;
+
+/// Maximum number of users with a cached access token, per upstream.
+const MAX_USERS: u64 = 10_000;
+
+/// An OAuth 2.0 client. `Debug` shows no secrets.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct OAuthClient {
+    token_url: Endpoint,
+    client: Option<ClientCredentials>,
+    scope: Option<String>,
+    refresh_token: Option<Arc<dyn RefreshTokenStore>>,
+    client_auth: ClientAuth,
+}
+
+/// Client authentication at the token endpoint (RFC 6749, section 2.3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientAuth {
+    /// HTTP Basic.
+    #[default]
+    Basic,
+    /// `client_id` and `client_secret` in the body.
+    Post,
+}
+
+/// How the stored credential of a user is used to request an access token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UserGrant {
+    /// As a refresh token, with the client of the upstream.
+    RefreshToken,
+    /// As `client_id:client_secret` of the user's own client.
+    ClientCredentials,
+}
+
+/// A client id, and its secret unless the client is public.
+#[derive(Debug, Clone)]
+pub(crate) struct ClientCredentials {
+    id: String,
+    secret: Option<Secret>,
+}
+
+impl ClientCredentials {
+    fn parse(stored: &Secret) -> Option<Self> {
+        let (id, secret) = stored.expose().split_once(':')?;
+        let secret = Secret::new(secret)?;
+        (!id.is_empty()).then(|| Self { id: id.to_owned(), secret: Some(secret) })
+    }
+}
+
+impl OAuthClient {
+    /// Creates a client without an id.
+    pub fn new(token_url: &str) -> Result<Self, EndpointError> {
+        Ok(Self {
+            token_url: token_url.parse()?,
+            client: None,
+            scope: None,
+            refresh_token: None,
+            client_auth: ClientAuth::default(),
+        })
+    }
+
+    /// Sets the id and the secret. A public client has no secret.
+    pub fn client(mut self, id: impl Into<String>, secret: Option<Secret>) -> Self {
+        self.client = Some(ClientCredentials { id: id.into(), secret });
+        self
+    }
+
+    /// Requests these scopes, separated by spaces.
+    pub fn scope(mut self, scope: impl Into<String>) -> Self {
+        self.scope = Some(scope.into());
+        self
+    }
+
+    /// Uses the grant `refresh_token` in place of `client_credentials`.
+    pub fn refresh_token(mut self, store: Arc<dyn RefreshTokenStore>) -> Self {
+        self.refresh_token = Some(store);
+        self
+    }
+
+    /// Sets the client authentication.
+    pub fn client_auth(mut self, client_auth: ClientAuth) -> Self {
+        self.client_auth = client_auth;
+        self
+    }
+}
+
+/// Returns the conflict of OAuth with other options, if there is one.
+pub(crate) fn conflict(options: &ForwardOptions) -> Option<&'static str> {
+    let user_grant = options.credential.as_ref().and_then(|credentials| credentials.options.oauth);
+    let Some(client) = &options.oauth else {
+        return user_grant.map(|_| {
+            "`credential` with `oauth` needs a table `oauth` with the `token_url` of the service"
+        });
+    };
+    let location = options.credential.as_ref().map(|credentials| &credentials.options.location);
+    let credential_in_header =
+        matches!(location, Some(CredentialLocation::Header(name)) if *name == AUTHORIZATION);
+    let conflicts = [
+        (
+            options.target.is_websocket(),
+            "`oauth` is not for WebSocket: a connection keeps its access token after it has expired",
+        ),
+        (
+            !may_receive_secrets(&client.token_url, options.target.endpoint()),
+            "`token_url` of `oauth` must begin with `https://`, so that secrets are encrypted; `http://` is \
+             allowed for this machine (`localhost`, `127.0.0.1`, `[::1]`), and for the host of an `http://` \
+             upstream",
+        ),
+        (
+            client.client.is_none() && user_grant != Some(UserGrant::ClientCredentials),
+            "`oauth` needs `client_id`",
+        ),
+        (
+            options.headers.contains_key(AUTHORIZATION),
+            "`oauth` sends an access token in the header `Authorization`, which `headers`, or \
+             `basic_user`, sets too; remove one of them",
+        ),
+        (
+            options.caller_headers.names().any(|name| *name == AUTHORIZATION),
+            "`oauth` sends an access token in the header `Authorization`, which `pass_caller` sets too; \
+             remove one of them",
+        ),
+        (
+            credential_in_header && user_grant.is_none(),
+            "`oauth` sends an access token in the header `Authorization`, which `credential` without \
+             `oauth` sets too; remove one of them",
+        ),
+    ];
+    conflicts.into_iter().find_map(|(is_present, message)| is_present.then_some(message))
+}
+
+/// Returns `true` if secrets may be sent to a token endpoint: over TLS, to this machine, or to a host that gets access
+/// tokens without TLS anyway.
+fn may_receive_secrets(token_url: &Endpoint, upstream: Option<&Endpoint>) -> bool {
+    let same_host = |upstream: &Endpoint| {
+        !upstream.is_https() && upstream.uri().host() == token_url.uri().host()
+    };
+    token_url.is_https() || is_loopback(token_url) || upstream.is_some_and(same_host)
+}
+
+fn is_loopback(endpoint: &Endpoint) -> bool {
+    let host = endpoint.uri().host().unwrap_or_default();
+    let address: Result<IpAddr, _> = host.trim_matches(['[', ']']).parse();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+#[derive(Debug)]
+pub(crate) struct AccessTokens {
+    upstream: String,
+    endpoint: Arc<TokenEndpoint>,
+    /// The upstream's source, unless only its users have clients.
+    own: Option<Arc<TokenSource>>,
+    users: Cache<Option<i64>, Arc<TokenSource>>,
+}
+
+/// Removes the caller's permissions and token.
+fn only_user(caller: &Caller) -> Caller {
+    let mut known = Caller::anonymous();
+    known.user.clone_from(&caller.user);
+    known
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct RenewableToken {
+    source: Arc<TokenSource>,
+    token: Arc<AccessToken>,
+}
+
+impl AccessTokens {
+    /// Returns `None` if the upstream does not use OAuth.
+    pub(crate) fn new(
+        upstream: &str,
+        options: &ForwardOptions,
+    ) -> Result<Option<Self>, TlsSetupError> {
+        let Some(client) = &options.oauth else { return Ok(None) };
+        let endpoint = Arc::new(TokenEndpoint::new(client, options)?);
+        let grant = client.refresh_token.clone().map_or(Grant::Client, Grant::Refresh);
+        let own = client
+            .client
+            .as_ref()
+            .map(|_| Arc::new(TokenSource::new(upstream, None, Arc::clone(&endpoint), grant)));
+        // Evicts the least recently used source. The default policy can reject a new one, each of whose calls would
+        // then request a token.
+        let users = Cache::builder().max_capacity(MAX_USERS).eviction_policy(EvictionPolicy::lru());
+        let users = users.build();
+        Ok(Some(Self { upstream: upstream.to_owned(), endpoint, own, users }))
+    }
+
+    /// Returns the upstream's access token, or `None` if it has no client.
+    pub(crate) async fn own(&self) -> Result<Option<RenewableToken>, TokenUnavailable> {
+        let Some(source) = &self.own else { return Ok(None) };
+        let token = source.token(None).await?;
+        Ok(Some(RenewableToken { source: Arc::clone(source), token }))
+    }
+
+    /// Returns the access token of a user with the credential `stored`.
+    pub(crate) async fn of_user(
+        &self,
+        caller: &Caller,
+        stored: &Secret,
+        grant: UserGrant,
+        known: &Arc<dyn Credentials>,
+    ) -> Result<RenewableToken, TokenUnavailable> {
+        let key = caller.user.as_ref().map(|user| user.id);
+        let source = self.users.get_with(key, || {
+            let grant = match grant {
+                UserGrant::ClientCredentials => Grant::UserClient,
+                UserGrant::RefreshToken => Grant::Refresh(Arc::new(UserRefreshToken {
+                    caller: only_user(caller),
+                    known: Arc::clone(known),
+                })),
+            };
+            let (name, endpoint) = (caller.name().to_owned(), Arc::clone(&self.endpoint));
+            Arc::new(TokenSource::new(&self.upstream, Some(name), endpoint, grant))
+        });
+        let token = source.token(Some(stored)).await?;
+        Ok(RenewableToken { source, token })
+    }
+}
+
+impl RenewableToken {
+    pub(crate) fn secret(&self) -> &Secret {
+        &self.token.secret
+    }
+
+    pub(crate) fn bearer(&self) -> Option<HeaderValue> {
+        self.token.bearer.clone()
+    }
+
+    /// Returns a new token after the service rejected this one, or `None` if it was renewed recently.
+    pub(crate) async fn renewed(&self) -> Result<Option<Self>, TokenUnavailable> {
+        let renewed = self.source.renewed(&self.token).await?;
+        Ok(renewed.map(|token| Self { source: Arc::clone(&self.source), token }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_go_over_tls_or_to_this_machine() {
+        let endpoint = |url: &str| url.parse::<Endpoint>().unwrap();
+        let service = |url: &str| Some(endpoint(url));
+        for (token_url, upstream, may) in [
+            ("https://a.example/token", service("http://b.example/"), true),
+            ("http://127.0.0.1:1/token", service("https://b.example/"), true),
+            ("http://[::1]:1/token", service("https://b.example/"), true),
+            ("http://LOCALHOST/token", None, true),
+            ("http://b.example:8080/token", service("http://b.example/"), true),
+            ("http://b.example/token", service("https://b.example/"), false),
+            ("http://a.example/token", service("http://b.example/"), false),
+            ("http://a.example/token", None, false),
+        ] {
+            let found = may_receive_secrets(&endpoint(token_url), upstream.as_ref());
+            assert_eq!(found, may, "{token_url}, {upstream:?}");
+        }
+    }
+
+    #[test]
+    fn a_users_own_client_is_an_id_and_a_secret() {
+        let parse = |text: &str| ClientCredentials::parse(&Secret::new(text).unwrap());
+        let client = parse("ada:s3:cret").unwrap();
+        assert_eq!((client.id.as_str(), client.secret.unwrap().expose()), ("ada", "s3:cret"));
+        for wrong in ["ada", ":s3cret", "ada:"] {
+            assert!(parse(wrong).is_none(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Requests access tokens with refresh tokens. A rotated refresh token is stored before its access token is used.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::refresh_token_store::RefreshTokenStore;
+use super::token_error::TokenError;
+use super::token_response::{TokenResponse, token};
+use super::token_source::{FetchedToken, TokenSource};
+use super::token_state::AccessToken;
+use crate::secret::Secret;
+use crate::upstream::credentials::ReplaceStatus;
+
+/// Maximum number of attempts if the stored credential is replaced meanwhile.
+const MAX_ATTEMPTS: usize = 3;
+
+/// How long to wait for another credential after the stored one was rejected.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(2);
+const CHANGE_POLL: Duration = Duration::from_millis(50);
+
+const STORE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Maximum lifetime of an access token that another gateway stored.
+const MAX_SHARED: Duration = Duration::from_hours(24);
+
+/// A stored credential: a refresh token, with or without the access token of the same response. With both, gateways that
+/// share a registry use the same access token. Some servers revoke the previous access token at each renewal.
+pub(crate) struct StoredGrant {
+    refresh_token: Secret,
+    shared: Option<(Secret, u64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    refresh_token: String,
+    access_token: String,
+    /// Seconds since 1970, by the clock of another machine.
+    expires_at: u64,
+}
+
+impl StoredGrant {
+    pub(crate) fn parse(stored: &Secret) -> Self {
+        let found: Option<Stored> = serde_json::from_str(stored.expose()).ok();
+        let both = found.and_then(|found| {
+            let access_token = token(&found.access_token.into())?;
+            Some((Secret::new(&found.refresh_token)?, (access_token, found.expires_at)))
+        });
+        match both {
+            Some((refresh_token, shared)) => Self { refresh_token, shared: Some(shared) },
+            None => Self { refresh_token: stored.clone(), shared: None },
+        }
+    }
+
+    /// The access token that is stored with it, while it is good.
+    pub(crate) fn access_token(self, now: Instant) -> Option<AccessToken> {
+        let (secret, expires_at) = self.shared?;
+        let lifetime = Duration::from_secs(expires_at).checked_sub(since_1970())?;
+        (!lifetime.is_zero()).then(|| AccessToken::new(secret, lifetime.min(MAX_SHARED), now))
+    }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// The credential that could not be replaced, and the response with the rotated refresh token.
+pub(crate) type Unstored = (Secret, TokenResponse);
+
+impl TokenSource {
+    pub(crate) async fn refresh(
+        &self,
+        store: &dyn RefreshTokenStore,
+        basis: Option<Secret>,
+        mut unstored: Option<Unstored>,
+    ) -> FetchedToken {
+        let mut stored = match (&unstored, basis) {
+            (Some((old, _)), _) => old.clone(),
+            (None, Some(basis)) => basis,
+            (None, None) => match loaded(store).await {
+                Ok(stored) => stored,
+                Err(error) => return FetchedToken::only(Err(error)),
+            },
+        };
+        let first = stored.clone();
+        for _ in 0..MAX_ATTEMPTS {
+            let granted = match unstored.take() {
+                Some((_, granted)) => Ok(granted),
+                None => {
+                    let refresh_token = StoredGrant::parse(&stored).refresh_token;
+                    self.endpoint.request(None, Some(&refresh_token)).await
+                }
+            };
+            let error = match granted {
+                Ok(granted) => match self.keep(store, &stored, &granted).await {
+                    Ok(Some(now)) => {
+                        let stored = (now != first).then_some((now, first));
+                        return FetchedToken { stored, ..FetchedToken::only(Ok(granted.into())) };
+                    }
+                    Ok(None) => TokenError::Replaced,
+                    Err(error) => {
+                        let unstored = Some((stored, granted));
+                        return FetchedToken { unstored, ..FetchedToken::only(Err(error)) };
+                    }
+                },
+                Err(TokenError::InvalidGrant) => TokenError::InvalidGrant,
+                Err(error) => return FetchedToken::only(Err(error)),
+            };
+            // Another gateway or an administrator may have replaced it.
+            match changed_since(store, &stored).await {
+                Some(other) => stored = other,
+                None => return FetchedToken::only(Err(error)),
+            }
+            if let Some(token) = StoredGrant::parse(&stored).access_token(Instant::now()) {
+                return FetchedToken {
+                    stored: Some((stored, first)),
+                    ..FetchedToken::only(Ok(token))
+                };
+            }
+        }
+        FetchedToken::only(Err(TokenError::Replaced))
+    }
+
+    /// Stores a rotated refresh token in place of the old one. Returns the stored credential, or `None` if it was
+    /// replaced meanwhile.
+    async fn keep(
+        &self,
+        store: &dyn RefreshTokenStore,
+        old: &Secret,
+        granted: &TokenResponse,
+    ) -> Result<Option<Secret>, TokenError> {
+        let Some(new) = &granted.refresh_token else { return Ok(Some(old.clone())) };
+        if *new == StoredGrant::parse(old).refresh_token {
+            return Ok(Some(old.clone()));
+        }
+        let new = if store.keeps_access_tokens() { with_access(new, granted) } else { new.clone() };
+        match timeout(STORE_TIMEOUT, store.replace(old, &new)).await {
+            Ok(Ok(ReplaceStatus::Stored)) => Ok(Some(new)),
+            Ok(Ok(ReplaceStatus::Conflict)) => Ok(None),
+            Ok(Ok(ReplaceStatus::NotDurable)) => {
+                self.warn_not_kept();
+                Ok(Some(new))
+            }
+            Ok(Err(error)) => Err(TokenError::NotStored(error.to_string())),
+            Err(_) => Err(TokenError::NotStored("timed out".to_owned())),
+        }
+    }
+}
+
+fn with_access(refresh_token: &Secret, granted: &TokenResponse) -> Secret {
+    let stored = Stored {
+        refresh_token: refresh_token.expose().to_owned(),
+        access_token: granted.access_token.expose().to_owned(),
+        expires_at: (since_1970() + granted.lifetime).as_secs(),
+    };
+    let text = serde_json::to_string(&stored).ok().and_then(|text| Secret::new(&text));
+    text.unwrap_or_else(|| refresh_token.clone())
+}
+
+async fn loaded(store: &dyn RefreshTokenStore) -> Result<Secret, TokenError> {
+    let none = |why: &str| TokenError::NoRefreshToken(why.to_owned());
+    match store.load().await {
+        Ok(Some(stored)) => Ok(stored),
+        Ok(None) => Err(none("it is empty")),
+        Err(error) => Err(none(&error.to_string())),
+    }
+}
+
+/// Waits until another credential than `old` is stored.
+async fn changed_since(store: &dyn RefreshTokenStore, old: &Secret) -> Option<Secret> {
+    if !store.is_shared() {
+        return None;
+    }
+    let waiting = async {
+        loop {
+            match store.load().await {
+                Ok(Some(stored)) if stored != *old => return Some(stored),
+                Ok(None) => return None,
+                _ => sleep(CHANGE_POLL).await,
+            }
+        }
+    };
+    timeout(CHANGE_TIMEOUT, waiting).await.ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(text: &str) -> Secret {
+        Secret::new(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_stored_is_a_refresh_token_with_or_without_an_access_token() {
+        let granted = TokenResponse {
+            access_token: secret("access"),
+            lifetime: Duration::from_hours(1),
+            at: Instant::now(),
+            refresh_token: None,
+        };
+        let now = Instant::now();
+        let stored = StoredGrant::parse(&with_access(&secret("refresh"), &granted));
+        assert_eq!(stored.refresh_token, secret("refresh"));
+        assert_eq!(stored.access_token(now).unwrap().secret, secret("access"));
+        for plain in ["refresh", "{\"a\":1}", "{", "7", "\"x\""] {
+            let stored = StoredGrant::parse(&secret(plain));
+            assert_eq!(stored.refresh_token, secret(plain));
+            assert!(stored.access_token(now).is_none());
+        }
+        let expired = r#"{"refresh_token":"r","access_token":"a","expires_at":7}"#;
+        let stored = StoredGrant::parse(&secret(expired));
+        assert_eq!(stored.refresh_token, secret("r"));
+        assert!(stored.access_token(now).is_none());
+    }
+}

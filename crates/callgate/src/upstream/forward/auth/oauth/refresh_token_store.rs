@@ -1,0 +1,204 @@
+//! Stores of refresh tokens: memory, a file, and the credentials of users.
+
+use std::fmt;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::access::Caller;
+use crate::secret::Secret;
+use crate::upstream::BoxFuture;
+use crate::upstream::credentials::{CredentialError, Credentials, ReplaceStatus};
+
+/// Stores a refresh token. An authorization server may rotate it: a token response can contain a new one, which replaces
+/// the old one.
+pub trait RefreshTokenStore: Send + Sync + fmt::Debug {
+    /// Returns the current token.
+    fn load(&self) -> BoxFuture<'_, Result<Option<Secret>, CredentialError>>;
+
+    /// Replaces the token if it is still `old`.
+    fn replace<'a>(
+        &'a self,
+        old: &'a Secret,
+        new: &'a Secret,
+    ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>>;
+
+    /// Returns `true` if other processes may replace the token.
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    /// Returns `true` if access tokens are stored with it, for other gateways.
+    fn keeps_access_tokens(&self) -> bool {
+        false
+    }
+}
+
+/// A refresh token in memory. A rotated one is lost when the process ends.
+#[derive(Debug)]
+pub struct InMemoryRefreshToken(Mutex<Secret>);
+
+impl InMemoryRefreshToken {
+    /// Creates a store with a first token.
+    pub fn new(token: Secret) -> Self {
+        Self(Mutex::new(token))
+    }
+}
+
+impl RefreshTokenStore for InMemoryRefreshToken {
+    fn load(&self) -> BoxFuture<'_, Result<Option<Secret>, CredentialError>> {
+        let token = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Box::pin(std::future::ready(Ok(Some(token))))
+    }
+
+    fn replace<'a>(
+        &'a self,
+        _: &'a Secret,
+        new: &'a Secret,
+    ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = new.clone();
+        Box::pin(std::future::ready(Ok(ReplaceStatus::NotDurable)))
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+}
+
+/// A refresh token in a file.
+#[derive(Debug)]
+pub struct RefreshTokenFile {
+    path: Arc<Path>,
+}
+
+impl RefreshTokenFile {
+    /// The file must contain only the token.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into().into() }
+    }
+}
+
+impl RefreshTokenStore for RefreshTokenFile {
+    fn load(&self) -> BoxFuture<'_, Result<Option<Secret>, CredentialError>> {
+        let path = Arc::clone(&self.path);
+        Box::pin(async move { Ok(tokio::task::spawn_blocking(move || read(&path)).await??) })
+    }
+
+    fn replace<'a>(
+        &'a self,
+        old: &'a Secret,
+        new: &'a Secret,
+    ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>> {
+        let (path, old, new) = (Arc::clone(&self.path), old.clone(), new.clone());
+        let replace = move || {
+            if read(&path)?.as_ref() != Some(&old) {
+                return Ok(ReplaceStatus::Conflict);
+            }
+            write(&path, &new).map(|()| ReplaceStatus::Stored)
+        };
+        Box::pin(async move { Ok(tokio::task::spawn_blocking(replace).await??) })
+    }
+}
+
+fn read(path: &Path) -> io::Result<Option<Secret>> {
+    let text = std::fs::read_to_string(path).map_err(|error| named(path, &error))?;
+    Ok(Secret::new(text.trim_start_matches('\u{feff}')))
+}
+
+/// Replaces the file by renaming a new one, which only its owner can read.
+fn write(path: &Path, token: &Secret) -> io::Result<()> {
+    // Keeps a symbolic link.
+    let path = &std::fs::canonicalize(path).map_err(|error| named(path, &error))?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{:016x}.new", getrandom::u64().unwrap_or_default()));
+    let temporary = path.with_file_name(name);
+    let written = write_new(&temporary, token).and_then(|()| std::fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written.map_err(|error| named(path, &error))
+}
+
+fn write_new(path: &Path, token: &Secret) -> io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    writeln!(file, "{}", token.expose())?;
+    file.sync_all()
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
+}
+
+#[derive(Debug)]
+pub(crate) struct UserRefreshToken {
+    pub(crate) caller: Caller,
+    pub(crate) known: Arc<dyn Credentials>,
+}
+
+impl RefreshTokenStore for UserRefreshToken {
+    fn load(&self) -> BoxFuture<'_, Result<Option<Secret>, CredentialError>> {
+        self.known.of(&self.caller)
+    }
+
+    fn replace<'a>(
+        &'a self,
+        old: &'a Secret,
+        new: &'a Secret,
+    ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>> {
+        self.known.replace(&self.caller, old, new)
+    }
+
+    fn keeps_access_tokens(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(text: &str) -> Secret {
+        Secret::new(text).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_file_is_replaced_as_a_whole_and_only_its_owner_reads_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("refresh");
+        std::fs::write(&path, "\u{feff}one\n").unwrap();
+        let file = RefreshTokenFile::new(&path);
+        assert_eq!(file.load().await.unwrap(), Some(secret("one")));
+        assert_eq!(
+            file.replace(&secret("one"), &secret("two")).await.unwrap(),
+            ReplaceStatus::Stored
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\n");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_somebody_replaced_is_not_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("refresh");
+        std::fs::write(&path, "other").unwrap();
+        let file = RefreshTokenFile::new(&path);
+        assert_eq!(
+            file.replace(&secret("one"), &secret("two")).await.unwrap(),
+            ReplaceStatus::Conflict
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "other");
+        std::fs::remove_file(&path).unwrap();
+        let error = file.replace(&secret("one"), &secret("two")).await.unwrap_err().to_string();
+        assert!(error.contains("refresh") && !error.contains("two"), "{error}");
+    }
+}

@@ -1,0 +1,145 @@
+//! Token requests (RFC 6749, sections 4.4.2 and 6).
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use form_urlencoded::{Serializer, byte_serialize};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Method, Request};
+use http_body_util::Full;
+use tokio::time::timeout;
+
+use super::token_error::TokenError;
+use super::token_response::{self, TokenResponse};
+use super::{ClientAuth, ClientCredentials, OAuthClient};
+use crate::http_client::connector::Connector;
+use crate::http_client::endpoint::Endpoint;
+use crate::http_client::send_error::{SendError, SendErrorKind};
+use crate::http_client::tls::{TlsSetupError, client_config};
+use crate::http_client::{BodyError, Pool, pool_builder, request, text};
+use crate::secret::Secret;
+use crate::upstream::forward::ForwardOptions;
+use crate::upstream::forward::send::client::connect_limit;
+
+const MAX_RESPONSE: usize = 64 * 1024;
+
+const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+#[derive(Debug)]
+pub(crate) struct TokenEndpoint {
+    client: OAuthClient,
+    /// Without idle connections: a request on a connection that the server is closing could be lost, together with a
+    /// rotated refresh token.
+    pool: Pool,
+    time_limit: Duration,
+}
+
+impl TokenEndpoint {
+    pub(crate) fn new(
+        client: &OAuthClient,
+        options: &ForwardOptions,
+    ) -> Result<Self, TlsSetupError> {
+        let tls = client_config(Some(&client.token_url), &options.roots, "`ca_file`")?;
+        let connector = Connector::with_http2(&tls, connect_limit(options.limits));
+        Ok(Self {
+            client: client.clone(),
+            pool: pool_builder(0).build(connector),
+            // The call that waits for the token needs the other half.
+            time_limit: options.limits.timeout / 2,
+        })
+    }
+
+    pub(crate) fn url(&self) -> &Endpoint {
+        &self.client.token_url
+    }
+
+    /// Requests a token: with a refresh token, or with the credentials of the client. `own_client` is the user's client
+    /// in place of the upstream's. Logs the server's description of an error.
+    pub(crate) async fn request(
+        &self,
+        own_client: Option<&ClientCredentials>,
+        refresh_token: Option<&Secret>,
+    ) -> Result<TokenResponse, TokenError> {
+        let client = own_client.or(self.client.client.as_ref()).ok_or(TokenError::InvalidClient)?;
+        let refresh_token = refresh_token.map(Secret::expose);
+        let request = self.token_request(client, refresh_token);
+        let response = timeout(self.time_limit, self.send(request)).await;
+        let (status, body) = response.map_err(|_| TokenError::TimedOut)??;
+        let granted = token_response::read(status, &body, refresh_token.is_some());
+        if let Err(error) = &granted {
+            let secret = client.secret.as_ref().map(Secret::expose);
+            let sent: Vec<&str> = secret.into_iter().chain(refresh_token).collect();
+            if let Some(description) = token_response::description(&body, &sent) {
+                let token_url = self.url();
+                tracing::warn!(%token_url, %error, description, "token request failed");
+            }
+        }
+        granted
+    }
+
+    fn token_request(
+        &self,
+        client: &ClientCredentials,
+        refresh_token: Option<&str>,
+    ) -> Request<Full<Bytes>> {
+        let mut form = Serializer::new(String::new());
+        match refresh_token {
+            Some(token) => {
+                form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", token)
+            }
+            None => form.append_pair("grant_type", "client_credentials"),
+        };
+        if let Some(scope) = &self.client.scope {
+            form.append_pair("scope", scope);
+        }
+        let mut basic = None;
+        match (&client.secret, self.client.client_auth) {
+            (Some(secret), ClientAuth::Basic) => basic = Some(basic_pair(&client.id, secret)),
+            (Some(secret), ClientAuth::Post) => {
+                form.append_pair("client_id", &client.id);
+                form.append_pair("client_secret", secret.expose());
+            }
+            (None, _) => {
+                form.append_pair("client_id", &client.id);
+            }
+        }
+        let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, FORM), (ACCEPT, JSON)]);
+        // Base64 is valid in a header.
+        if let Some(Ok(mut value)) = basic.map(|pair| HeaderValue::from_str(&pair)) {
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        request(Method::POST, self.url().uri().clone(), headers, form.finish().into())
+    }
+
+    async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(http::StatusCode, String), TokenError> {
+        let response = self.pool.request(request).await.map_err(|error| {
+            let SendError { kind, message } = SendError::of(&error);
+            match kind {
+                SendErrorKind::Untrusted | SendErrorKind::NotTls => TokenError::Untrusted(message),
+                SendErrorKind::NotHttp => TokenError::Malformed("not HTTP"),
+                _ => TokenError::Unreachable(message),
+            }
+        })?;
+        let (head, body) = response.into_parts();
+        let body = text(body, MAX_RESPONSE).await.map_err(|error| match error {
+            BodyError::TooLong(_) => TokenError::Malformed("longer than 64 KiB"),
+            BodyError::NotText => TokenError::Malformed("not UTF-8"),
+            BodyError::Broken(message) => TokenError::Unreachable(message),
+        })?;
+        Ok((head.status, body))
+    }
+}
+
+/// Form-encodes both parts (RFC 6749, section 2.3.1).
+fn basic_pair(id: &str, secret: &Secret) -> String {
+    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+    let pair = format!("{}:{}", encoded(id), encoded(secret.expose()));
+    format!("Basic {}", STANDARD.encode(pair))
+}

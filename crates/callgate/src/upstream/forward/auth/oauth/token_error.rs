@@ -1,0 +1,114 @@
+//! Errors of token requests.
+
+use http::StatusCode;
+use thiserror::Error;
+
+/// Why a token request failed. Contains no data of the request.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum TokenError {
+    #[error("the server does not accept the client's id or secret (`invalid_client`)")]
+    InvalidClient,
+    #[error("the server does not accept the refresh token or the grant (`invalid_grant`)")]
+    InvalidGrant,
+    #[error("the server rejects the request (`{0}`)")]
+    Refused(&'static str),
+    #[error("HTTP {}", .0.as_u16())]
+    Status(StatusCode),
+    #[error("no connection: {0}")]
+    Unreachable(String),
+    #[error("no trusted connection: {0}")]
+    Untrusted(String),
+    #[error("no response within the time limit")]
+    TimedOut,
+    #[error("not a token response: {0}")]
+    Malformed(&'static str),
+    #[error("the stored credential is not `client_id:client_secret`")]
+    NotAClient,
+    #[error("there is no refresh token, or it cannot be read: {0}")]
+    NoRefreshToken(String),
+    #[error("failed to store the new refresh token: {0}")]
+    NotStored(String),
+    #[error("the stored credential was replaced while a token was requested")]
+    Replaced,
+}
+
+#[derive(Debug, Clone, Error)]
+#[error("no access token from {token_url}{}: {error}", of(.user.as_deref()))]
+pub(crate) struct TokenUnavailable {
+    /// Without the query.
+    pub(crate) token_url: String,
+    /// Name of the user, unless the token is the upstream's.
+    pub(crate) user: Option<String>,
+    /// Set if the client is the user's.
+    pub(crate) is_own_client: bool,
+    pub(crate) error: TokenError,
+}
+
+impl TokenUnavailable {
+    /// Returns `true` if the server rejected the credential of a user, and not that of the gateway.
+    pub(crate) fn is_of_user(&self) -> bool {
+        let is_refused = match self.error {
+            TokenError::InvalidGrant | TokenError::NotAClient => true,
+            TokenError::InvalidClient => self.is_own_client,
+            _ => false,
+        };
+        self.user.is_some() && is_refused
+    }
+}
+
+fn of(user: Option<&str>) -> String {
+    user.map_or_else(String::new, |user| format!(" for `{user}`"))
+}
+
+/// Returns `true` if a retry of the same request may succeed.
+pub(crate) fn is_temporary(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429)
+}
+
+const NEEDS: &str = "needs an access token, and";
+const AGAIN: &str = "Nothing was run: try again later, or tell an administrator.";
+const MEND: &str = "Nothing was run; an administrator has to";
+
+impl TokenUnavailable {
+    /// Returns the problem and a remedy, for the agent and its user.
+    pub(crate) fn user_message(&self) -> String {
+        let is_users = self.user.is_some();
+        let refused = "does not accept your credential: it has expired or was revoked.";
+        match &self.error {
+            TokenError::InvalidClient if self.is_own_client => {
+                format!("{refused} {MEND} set another.")
+            }
+            TokenError::InvalidGrant if is_users => format!("{refused} {MEND} set another."),
+            TokenError::NotAClient | TokenError::NoRefreshToken(_) if is_users => format!(
+                "{NEEDS} your credential cannot be used to request one. {MEND} set another."
+            ),
+            TokenError::InvalidClient => format!(
+                "{NEEDS} its authorization server does not accept the gateway's client id and secret. \
+                 {MEND} correct them."
+            ),
+            TokenError::InvalidGrant | TokenError::NotAClient | TokenError::NoRefreshToken(_) => {
+                format!(
+                    "{NEEDS} the gateway's refresh token has expired or was revoked. {MEND} set another."
+                )
+            }
+            TokenError::Refused(_) => format!(
+                "{NEEDS} its authorization server does not issue one. {MEND} correct the \
+                 configuration."
+            ),
+            TokenError::Status(status) if !is_temporary(*status) => malformed(),
+            TokenError::Untrusted(_) | TokenError::Malformed(_) => malformed(),
+            TokenError::Unreachable(_) | TokenError::TimedOut | TokenError::Status(_) => {
+                format!("{NEEDS} its authorization server cannot be reached or fails. {AGAIN}")
+            }
+            TokenError::NotStored(_) | TokenError::Replaced => {
+                format!("{NEEDS} there is none at the moment. {AGAIN}")
+            }
+        }
+    }
+}
+
+fn malformed() -> String {
+    format!(
+        "{NEEDS} its authorization server sends invalid responses. {MEND} check the gateway's log."
+    )
+}

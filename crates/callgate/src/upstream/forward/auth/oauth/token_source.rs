@@ -1,0 +1,230 @@
+//! Caches one access token. Requests it when it is first used, renews it before it expires, and shares one request
+//! among concurrent calls.
+
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::ClientCredentials;
+use super::refresh_token_store::RefreshTokenStore;
+use super::token_endpoint::TokenEndpoint;
+use super::token_error::{TokenError, TokenUnavailable};
+use super::token_state::{AccessToken, PendingToken, TokenState};
+use crate::secret::Secret;
+
+static IN_FLIGHT: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+
+/// Counts a token request until its response is stored.
+struct InFlightGuard;
+
+impl InFlightGuard {
+    fn begin() -> Self {
+        IN_FLIGHT.send_modify(|count| *count += 1);
+        Self
+    }
+}
+
+impl Drop for InFlightGuard {
+    fn drop(&mut self) {
+        IN_FLIGHT.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+/// Waits until no token request is in flight, for at most `limit`. A process that exits earlier could lose a rotated
+/// refresh token.
+pub async fn wait_for_token_requests(limit: Duration) {
+    let mut count = IN_FLIGHT.subscribe();
+    let _ = tokio::time::timeout(limit, count.wait_for(|count| *count == 0)).await;
+}
+
+#[derive(Debug)]
+pub(crate) enum Grant {
+    /// `client_credentials` of the upstream's client.
+    Client,
+    /// `client_credentials` of the user's client, which is the stored credential.
+    UserClient,
+    Refresh(Arc<dyn RefreshTokenStore>),
+}
+
+#[derive(Debug)]
+pub(crate) struct TokenSource {
+    pub(crate) upstream: String,
+    /// Name of the user, unless the token is the upstream's.
+    pub(crate) user: Option<String>,
+    pub(crate) endpoint: Arc<TokenEndpoint>,
+    grant: Grant,
+    state: Mutex<TokenState>,
+}
+
+pub(crate) struct FetchedToken {
+    pub(crate) token: Result<AccessToken, TokenError>,
+    /// The new and the previous stored credential, if it changed.
+    pub(crate) stored: Option<(Secret, Secret)>,
+    pub(crate) unstored: Option<super::refresh::Unstored>,
+}
+
+impl FetchedToken {
+    pub(crate) fn only(token: Result<AccessToken, TokenError>) -> Self {
+        Self { token, stored: None, unstored: None }
+    }
+}
+
+impl TokenSource {
+    pub(crate) fn new(
+        upstream: &str,
+        user: Option<String>,
+        endpoint: Arc<TokenEndpoint>,
+        grant: Grant,
+    ) -> Self {
+        let upstream = upstream.to_owned();
+        Self { upstream, user, endpoint, grant, state: Mutex::default() }
+    }
+
+    /// Returns a valid token. `stored` is the credential of the user.
+    pub(crate) async fn token(
+        self: &Arc<Self>,
+        stored: Option<&Secret>,
+    ) -> Result<Arc<AccessToken>, TokenUnavailable> {
+        let pending = {
+            let (mut state, now) = (self.state(), Instant::now());
+            if let Some(stored) = stored {
+                state.adopt(stored, matches!(self.grant, Grant::Refresh(_)), now);
+            }
+            if let Some(token) = state.valid_token(now) {
+                if token.is_due(now) {
+                    // No call waits for this request; errors are logged.
+                    let _ = self.join_or_start(&mut state, now);
+                }
+                return Ok(token);
+            }
+            self.join_or_start(&mut state, now).map_err(|error| self.no_token(error))?
+        };
+        self.wait(pending).await
+    }
+
+    /// Returns a new token in place of a rejected one, or `None` if one was requested recently.
+    pub(crate) async fn renewed(
+        self: &Arc<Self>,
+        refused: &Arc<AccessToken>,
+    ) -> Result<Option<Arc<AccessToken>>, TokenUnavailable> {
+        let pending = {
+            let (mut state, now) = (self.state(), Instant::now());
+            let other = state.valid_token(now).filter(|token| !Arc::ptr_eq(token, refused));
+            if let Some(token) = other {
+                return Ok(Some(token));
+            }
+            if state.in_flight().is_none() {
+                if let Some(error) = state.recent_error(now) {
+                    return Err(self.no_token(error));
+                }
+                if !state.rejected(now) {
+                    return Ok(None);
+                }
+            }
+            self.join_or_start(&mut state, now).map_err(|error| self.no_token(error))?
+        };
+        self.wait(pending).await.map(Some)
+    }
+
+    fn state(&self) -> MutexGuard<'_, TokenState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn no_token(&self, error: TokenError) -> TokenUnavailable {
+        TokenUnavailable {
+            token_url: self.endpoint.url().to_string(),
+            user: self.user.clone(),
+            is_own_client: matches!(self.grant, Grant::UserClient),
+            error,
+        }
+    }
+
+    /// Returns the request in flight, or starts one unless the last one failed recently.
+    fn join_or_start(
+        self: &Arc<Self>,
+        state: &mut TokenState,
+        now: Instant,
+    ) -> Result<PendingToken, TokenError> {
+        if let Some(pending) = state.in_flight() {
+            return Ok(pending);
+        }
+        if let Some(error) = state.recent_error(now) {
+            return Err(error);
+        }
+        let (sender, pending) = watch::channel(None);
+        state.pending = Some(pending.clone());
+        let source = Arc::clone(self);
+        let (generation, basis) = (state.generation, state.basis.clone());
+        let unstored = state.unstored.clone();
+        // In a separate task: a dropped call must not lose a rotated refresh token.
+        let guard = InFlightGuard::begin();
+        tokio::spawn(async move {
+            let _guard = guard;
+            let fetched = match &source.grant {
+                Grant::Client => source.fetch(None).await,
+                Grant::UserClient => match basis.as_ref().and_then(ClientCredentials::parse) {
+                    Some(client) => source.fetch(Some(&client)).await,
+                    None => FetchedToken::only(Err(TokenError::NotAClient)),
+                },
+                Grant::Refresh(store) => source.refresh(&**store, basis, unstored).await,
+            };
+            let _ = sender.send(Some(source.finish(generation, fetched)));
+        });
+        Ok(pending)
+    }
+
+    async fn fetch(&self, own_client: Option<&ClientCredentials>) -> FetchedToken {
+        FetchedToken::only(self.endpoint.request(own_client, None).await.map(AccessToken::from))
+    }
+
+    fn finish(
+        &self,
+        generation: u64,
+        fetched: FetchedToken,
+    ) -> Result<Arc<AccessToken>, TokenError> {
+        let (mut state, now) = (self.state(), Instant::now());
+        let FetchedToken { token, stored, unstored } = fetched;
+        let token = token.map(Arc::new);
+        if let Err(error) = &token {
+            let (upstream, user) = (&self.upstream, self.user.as_deref().unwrap_or("(none)"));
+            tracing::warn!(upstream, user, token_url = %self.endpoint.url(), %error, "failed to get an access token");
+        }
+        if state.generation != generation {
+            // The credential was replaced; only the calls that wait for this request get its result.
+            return token;
+        }
+        state.pending = None;
+        state.unstored = unstored;
+        if let Some((now_stored, before)) = stored.filter(|_| state.basis.is_some()) {
+            state.basis = Some(now_stored);
+            state.superseded = Some(before);
+        }
+        match &token {
+            Ok(token) => state.succeeded(token),
+            Err(error) => state.failed(error.clone(), now),
+        }
+        token
+    }
+
+    async fn wait(&self, mut pending: PendingToken) -> Result<Arc<AccessToken>, TokenUnavailable> {
+        let finished = match pending.wait_for(Option::is_some).await {
+            Ok(finished) => finished.clone(),
+            Err(_) => None,
+        };
+        let given_up = || Err(TokenError::Unreachable("the request was aborted".to_owned()));
+        finished.unwrap_or_else(given_up).map_err(|error| self.no_token(error))
+    }
+
+    /// Logs once that a rotated refresh token is lost when the process ends.
+    pub(crate) fn warn_not_kept(&self) {
+        if !std::mem::replace(&mut self.state().has_warned, true) {
+            tracing::warn!(
+                upstream = self.upstream,
+                "the authorization server rotated the refresh token, and the new one is only in memory; set \
+                 `refresh_token = {{ file = … }}` to keep it after a restart"
+            );
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! HTTP 401, 403 and 407: the credential is missing, invalid or insufficient.
+
+use http::{HeaderMap, StatusCode};
+
+use crate::model::oauth_scope::OAuthScope;
+use crate::upstream::forward::auth::challenge::missing_scope;
+
+#[derive(Debug, Clone)]
+pub(crate) struct AuthRejection {
+    pub(crate) status: StatusCode,
+    pub(crate) scope: Option<OAuthScope>,
+    pub(crate) sent: SentCredential,
+}
+
+/// Whose credential a request was sent with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum SentCredential {
+    /// The credential that is configured for all callers.
+    #[default]
+    Shared,
+    /// The credential of the caller with this name.
+    OfCaller(String),
+    /// No credential. `is_known` is set if the caller is a user of the gateway.
+    None { is_known: bool },
+}
+
+impl AuthRejection {
+    pub(crate) fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
+        let scope = match status {
+            StatusCode::FORBIDDEN => missing_scope(headers),
+            StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED => None,
+            _ => return None,
+        };
+        Some(Self { status, scope, sent: SentCredential::default() })
+    }
+
+    /// Returns the messages for the log and for the caller.
+    pub(crate) fn messages(&self) -> (String, String) {
+        use SentCredential::{None as Nobodys, OfCaller, Shared};
+        let status = self.status.as_u16();
+        if let Some(scope) = &self.scope {
+            let (log, whose) = match &self.sent {
+                Shared => (
+                    format!("the configured credentials lack the scope `{scope}`"),
+                    "which the gateway's credential does not have",
+                ),
+                OfCaller(user) => (
+                    format!("the credential of `{user}` lacks the scope `{scope}`"),
+                    "which your credential does not have",
+                ),
+                Nobodys { .. } => (
+                    format!("the service needs the scope `{scope}`, and no credential was sent"),
+                    "and has no credential of yours",
+                ),
+            };
+            let message = format!(
+                "needs the scope `{scope}`, {whose} (HTTP {status}). An administrator has to set a \
+                 credential that has it."
+            );
+            return (log, message);
+        }
+        let (log, what, advice) = match (self.status, &self.sent) {
+            (StatusCode::FORBIDDEN, sent) => return forbidden(sent),
+            (_, Shared) => (
+                "it does not accept the configured credentials".to_owned(),
+                "does not accept the gateway's credentials",
+                ". An administrator has to correct them.",
+            ),
+            (_, OfCaller(user)) => (
+                format!("it does not accept the credential of `{user}`"),
+                "does not accept your credential",
+                ": it may have expired or been revoked. An administrator has to set another.",
+            ),
+            (_, Nobodys { is_known: false }) => (
+                "it needs a credential, and none was sent".to_owned(),
+                "needs a login, and you are anonymous",
+                ". Connect with a token.",
+            ),
+            (_, Nobodys { is_known: true }) => (
+                "it needs a credential, and none was sent".to_owned(),
+                "needs a login, and has no credential of yours",
+                ". An administrator has to set one.",
+            ),
+        };
+        (log, format!("{what} (HTTP {status}){advice}"))
+    }
+}
+
+fn forbidden(sent: &SentCredential) -> (String, String) {
+    const GRANT: &str = "An administrator has to grant the permission or correct the credential.";
+    let (log, what) = match sent {
+        SentCredential::Shared => (
+            "the configured credentials lack a permission or are wrong".to_owned(),
+            "does not allow this: the gateway's credentials lack a permission or are wrong",
+        ),
+        SentCredential::OfCaller(user) => (
+            format!("`{user}` lacks a permission, or their credential is wrong"),
+            "does not allow this: you lack a permission, or your credential is wrong",
+        ),
+        SentCredential::None { .. } => (
+            "it needs a permission, and no credential was sent".to_owned(),
+            "does not allow this without a credential, or to anonymous users",
+        ),
+    };
+    let advice = match sent {
+        SentCredential::None { is_known: false } => {
+            "Connect with a token, or ask an administrator."
+        }
+        _ => GRANT,
+    };
+    (log, format!("{what} (HTTP 403). {advice}"))
+}

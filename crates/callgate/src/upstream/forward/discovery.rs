@@ -1,0 +1,5 @@
+//! Reads the descriptions of a service's methods: for imports, and to list the methods that a caller may use.
+
+pub(crate) mod query;
+pub(crate) mod visibility;
+pub(crate) mod method_list;

@@ -1,0 +1,145 @@
+//! Parses lists of methods: OpenRPC documents, and pages of tools.
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::upstream::forward::Failure;
+use crate::upstream::forward::target::site_path;
+
+/// Maximum number of methods; a longer list is an error.
+pub(crate) const MAX_IDS: usize = 10_000;
+
+/// Maximum length of a method id; longer names are skipped.
+const MAX_ID_BYTES: usize = 255;
+
+#[derive(Debug, Error)]
+pub(crate) enum MethodListError {
+    #[error(transparent)]
+    Failure(#[from] Failure),
+    #[error("the response is not an OpenRPC document: expected `methods` with a `name` each")]
+    NotOpenRpc,
+    #[error("the response is not a list of tools: expected `tools` with a `name` each")]
+    NotTools,
+    #[error("the service lists more than {MAX_IDS} methods")]
+    TooMany,
+    #[error("the list has more than {0} pages, or repeats a page")]
+    Pages(usize),
+    #[error("the pages of the list are larger than {0} bytes together")]
+    TooLarge(usize),
+    #[error("the service denies the list")]
+    Denied,
+    #[error("the service returned the error {0}")]
+    Rpc(i64),
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct OpenRpc {
+    methods: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+struct Tools {
+    tools: Vec<Named>,
+    #[serde(rename = "nextCursor")]
+    next_cursor: Option<String>,
+}
+
+pub(crate) fn open_rpc(document: &str) -> Result<Vec<String>, MethodListError> {
+    let OpenRpc { methods } =
+        serde_json::from_str(document).map_err(|_| MethodListError::NotOpenRpc)?;
+    let mut ids = Vec::new();
+    add(&mut ids, methods)?;
+    Ok(ids)
+}
+
+/// Adds the ids of a page of tools. Returns the cursor of the next page.
+pub(crate) fn tools(page: &str, ids: &mut Vec<String>) -> Result<Option<String>, MethodListError> {
+    let page = page.trim_start_matches('\u{feff}');
+    let Tools { tools, next_cursor } =
+        serde_json::from_str(page).map_err(|_| MethodListError::NotTools)?;
+    add(ids, tools)?;
+    Ok(next_cursor.filter(|cursor| !cursor.is_empty()))
+}
+
+fn add(ids: &mut Vec<String>, named: Vec<Named>) -> Result<(), MethodListError> {
+    if ids.len().saturating_add(named.len()) > MAX_IDS {
+        return Err(MethodListError::TooMany);
+    }
+    let fitting = named.into_iter().map(|one| one.name).filter(|id| id.len() <= MAX_ID_BYTES);
+    ids.extend(fitting);
+    Ok(())
+}
+
+/// Returns the path of the list of tools, given the path of the JSON-RPC endpoint or of a tool.
+pub(crate) fn tools_path(path: &str) -> String {
+    let base = path.rsplit_once("/mcp/tools/").map_or_else(|| site_path(path), |(base, _)| base);
+    format!("{base}/mcp/tools/list")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_valid_list_is_accepted_and_it_may_be_empty() {
+        let ids = |page: &str| {
+            let mut ids = Vec::new();
+            tools(page, &mut ids).map(|next| (ids, next)).map_err(|error| error.to_string())
+        };
+        let named = |name: &str| vec![name.to_owned()];
+        assert_eq!(ids(r#"{"tools":[]}"#), Ok((Vec::new(), None)));
+        assert_eq!(ids(r#"{"tools":[],"nextCursor":""}"#), Ok((Vec::new(), None)));
+        assert_eq!(
+            ids("\u{feff}{\"tools\":[{\"name\":\"a\",\"x\":1}],\"nextCursor\":\"NTA=\"}"),
+            Ok((named("a"), Some("NTA=".to_owned())))
+        );
+        for wrong in [
+            "",
+            "<!DOCTYPE html>",
+            "null",
+            "[]",
+            "{}",
+            r#"{"tools":null}"#,
+            r#"{"tools":{}}"#,
+            r#"{"tools":["a"]}"#,
+            r#"{"tools":[{"title":"a"}]}"#,
+            r#"{"tools":[{"name":1}]}"#,
+            r#"{"tools":[],"nextCursor":7}"#,
+        ] {
+            assert!(ids(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(open_rpc(r#"{"openrpc":"1.3.2","methods":[{"name":"a"}]}"#).unwrap(), ["a"]);
+        assert!(open_rpc(r#"{"methods":[]}"#).unwrap().is_empty());
+        for wrong in ["", "null", "{}", r#"{"methods":null}"#, r#"{"methods":[{}]}"#] {
+            assert!(open_rpc(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn more_ids_than_the_limit_are_a_failure_and_names_that_no_id_has_are_left_out() {
+        let named = |count: usize| vec![serde_json::json!({"name": "a"}); count];
+        let document = |count| serde_json::json!({ "methods": named(count) }).to_string();
+        assert_eq!(open_rpc(&document(MAX_IDS)).unwrap().len(), MAX_IDS);
+        assert!(matches!(open_rpc(&document(MAX_IDS + 1)), Err(MethodListError::TooMany)));
+        let long = serde_json::json!({"methods": [{"name": "a".repeat(256)}, {"name": "b"}]});
+        assert_eq!(open_rpc(&long.to_string()).unwrap(), ["b"]);
+    }
+
+    #[test]
+    fn the_list_of_tools_is_beside_the_methods() {
+        for (path, list) in [
+            ("/jsonrpc", "/mcp/tools/list"),
+            ("/de/jsonrpc/", "/de/mcp/tools/list"),
+            ("/site/mcp/tools/node.get", "/site/mcp/tools/list"),
+            ("/", "/mcp/tools/list"),
+            ("/site", "/site/mcp/tools/list"),
+        ] {
+            assert_eq!(tools_path(path), list);
+        }
+    }
+}

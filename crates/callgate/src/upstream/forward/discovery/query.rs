@@ -1,0 +1,105 @@
+//! Requests outside a call, such as those of an import.
+
+use http::StatusCode;
+use serde_json::value::RawValue;
+use thiserror::Error;
+use tokio::time::timeout;
+
+use crate::access::Caller;
+use crate::model::method::Safety;
+use crate::upstream::Call;
+use crate::upstream::budget::BudgetReservation;
+use crate::upstream::client::Client;
+use crate::upstream::forward::{
+    Authentication, CallOutcome, Failure, Forward, Ordering, SentCredential, ServiceResponse,
+    Target, request,
+};
+use crate::wire::jsonrpc::RpcError;
+
+/// Error of [`Forward::query`] and [`Forward::get`].
+#[derive(Debug, Error)]
+pub enum QueryError {
+    /// The method returned an error.
+    #[error(transparent)]
+    Rpc(RpcError),
+    /// There is no reply.
+    #[error("{message}")]
+    Failed {
+        /// Kind of failure.
+        outcome: CallOutcome,
+        /// HTTP status of the response, if there was one.
+        status: Option<u16>,
+        /// Description for an administrator.
+        message: String,
+    },
+}
+
+impl From<Failure> for QueryError {
+    fn from(failure: Failure) -> Self {
+        let status = failure.status().map(|status| status.as_u16());
+        let failure = match failure {
+            Failure::Error(error) | Failure::Denied(error) => return Self::Rpc(error),
+            failure => failure,
+        };
+        Self::Failed { outcome: failure.outcome(), status, message: failure.to_string() }
+    }
+}
+
+impl Forward {
+    /// Calls a read-only method without a caller. The call is not counted.
+    pub async fn query(
+        &self,
+        method: &str,
+        params: &RawValue,
+    ) -> Result<Box<RawValue>, QueryError> {
+        let number = self.last_id.fetch_add(1, Ordering::Relaxed);
+        let call = Call {
+            id: &format!("mcp_ask_{number}"),
+            method,
+            params,
+            safety: Safety::ReadOnly,
+            caller: &Caller::anonymous(),
+            client: &Client::default(),
+            reservation: &BudgetReservation::default(),
+        };
+        Ok(self.call_at(&call, None, &mut Authentication::default()).await?)
+    }
+
+    /// Reads a URL of the server, or that of the service, as text. Sends the credentials that are configured for
+    /// all callers.
+    pub async fn get(&self, target: Option<&Target>) -> Result<String, QueryError> {
+        let (limits, target) = (self.options.limits, target.unwrap_or(&self.options.target));
+        let reading = async {
+            let mut auth = Authentication::of_upstream(self.tokens.as_ref()).await?;
+            let mut response = self.get_with(target, &auth).await?;
+            if response.status == StatusCode::UNAUTHORIZED && auth.renew(None).await? {
+                response = self.get_with(target, &auth).await?;
+            }
+            response.into_text()
+        };
+        let read = timeout(limits.timeout, reading).await;
+        match read.unwrap_or(Err(Failure::TimedOut(limits.timeout))) {
+            Ok(text) => Ok(text),
+            Err(Failure::Status(status)) => {
+                let status = status.as_u16();
+                let message = format!("HTTP {status}");
+                Err(QueryError::Failed {
+                    outcome: CallOutcome::Status,
+                    status: Some(status),
+                    message,
+                })
+            }
+            Err(failure) if self.options.has_shared_credential() => Err(failure.into()),
+            Err(failure) => Err(failure.sent_with(SentCredential::None { is_known: false }).into()),
+        }
+    }
+
+    async fn get_with(
+        &self,
+        target: &Target,
+        auth: &Authentication,
+    ) -> Result<ServiceResponse, Failure> {
+        let headers = request::headers(&self.options, &Caller::anonymous(), auth);
+        self.client.get(target.uri().clone(), headers, self.options.limits.result_bytes).await
+    }
+}

@@ -1,0 +1,203 @@
+//! Reads the methods that a service lists for a caller.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+
+use crate::access::Caller;
+use crate::model::arguments::ParamStyle;
+use crate::model::method::Safety;
+use crate::upstream::budget::BudgetReservation;
+use crate::upstream::client::Client;
+use crate::upstream::forward::discovery::method_list::{self, MAX_IDS, MethodListError};
+use crate::upstream::forward::{
+    Authentication, CallOutcome, Failure, Forward, MissingCredential, Ordering, RequestId,
+    ServiceResponse, UserGrant, request,
+};
+use crate::upstream::{BoxFuture, Call, CallerMethods, Identity, ListError, MethodLister};
+
+/// Maximum size of a list in bytes, all pages together.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// Maximum number of pages of tools.
+const MAX_PAGES: usize = 1_000;
+
+/// Limits each caller to the methods that the service lists for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpstreamVisibility {
+    /// Source of the list.
+    pub source: MethodListSource,
+    /// How long a list is cached.
+    pub max_age: Duration,
+}
+
+/// Where a service lists the methods of a caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub enum MethodListSource {
+    /// The OpenRPC document that the method `rpc.discover` returns.
+    #[default]
+    #[serde(rename = "openrpc")]
+    OpenRpc,
+    /// `GET /mcp/tools/list` of Drupal's module `jsonrpc_mcp`, beside the service's `/jsonrpc`.
+    #[serde(rename = "jsonrpc_mcp")]
+    JsonRpcMcp,
+}
+
+impl MethodLister for Forward {
+    fn max_age(&self) -> Duration {
+        self.options.visibility.map_or(Duration::ZERO, |visibility| visibility.max_age)
+    }
+
+    fn identity<'a>(
+        &'a self,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Option<Identity>, ListError>> {
+        Box::pin(async move {
+            let secret = match &self.options.credential {
+                None => None,
+                Some(credentials) => match credentials.source.of(caller).await? {
+                    None if credentials.options.missing == MissingCredential::Refuse => {
+                        return Ok(None);
+                    }
+                    secret => secret,
+                },
+            };
+            let passed = &self.options.caller_headers;
+            let is_passed = passed.names().next().is_some();
+            Ok(Some(match &caller.user {
+                Some(user) if secret.is_some() || is_passed => {
+                    // A refresh token changes with each use, and its user does not.
+                    let grant = self
+                        .options
+                        .credential
+                        .as_ref()
+                        .and_then(|credentials| credentials.options.oauth);
+                    let secret = secret.as_ref().filter(|_| grant != Some(UserGrant::RefreshToken));
+                    let secret = secret.map_or("", |secret| secret.expose());
+                    let role = passed.role.as_ref().and(user.role.as_deref()).unwrap_or("");
+                    let token = passed.token.as_ref().and(caller.token());
+                    let token = token.map_or("", |token| token.expose());
+                    Identity::user(user.id, &[secret, role, token])
+                }
+                // The service cannot tell these callers apart.
+                _ => Identity::ANONYMOUS,
+            }))
+        })
+    }
+
+    fn methods<'a>(
+        &'a self,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<CallerMethods, ListError>> {
+        Box::pin(async move {
+            let limit = self.options.limits.timeout;
+            let listed = timeout(limit, self.list_for(caller)).await;
+            match listed.unwrap_or(Err(Failure::TimedOut(limit).into())) {
+                Ok(ids) => Ok(CallerMethods::Listed(ids)),
+                Err(MethodListError::Denied) => Ok(CallerMethods::Refused(
+                    "the service denies `rpc.discover` to the caller".to_owned(),
+                )),
+                Err(MethodListError::Failure(failure)) if self.rejects_caller(&failure) => {
+                    Ok(CallerMethods::Refused(failure.to_string()))
+                }
+                Err(MethodListError::Failure(failure)) => {
+                    Err(format!("upstream `{}`: {failure}", self.name).into())
+                }
+                Err(other) => Err(other.to_string().into()),
+            }
+        })
+    }
+}
+
+impl Forward {
+    /// Returns `true` if the service rejects the caller, who then sees no methods.
+    fn rejects_caller(&self, failure: &Failure) -> bool {
+        match failure {
+            Failure::CredentialLookup(..) => false,
+            // The access token may have just expired, and a new one is not requested at once.
+            other if other.is_unauthorized() && self.options.oauth.is_some() => false,
+            Failure::NoToken(no_token) => no_token.is_of_user(),
+            other => matches!(other.outcome(), CallOutcome::NoCredential | CallOutcome::Refused),
+        }
+    }
+
+    async fn list_for(&self, caller: &Caller) -> Result<Vec<String>, MethodListError> {
+        let text = format!("mcp_list_{}", self.last_id.fetch_add(1, Ordering::Relaxed));
+        let params = if self.options.style == ParamStyle::Positional { "[]" } else { "{}" };
+        let params = serde_json::from_str(params).unwrap_or(RawValue::NULL);
+        let call = Call {
+            id: &text,
+            method: "rpc.discover",
+            params,
+            safety: Safety::ReadOnly,
+            caller,
+            client: &Client::default(),
+            reservation: &BudgetReservation::default(),
+        };
+        if self.options.target.is_websocket() {
+            return read_document(self.call_at(&call, None, &mut Authentication::default()).await);
+        }
+        let (id, mut auth) = (self.request_id(&text), self.authentication(&call).await?);
+        let listed = self.list_with(&call, &id, &auth).await;
+        if matches!(&listed, Err(MethodListError::Failure(failure)) if failure.is_unauthorized())
+            && self.renew(&call, &mut auth).await?
+        {
+            return self.list_with(&call, &id, &auth).await;
+        }
+        listed
+    }
+
+    /// Reads `rpc.discover`, or all pages of `/mcp/tools/list`.
+    async fn list_with(
+        &self,
+        call: &Call<'_>,
+        id: &RequestId<'_>,
+        auth: &Authentication,
+    ) -> Result<Vec<String>, MethodListError> {
+        let headers = || request::headers(&self.options, call.caller, auth);
+        if !self.options.is_described_over_http() {
+            let body = request::body(&self.options, call, id, auth);
+            let sending = self.client.post(None, headers(), body, MAX_BYTES, call.reservation);
+            return read_document(self.through_breaker(sending).await?.read(id));
+        }
+        let target = &self.options.target;
+        let path = method_list::tools_path(target.path());
+        let (mut ids, mut seen, mut left) = (Vec::new(), HashSet::new(), MAX_BYTES);
+        let mut next = target.with_path(&path);
+        loop {
+            let page = next.map_err(|_| MethodListError::Pages(MAX_PAGES))?;
+            let sending = self.client.get(page.uri().clone(), headers(), left);
+            let page = self.through_breaker(sending).await?.into_text()?;
+            left = left.checked_sub(page.len()).ok_or(MethodListError::TooLarge(MAX_BYTES))?;
+            let Some(cursor) = method_list::tools(&page, &mut ids)? else { return Ok(ids) };
+            next = target.with_parameter(&path, "cursor", &cursor);
+            if seen.len() + 1 >= MAX_PAGES || ids.len() > MAX_IDS || !seen.insert(cursor) {
+                return Err(MethodListError::Pages(MAX_PAGES));
+            }
+        }
+    }
+
+    /// Sends a request unless the circuit breaker is open, which records the result.
+    async fn through_breaker(
+        &self,
+        sending: impl Future<Output = Result<ServiceResponse, Failure>>,
+    ) -> Result<ServiceResponse, Failure> {
+        let mut attempt = self.breaker.attempt().ok_or(Failure::Down)?;
+        let response = sending.await;
+        attempt.settle(response.as_ref().is_err_and(Failure::found_no_connection));
+        response
+    }
+}
+
+/// Returns the ids in the reply to `rpc.discover`.
+fn read_document(replied: Result<Box<RawValue>, Failure>) -> Result<Vec<String>, MethodListError> {
+    match replied {
+        Ok(document) => method_list::open_rpc(document.get()),
+        Err(Failure::Denied(_)) => Err(MethodListError::Denied),
+        Err(Failure::Error(error)) => Err(MethodListError::Rpc(error.code)),
+        Err(failure) => Err(failure.into()),
+    }
+}

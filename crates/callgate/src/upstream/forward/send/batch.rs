@@ -1,0 +1,219 @@
+//! Sends concurrent calls as JSON-RPC batches.
+//!
+//! A call is sent at once while fewer than [`MAX_IN_FLIGHT`] requests are in flight. Otherwise, calls are collected
+//! until one of those ends, but for at most [`MAX_DELAY`], so that a slow method does not delay others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use futures_util::future::join_all;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+
+use crate::model::method::Safety;
+use crate::upstream::forward::reply::BatchReply;
+use crate::upstream::forward::{
+    Failure, ForwardOptions, ForwardStats, QueuedRequest, ServiceClient, ServiceResponse,
+};
+
+/// Number of requests in flight from which on calls are collected.
+const MAX_IN_FLIGHT: usize = 2;
+
+/// Maximum time for which calls are collected.
+const MAX_DELAY: Duration = Duration::from_millis(5);
+
+/// Number of consecutive rejected batches after which calls are sent one by one.
+const MAX_REJECTED: u32 = 3;
+
+/// Maximum number of calls in a batch, and maximum size in bytes.
+const MAX_CALLS: usize = 100;
+const MAX_BYTES: usize = 1 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Batcher {
+    name: String,
+    client: ServiceClient,
+    result_bytes: usize,
+    /// Number of consecutive batches that the service rejected.
+    rejected: AtomicU32,
+    stats: Arc<ForwardStats>,
+}
+
+impl Batcher {
+    pub(crate) fn new(
+        name: &str,
+        options: &ForwardOptions,
+        client: ServiceClient,
+        stats: Arc<ForwardStats>,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            client,
+            result_bytes: options.limits.result_bytes,
+            rejected: AtomicU32::new(0),
+            stats,
+        }
+    }
+
+    /// Returns `true` if the service does not support batches.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        self.rejected.load(Ordering::Relaxed) >= MAX_REJECTED
+    }
+
+    pub(crate) async fn post(&self, request: &QueuedRequest) -> Result<ServiceResponse, Failure> {
+        let (headers, body) = (request.headers.clone(), request.body.clone());
+        self.client.post(None, headers, body, self.result_bytes, &request.reservation).await
+    }
+
+    /// Sends requests until the queue is closed.
+    pub(crate) async fn run(self: Arc<Self>, mut requests: mpsc::Receiver<QueuedRequest>) {
+        let permits = Arc::new(Semaphore::new(MAX_IN_FLIGHT));
+        let mut waiting = Vec::new();
+        loop {
+            if waiting.is_empty() {
+                match requests.recv().await {
+                    Some(first) => waiting.push(first),
+                    None => return,
+                }
+            }
+            // After the maximum delay, a batch is sent without a permit.
+            let permit = timeout(MAX_DELAY, Arc::clone(&permits).acquire_owned()).await;
+            while let Ok(next) = requests.try_recv() {
+                waiting.push(next);
+            }
+            let batch = take_batch(&mut waiting);
+            let batcher = Arc::clone(&self);
+            tokio::spawn(async move {
+                batcher.send(batch).await;
+                drop(permit);
+            });
+        }
+    }
+
+    async fn send(&self, mut batch: Vec<QueuedRequest>) {
+        if batch.len() <= 1 {
+            return self.send_singly(batch).await;
+        }
+        let Some(first) = batch.first() else { return };
+        // The whole response is counted until each call has its part.
+        let (headers, reservation) = (first.headers.clone(), first.reservation.another());
+        let (body, limit) = (joined(&batch), self.result_bytes.saturating_mul(batch.len()));
+        let all_dropped = join_all(batch.iter_mut().map(|request| request.reply.closed()));
+        let response = tokio::select! {
+            response = self.client.post(None, headers, body, limit, &reservation) => response,
+            _ = all_dropped => return,
+        };
+        match response {
+            Ok(response) => self.assign(batch, &response).await,
+            Err(failure) => reply_all(batch, &Err(failure)),
+        }
+    }
+
+    async fn send_singly(&self, batch: Vec<QueuedRequest>) {
+        join_all(batch.into_iter().map(async |mut request| {
+            let (headers, body) = (request.headers, request.body);
+            tokio::select! {
+                response = self.client.post(None, headers, body, self.result_bytes, &request.reservation) => {
+                    let _ = request.reply.send(response);
+                }
+                () = request.reply.closed() => {}
+            }
+        }))
+        .await;
+    }
+
+    /// Sends each call its part of a response.
+    async fn assign(&self, batch: Vec<QueuedRequest>, response: &ServiceResponse) {
+        match response.read_batch() {
+            BatchReply::PerCall(replies) => {
+                self.rejected.store(0, Ordering::Relaxed);
+                let (parts, ignored) = replies.assign(batch.iter().map(|request| &request.id));
+                if ignored > 0 {
+                    tracing::debug!(
+                        upstream = self.name,
+                        ignored,
+                        "ignored messages that answer no request"
+                    );
+                }
+                let mut alone = Vec::new();
+                for (request, part) in batch.into_iter().zip(parts) {
+                    // Drupal rejects a batch with an unknown method or wrong parameters before it runs any
+                    // call, but other services may have run the calls before the error.
+                    if matches!(part, Err(Failure::Unmatched)) && request.safety == Safety::ReadOnly
+                    {
+                        self.stats.count_retry();
+                        alone.push(request);
+                    } else {
+                        let part = part.and_then(|part| self.part(response, part));
+                        let _ = request.reply.send(part);
+                    }
+                }
+                self.send_singly(alone).await;
+            }
+            BatchReply::ForAll if response.body.len() <= self.result_bytes => {
+                reply_all(batch, &Ok(response.clone()));
+            }
+            BatchReply::ForAll => reply_all(batch, &Err(Failure::TooLarge(self.result_bytes))),
+            BatchReply::Invalid(failure) => reply_all(batch, &Err(failure)),
+            BatchReply::Rejected => {
+                if self.rejected.fetch_add(1, Ordering::Relaxed) + 1 == MAX_REJECTED {
+                    tracing::warn!(
+                        upstream = self.name,
+                        "the service rejects batches, sending calls one by one; remove `batch`"
+                    );
+                }
+                // None of them has run.
+                self.send_singly(batch).await;
+            }
+        }
+    }
+
+    fn part(&self, response: &ServiceResponse, part: &str) -> Result<ServiceResponse, Failure> {
+        if part.len() > self.result_bytes {
+            return Err(Failure::TooLarge(self.result_bytes));
+        }
+        Ok(ServiceResponse { status: response.status, ..ServiceResponse::bare(part.to_owned()) })
+    }
+}
+
+/// Removes the requests of the next batch: the first whose call was not dropped, and those with the same headers and
+/// credential.
+fn take_batch(waiting: &mut Vec<QueuedRequest>) -> Vec<QueuedRequest> {
+    waiting.retain(|request| !request.reply.is_closed());
+    let (mut batch, mut rest): (Vec<QueuedRequest>, Vec<QueuedRequest>) = (Vec::new(), Vec::new());
+    let mut bytes = 0;
+    for request in waiting.drain(..) {
+        let size = bytes + request.body.len();
+        let has_room = batch.len() < MAX_CALLS && size <= MAX_BYTES;
+        let fits = |first: &QueuedRequest| {
+            has_room && first.headers == request.headers && first.credential == request.credential
+        };
+        if batch.first().is_none_or(fits) {
+            bytes = size;
+            batch.push(request);
+        } else {
+            rest.push(request);
+        }
+    }
+    *waiting = rest;
+    batch
+}
+
+fn reply_all(batch: Vec<QueuedRequest>, response: &Result<ServiceResponse, Failure>) {
+    for request in batch {
+        let _ = request.reply.send(response.clone());
+    }
+}
+
+fn joined(batch: &[QueuedRequest]) -> Bytes {
+    let length: usize = batch.iter().map(|request| request.body.len() + 1).sum();
+    let mut all = BytesMut::with_capacity(length + 1);
+    for (number, request) in batch.iter().enumerate() {
+        all.put_u8(if number == 0 { b'[' } else { b',' });
+        all.put_slice(&request.body);
+    }
+    all.put_u8(b']');
+    all.freeze()
+}

@@ -1,0 +1,115 @@
+//! The HTTP client of one service.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Method, Response, Uri};
+use hyper::body::Incoming;
+
+use crate::http_client::connector::Connector;
+use crate::http_client::send_error::SendError;
+use crate::http_client::tls::{TlsSetupError, client_config};
+use crate::http_client::{Pool, pool_builder, request, text_counted};
+use crate::upstream::budget::BudgetReservation;
+use crate::upstream::forward::{Failure, ForwardLimits, ForwardOptions, ServiceResponse};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+#[derive(Debug, Clone)]
+pub(crate) struct ServiceClient {
+    uri: Uri,
+    pool: Pool,
+}
+
+impl ServiceClient {
+    pub(crate) fn new(options: &ForwardOptions) -> Result<Self, TlsSetupError> {
+        let pool = pool_builder(options.limits.concurrent)
+            .http2_only(options.http2)
+            .build(connector(options)?);
+        Ok(Self { uri: options.target.uri().clone(), pool })
+    }
+
+    /// Posts a request to `uri`, or to the URL of the service, and reads the response: at most `limit` bytes, counted
+    /// by `reservation`.
+    pub(crate) async fn post(
+        &self,
+        uri: Option<Uri>,
+        mut headers: HeaderMap,
+        body: Bytes,
+        limit: usize,
+        reservation: &BudgetReservation,
+    ) -> Result<ServiceResponse, Failure> {
+        headers.insert(ACCEPT, JSON);
+        headers.insert(CONTENT_TYPE, JSON);
+        let uri = uri.unwrap_or_else(|| self.uri.clone());
+        read(self.send(Method::POST, uri, headers, body).await?, limit, reservation).await
+    }
+
+    pub(crate) async fn get(
+        &self,
+        uri: Uri,
+        mut headers: HeaderMap,
+        limit: usize,
+    ) -> Result<ServiceResponse, Failure> {
+        headers.insert(ACCEPT, JSON);
+        let response = self.send(Method::GET, uri, headers, Bytes::new()).await?;
+        read(response, limit, &BudgetReservation::default()).await
+    }
+
+    /// Sends the opening handshake of a WebSocket.
+    #[cfg(feature = "websocket")]
+    pub(crate) async fn upgrade(&self, headers: HeaderMap) -> Result<Response<Incoming>, Failure> {
+        self.send(Method::GET, self.uri.clone(), headers, Bytes::new()).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        uri: Uri,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Failure> {
+        let sent = self.pool.request(request(method, uri, headers, body)).await;
+        sent.map_err(|error| Failure::Send(SendError::of(&error)))
+    }
+}
+
+/// Returns the time limit of a connection. Shorter than that of a call, so that a call without a connection is not
+/// reported as possibly run.
+pub(crate) fn connect_limit(limits: ForwardLimits) -> Duration {
+    limits.connect.min(limits.timeout / 2)
+}
+
+fn connector(options: &ForwardOptions) -> Result<Connector, TlsSetupError> {
+    let (target, time_limit) = (&options.target, connect_limit(options.limits));
+    #[cfg(unix)]
+    if let Some(socket) = target.socket() {
+        return Ok(Connector::unix(socket, time_limit));
+    }
+    let tls = client_config(target.endpoint(), &options.roots, "`ca_file`")?;
+    // The opening handshake of a WebSocket is HTTP/1.1.
+    if target.is_websocket() {
+        return Ok(Connector::new(&tls, time_limit));
+    }
+    Ok(Connector::with_http2(&tls, time_limit))
+}
+
+async fn read(
+    response: Response<Incoming>,
+    limit: usize,
+    reservation: &BudgetReservation,
+) -> Result<ServiceResponse, Failure> {
+    let (head, body) = response.into_parts();
+    if head.status.is_redirection() {
+        return Err(Failure::redirected(head.status, &head.headers));
+    }
+    let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if announced.and_then(|length| length.parse().ok()).is_some_and(|length: usize| length > limit)
+    {
+        return Err(Failure::TooLarge(limit));
+    }
+    let count = |bytes| reservation.add(bytes).map_err(Failure::from);
+    let body = text_counted(body, limit, count).await?;
+    Ok(ServiceResponse { status: head.status, headers: head.headers, body })
+}

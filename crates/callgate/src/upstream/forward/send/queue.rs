@@ -1,0 +1,112 @@
+//! The queue of requests that a task sends for all callers: in batches, or over a WebSocket. A dropped call does not
+//! affect the others.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::model::method::Safety;
+use crate::upstream::budget::BudgetReservation;
+use crate::upstream::forward::send::batch::Batcher;
+#[cfg(feature = "websocket")]
+use crate::upstream::forward::send::websocket::WebSocketWorker;
+use crate::upstream::forward::{
+    Failure, ForwardOptions, ForwardStats, RequestId, SecretJson, ServiceClient, ServiceResponse,
+};
+
+pub(crate) struct QueuedRequest {
+    pub(crate) id: RequestId<'static>,
+    /// Empty for a WebSocket.
+    pub(crate) headers: HeaderMap,
+    /// The caller's credential, if it is in the body. Empty for a WebSocket.
+    pub(crate) credential: SecretJson,
+    pub(crate) body: Bytes,
+    pub(crate) safety: Safety,
+    pub(crate) reservation: BudgetReservation,
+    /// Closed if the call was dropped.
+    pub(crate) reply: oneshot::Sender<Result<ServiceResponse, Failure>>,
+}
+
+/// The queue of a task that sends requests. A request starts the task if it is not running.
+#[derive(Debug)]
+pub(crate) struct RequestQueue {
+    capacity: usize,
+    current: Mutex<Option<mpsc::Sender<QueuedRequest>>>,
+    worker: Worker,
+}
+
+#[derive(Debug)]
+enum Worker {
+    Batches(Arc<Batcher>),
+    #[cfg(feature = "websocket")]
+    WebSocket(Arc<WebSocketWorker>),
+}
+
+impl RequestQueue {
+    /// Returns `None` if each call is a separate request.
+    pub(crate) fn new(
+        name: &str,
+        options: &ForwardOptions,
+        client: &ServiceClient,
+        stats: &Arc<ForwardStats>,
+    ) -> Option<Self> {
+        let (client, stats) = (client.clone(), Arc::clone(stats));
+        #[cfg(feature = "websocket")]
+        let websocket = options.target.is_websocket().then(|| {
+            Worker::WebSocket(Arc::new(WebSocketWorker::new(name, options, client.clone())))
+        });
+        #[cfg(not(feature = "websocket"))]
+        let websocket = None;
+        let worker = websocket.or_else(|| {
+            let batcher = options.batch.then(|| Batcher::new(name, options, client, stats))?;
+            Some(Worker::Batches(Arc::new(batcher)))
+        })?;
+        let capacity = options.limits.concurrent.max(1);
+        Some(Self { capacity, current: Mutex::new(None), worker })
+    }
+
+    pub(crate) fn is_batch(&self) -> bool {
+        matches!(self.worker, Worker::Batches(_))
+    }
+
+    /// Sends a request and waits for its response. `reply` receives from the channel of the request.
+    pub(crate) async fn send(
+        &self,
+        request: QueuedRequest,
+        reply: oneshot::Receiver<Result<ServiceResponse, Failure>>,
+    ) -> Result<ServiceResponse, Failure> {
+        if let Worker::Batches(batcher) = &self.worker
+            && batcher.is_unsupported()
+        {
+            return batcher.post(&request).await;
+        }
+        if self.queue().send(request).await.is_err() {
+            return Err(Failure::never_sent("the connection closed"));
+        }
+        // A task that was aborted may have sent the request.
+        reply.await.unwrap_or_else(|_| Err(Failure::broken("the connection was aborted")))
+    }
+
+    fn queue(&self) -> mpsc::Sender<QueuedRequest> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*current {
+            Some(queue) if !queue.is_closed() => queue.clone(),
+            _ => {
+                let (queue, requests) = mpsc::channel(self.capacity);
+                match &self.worker {
+                    Worker::Batches(batcher) => {
+                        tokio::spawn(Arc::clone(batcher).run(requests));
+                    }
+                    #[cfg(feature = "websocket")]
+                    Worker::WebSocket(connection) => {
+                        tokio::spawn(Arc::clone(connection).run(requests));
+                    }
+                }
+                *current = Some(queue.clone());
+                queue
+            }
+        }
+    }
+}

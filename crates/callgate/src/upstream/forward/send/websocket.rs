@@ -1,0 +1,323 @@
+//! Sends calls over one WebSocket connection.
+//!
+//! A task owns the connection: it writes requests, and sends each reply to its call. The task ends with the connection;
+//! the next request starts another.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt as _, StreamExt as _};
+use http::header::{
+    CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS,
+    SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes, error};
+
+use crate::http_client::send_error::{SendError, SendErrorKind, TIMED_OUT, describe};
+use crate::upstream::forward::auth::rejection::AuthRejection;
+use crate::upstream::forward::reply::ReplyTarget;
+use crate::upstream::forward::send::client::connect_limit;
+use crate::upstream::forward::{
+    Failure, ForwardOptions, QueuedRequest, RequestId, ServiceClient, ServiceResponse,
+};
+
+/// Time limit of the closing handshake.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+
+type Socket = WebSocketStream<TokioIo<Upgraded>>;
+
+#[derive(Debug)]
+pub(crate) struct WebSocketWorker {
+    name: String,
+    client: ServiceClient,
+    headers: HeaderMap,
+    connect_limit: Duration,
+    result_bytes: usize,
+    concurrent: usize,
+}
+
+impl WebSocketWorker {
+    pub(crate) fn new(name: &str, options: &ForwardOptions, client: ServiceClient) -> Self {
+        Self {
+            name: name.to_owned(),
+            client,
+            headers: options.headers.clone(),
+            connect_limit: connect_limit(options.limits),
+            result_bytes: options.limits.result_bytes,
+            concurrent: options.limits.concurrent,
+        }
+    }
+
+    /// Opens a connection, and sends requests over it until it closes.
+    pub(crate) async fn run(self: Arc<Self>, mut requests: mpsc::Receiver<QueuedRequest>) {
+        let timed_out = SendError::new(SendErrorKind::ConnectTimeout, TIMED_OUT);
+        let opened = timeout(self.connect_limit, self.open()).await;
+        let (failure, sink) = match opened.unwrap_or(Err(Failure::Send(timed_out))) {
+            Ok(socket) => {
+                let (mut sink, stream) = socket.split();
+                let end = self.exchange(&mut sink, stream, &mut requests).await;
+                (Failure::never_sent(end.describe()), Some(sink))
+            }
+            Err(failure) => (failure, None),
+        };
+        // Later requests open another connection.
+        requests.close();
+        while let Some(request) = requests.recv().await {
+            let _ = request.reply.send(Err(failure.clone()));
+        }
+        if let Some(mut sink) = sink {
+            let _ = timeout(CLOSE_LIMIT, sink.close()).await;
+        }
+    }
+
+    /// Opens a WebSocket over a connection of the HTTP client.
+    async fn open(&self) -> Result<Socket, Failure> {
+        let key = generate_key();
+        let value = HeaderValue::from_str(&key).map_err(|_| Failure::never_sent("no key"))?;
+        let mut headers = self.headers.clone();
+        headers.extend([
+            (CONNECTION, HeaderValue::from_static("Upgrade")),
+            (UPGRADE, HeaderValue::from_static("websocket")),
+            (SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")),
+            (SEC_WEBSOCKET_KEY, value),
+        ]);
+        headers.remove(SEC_WEBSOCKET_EXTENSIONS);
+        let response = self.client.upgrade(headers).await.map_err(|failure| match failure {
+            // Only the handshake was sent, and not the request of the call.
+            Failure::Send(SendError { kind: SendErrorKind::Broken { .. }, message }) => {
+                Failure::never_sent(message)
+            }
+            failure => failure,
+        })?;
+        check(&response, &derive_accept_key(key.as_bytes()))?;
+        let upgraded = hyper::upgrade::on(response).await;
+        let upgraded = upgraded.map_err(|error| Failure::never_sent(describe(&error)))?;
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(self.result_bytes))
+            .max_frame_size(Some(self.result_bytes));
+        let io = TokioIo::new(upgraded);
+        Ok(WebSocketStream::from_raw_socket(io, Role::Client, Some(config)).await)
+    }
+
+    /// Writes requests and reads replies, until one of the two ends.
+    async fn exchange(
+        &self,
+        sink: &mut SplitSink<Socket, Message>,
+        stream: SplitStream<Socket>,
+        requests: &mut mpsc::Receiver<QueuedRequest>,
+    ) -> CloseReason {
+        let pending = PendingReplies::new(self.concurrent);
+        // Reads first, so that nothing is written to a closed connection. Writing is unconstrained: a service that
+        // sends all the time would use up the task's budget.
+        let end = tokio::select! {
+            biased;
+            end = self.read(stream, &pending) => end,
+            end = tokio::task::unconstrained(write(sink, requests, &pending)) => end,
+        };
+        pending.fail_all(&end);
+        end
+    }
+
+    async fn read(&self, mut stream: SplitStream<Socket>, pending: &PendingReplies) -> CloseReason {
+        while let Some(message) = stream.next().await {
+            let text = match message {
+                Ok(Message::Text(text)) => Some(text.to_string()),
+                Ok(Message::Binary(bytes)) => String::from_utf8(bytes.into()).ok(),
+                Ok(Message::Close(frame)) => {
+                    return CloseReason::Closed(frame.map(|frame| frame.code.into()));
+                }
+                // The next read answers a ping.
+                Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => continue,
+                Err(error) => return CloseReason::of(&error),
+            };
+            if !text.is_some_and(|text| pending.reply(text)) {
+                tracing::debug!(upstream = self.name, "ignored a message that answers no request");
+            }
+        }
+        CloseReason::Closed(None)
+    }
+}
+
+/// Checks that the service agrees to open a WebSocket.
+fn check(response: &Response<Incoming>, accept: &str) -> Result<(), Failure> {
+    let (status, headers) = (response.status(), response.headers());
+    match status {
+        StatusCode::SWITCHING_PROTOCOLS
+            if headers.get(SEC_WEBSOCKET_ACCEPT).is_some_and(|found| found == accept) =>
+        {
+            Ok(())
+        }
+        status if status.is_redirection() => Err(Failure::redirected(status, headers)),
+        status => Err(match AuthRejection::of(status, headers) {
+            Some(refusal) => Failure::Rejected(refusal),
+            None => Failure::NoWebSocket(status),
+        }),
+    }
+}
+
+async fn write(
+    sink: &mut SplitSink<Socket, Message>,
+    requests: &mut mpsc::Receiver<QueuedRequest>,
+    pending: &PendingReplies,
+) -> CloseReason {
+    while let Some(request) = requests.recv().await {
+        let Some(body) = pending.add(request) else { continue };
+        let sent = match Utf8Bytes::try_from(body) {
+            Ok(text) => sink.feed(Message::Text(text)).await,
+            Err(error) => Err(error.into()),
+        };
+        // Queued requests are flushed together.
+        let flushed = match sent {
+            Ok(()) if requests.is_empty() => sink.flush().await,
+            sent => sent,
+        };
+        if let Err(error) = flushed {
+            return CloseReason::of(&error);
+        }
+    }
+    CloseReason::Closed(None)
+}
+
+type ReplySender = oneshot::Sender<Result<ServiceResponse, Failure>>;
+
+/// The calls that wait for a reply, by request id. Dropped calls are removed when the reply arrives, or when there are
+/// more than `limit`.
+#[derive(Debug)]
+struct PendingReplies {
+    calls: Mutex<HashMap<RequestId<'static>, ReplySender>>,
+    limit: usize,
+}
+
+impl PendingReplies {
+    fn new(limit: usize) -> Self {
+        Self { calls: Mutex::default(), limit }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<RequestId<'static>, ReplySender>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a request and returns its body, or `None` if the call was dropped.
+    fn add(&self, request: QueuedRequest) -> Option<Bytes> {
+        let QueuedRequest { id, body, reply, .. } = request;
+        if reply.is_closed() {
+            return None;
+        }
+        let mut calls = self.calls();
+        if calls.len() > self.limit {
+            calls.retain(|_, reply| !reply.is_closed());
+        }
+        calls.insert(id, reply);
+        Some(body)
+    }
+
+    /// Sends a message to its call. Returns `false` if no call waits for it.
+    fn reply(&self, message: String) -> bool {
+        let mut calls = self.calls();
+        let waiter = match ReplyTarget::of(&message) {
+            ReplyTarget::Request(id) => calls.remove(&id.into_owned()),
+            // The service could not parse a request, which is certain only if there is one.
+            ReplyTarget::UnknownRequest if calls.len() == 1 => {
+                calls.drain().next().map(|(_, waiter)| waiter)
+            }
+            ReplyTarget::UnknownRequest | ReplyTarget::NotAReply => None,
+        };
+        drop(calls);
+        waiter.is_some_and(|waiter| waiter.send(Ok(ServiceResponse::bare(message))).is_ok())
+    }
+
+    fn fail_all(&self, end: &CloseReason) {
+        let calls = std::mem::take(&mut *self.calls());
+        let is_only = calls.len() == 1;
+        for waiter in calls.into_values() {
+            let _ = waiter.send(Err(end.failure(is_only)));
+        }
+    }
+}
+
+/// Why a connection closed.
+#[derive(Debug)]
+enum CloseReason {
+    /// Closed by the service, with a code if it sent one.
+    Closed(Option<u16>),
+    Broken(String),
+    /// A message exceeds the limit. The rest of the connection cannot be read.
+    TooLarge(usize),
+}
+
+impl CloseReason {
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::ConnectionClosed | Error::AlreadyClosed => Self::Closed(None),
+            Error::Protocol(error::ProtocolError::ResetWithoutClosingHandshake) => {
+                Self::Closed(None)
+            }
+            Error::Capacity(error::CapacityError::MessageTooLong { max_size, .. }) => {
+                Self::TooLarge(*max_size)
+            }
+            Error::Io(error) => Self::Broken(describe(error)),
+            // These messages do not contain data of the frame.
+            Error::Protocol(error) => Self::Broken(error.to_string()),
+            _ => Self::Broken("the data is not a WebSocket frame".to_owned()),
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Self::Closed(None) => "closed by the service".to_owned(),
+            Self::Closed(Some(code)) => format!("closed by the service with code {code}"),
+            Self::Broken(message) => message.clone(),
+            Self::TooLarge(limit) => {
+                format!("a message on the same connection is longer than {limit} bytes")
+            }
+        }
+    }
+
+    /// Returns the failure of a request that was written. A message beyond the limit belongs to a call for certain
+    /// only if it is the only one.
+    fn failure(&self, is_only: bool) -> Failure {
+        match self {
+            Self::TooLarge(limit) if is_only => Failure::TooLarge(*limit),
+            end => Failure::broken(end.describe()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::method::Safety;
+
+    #[test]
+    fn abandoned_calls_are_removed() {
+        let pending = PendingReplies::new(3);
+        let request = |number| {
+            let ((headers, credential, body, reservation), (reply, answer)) =
+                (Default::default(), oneshot::channel());
+            let (id, safety) = (RequestId::Number(number), Safety::ReadOnly);
+            (QueuedRequest { id, headers, credential, body, safety, reservation, reply }, answer)
+        };
+        for number in 1..100 {
+            let (request, answer) = request(number);
+            assert!(pending.add(request).is_some());
+            drop(answer);
+            assert!(pending.calls().len() <= 4);
+        }
+        let (request, answer) = request(100);
+        drop(answer);
+        assert!(pending.add(request).is_none(), "it is not even sent");
+    }
+}

@@ -1,0 +1,67 @@
+//! What each face makes of what a service says, and of what goes wrong.
+
+use serde_json::json;
+
+use crate::forward::{App, without_error_id};
+use callgate_test_support::fake_service::{FakeResponse, FakeService};
+
+fn error() -> serde_json::Value {
+    json!({"code": 4711, "message": "the order is gone", "data": {"since": "May"}})
+}
+
+#[tokio::test]
+async fn the_services_own_errors_pass_through() {
+    // As aria2 and others do.
+    for status in [200, 400, 404, 500] {
+        let fake = FakeService::start(move |seen| seen.error(status, error())).await;
+        let app = App::new(&fake.url("/rpc"));
+        let (text, is_error) = app.text("order_get", json!({"id": 1})).await;
+        assert_eq!(text, "the order is gone (code 4711)\n{\"since\":\"May\"}");
+        assert!(is_error);
+        let (rest, body) = app.invoke("order.get", json!({"id": 1})).await;
+        assert_eq!(rest, 500);
+        assert_eq!(
+            body["error"],
+            json!({"code": "execution_error", "message": "the order is gone", "data": error()})
+        );
+        let call = json!({"jsonrpc": "2.0", "id": 5, "method": "order.get", "params": [1]});
+        let (_, reply) = app.post("/jsonrpc", call).await;
+        assert_eq!(reply, json!({"jsonrpc": "2.0", "id": 5, "error": error()}));
+    }
+}
+
+#[tokio::test]
+async fn failures_have_a_message_and_an_id_on_each_endpoint() {
+    let fake =
+        FakeService::start(|_| FakeResponse::text(502, "text/html", "<h1>Bad gateway</h1>")).await;
+    let app = App::new(&fake.url("/rpc"));
+    let words = "The service behind this tool responded with HTTP 502 and no reason. It only reads, so \
+                 it can be tried again.";
+    let (text, is_error) = app.text("order_get", json!({"id": 1})).await;
+    assert_eq!(text, format!("{words} (error id ID)"));
+    assert!(is_error);
+    let (status, body) = app.invoke("order.get", json!({"id": 1})).await;
+    assert_eq!((status, &body["error"]["code"]), (500, &json!("execution_error")));
+    assert_eq!(body["error"]["message"], words);
+    assert_eq!(without_error_id(body["error"]["error_id"].as_str().unwrap()), "ID");
+    let call = json!({"jsonrpc": "2.0", "id": 5, "method": "order.get", "params": [1]});
+    let (_, reply) = app.post("/jsonrpc", call).await;
+    assert_eq!(reply["error"]["code"], -32603);
+    assert_eq!(reply["error"]["message"], words);
+    assert_eq!(without_error_id(reply["error"]["data"]["error_id"].as_str().unwrap()), "ID");
+}
+
+#[tokio::test]
+async fn drupals_denial_reaches_the_agent() {
+    let data = "Access Denied: The 'use jsonrpc services' permission is required.";
+    let fake = FakeService::start(move |_| {
+        let error = json!({"code": -32600, "message": "Invalid Request", "data": data});
+        FakeResponse::json(200, json!({"jsonrpc": "2.0", "error": error, "id": null}))
+    })
+    .await;
+    let app = App::new(&fake.url("/rpc"));
+    let (text, is_error) = app.text("order_get", json!({"id": 1})).await;
+    assert_eq!(text, format!("Invalid Request (code -32600)\n\"{data}\""));
+    assert!(is_error);
+    assert_eq!(app.count(callgate::forward::CallOutcome::Denied), 1);
+}
