@@ -98,7 +98,7 @@ impl Default for HttpOptions {
     }
 }
 
-/// State that all endpoints share.
+/// State of all endpoints.
 #[derive(Debug)]
 struct AppState {
     mcp: Arc<Mcp>,
@@ -112,7 +112,7 @@ struct AppState {
     documents: Arc<Semaphore>,
 }
 
-type Shared = Arc<AppState>;
+type SharedState = Arc<AppState>;
 
 impl AppState {
     fn new(
@@ -120,7 +120,7 @@ impl AppState {
         authenticate: Arc<dyn Authenticate>,
         readiness: Readiness,
         options: HttpOptions,
-    ) -> Shared {
+    ) -> SharedState {
         Arc::new(Self {
             gateway: Arc::clone(mcp.gateway()),
             mcp,
@@ -137,23 +137,23 @@ impl AppState {
 /// Returns the routes of MCP, JSON-RPC, REST and discovery, to be merged into an axum router: `/mcp`, `/jsonrpc`,
 /// `/mcp/tools/…` and `/.well-known/mcp.json`.
 pub fn router(mcp: Arc<Mcp>, authenticate: Arc<dyn Authenticate>, options: HttpOptions) -> Router {
-    let shared = AppState::new(mcp, authenticate, Readiness::default(), options);
-    let options = &shared.options;
+    let state = AppState::new(mcp, authenticate, Readiness::default(), options);
+    let options = &state.options;
     let optional = [(options.mcp_at_root, "/"), (options.metrics, "/metrics")];
     let optional = optional.into_iter().filter_map(|(is_on, path)| is_on.then_some(path));
     let paths = ["/mcp", "/mcp/tools/{*id}", "/jsonrpc", "/.well-known/mcp.json"];
-    mount(paths.into_iter().chain(optional)).with_state(shared)
+    mount(paths.into_iter().chain(optional)).with_state(state)
 }
 
 /// Returns the routes `/healthz` and `/readyz`, for applications that do not have their own.
 pub fn health_router(mcp: Arc<Mcp>, readiness: Readiness) -> Router {
-    let shared = AppState::new(mcp, Arc::new(Anonymous), readiness, HttpOptions::default());
-    mount(["/healthz", "/readyz"]).with_state(shared)
+    let state = AppState::new(mcp, Arc::new(Anonymous), readiness, HttpOptions::default());
+    mount(["/healthz", "/readyz"]).with_state(state)
 }
 
-fn mount(paths: impl IntoIterator<Item = &'static str>) -> Router<Shared> {
+fn mount(paths: impl IntoIterator<Item = &'static str>) -> Router<SharedState> {
     let handler =
-        async |State(shared): State<Shared>, request: Request| respond(shared, request).await;
+        async |State(state): State<SharedState>, request: Request| respond(state, request).await;
     paths.into_iter().fold(Router::new(), |router, path| router.route(path, any(handler)))
 }
 
@@ -164,22 +164,22 @@ pub fn service(
     readiness: Readiness,
     options: HttpOptions,
 ) -> HttpService {
-    HttpService { shared: AppState::new(mcp, authenticate, readiness, options) }
+    HttpService { state: AppState::new(mcp, authenticate, readiness, options) }
 }
 
 /// Answers a request. Checks origin, credential and body once for all endpoints.
-async fn respond(shared: Shared, request: Request) -> Response {
+async fn respond(state: SharedState, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let endpoint = Endpoint::of(parts.uri.path(), &shared.options);
+    let endpoint = Endpoint::of(parts.uri.path(), &state.options);
     let checked = match endpoint {
         // Probes use arbitrary host names, and the replies contain nothing secret.
         Endpoint::Healthz | Endpoint::Readyz => Ok(None),
-        _ => origin::check(&parts.headers, &parts.uri, &shared.options),
+        _ => origin::check(&parts.headers, &parts.uri, &state.options),
     };
     let (origin, answered) = match checked {
         Ok(origin) => match origin::preflight(&parts.method, &parts.headers) {
             Some(preflight) if origin.is_some() => (origin, Ok(preflight)),
-            _ => (origin, answer(&shared, endpoint, &parts, body).await),
+            _ => (origin, answer(&state, endpoint, &parts, body).await),
         },
         Err(refusal) => (None, Err(refusal)),
     };
@@ -196,34 +196,34 @@ async fn respond(shared: Shared, request: Request) -> Response {
 }
 
 async fn answer(
-    shared: &Shared,
+    state: &SharedState,
     endpoint: Endpoint,
     parts: &Parts,
     body: Body,
 ) -> Result<Response, HttpError> {
     let caller = if endpoint.needs_caller() {
-        authenticate::caller(shared, parts).await?
+        authenticate::caller(state, parts).await?
     } else {
         Caller::anonymous()
     };
     endpoint.check_method(&parts.method)?;
     let body = if endpoint.takes_body(&parts.method) {
-        body::read(&parts.headers, body, &shared.options).await?
+        body::read(&parts.headers, body, &state.options).await?
     } else {
         Bytes::new()
     };
     let uri = &parts.uri;
     match endpoint {
-        Endpoint::Mcp => mcp::answer(shared, &caller, parts, body).await,
-        Endpoint::List => rest::list(shared, caller, uri).await,
-        Endpoint::Describe => rest::describe(shared, caller, uri).await,
-        Endpoint::Invoke => rest::invoke(shared, &caller, &body).await,
-        Endpoint::Tool => per_tool::answer(shared, &caller, parts, &body).await,
-        Endpoint::JsonRpc => Ok(jsonrpc::answer(shared, &caller, &body).await),
-        Endpoint::Metrics => Ok(metrics::metrics(shared)),
-        Endpoint::WellKnown => Ok(well_known::mcp(shared)),
+        Endpoint::Mcp => mcp::answer(state, &caller, parts, body).await,
+        Endpoint::List => rest::list(state, caller, uri).await,
+        Endpoint::Describe => rest::describe(state, caller, uri).await,
+        Endpoint::Invoke => rest::invoke(state, &caller, &body).await,
+        Endpoint::Tool => per_tool::answer(state, &caller, parts, &body).await,
+        Endpoint::JsonRpc => Ok(jsonrpc::answer(state, &caller, &body).await),
+        Endpoint::Metrics => Ok(metrics::metrics(state)),
+        Endpoint::WellKnown => Ok(well_known::mcp(state)),
         Endpoint::Healthz => Ok(health::healthz()),
-        Endpoint::Readyz => Ok(health::readyz(shared)),
+        Endpoint::Readyz => Ok(health::readyz(state)),
         Endpoint::UnknownWellKnown | Endpoint::NotFound => Err(HttpError::no_such_path(uri.path())),
     }
 }
@@ -231,7 +231,7 @@ async fn answer(
 /// All endpoints as one service; see [`service`].
 #[derive(Debug, Clone)]
 pub struct HttpService {
-    shared: Shared,
+    state: SharedState,
 }
 
 impl HttpService {
@@ -241,7 +241,7 @@ impl HttpService {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<axum::BoxError>,
     {
-        respond(Arc::clone(&self.shared), request.map(Body::new))
+        respond(Arc::clone(&self.state), request.map(Body::new))
     }
 }
 

@@ -312,8 +312,8 @@ async fn caught<T>(run: impl Future<Output = Result<T, CallError>>) -> Result<T,
 }
 
 /// Runs code of the embedder's that is no method.
-pub(crate) fn guarded<T: Send + 'static>(
-    run: impl FnOnce() -> BoxFuture<'static, Result<T, Error>> + Send + 'static,
+pub(crate) fn guarded<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
+    run: impl FnOnce() -> F + Send + 'static,
 ) -> BoxFuture<'static, Result<T, CallError>> {
     Box::pin(caught(async move { Ok(run().await?) }))
 }

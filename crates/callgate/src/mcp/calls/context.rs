@@ -156,7 +156,7 @@ async fn run_embedded<T: Send + 'static, F: Future<Output = Result<T, Error>> + 
         let (context, _guard) =
             Context::new(call.caller.clone(), gateway.next_call_id(), call.client());
         let (client, call_id) = (context.client.clone(), context.call_id.clone());
-        let run = guarded(move || Box::pin(run(context)));
+        let run = guarded(move || run(context));
         let written = match within(gateway.call_limit(), &client, run).await {
             Ok(value) => write(value, call),
             Err(error) => Err(embedded_error(error, call, call_id)),

@@ -198,7 +198,6 @@ impl AskedQuestions {
     }
 }
 
-/// Questions of one call that were sent to its client.
 #[derive(Debug, Default)]
 struct LiveQuestions {
     open: Vec<InFlightGuard<PendingQuestion>>,
@@ -263,7 +262,7 @@ struct RecordedAnswer {
 }
 
 impl RecordedAnswers {
-    /// Returns the answer if it was given to the same question and fits it.
+    /// Returns the answer if it was given to the same question and is valid.
     fn answer_to(&self, question: &PendingQuestion) -> Option<&RawValue> {
         let RecordedAnswer { question: answered, answer } = self.0.get(&question.key)?;
         let is_same = answered.as_ref().is_none_or(|answered| *answered == digest_of(question));
@@ -302,7 +301,6 @@ impl RequestState {
     }
 }
 
-/// Reads `inputResponses`.
 pub(crate) fn responses(request: &McpRequest<'_>) -> Result<Option<Answers>, McpError> {
     let Some(raw) = request.params.get("inputResponses") else { return Ok(None) };
     let Ok(members) = strict_json::members(raw.get()) else {

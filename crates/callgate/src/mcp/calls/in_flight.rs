@@ -30,7 +30,6 @@ pub(crate) enum Key {
     Stream(u64),
 }
 
-/// Open calls, streams or questions.
 #[derive(Debug)]
 pub(crate) struct InFlight<T> {
     entries: Mutex<Entries<T>>,
@@ -100,7 +99,6 @@ impl<T> Drop for InFlightGuard<T> {
     }
 }
 
-/// The calls and streams that can be cancelled.
 pub(crate) type Cancellations = InFlight<oneshot::Sender<()>>;
 
 impl Cancellations {

@@ -57,7 +57,6 @@ impl Negotiated {
     }
 }
 
-/// Reads the log level of a modern request.
 pub(crate) fn log_level(request: &McpRequest<'_>) -> Result<Option<LogLevel>, McpError> {
     let level = request.meta.text(META_LOG_LEVEL)?.map(|level| LogLevel::from_str(&level));
     level.transpose().map_err(|error| McpError::invalid_params(error.to_string()))

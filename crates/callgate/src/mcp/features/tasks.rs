@@ -155,7 +155,6 @@ fn format_time(milliseconds: u64) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
-/// The tasks of this process.
 #[derive(Debug)]
 pub(crate) struct Tasks {
     store: Arc<dyn TaskStore>,
@@ -163,7 +162,6 @@ pub(crate) struct Tasks {
     running: Mutex<HashMap<String, Arc<RunningTask>>>,
 }
 
-/// A task that runs in this process.
 #[derive(Debug)]
 struct RunningTask {
     user: Option<i64>,

@@ -93,7 +93,6 @@ pub(crate) enum Message<'a> {
     Response { id: &'a RawValue, outcome: RpcResult<'a> },
 }
 
-/// The result or the error of a response.
 pub(crate) type RpcResult<'a> = Result<&'a RawValue, &'a RawValue>;
 
 /// A request with its parsed parameters.

@@ -121,7 +121,6 @@ struct Request<'a, P> {
     params: &'a P,
 }
 
-/// Writes the result of a request, member by member.
 #[derive(Debug)]
 pub(crate) struct ResultWriter {
     slices: Vec<Bytes>,

@@ -17,7 +17,6 @@ use crate::mcp::{Mcp, McpError, Members, Scope};
 use crate::upstream::BoxFuture;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 
-/// The notification that cancels a request.
 pub(crate) const CANCELLED: &str = "notifications/cancelled";
 /// Maximum length of a relayed message, in bytes. Equals the default limit of a request body.
 const MAX_MESSAGE: usize = 1024 * 1024;
@@ -106,7 +105,6 @@ impl LimitedRelay {
     }
 }
 
-/// Writes an answer as a message.
 pub(crate) fn answer(id: &RawValue, outcome: RpcResult<'_>) -> String {
     let (name, value) = match outcome {
         Ok(result) => ("result", result),
@@ -120,7 +118,6 @@ pub(crate) fn cancellation(id: &RawValue) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"{CANCELLED}","params":{{"requestId":{}}}}}"#, id.get())
 }
 
-/// Returns the id of the request that a notification cancels.
 pub(crate) fn cancelled<'a>(method: &str, params: &Members<'a>) -> Option<&'a RawValue> {
     if method == CANCELLED { params.get("requestId") } else { None }
 }

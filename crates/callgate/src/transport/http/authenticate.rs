@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use thiserror::Error;
 
-use super::Shared;
+use super::SharedState;
 use super::error::HttpError;
 use crate::access::Caller;
 use crate::upstream::BoxFuture;
@@ -81,20 +81,20 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AuthenticateErr
 
 /// Returns the caller of a request. A [`Caller`] in the request's extensions takes precedence: a layer of the
 /// embedding program has authenticated it.
-pub(super) async fn caller(shared: &Shared, parts: &Parts) -> Result<Caller, HttpError> {
+pub(super) async fn caller(state: &SharedState, parts: &Parts) -> Result<Caller, HttpError> {
     let caller = match parts.extensions.get::<Caller>() {
         Some(caller) => caller.clone(),
-        None => match shared.authenticate.authenticate(parts).await {
+        None => match state.authenticate.authenticate(parts).await {
             Ok(caller) => {
-                let token = shared.authenticate.token(parts).ok().flatten();
-                shared.gateway.with_token(caller, token)
+                let token = state.authenticate.token(parts).ok().flatten();
+                state.gateway.with_token(caller, token)
             }
             Err(AuthenticateError::Unavailable(why)) => return Err(HttpError::Unavailable(why)),
             Err(error) => return Err(HttpError::Credential(error)),
         },
     };
     let is_open = parts.method == Method::OPTIONS || caller.user.is_some();
-    if shared.options.require_auth && !is_open {
+    if state.options.require_auth && !is_open {
         return Err(HttpError::NoCredential);
     }
     Ok(caller)

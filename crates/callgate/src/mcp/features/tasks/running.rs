@@ -74,7 +74,6 @@ pub(crate) async fn start(call: &CallContext) -> Result<StartedTask, McpError> {
     Ok(StartedTask { running, slot, reply })
 }
 
-/// Runs a task to its end.
 async fn drive(
     channel: Arc<CallChannel>,
     work: BoxFuture<'static, CallReply>,

@@ -5,7 +5,7 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 
 use crate::transport::http::readiness::{Degraded, State, Status};
-use crate::transport::http::{Shared, response};
+use crate::transport::http::{SharedState, response};
 
 /// `GET /healthz`
 pub(crate) fn healthz() -> Response {
@@ -17,21 +17,21 @@ pub(crate) fn healthz() -> Response {
 /// It stays 200 while the registry or an upstream cannot be reached: removing every replica because one
 /// database is down would turn a delay into an outage. It is 503 again if credentials can no longer be
 /// verified and every caller needs one, because another replica may still serve them.
-pub(crate) fn readyz(shared: &Shared) -> Response {
-    let State { status, check } = shared.readiness.state();
+pub(crate) fn readyz(state: &SharedState) -> Response {
+    let State { status, check } = state.readiness.state();
     let degraded = check.and_then(|check| check.degraded());
     let (status, mut body) = match (status, degraded) {
         (Status::Starting, _) => {
             let body = json!({"status": "starting"});
             return response::json(StatusCode::SERVICE_UNAVAILABLE, &body);
         }
-        (_, Some(degraded)) => stale(degraded, shared.options.require_auth),
+        (_, Some(degraded)) => stale(degraded, state.options.require_auth),
         (Status::Ready, None) => (StatusCode::OK, vec![("status", "ready".into())]),
         (Status::Stale(why), None) => {
             (StatusCode::OK, vec![("status", "stale".into()), ("reason", why.into())])
         }
     };
-    let (catalog, down) = (shared.gateway.catalog(), shared.gateway.upstreams_down());
+    let (catalog, down) = (state.gateway.catalog(), state.gateway.upstreams_down());
     body.push(("tools", catalog.len().into()));
     body.push(("quarantined", catalog.quarantined().len().into()));
     if !down.is_empty() {

@@ -29,8 +29,8 @@ const DOCUMENT_TOO_LARGE: i64 = -32000;
 pub(crate) const MAX_DOCUMENTS: usize = 2;
 
 /// `POST /jsonrpc`
-pub(crate) async fn answer(shared: &AppState, caller: &Caller, body: &[u8]) -> Response {
-    let dispatcher = Dispatcher { shared, caller };
+pub(crate) async fn answer(state: &AppState, caller: &Caller, body: &[u8]) -> Response {
+    let dispatcher = Dispatcher { state, caller };
     let outcome = match body::text(body) {
         Ok(text) if text.trim_start().starts_with('[') => dispatcher.batch(text).await,
         Ok(text) => dispatcher.single(text).await,
@@ -50,7 +50,7 @@ fn no_content() -> Response {
 /// Answers the requests of one caller.
 #[derive(Clone, Copy)]
 struct Dispatcher<'a> {
-    shared: &'a AppState,
+    state: &'a AppState,
     caller: &'a Caller,
 }
 
@@ -66,7 +66,7 @@ impl Dispatcher<'_> {
             Err(error @ (CallError::Unauthorized(_) | CallError::Forbidden(..))) => {
                 error::rpc_failed(error::rpc_error(&error).0, Some(id), &error)
             }
-            outcome => json_response(rpc_reply(&self.shared.gateway, id, outcome)),
+            outcome => json_response(rpc_reply(&self.state.gateway, id, outcome)),
         })
     }
 
@@ -95,7 +95,7 @@ impl Dispatcher<'_> {
             }
             Ok(request) => {
                 let outcome = self.call(&request).await;
-                request.id.map(|id| rpc_reply(&self.shared.gateway, id, outcome))
+                request.id.map(|id| rpc_reply(&self.state.gateway, id, outcome))
             }
             Err(error) => Some(jsonrpc::reply(None, Err(&error.into())).into()),
         }
@@ -103,7 +103,7 @@ impl Dispatcher<'_> {
 
     async fn call(self, request: &Request<'_>) -> Result<CallResult<Box<RawValue>>, CallError> {
         let call = CallRequest { id: &request.method, arguments: request.params, read_only: false };
-        self.shared.gateway.call(self.caller, call).await
+        self.state.gateway.call(self.caller, call).await
     }
 
     async fn discover(self, request: &Request<'_>) -> Response {
@@ -125,11 +125,11 @@ impl Dispatcher<'_> {
 
     /// Builds the document on a blocking thread, because a large one takes long.
     async fn document(self) -> Result<Bytes, RpcError> {
-        let gateway = Arc::clone(&self.shared.gateway);
+        let gateway = Arc::clone(&self.state.gateway);
         // Before it acquires the permit: a slow service must not block the documents of others.
         let caller = gateway.prepare(self.caller.clone()).await;
         // The semaphore is never closed.
-        let permit = Arc::clone(&self.shared.documents).acquire_owned().await.ok();
+        let permit = Arc::clone(&self.state.documents).acquire_owned().await.ok();
         let making = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             gateway.open_rpc(&caller)
@@ -139,7 +139,7 @@ impl Dispatcher<'_> {
                 document.map_err(|error| RpcError::new(DOCUMENT_TOO_LARGE, error.to_string()))
             }
             Err(error) => {
-                let error_id = self.shared.gateway.next_call_id();
+                let error_id = self.state.gateway.next_call_id();
                 let error = CallError::failed(error).logged(self.caller, DISCOVER, error_id);
                 Err(error::rpc_error(&error).1)
             }

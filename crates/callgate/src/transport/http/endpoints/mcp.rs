@@ -22,7 +22,7 @@ use crate::mcp::{
 };
 use crate::transport::http::body::{self, Slices};
 use crate::transport::http::error::{HttpError, add_retry_after};
-use crate::transport::http::{Shared, authenticate, response, sse};
+use crate::transport::http::{SharedState, authenticate, response, sse};
 use crate::upstream::BoxFuture;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 
@@ -31,7 +31,7 @@ const STREAM_AFTER: Duration = Duration::from_secs(2);
 
 /// `POST`, `GET` and `DELETE` of `/mcp`.
 pub(crate) async fn answer(
-    shared: &Shared,
+    state: &SharedState,
     caller: &Caller,
     parts: &Parts,
     body: Bytes,
@@ -41,7 +41,7 @@ pub(crate) async fn answer(
         .flatten();
     let (kind, body) = match (&parts.method, raw) {
         (&Method::GET, Some(raw)) => {
-            check_raw_request(shared, &parts.headers)?;
+            check_raw_request(state, &parts.headers)?;
             (InboundKind::RawRequest, Bytes::from(raw.into_owned()))
         }
         (&Method::GET, None) => (InboundKind::OpenStream, body),
@@ -49,11 +49,11 @@ pub(crate) async fn answer(
         (&Method::POST, _) => (InboundKind::Message, body),
         _ => return Err(McpError::new(405, INVALID_REQUEST, "POST messages here").into()),
     };
-    Ok(handle(shared, caller, parts, kind, &body).await)
+    Ok(handle(state, caller, parts, kind, &body).await)
 }
 
 async fn handle(
-    shared: &Shared,
+    state: &SharedState,
     caller: &Caller,
     parts: &Parts,
     kind: InboundKind,
@@ -66,8 +66,7 @@ async fn handle(
         }
     };
     let accepted = AcceptedTypes::of(&parts.headers);
-    let identify =
-        || Arc::new(Reauthenticate { parts: parts.clone(), shared: shared.clone() }) as _;
+    let identify = || Arc::new(Reauthenticate { parts: parts.clone(), state: state.clone() }) as _;
     let inbound = Inbound {
         kind,
         headers: (kind != InboundKind::RawRequest).then_some(&parts.headers),
@@ -77,7 +76,7 @@ async fn handle(
         identify: &identify,
         accepts_events: accepted.stream,
     };
-    match shared.mcp.handle(&inbound).await {
+    match state.mcp.handle(&inbound).await {
         Err(error) => error_response(&error),
         Ok(McpResponse::Message(message)) => accepted.reply(message),
         Ok(McpResponse::SessionOpened { message, session }) => {
@@ -92,13 +91,13 @@ async fn handle(
         }
         Ok(McpResponse::Accepted) => StatusCode::ACCEPTED.into_response(),
         Ok(McpResponse::Call(call)) if call.ends_with_client() => run(accepted, call, None).await,
-        Ok(McpResponse::Call(call)) => match Arc::clone(&shared.legacy_calls).try_acquire_owned() {
+        Ok(McpResponse::Call(call)) => match Arc::clone(&state.legacy_calls).try_acquire_owned() {
             Ok(permit) => run(accepted, call, Some(permit)).await,
             Err(_) => error_response(&too_many("calls are running").with_id(call.id())),
         },
-        Ok(McpResponse::Batch(parts)) => batch(shared, accepted, parts).await,
+        Ok(McpResponse::Batch(parts)) => batch(state, accepted, parts).await,
         Ok(McpResponse::Resumed(_)) if !accepted.stream => error_response(&no_stream()),
-        Ok(McpResponse::Resumed(reader)) => match Arc::clone(&shared.streams).try_acquire_owned() {
+        Ok(McpResponse::Resumed(reader)) => match Arc::clone(&state.streams).try_acquire_owned() {
             Ok(permit) => sse::of_stored(*reader, Some(permit)),
             Err(_) => error_response(&too_many("streams are open")),
         },
@@ -106,7 +105,7 @@ async fn handle(
             error_response(&stream.error(no_stream()))
         }
         Ok(McpResponse::Notifications(stream)) => {
-            match Arc::clone(&shared.streams).try_acquire_owned() {
+            match Arc::clone(&state.streams).try_acquire_owned() {
                 Ok(permit) => sse::of_notifications(stream, permit),
                 Err(_) => error_response(&stream.error(too_many("streams are open"))),
             }
@@ -124,10 +123,10 @@ fn too_many(what: &str) -> McpError {
 }
 
 /// Runs a batch. Acquires the permits of all its calls together.
-async fn batch(shared: &Shared, accepted: AcceptedTypes, parts: Vec<BatchPart>) -> Response {
+async fn batch(state: &SharedState, accepted: AcceptedTypes, parts: Vec<BatchPart>) -> Response {
     let calls = parts.iter().filter(|part| matches!(part, BatchPart::Call(_))).count();
     let calls = u32::try_from(calls).unwrap_or(u32::MAX);
-    let Ok(permits) = Arc::clone(&shared.legacy_calls).try_acquire_many_owned(calls) else {
+    let Ok(permits) = Arc::clone(&state.legacy_calls).try_acquire_many_owned(calls) else {
         return error_response(&too_many("calls are running"));
     };
     let permits = Arc::new(permits);
@@ -263,8 +262,8 @@ pub(crate) fn error_response(error: &McpError) -> Response {
 }
 
 /// Refuses `rawRequest` unless it is enabled, and always for pages of other sites.
-fn check_raw_request(shared: &Shared, headers: &HeaderMap) -> Result<(), McpError> {
-    if !shared.options.raw_request {
+fn check_raw_request(state: &SharedState, headers: &HeaderMap) -> Result<(), McpError> {
+    if !state.options.raw_request {
         let message = "`rawRequest` is off; POST the message, or set `raw_request`";
         return Err(McpError::new(405, INVALID_REQUEST, message));
     }
@@ -299,13 +298,13 @@ impl Headers for HeaderMap {
 /// Verifies the credential of a request again while its stream is open.
 struct Reauthenticate {
     parts: Parts,
-    shared: Shared,
+    state: SharedState,
 }
 
 impl Identify for Reauthenticate {
     fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>> {
         Box::pin(async {
-            authenticate::caller(&self.shared, &self.parts).await.map_err(|refusal| match refusal {
+            authenticate::caller(&self.state, &self.parts).await.map_err(|refusal| match refusal {
                 HttpError::Unavailable(_) => IdentifyError::Unavailable,
                 _ => IdentifyError::Refused,
             })

@@ -7,16 +7,16 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 
 use crate::gateway::UpstreamState;
-use crate::transport::http::Shared;
+use crate::transport::http::SharedState;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
-pub(crate) fn metrics(shared: &Shared) -> Response {
+pub(crate) fn metrics(state: &SharedState) -> Response {
     let mut metrics = MetricsWriter::default();
-    if let Some(check) = shared.readiness.state().check {
+    if let Some(check) = state.readiness.state().check {
         check.write_metrics(&mut metrics);
     }
-    let gateway = &shared.gateway;
+    let gateway = &state.gateway;
     let (catalog, upstreams) = (gateway.catalog(), gateway.upstream_states());
     let (used, limit) = gateway.in_flight_bytes();
     metrics.gauge("callgate_tools", "Methods that are tools.", catalog.len());

@@ -12,13 +12,13 @@ use super::rest;
 use crate::access::Caller;
 use crate::gateway::CallRequest;
 use crate::transport::http::error::{self, HttpError};
-use crate::transport::http::{Shared, body, response};
+use crate::transport::http::{SharedState, body, response};
 use crate::wire::jsonrpc::{self, INVALID_REQUEST, RpcError};
 use crate::wire::percent;
 
 /// `POST /mcp/tools/{id}`, and `GET /mcp/tools/{id}?query=` for read-only tools.
 pub(crate) async fn answer(
-    shared: &Shared,
+    state: &SharedState,
     caller: &Caller,
     parts: &Parts,
     body: &[u8],
@@ -28,20 +28,20 @@ pub(crate) async fn answer(
     let id = &*id.ok_or_else(|| HttpError::no_such_path(path))?;
     if parts.method == Method::POST {
         return Ok(match body::text(body) {
-            Ok(payload) => run(shared, caller, id, payload, &parts.method).await,
+            Ok(payload) => run(state, caller, id, payload, &parts.method).await,
             Err(error) => rpc_reply(StatusCode::BAD_REQUEST, None, &error.into()),
         });
     }
     let Some(query) = rest::query_parameter(&parts.uri, "query") else {
-        let caller = shared.gateway.prepared(caller).await;
-        shared.gateway.describe(&caller, id)?;
+        let caller = state.gateway.prepared(caller).await;
+        state.gateway.describe(&caller, id)?;
         return Err(HttpError::MissingParameter("query"));
     };
-    Ok(run(shared, caller, id, &query, &parts.method).await)
+    Ok(run(state, caller, id, &query, &parts.method).await)
 }
 
 async fn run(
-    shared: &Shared,
+    state: &SharedState,
     caller: &Caller,
     id: &str,
     payload: &str,
@@ -52,12 +52,12 @@ async fn run(
         Ok(request) => {
             let message = format!("the payload's method must be the tool of this URL, `{id}`");
             let error = RpcError::new(INVALID_REQUEST, message);
-            return refuse(shared, caller, id, request.id, &error).await;
+            return refuse(state, caller, id, request.id, &error).await;
         }
-        Err(error) => return refuse(shared, caller, id, None, &error.into()).await,
+        Err(error) => return refuse(state, caller, id, None, &error.into()).await,
     };
     let call = CallRequest { id, arguments: request.params, read_only: method != Method::POST };
-    match shared.gateway.call(caller, call).await {
+    match state.gateway.call(caller, call).await {
         Ok(_) if request.id.is_none() => StatusCode::NO_CONTENT.into_response(),
         Ok(outcome) => {
             let reply = jsonrpc::reply(request.id, Ok(&outcome.value));
@@ -69,14 +69,14 @@ async fn run(
 
 /// Refuses a payload. Callers who may not use the tool get the error of an unknown tool.
 async fn refuse(
-    shared: &Shared,
+    state: &SharedState,
     caller: &Caller,
     id: &str,
     request_id: Option<&RawValue>,
     error: &RpcError,
 ) -> Response {
-    let caller = shared.gateway.prepared(caller).await;
-    match shared.gateway.describe(&caller, id) {
+    let caller = state.gateway.prepared(caller).await;
+    match state.gateway.describe(&caller, id) {
         Ok(_) => rpc_reply(StatusCode::BAD_REQUEST, request_id, error),
         Err(hidden) => error::rpc_failed(StatusCode::NOT_FOUND, request_id, &hidden.into()),
     }

@@ -12,7 +12,7 @@ use crate::access::Caller;
 use crate::gateway::CallRequest;
 use crate::transport::http::body::Slices;
 use crate::transport::http::error::HttpError;
-use crate::transport::http::{Shared, response};
+use crate::transport::http::{SharedState, response};
 use crate::wire::{OffsetCursor, strict_json};
 
 /// Number of tools on a page.
@@ -20,14 +20,14 @@ const PAGE_SIZE: usize = 50;
 
 /// `GET /mcp/tools/list?cursor=`
 pub(crate) async fn list(
-    shared: &Shared,
+    state: &SharedState,
     caller: Caller,
     uri: &Uri,
 ) -> Result<Response, HttpError> {
     let cursor = query_parameter(uri, "cursor").unwrap_or_default();
     let OffsetCursor(offset) = OffsetCursor::decode(&cursor)?;
-    let caller = shared.gateway.prepare(caller).await;
-    let page = shared.gateway.list(&caller, offset, PAGE_SIZE);
+    let caller = state.gateway.prepare(caller).await;
+    let page = state.gateway.list(&caller, offset, PAGE_SIZE);
     let end = match page.next {
         Some(next) => format!("],\"nextCursor\":\"{}\"}}", OffsetCursor(next).encode()).into(),
         None => Bytes::from_static(b"],\"nextCursor\":null}"),
@@ -39,29 +39,29 @@ pub(crate) async fn list(
 
 /// `GET /mcp/tools/describe?name=`
 pub(crate) async fn describe(
-    shared: &Shared,
+    state: &SharedState,
     caller: Caller,
     uri: &Uri,
 ) -> Result<Response, HttpError> {
     let name = query_parameter(uri, "name")
         .filter(|name| !name.is_empty())
         .ok_or(HttpError::MissingParameter("name"))?;
-    let caller = shared.gateway.prepare(caller).await;
-    let tool = shared.gateway.describe(&caller, &name)?;
+    let caller = state.gateway.prepare(caller).await;
+    let tool = state.gateway.describe(&caller, &name)?;
     let slices = [Bytes::from_static(b"{\"tool\":"), tool, Bytes::from_static(b"}")];
     Ok(response::bytes_as_json(StatusCode::OK, Body::new(Slices::new(slices))))
 }
 
 /// `POST /mcp/tools/invoke`
 pub(crate) async fn invoke(
-    shared: &Shared,
+    state: &SharedState,
     caller: &Caller,
     body: &[u8],
 ) -> Result<Response, HttpError> {
     let body = std::str::from_utf8(body).map_err(|_| HttpError::InvalidJson)?;
     let InvokeRequest { name, arguments } = InvokeRequest::parse(body)?;
     let request = CallRequest { id: &name, arguments: Some(arguments), read_only: false };
-    let outcome = shared.gateway.call(caller, request).await?;
+    let outcome = state.gateway.call(caller, request).await?;
     let result = outcome.value.get();
     let mut body = Vec::with_capacity(result.len() + 12);
     body.extend_from_slice(b"{\"result\":");

@@ -4,17 +4,17 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
-use crate::transport::http::{Shared, response};
+use crate::transport::http::{SharedState, response};
 use crate::wire::Revision;
 
-pub(crate) fn mcp(shared: &Shared) -> Response {
-    let settings = shared.gateway.settings();
+pub(crate) fn mcp(state: &SharedState) -> Response {
+    let settings = state.gateway.settings();
     let offered: Vec<&str> = settings.protocol_version.and_older().map(Revision::as_str).collect();
     let body = json!({
         "name": settings.server_name,
         "version": settings.server_version,
         "authentication": {
-            "required": shared.options.require_auth,
+            "required": state.options.require_auth,
             "schemes": ["bearer"],
         },
         "protocol_versions": offered,
