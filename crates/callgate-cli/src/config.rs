@@ -177,7 +177,7 @@ impl Config {
             call_timeout: get("call_timeout_seconds").seconds(0..=86_400)?,
             tokens: TokenOptions {
                 grace: get("token_grace_seconds").seconds(0..=86_400)?,
-                max_kept: get("max_kept_tokens").number(1..=1 << 30)? as u64,
+                cache_size: get("max_kept_tokens").number(1..=1 << 30)? as u64,
             },
             max_key_age: match get("key_rotation_days").number(0..=36_500)? {
                 0 => None,

@@ -7,7 +7,7 @@ use callgate::Mask;
 use callgate::access::Need;
 use callgate::local::Local;
 use callgate::model::LOCAL;
-use callgate_registry::{Holder, MethodRow, NewToken, SqlStore, Store as _, StoreError, Token};
+use callgate_registry::{MethodRow, NewToken, Principal, SqlStore, Store as _, StoreError, Token};
 
 use crate::errors::hinted;
 
@@ -94,7 +94,7 @@ async fn fill(store: &SqlStore, local: &Local) -> anyhow::Result<()> {
         unless_exists(store.add_user(login, Some(role)).await)?;
         let role = store.role(role).await?;
         for (section, mask) in grants {
-            store.grant(Holder::Role(role.id), section, *mask).await?;
+            store.grant(Principal::Role(role.id), section, *mask).await?;
         }
     }
     // Code needs no rows; with them, titles, masks and exposure can be changed while it runs.

@@ -140,10 +140,10 @@ fn copy_hint(error: &CopyError) -> Option<&'static str> {
         | CopyError::Read(..)
         | CopyError::OpenTarget(..)
         | CopyError::Write(..) => None,
-        CopyError::Unfit { .. } => {
+        CopyError::Incompatible { .. } => {
             Some("nothing was written; change the row in the source, and copy again")
         }
-        CopyError::Occupied { .. } => Some("name an empty database as the target"),
+        CopyError::NotEmpty { .. } => Some("name an empty database as the target"),
     }
 }
 

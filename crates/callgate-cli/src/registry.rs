@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use callgate_registry::{BESIDE, OpenError, PendingMigration, SqlStore, TableNames};
+use callgate_registry::{ATTACHED, OpenError, PendingMigration, SqlStore, TableNames};
 
 use crate::config::{Config, DEMO_FILE};
 use crate::errors::hinted;
@@ -42,7 +42,7 @@ pub(crate) async fn migrate(config: &Config) -> anyhow::Result<(Arc<SqlStore>, V
     let (store, applied) =
         migrated.with_context(|| format!("cannot prepare the registry `{url}`"))?;
     if let Some(preset) = config.preset {
-        store.insert_absent_settings(preset.settings()).await?;
+        store.add_missing_settings(preset.settings()).await?;
     }
     Ok((Arc::new(store), applied))
 }
@@ -86,7 +86,7 @@ pub(crate) async fn attached(config: &Config, own: Arc<SqlStore>) -> anyhow::Res
 /// Refuses a registry that is beside a Festi database without that database: it may say more of methods, but
 /// not who may call them, so they would be open.
 async fn refuse_alone(config: &Config, own: &SqlStore) -> anyhow::Result<()> {
-    if own.meta(BESIDE).await?.is_none() {
+    if own.meta(ATTACHED).await?.is_none() {
         return Ok(());
     }
     Err(hinted(
@@ -101,7 +101,7 @@ async fn refuse_alone(config: &Config, own: &SqlStore) -> anyhow::Result<()> {
 /// Refuses users of its own for a registry that is beside a Festi database: it could not be attached any
 /// more.
 pub(crate) async fn refuse_users(config: &Config, store: &SqlStore) -> anyhow::Result<()> {
-    if config.attach.is_none() && store.meta(BESIDE).await?.is_none() {
+    if config.attach.is_none() && store.meta(ATTACHED).await?.is_none() {
         return Ok(());
     }
     Err(hinted(

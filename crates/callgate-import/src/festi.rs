@@ -5,8 +5,8 @@ use std::path::Path;
 
 use callgate::Mask;
 use callgate_registry::{
-    ActionRow, DatabaseOptions, DatabaseUrl, FestiError, FestiRows, GrantRow, Holder, ImportGrant,
-    MethodRow, SectionRow, TableNames, action_key, is_of_mcp, read_festi,
+    ActionRow, DatabaseOptions, DatabaseUrl, FestiError, FestiRows, GrantRow, ImportGrant,
+    MethodRow, Principal, SectionRow, TableNames, action_key, is_protocol_method, read_festi,
 };
 
 use crate::hint::hinted;
@@ -96,7 +96,7 @@ fn proposal(
     if id.is_empty() {
         return Err(Refusal::new(format!("rpc_methods row {}", row.id), "it has no `rpc_method`"));
     }
-    if is_of_mcp(id) {
+    if is_protocol_method(id) {
         return Err(Refusal::new(id, "the name is reserved for MCP"));
     }
     let safety = row.safety.as_deref().and_then(|safety| safety.trim().parse().ok());
@@ -135,7 +135,7 @@ fn needs(
 }
 
 fn access(rows: &FestiRows, users: Users) -> AccessProposal {
-    let grant = |row: &GrantRow, holder: Holder| {
+    let grant = |row: &GrantRow, holder: Principal| {
         let section = rows.sections.iter().find(|section| section.id == row.id_section)?;
         let value = row.value.trim().parse().unwrap_or_default();
         Some(ImportGrant { holder, section: section.ident.clone(), value })
@@ -146,11 +146,11 @@ fn access(rows: &FestiRows, users: Users) -> AccessProposal {
         ..AccessProposal::default()
     };
     let of_roles = rows.role_grants.iter();
-    access.grants = of_roles.filter_map(|row| grant(row, Holder::Role(row.id_holder))).collect();
+    access.grants = of_roles.filter_map(|row| grant(row, Principal::Role(row.id_holder))).collect();
     if users == Users::All {
         access.users = rows.users.iter().filter(|row| !row.login.is_empty()).cloned().collect();
         let own = rows.user_grants.iter();
-        access.grants.extend(own.filter_map(|row| grant(row, Holder::User(row.id_holder))));
+        access.grants.extend(own.filter_map(|row| grant(row, Principal::User(row.id_holder))));
     }
     access
 }

@@ -1,4 +1,4 @@
-//! The database of a Festi application, which is only read.
+//! Reads the database of a Festi application.
 
 pub(crate) mod error;
 pub(crate) mod layout;
@@ -6,7 +6,7 @@ mod fingerprint;
 mod read;
 pub(crate) mod database;
 pub(crate) mod merge;
-pub(crate) mod watch;
-pub(crate) mod site;
+pub(crate) mod poll_state;
+pub(crate) mod poller;
 pub(crate) mod attached;
 mod edit;

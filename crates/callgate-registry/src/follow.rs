@@ -7,7 +7,7 @@ mod catalog;
 mod keys;
 mod messages;
 mod sessions;
-mod session_store;
+mod session_writer;
 mod replicas;
 mod maintenance;
 mod follower;

@@ -1,10 +1,10 @@
-//! Bytes as hexadecimal text, as the registry keeps them.
+//! Hexadecimal encoding.
 
 use std::fmt::Write as _;
 
 use callgate::access::TokenDigest;
 
-/// Returns bytes in hexadecimal with small letters.
+/// Encodes bytes in lower case.
 pub fn to_hex(bytes: &[u8]) -> String {
     let mut hex = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -13,7 +13,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
     hex
 }
 
-/// So many bytes exactly; `None` where the text is something else.
+/// Decodes exactly `N` bytes.
 pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0_u8; N];
     if text.len() != N * 2 || !text.is_ascii() {
@@ -25,7 +25,7 @@ pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// A stored digest; `None` where the text is not one.
+/// Decodes a stored digest.
 pub(crate) fn digest_from_hex(text: &str) -> Option<TokenDigest> {
     from_hex(text).map(TokenDigest::from_bytes)
 }

@@ -42,22 +42,22 @@ pub use db::error::{DatabaseError, DatabaseErrorKind, OpenError, UrlError};
 pub use db::migrate::{PendingMigration, install_script};
 pub use db::table_names::{TableNameError, TableNames};
 pub use db::url::DatabaseUrl;
-pub use festi::attached::BESIDE;
-pub use festi::database::{FestiRows, is_of_mcp, read_festi};
+pub use festi::attached::ATTACHED;
+pub use festi::database::{FestiRows, is_protocol_method, read_festi};
 pub use festi::error::FestiError;
 pub use festi::merge::{AttachOptions, Overlay};
-pub use festi::watch::LookEvery;
+pub use festi::poll_state::PollIntervals;
 pub use follow::credentials::UserCredentials;
 pub use follow::registry::{Following, Registry};
-pub use follow::upstreams::MakeUpstream;
+pub use follow::upstreams::UpstreamFactory;
 pub use rows::{
-    AccessRows, ActionRow, CatalogRows, CredentialRow, DEFAULT_UPSTREAM, GrantRow, Holder,
-    ImportRow, KeyRow, MessageRow, MethodColumn, MethodRow, Revisions, RoleRow, SectionRow,
+    AccessRows, ActionRow, CatalogRows, CredentialRow, DEFAULT_UPSTREAM, GrantRow, ImportRow,
+    KeyRow, MessageRow, MethodColumn, MethodRow, Principal, Revisions, RoleRow, SectionRow,
     SessionRow, SettingRow, TokenRow, TypeRow, UpstreamRow, UserRow, action_key,
 };
-pub use store::copy::{Copied, CopiedTable, Copy, CopyError, copy};
+pub use store::copy::{CopiedTable, Copy, CopyError, CopyReport, copy};
 pub use store::sql_store::SqlStore;
 pub use store::{
-    AttachError, ChangeSession, Entity, Import, ImportAccess, ImportChange, ImportGrant, NewKey,
-    NewToken, Result, Store, StoreError,
+    AttachError, Entity, Import, ImportAccess, ImportChange, ImportGrant, NewKey, NewToken, Result,
+    Store, StoreError, UpdateSession,
 };

@@ -1,4 +1,4 @@
-//! The registry's rows as they are, before anything is made of them.
+//! The registry's rows as Rust types.
 
 use callgate::Secret;
 use callgate::model::DefinitionError;
@@ -6,7 +6,7 @@ use callgate::model::DefinitionError;
 use crate::db::column::{Kind, Width};
 use crate::db::database::Cell;
 
-/// The counters; every change raises one of them.
+/// Counters, of which every change increments one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Revisions {
     /// Methods, types, upstreams, sections, actions, settings.
@@ -15,15 +15,15 @@ pub struct Revisions {
     pub access: i64,
     /// Tokens.
     pub tokens: i64,
-    /// The secrets that sign.
+    /// Keys.
     pub keys: i64,
-    /// The number of the last change of a session.
+    /// Number of the last session change.
     pub sessions: i64,
-    /// The number of the last message.
+    /// Number of the last message.
     pub messages: i64,
 }
 
-/// Declares the columns of `rpc_methods` besides its keys: fields of [`MethodRow`], and a table of them.
+/// Declares the columns of `rpc_methods` as fields of [`MethodRow`] and as a table.
 macro_rules! method_columns {
     ($($name:ident: $kind:expr,)*) => {
         /// A row of `rpc_methods`, each column as text.
@@ -33,7 +33,7 @@ macro_rules! method_columns {
             pub id: i64,
             pub rpc_method: String,
             $(pub $name: Option<String>,)*
-            /// The first column whose bytes are not text.
+            /// First column whose bytes are not UTF-8.
             pub unreadable: Option<String>,
         }
 
@@ -90,17 +90,17 @@ impl MethodColumn {
         (self.get)(row)
     }
 
-    /// Returns the column of a row, to change it.
+    /// Returns the column of a row mutably.
     pub fn get_mut<'r>(&self, row: &'r mut MethodRow) -> &'r mut Option<String> {
         (self.get_mut)(row)
     }
 }
 
-/// The upstream of rows that name none.
+/// Upstream of rows without one.
 pub const DEFAULT_UPSTREAM: &str = "default";
 
 impl MethodRow {
-    /// The upstream that the row names, or the default one.
+    /// Returns the name of the upstream.
     pub fn upstream_name(&self) -> &str {
         present(self.upstream.as_deref()).unwrap_or(DEFAULT_UPSTREAM)
     }
@@ -110,7 +110,7 @@ impl MethodRow {
         std::iter::once("rpc_method").chain(Self::COLUMNS.iter().map(|column| column.name))
     }
 
-    /// Makes a row of cells in the order of [`Self::column_names`].
+    /// Builds a row from cells in the order of [`Self::column_names`].
     pub(crate) fn from_cells(id: i64, mut next: impl FnMut() -> Cell) -> Self {
         let mut unreadable = None;
         let mut text = |name: &str| match next() {
@@ -131,14 +131,14 @@ impl MethodRow {
         row
     }
 
-    /// Returns all columns but the number and the tool's name, for comparing.
+    /// Returns all columns except id and tool name, for hashing.
     pub(crate) fn without_tool_name(&self) -> impl std::hash::Hash + '_ {
         let compared = Self::COLUMNS.iter().filter(|column| column.name != "tool_name");
         let columns: Vec<_> = compared.map(|column| column.get(self)).collect();
         (&self.rpc_method, columns, &self.unreadable)
     }
 
-    /// The key that its actions have too, see [`action_key`].
+    /// Returns the key of its actions, see [`action_key`].
     pub fn action_key(&self) -> (String, String) {
         let (plugin, method) = self.permission_key();
         action_key(plugin, method)
@@ -170,7 +170,7 @@ impl MethodRow {
         }
     }
 
-    /// What its actions are found by: plugin and method, else upstream and id.
+    /// Returns plugin and method of its actions; by default upstream and id.
     pub fn permission_key(&self) -> (&str, &str) {
         (
             present(self.plugin.as_deref()).unwrap_or_else(|| self.upstream_name()),
@@ -179,15 +179,14 @@ impl MethodRow {
     }
 }
 
-/// What an action and its method are matched by.
+/// Returns the key by which actions and methods are matched.
 ///
-/// PHP's names of classes and methods ignore case, and so do many databases; where an action differs from its method in case only, taking them for two
-/// would leave the method open.
+/// Ignores case, as PHP and many databases do: a method would be open if its action differed in case.
 pub fn action_key(plugin: &str, method: &str) -> (String, String) {
     (plugin.to_ascii_lowercase(), method.to_ascii_lowercase())
 }
 
-/// A text that says something.
+/// Returns a trimmed text unless it is empty.
 pub(crate) fn present(column: Option<&str>) -> Option<&str> {
     column.map(str::trim).filter(|text| !text.is_empty())
 }
@@ -195,13 +194,13 @@ pub(crate) fn present(column: Option<&str>) -> Option<&str> {
 /// A row of `sections`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionRow {
-    /// Its number.
+    /// Id.
     pub id: i64,
-    /// Its name for people.
+    /// Name for people.
     pub caption: String,
-    /// Its name for code.
+    /// Name for code.
     pub ident: String,
-    /// Festi's own; what counts is the mask of each action.
+    /// Mask of Festi, which is not used; masks of actions are.
     pub mask: String,
 }
 
@@ -250,7 +249,7 @@ pub struct RoleRow {
     pub caption: String,
 }
 
-/// A row of one of the two permission tables: what a user or a role (`id_holder`) has.
+/// A row of a permission table, for a user or a role (`id_holder`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
 pub struct GrantRow {
@@ -259,12 +258,12 @@ pub struct GrantRow {
     pub value: String,
 }
 
-/// Whose grant it is.
+/// A user or a role with grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holder {
-    /// A user, by number.
+pub enum Principal {
+    /// A user id.
     User(i64),
-    /// A role, by number.
+    /// A role id.
     Role(i64),
 }
 
@@ -282,7 +281,7 @@ pub struct TokenRow {
     pub last_used_at: Option<i64>,
 }
 
-/// A row of `callgate_credentials`: what a user is known by at a service.
+/// A row of `callgate_credentials`: a user's credential at an upstream.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the columns are explained in docs/reference/registry.md")]
 pub struct CredentialRow {
@@ -296,33 +295,33 @@ pub struct CredentialRow {
 /// A row of `callgate_upstreams`: a service that runs methods.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UpstreamRow {
-    /// What methods call it.
+    /// Name that methods refer to.
     pub name: String,
-    /// How it is called, as JSON.
+    /// Configuration as JSON.
     pub config: String,
 }
 
-/// There may be secrets in it.
+/// The configuration may contain secrets.
 impl std::fmt::Debug for UpstreamRow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UpstreamRow").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// What an import wrote last of a method, so that the next one knows what people changed since.
+/// Values that an import wrote, so that the next one detects manual changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportRow {
-    /// The upstream that the method is on.
+    /// Upstream of the method.
     pub upstream: String,
-    /// The method's id.
+    /// Id of the method.
     pub rpc_method: String,
-    /// What it was imported from.
+    /// Source of the import.
     pub source: String,
-    /// The values, as JSON.
+    /// Values as JSON.
     pub written: String,
 }
 
-/// All that a catalog is made from, read at one moment.
+/// Consistent rows of a catalog.
 #[derive(Debug, Clone, Default)]
 #[expect(missing_docs, reason = "each is the table of that name")]
 pub struct CatalogRows {
@@ -332,11 +331,11 @@ pub struct CatalogRows {
     pub actions: Vec<ActionRow>,
     pub types: Vec<TypeRow>,
     pub upstreams: Vec<UpstreamRow>,
-    /// The prefix is among them.
+    /// Settings, including the prefix.
     pub settings: Vec<SettingRow>,
 }
 
-/// All that access is made from, read at one moment.
+/// Consistent rows of the access snapshot.
 #[derive(Debug, Clone, Default)]
 #[expect(missing_docs, reason = "each is the table of that name")]
 pub struct AccessRows {
@@ -350,57 +349,57 @@ pub struct AccessRows {
     pub settings: Vec<SettingRow>,
 }
 
-/// A row of `callgate_keys`: a secret that signs.
+/// A row of `callgate_keys`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyRow {
-    /// Its number; the highest is the newest.
+    /// Id; the newest key has the highest.
     pub id: i64,
-    /// It, in hexadecimal.
+    /// Secret in hexadecimal.
     pub secret: String,
-    /// When it was made, in seconds since 1970.
+    /// Unix time of creation.
     pub created_at: i64,
-    /// From when on it signs.
+    /// Unix time from which the key signs.
     pub active_from: i64,
 }
 
-/// It is a secret.
+/// Hides the secret.
 impl std::fmt::Debug for KeyRow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeyRow").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
-/// A row of `callgate_messages`: what a client sent about a call that may run on another gateway.
+/// A row of `callgate_messages`: a client's message about a call that may run on another gateway.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MessageRow {
-    /// Higher than that of any earlier one; given by the registry.
+    /// Increasing number, assigned by the registry.
     pub number: i64,
-    /// The session's nonce, in hexadecimal.
+    /// Nonce of the session in hexadecimal.
     pub session: String,
-    /// The message as it came.
+    /// The unchanged message.
     pub message: String,
 }
 
-/// It is what somebody answered.
+/// The message may be confidential.
 impl std::fmt::Debug for MessageRow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MessageRow").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
-/// What a session of MCP became.
+/// State of an MCP session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionRow {
-    /// What tells it from the others, in hexadecimal.
+    /// Nonce in hexadecimal.
     pub nonce: String,
-    /// Higher than that of any earlier change; given by the registry.
+    /// Increasing number of the change, assigned by the registry.
     pub number: i64,
-    /// The client ended it.
+    /// Whether the client ended the session.
     pub ended: bool,
-    /// The least severe log messages that the client wants.
+    /// Minimum level of log messages for the client.
     pub log_level: Option<String>,
-    /// The resources that the client wants to hear of, as a JSON list.
+    /// Subscribed resources as a JSON array.
     pub subscriptions: Option<String>,
-    /// When it ends by itself, in seconds since 1970.
+    /// Unix time of expiry.
     pub ends_at: i64,
 }

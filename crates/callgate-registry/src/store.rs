@@ -1,6 +1,7 @@
-//! What following a registry needs of it, and what is written to it.
+//! Operations on a registry.
 //!
-//! [`SqlStore`](crate::SqlStore) is the [`Store`] in each database; administration is methods of its own.
+//! [`Store`] has the operations of a running gateway. [`SqlStore`](crate::SqlStore) implements it, and has
+//! methods for administration.
 
 mod error;
 pub(crate) mod sql_store;
@@ -22,79 +23,79 @@ use async_trait::async_trait;
 use callgate::{Mask, Secret};
 
 use crate::rows::{
-    AccessRows, CatalogRows, Holder, ImportRow, KeyRow, MessageRow, MethodRow, Revisions, RoleRow,
-    SectionRow, SessionRow, TokenRow, TypeRow, UserRow,
+    AccessRows, CatalogRows, ImportRow, KeyRow, MessageRow, MethodRow, Principal, Revisions,
+    RoleRow, SectionRow, SessionRow, TokenRow, TypeRow, UserRow,
 };
 
-/// A token to be stored: of the secret, only the digest.
+/// A token to be stored.
 #[derive(Debug, Clone)]
 pub struct NewToken {
-    /// Whose it is.
+    /// Id of the user.
     pub id_user: i64,
-    /// What it is called.
+    /// Name of the token.
     pub name: String,
-    /// The SHA-256 in hexadecimal.
+    /// SHA-256 in hexadecimal.
     pub digest: String,
-    /// When it ends, in seconds since 1970.
+    /// Unix time of expiry.
     pub expires_at: Option<i64>,
 }
 
-/// A secret to be stored, that signs.
+/// A key to be stored.
 #[derive(Clone)]
 pub struct NewKey {
-    /// What it is for.
+    /// Purpose of the key.
     pub purpose: String,
-    /// It, in hexadecimal.
+    /// Secret in hexadecimal.
     pub secret: String,
-    /// In so many seconds it signs. The first one of a purpose signs at once.
+    /// Number of seconds until the key signs. The first key of a purpose signs immediately.
     pub signs_in: i64,
-    /// It is added if the newest one of its purpose is so many seconds old, or there is none; without
-    /// this only if there is none.
+    /// Minimum age of the newest key, in seconds, for this one to be stored. With `None` it is only stored if
+    /// there is no key.
     pub min_age: Option<i64>,
 }
 
-/// It is a secret.
+/// Hides the secret.
 impl std::fmt::Debug for NewKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NewKey").field("purpose", &self.purpose).finish_non_exhaustive()
     }
 }
 
-/// What changes the row of a session.
-pub type ChangeSession<'a> = dyn Fn(&mut SessionRow) + Send + Sync + 'a;
+/// Function that changes the row of a session.
+pub type UpdateSession<'a> = dyn Fn(&mut SessionRow) + Send + Sync + 'a;
 
-/// All that an import writes.
+/// Changes of an import.
 #[derive(Debug, Clone, Default)]
 pub struct Import {
-    /// The catalog's revision that it was made from; at another one nothing is written.
+    /// Revision of the catalog that the changes are based on. Nothing is written if it differs.
     pub revision: i64,
-    /// Sections that must be there; made if they are not.
+    /// Sections to create if they do not exist.
     pub sections: Vec<String>,
-    /// Classes, in place of those of the same name.
+    /// Classes to write.
     pub types: Vec<TypeRow>,
-    /// What becomes of methods.
+    /// Changes of methods.
     pub changes: Vec<ImportChange>,
-    /// Who may do what.
+    /// Users, roles and grants to add.
     pub access: ImportAccess,
 }
 
-/// What an import says of who may do what. It is written where nothing is there yet.
+/// Users, roles, sections and grants to add.
 #[derive(Debug, Clone, Default)]
 pub struct ImportAccess {
-    /// The revision of the access that it was made from; at another one nothing is written.
+    /// Revision of access that the changes are based on. Nothing is written if it differs.
     pub revision: Option<i64>,
-    /// Sections with their captions and masks; their numbers do not count.
+    /// Sections with captions and masks; ids are ignored.
     pub sections: Vec<SectionRow>,
-    /// Roles, under these numbers.
+    /// Roles with their ids.
     pub roles: Vec<RoleRow>,
-    /// Users, under these numbers.
+    /// Users with their ids.
     pub users: Vec<UserRow>,
-    /// What they have.
+    /// Grants.
     pub grants: Vec<ImportGrant>,
 }
 
 impl ImportAccess {
-    /// Whether there is nothing to write.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.sections.is_empty()
             && self.roles.is_empty()
@@ -103,75 +104,73 @@ impl ImportAccess {
     }
 }
 
-/// What somebody has on a section.
+/// A grant on a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportGrant {
-    /// Who.
-    pub holder: Holder,
-    /// The section's name for code.
+    /// The user or role.
+    pub holder: Principal,
+    /// Name of the section.
     pub section: String,
-    /// The mask as it is stored.
+    /// Stored mask.
     pub value: i64,
 }
 
-/// What becomes of one method.
+/// Change of a method.
 #[derive(Debug, Clone)]
 pub enum ImportChange {
-    /// A row is added, if its number is 0, or written back.
+    /// Inserts a row with the id 0, or updates one.
     Write {
-        /// The row.
+        /// Row.
         row: Box<MethodRow>,
-        /// What it needs, in place of what it needed; `None` leaves that.
+        /// Required sections, or `None` to keep those of the registry.
         needs: Option<Vec<(String, Mask)>>,
-        /// What to remember.
+        /// Values to store for the next import.
         note: ImportRow,
     },
-    /// Only what is remembered changes.
+    /// Only stores values for the next import.
     Note(ImportRow),
-    /// A row is removed, and its actions unless another method has them too.
+    /// Deletes a row, and its actions unless another method shares them.
     Remove(Box<MethodRow>),
 }
 
-/// What a running gateway asks of the registry: reads that it follows, and the rows that it writes itself.
+/// Operations of a running gateway.
 #[async_trait]
 pub trait Store: std::fmt::Debug + Send + Sync {
-    /// The six counters.
+    /// Reads the counters.
     async fn revisions(&self) -> Result<Revisions>;
-    /// All that a catalog is made from, as of one moment.
+    /// Reads the rows of a catalog.
     async fn catalog_rows(&self) -> Result<CatalogRows>;
-    /// All that access is made from, as of one moment.
+    /// Reads the rows of the access snapshot.
     async fn access_rows(&self) -> Result<AccessRows>;
-    /// Of these digests, in hexadecimal with small letters, the tokens that are there.
-    async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>>;
-    /// The secrets for a purpose, newest first.
+    /// Reads the tokens with these digests in lower-case hexadecimal.
+    async fn tokens_by_digest(&self, digests: &[String]) -> Result<Vec<TokenRow>>;
+    /// Reads the keys of a purpose, newest first.
     async fn keys(&self, purpose: &str) -> Result<Vec<KeyRow>>;
-    /// What was posted after the message with this number, in order; some of it, where there is much.
+    /// Reads some of the messages after this number, in order.
     async fn messages_after(&self, number: i64) -> Result<Vec<MessageRow>>;
-    /// The sessions that changed after the change with this number, in order; some of them, where
-    /// there are many.
+    /// Reads some of the session changes after this number, in order.
     async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>>;
-    /// Waits until the database says that something changed; for ever, where it does not say.
+    /// Waits until the database notifies of a change. Never returns if it sends no notifications.
     async fn changed(&self) {
         std::future::pending::<()>().await;
     }
-    /// Number of statements that the database was sent so far; 0 where nobody counts.
+    /// Returns the number of statements so far, or 0 if they are not counted.
     fn statements(&self) -> u64 {
         0
     }
-    /// How much older than the question the counters are: none, where they are asked for then.
+    /// Returns the age of the counters; zero unless they are polled in the background.
     fn age(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Adds the sections that are not there yet.
+    /// Adds missing sections.
     async fn ensure_sections(&self, idents: &[String]) -> Result<()>;
-    /// Stores the tool names that were given, by row number. Returns the catalog's revision before and after,
-    /// if nobody else changed it in between.
-    async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<Option<(i64, i64)>>;
-    /// Notes when tokens were last used: number, seconds since 1970. Raises no revision.
-    async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()>;
-    /// Replaces what a user is known by at a service if it is still `old`. Returns whether it is `new`
-    /// now.
+    /// Stores tool names by row id. Returns the catalog's revision before and after, if nobody else changed it
+    /// in between.
+    async fn store_tool_names(&self, names: &[(i64, String)]) -> Result<Option<(i64, i64)>>;
+    /// Records last uses of tokens: id and Unix time. Increments no counter.
+    async fn record_token_uses(&self, uses: &[(i64, i64)]) -> Result<()>;
+    /// Replaces a user's credential if it is still `old`. Returns `true` if it is `new` now.
     async fn replace_credential(
         &self,
         id_user: i64,
@@ -179,30 +178,28 @@ pub trait Store: std::fmt::Debug + Send + Sync {
         old: &Secret,
         new: &Secret,
     ) -> Result<bool>;
-    /// Adds a secret that signs, if the newest one is old enough. Returns whether it was. Of several
-    /// gateways that find it old, one adds one.
+    /// Adds a key if the newest one is old enough. Returns `true` if it was added. Of several gateways, one adds
+    /// a key.
     async fn add_key(&self, key: &NewKey) -> Result<bool>;
-    /// Removes the secrets of a purpose that are older than the one with this number.
+    /// Deletes the keys of a purpose that are older than the one with this id.
     async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()>;
-    /// Leaves what a client of a session sent to whichever gateway it concerns, with the next number.
-    /// Raises no revision that a snapshot is made from.
+    /// Stores a client's message for other gateways. Only increments the counter of messages.
     async fn post_message(&self, session: &str, message: &str) -> Result<()>;
-    /// Removes the messages that were posted before a second.
-    async fn forget_messages(&self, before: i64) -> Result<()>;
-    /// Changes the state of a session, with the next number; one that there is no row of begins with
-    /// an empty one, and one that has ended stays so. Returns the state after it. Raises no
-    /// revision that a snapshot is made from.
-    async fn change_session(
+    /// Deletes messages that were stored before a Unix time.
+    async fn delete_messages(&self, before: i64) -> Result<()>;
+    /// Changes the state of a session, which is empty at first. An ended session stays ended. Returns the new
+    /// state. Only increments the counter of sessions.
+    async fn update_session(
         &self,
         nonce: &str,
         ends_at: i64,
-        change: &ChangeSession<'_>,
+        change: &UpdateSession<'_>,
     ) -> Result<SessionRow>;
-    /// Removes the sessions that are over, and the oldest of more than `most`.
-    async fn forget_sessions(&self, now: i64, most: i64) -> Result<()>;
+    /// Deletes expired sessions, and the oldest of more than `most`.
+    async fn delete_sessions(&self, now: i64, most: i64) -> Result<()>;
 }
 
 pub use error::{AttachError, Entity, Result, StoreError};
 pub(crate) use sql_store::SqlStore;
 use sql_store::{MAX_CHANGED, listed};
-use transaction::Work;
+use transaction::StoreTransaction;

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use std::path::Path;
 
-use callgate_registry::{Copied, Copy, DatabaseUrl, copy};
+use callgate_registry::{Copy, CopyReport, DatabaseUrl, copy};
 
 use crate::cli::CopyRegistry;
 use crate::config::{Config, password_in_file};
@@ -41,7 +41,7 @@ fn url(text: &str, option: &str, file: Option<&Path>) -> Result<DatabaseUrl> {
 }
 
 fn tell(
-    copied: &Copied,
+    copied: &CopyReport,
     from: &DatabaseUrl,
     to: &DatabaseUrl,
     printer: &mut Printer,

@@ -1,7 +1,7 @@
 //! `callgate grant`
 
 use anyhow::Result;
-use callgate_registry::Holder;
+use callgate_registry::Principal;
 
 use crate::cli::Grant;
 use crate::config::Config;
@@ -11,8 +11,10 @@ use crate::registry;
 pub(super) async fn run(config: &Config, grant: &Grant, printer: &mut Printer) -> Result<()> {
     let store = registry::open(config).await?;
     let (holder, whose) = match (&grant.holder.user, &grant.holder.role) {
-        (Some(user), _) => (Holder::User(store.user(user).await?.id), format!("user `{user}`")),
-        (None, Some(role)) => (Holder::Role(store.role(role).await?.id), format!("role `{role}`")),
+        (Some(user), _) => (Principal::User(store.user(user).await?.id), format!("user `{user}`")),
+        (None, Some(role)) => {
+            (Principal::Role(store.role(role).await?.id), format!("role `{role}`"))
+        }
         (None, None) => anyhow::bail!("name a user or a role"),
     };
     store.grant(holder, &grant.section, grant.mask).await?;

@@ -81,7 +81,7 @@ pub(super) fn registry_of(config: &Config, store: Arc<SqlStore>) -> Registry {
         .tokens(config.tokens)
         .max_key_age(config.max_key_age);
     let maker = maker(config, &registry);
-    registry.upstreams_by(Arc::new(maker))
+    registry.upstream_factory(Arc::new(maker))
 }
 
 /// What makes upstreams, of the file and of the registry.

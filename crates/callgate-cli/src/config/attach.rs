@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use callgate::model::LOCAL;
 use callgate_import::{manifest, read_file};
-use callgate_registry::{AttachOptions, DatabaseUrl, LookEvery, Overlay, TableNames};
+use callgate_registry::{AttachOptions, DatabaseUrl, Overlay, PollIntervals, TableNames};
 
 use super::database::with_password;
 use super::{ATTACH_PASSWORD_VARIABLE, Values};
@@ -17,7 +17,7 @@ pub(crate) struct Attach {
     pub(crate) database: DatabaseUrl,
     /// What its tables are called.
     pub(crate) tables: TableNames,
-    pub(crate) every: LookEvery,
+    pub(crate) every: PollIntervals,
     overlay: Option<PathBuf>,
     upstream: String,
     output_schemas: bool,
@@ -59,7 +59,7 @@ impl Attach {
                 values.get("attach.password_file"),
             )?,
             tables: tables.clone(),
-            every: LookEvery {
+            every: PollIntervals {
                 access: values.get("attach.access_seconds").seconds(1..=3600)?,
                 methods: values.get("attach.methods_seconds").seconds(1..=3600)?,
             },

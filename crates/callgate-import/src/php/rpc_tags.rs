@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use callgate_registry::{MethodRow, is_of_mcp};
+use callgate_registry::{MethodRow, is_protocol_method};
 
 use super::method_reader::{MethodReader, Reader, description};
 use super::symbols::Context;
@@ -39,7 +39,7 @@ pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposa
 
 impl MethodReader<'_, '_> {
     fn rpc(&mut self, class: &Class, method: &Method) -> Result<Proposal, String> {
-        if is_of_mcp(self.id) {
+        if is_protocol_method(self.id) {
             return Err("the name is reserved for MCP".to_owned());
         }
         if !method.is_public {

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 
 use callgate::Mask;
 use callgate::access::Section;
-use callgate_registry::{Holder, ImportAccess, ImportGrant};
+use callgate_registry::{ImportAccess, ImportGrant, Principal};
 use serde_json::Value;
 
 use super::columns::{columns, normalized};
@@ -216,10 +216,10 @@ impl Report {
         for ImportGrant { holder, section, value } in grants {
             // New holders are shown by name, existing ones by id.
             let (what, id, name) = match holder {
-                Holder::User(id) => {
+                Principal::User(id) => {
                     ("user", id, users.iter().find(|row| row.id == *id).map(|row| &row.login))
                 }
-                Holder::Role(id) => {
+                Principal::Role(id) => {
                     ("role", id, roles.iter().find(|row| row.id == *id).map(|row| &row.caption))
                 }
             };

@@ -1,4 +1,4 @@
-//! Rows to [`Access`].
+//! Builds the access snapshot from rows.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use callgate::access::{Access, Grants, Mask, Section, User};
 
 use crate::rows::{AccessRows, GrantRow};
 
-/// The role whose grants callers without a credential have.
+/// Caption of the role whose grants apply to callers without a token.
 const ANONYMOUS: &str = "anonymous";
 
-/// The access that rows describe.
+/// Builds the access snapshot.
 pub fn access(rows: &AccessRows) -> Access {
     let idents: HashMap<i64, Section> =
         rows.sections.iter().map(|row| (row.id, Section::from(row.ident.as_str()))).collect();
@@ -49,7 +49,7 @@ fn resolve<'a>(
 ) -> impl Iterator<Item = (Section, Mask)> + 'a {
     let rows = holder.and_then(|holder| holders.get(&holder));
     rows.into_iter().flatten().filter_map(|row| {
-        // What is not a number grants nothing.
+        // A mask that is not a number grants nothing.
         let value = row.value.trim().parse().unwrap_or(0);
         Some((idents.get(&row.id_section)?.clone(), Mask::granted(value)))
     })

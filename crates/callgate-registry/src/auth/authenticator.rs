@@ -1,4 +1,4 @@
-//! Tokens to callers.
+//! Identifies callers by their tokens.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +11,12 @@ use callgate::http::{Authenticate, AuthenticateError, bearer_token};
 use callgate::upstream::BoxFuture;
 use tokio::sync::{Notify, watch};
 
-use crate::auth::health::Contact;
-use crate::auth::token_cache::{KnownToken, NotLookedUp, Tokens};
+use crate::auth::health::HealthTracker;
+use crate::auth::token_cache::{KnownToken, LookupError, TokenCache};
 
-/// How long a token whose user is not known waits for a newer access.
+/// Maximum time that a token with an unknown user waits for newer access rows.
 const MAX_WAIT: Duration = Duration::from_secs(2);
-/// Of so many tokens the last use is noted, until it is written.
+/// Maximum number of token uses that wait to be written.
 const MAX_USES: usize = 100_000;
 
 const NOT_READ: &str = "the registry has not been read yet, so tokens cannot be checked; try again";
@@ -24,35 +24,34 @@ const AWAY: &str = "the registry cannot be read just now, so this token cannot b
                     good: try again";
 const TOO_MANY: &str = "too many tokens are being checked; try again";
 
-/// How tokens are treated.
+/// Options for tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenOptions {
-    /// How long tokens that were good are taken for it after the registry was last read. Less than a
-    /// second is a second: so long a look at it may take, with the time until the next.
+    /// How long known tokens stay valid after the registry was last read. At least one second.
     pub grace: Duration,
-    /// How many that were seen are kept; more are looked up again and again.
-    pub max_kept: u64,
+    /// Maximum number of cached tokens.
+    pub cache_size: u64,
 }
 
 impl Default for TokenOptions {
     fn default() -> Self {
-        Self { grace: Duration::from_mins(1), max_kept: 100_000 }
+        Self { grace: Duration::from_mins(1), cache_size: 100_000 }
     }
 }
 
-/// Knows callers by their tokens. Each is looked up in the registry when it is first seen, and kept.
+/// Identifies callers by their tokens, which are looked up in the registry once and cached.
 #[derive(Debug)]
 pub struct TokenAuthenticator {
     access: ArcSwap<Access>,
-    tokens: Arc<Tokens>,
-    contact: Arc<Contact>,
-    /// By the token's number, in seconds since 1970.
+    tokens: Arc<TokenCache>,
+    tracker: Arc<HealthTracker>,
+    /// Unix time of the last use, by token id.
     used: Mutex<HashMap<i64, i64>>,
     reads: Reads,
 }
 
-/// How far the reading of the registry is: the user of a new token may be newer than the access in
-/// force, and is looked for again once the registry has been read anew.
+/// Progress of reading the registry. The user of a new token may be newer than the access snapshot, and is
+/// looked up again after the next read.
 #[derive(Debug, Default)]
 struct Reads {
     wanted: Notify,
@@ -64,33 +63,33 @@ impl TokenAuthenticator {
     pub(crate) fn new(options: TokenOptions) -> Self {
         Self {
             access: ArcSwap::default(),
-            tokens: Arc::new(Tokens::new(options.max_kept)),
-            contact: Arc::new(Contact::new(options.grace)),
+            tokens: Arc::new(TokenCache::new(options.cache_size)),
+            tracker: Arc::new(HealthTracker::new(options.grace)),
             used: Mutex::default(),
             reads: Reads::default(),
         }
     }
 
-    /// Puts another access in force.
+    /// Replaces the access snapshot.
     pub(crate) fn set_access(&self, access: Access) {
         self.access.store(Arc::new(access));
     }
 
-    pub(crate) fn tokens(&self) -> &Arc<Tokens> {
+    pub(crate) fn tokens(&self) -> &Arc<TokenCache> {
         &self.tokens
     }
 
-    pub(crate) fn contact(&self) -> &Arc<Contact> {
-        &self.contact
+    pub(crate) fn tracker(&self) -> &Arc<HealthTracker> {
+        &self.tracker
     }
 
-    /// The uses of tokens that are not written yet: number, seconds since 1970.
+    /// Returns the token uses that are not written yet: token id and Unix time.
     pub(crate) fn uses(&self) -> Vec<(i64, i64)> {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.iter().map(|(id, at)| (*id, *at)).collect()
     }
 
-    /// These are written. A token that was used again meanwhile stays.
+    /// Removes uses that were written, except of tokens that were used again since.
     pub(crate) fn forget_uses(&self, written: &[(i64, i64)]) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         for (id, at) in written {
@@ -109,31 +108,31 @@ impl TokenAuthenticator {
         }
     }
 
-    /// Waits until somebody's user is not known.
+    /// Waits until the user of a token is unknown.
     pub(crate) async fn newer_access_wanted(&self) {
         self.reads.wanted.notified().await;
     }
 
-    /// To be called before the registry is read; what comes back goes to [`Self::read_ended`].
+    /// Must be called before the registry is read. Returns the number for [`Self::read_ended`].
     pub(crate) fn read_begins(&self) -> u64 {
         self.reads.begun.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// To be called when the registry has been read, and what changed is in force.
+    /// Must be called after the registry was read and the snapshots were replaced.
     pub(crate) fn read_ended(&self, number: u64) {
         self.reads.ended.send_replace(number);
     }
 
-    /// Waits for a read that begins after this. Comes back with whether there was one.
+    /// Waits for a read that begins after this call. Returns `false` if it fails or takes too long.
     async fn newer_access(&self) -> bool {
         let begun = self.reads.begun.load(Ordering::SeqCst);
         let mut ended = self.reads.ended.subscribe();
         self.reads.wanted.notify_one();
         let read = ended.wait_for(|number| *number > begun);
-        tokio::time::timeout(MAX_WAIT, read).await.is_ok() && !self.contact.is_away()
+        tokio::time::timeout(MAX_WAIT, read).await.is_ok() && !self.tracker.is_away()
     }
 
-    /// The caller of a token, or the anonymous one.
+    /// Returns the caller with this token, or the anonymous caller without one.
     pub async fn caller_of(&self, token: Option<&str>) -> Result<Caller, AuthenticateError> {
         let Some(token) = token else { return Ok(self.access.load().anonymous().clone()) };
         let known = self.known(token).await?;
@@ -153,20 +152,20 @@ impl TokenAuthenticator {
 
     async fn known(&self, token: &str) -> Result<KnownToken, AuthenticateError> {
         let unavailable = |why| Err(AuthenticateError::Unavailable(why));
-        if self.contact.honoured_for().is_zero() {
-            return unavailable(if self.contact.age().is_none() { NOT_READ } else { AWAY });
+        if self.tracker.honoured_for().is_zero() {
+            return unavailable(if self.tracker.age().is_none() { NOT_READ } else { AWAY });
         }
         let digest = TokenDigest::of(token);
         if let Some(known) = self.tokens.kept(&digest) {
             return Ok(known);
         }
-        if self.contact.is_away() {
+        if self.tracker.is_away() {
             return unavailable(AWAY);
         }
         match self.tokens.look_up(digest).await {
             Ok(known) => known.ok_or(AuthenticateError::InvalidToken),
-            Err(NotLookedUp::TooMany) => unavailable(TOO_MANY),
-            Err(NotLookedUp::Failed) => unavailable(AWAY),
+            Err(LookupError::TooMany) => unavailable(TOO_MANY),
+            Err(LookupError::Failed) => unavailable(AWAY),
         }
     }
 

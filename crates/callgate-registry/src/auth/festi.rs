@@ -1,4 +1,4 @@
-//! Tokens where Festi's clients put them.
+//! Reads tokens from the header that Festi's clients use.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use callgate::upstream::BoxFuture;
 
 use crate::auth::authenticator::TokenAuthenticator;
 
-/// What Festi's clients send their token in, alone.
+/// Header in which Festi's clients send the token, without a scheme.
 const HEADER: &str = "x-authorization";
 
-/// Knows callers by a token in `Authorization: Bearer` and, where that is not there, in
-/// `X-Authorization`, as Festi's clients send it. Not in the URL: those are logged everywhere.
+/// Accepts a token in `Authorization: Bearer` or, without one, in `X-Authorization` as Festi's clients send it.
+/// Tokens in the URL are not accepted, since URLs are logged.
 ///
-/// The second header counts also beside an `Authorization` that is for somebody else, such as the `Basic`
-/// of a site that is not open yet.
+/// `X-Authorization` also applies next to an `Authorization` header of another scheme, such as `Basic` for a
+/// site that is not public yet.
 #[derive(Debug, Clone)]
 pub struct FestiAuthenticator(Arc<TokenAuthenticator>);
 
 impl FestiAuthenticator {
-    /// Callers are those of the tokens that this one knows.
+    /// Creates an authenticator that looks tokens up in `tokens`.
     pub fn new(tokens: Arc<TokenAuthenticator>) -> Self {
         Self(tokens)
     }
@@ -49,7 +49,7 @@ impl Authenticate for FestiAuthenticator {
     }
 }
 
-/// Whether what is in `Authorization` is something else than a token.
+/// Returns `true` if no `Authorization` header has the `Bearer` scheme.
 fn has_other_scheme(request: &Parts) -> bool {
     let mut values = request.headers.get_all("authorization").iter();
     values.all(|value| {

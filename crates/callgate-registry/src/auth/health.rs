@@ -1,8 +1,7 @@
-//! When the registry was last in reach, and what that means for callers.
+//! Tracks when the registry was last read.
 //!
-//! Whoever follows the registry notes each look at it; whoever depends on it asks. A token that was
-//! good is taken for it until a bounded time after the last look that succeeded began: that far, and no
-//! further, can a token that was revoked elsewhere be honoured by a gateway that cannot hear of it.
+//! A known token stays valid for a limited time after the last successful poll began. A gateway without a
+//! connection to its registry therefore accepts a revoked token for at most that long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,35 +12,32 @@ use tokio::time::Instant;
 
 use crate::store::Store;
 
-/// Tokens are honoured for this long in any case: a look, and the next one.
+/// Minimum grace period of tokens: two polls.
 pub(crate) const AT_LEAST: Duration = Duration::from_secs(1);
 
-/// When the registry was last in reach.
+/// Tracks when the registry was last read, and counts reads and failures.
 #[derive(Debug)]
-pub(crate) struct Contact {
-    /// What times are counted from.
+pub(crate) struct HealthTracker {
+    /// Reference of `last`.
     start: Instant,
-    /// When the last look that succeeded began, in microseconds since then; 0 before the first.
+    /// Start of the last successful poll, in microseconds since `start`; 0 before the first.
     last: AtomicU64,
-    /// The last look failed.
+    /// Whether the last poll failed.
     failed: AtomicBool,
     failures: AtomicU64,
     honoured_for: Duration,
     reads: [AtomicU64; Read::ALL.len()],
 }
 
-/// What the registry is asked for.
+/// Kind of a read, counted for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// The counters.
     Revisions,
     Access,
     Catalog,
     Sessions,
     Keys,
-    /// What clients sent to other gateways.
     Messages,
-    /// Tokens, when they are first seen and when some changed.
     Tokens,
 }
 
@@ -57,8 +53,8 @@ impl Read {
     ];
 }
 
-impl Contact {
-    /// Tokens are honoured for so long after the last look that succeeded.
+impl HealthTracker {
+    /// Creates a tracker. Tokens stay valid for `grace` after the last successful poll.
     pub(crate) fn new(grace: Duration) -> Self {
         Self {
             start: Instant::now(),
@@ -70,20 +66,19 @@ impl Contact {
         }
     }
 
-    /// A look that began then has succeeded.
+    /// Records a successful poll that began at `began`.
     pub(crate) fn made(&self, began: Instant) {
         let passed = began.saturating_duration_since(self.start).as_micros();
         self.last.fetch_max(u64::try_from(passed).unwrap_or(u64::MAX).max(1), Ordering::SeqCst);
         self.failed.store(false, Ordering::SeqCst);
     }
 
-    /// A look has failed.
+    /// Records a failed poll.
     pub(crate) fn lost(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.failed.store(true, Ordering::SeqCst);
     }
 
-    /// Something is asked for.
     pub(crate) fn count(&self, read: Read) {
         let at = Read::ALL.iter().position(|(one, _)| *one == read);
         if let Some(count) = at.and_then(|at| self.reads.get(at)) {
@@ -91,7 +86,7 @@ impl Contact {
         }
     }
 
-    /// How long ago the last look that succeeded began; nothing before the first.
+    /// Returns the time since the last successful poll began, or `None` before the first.
     pub(crate) fn age(&self) -> Option<Duration> {
         match self.last.load(Ordering::SeqCst) {
             0 => None,
@@ -99,12 +94,12 @@ impl Contact {
         }
     }
 
-    /// How long tokens that were good are still honoured.
+    /// Returns how long known tokens stay valid.
     pub(crate) fn honoured_for(&self) -> Duration {
         self.age().map_or(Duration::ZERO, |age| self.honoured_for.saturating_sub(age))
     }
 
-    /// Whether nothing can be asked for just now.
+    /// Whether the registry is unavailable.
     pub(crate) fn is_away(&self) -> bool {
         self.failed.load(Ordering::SeqCst) || self.honoured_for().is_zero()
     }
@@ -123,35 +118,34 @@ impl Contact {
 
 /// Reports the registry's health in `/readyz` and `/metrics`.
 #[derive(Debug)]
-pub(crate) struct Watched {
-    pub(crate) contact: Arc<Contact>,
+pub(crate) struct HealthSource {
+    pub(crate) tracker: Arc<HealthTracker>,
     pub(crate) store: Arc<dyn Store>,
 }
 
-impl ReadinessCheck for Watched {
+impl ReadinessCheck for HealthSource {
     fn degraded(&self) -> Option<Degraded> {
-        let age = self.contact.age().filter(|_| self.contact.is_away())?.as_secs();
+        let age = self.tracker.age().filter(|_| self.tracker.is_away())?.as_secs();
         Some(Degraded {
             reason: format!(
-                "the registry was last read {age} s ago, the log says why; \
-                 what was read then is served"
+                "the registry was last read {age} s ago; that state is served, see the log"
             ),
             details: vec![("registry_contact_age_seconds", age)],
-            credentials_accepted_for: self.contact.honoured_for(),
+            credentials_accepted_for: self.tracker.honoured_for(),
         })
     }
 
     fn write_metrics(&self, metrics: &mut MetricsWriter) {
-        let Some(age) = self.contact.age() else { return };
-        let help = "How long ago the last look at the registry that succeeded began.";
+        let Some(age) = self.tracker.age() else { return };
+        let help = "Seconds since the last successful poll of the registry began.";
         metrics.gauge("callgate_registry_contact_age_seconds", help, age.as_secs_f64());
-        let help = "Looks at it that failed.";
-        metrics.counter("callgate_registry_failures_total", help, self.contact.failures());
-        let help = "Statements that it was sent.";
+        let help = "Failed polls of the registry.";
+        metrics.counter("callgate_registry_failures_total", help, self.tracker.failures());
+        let help = "Statements sent to the registry.";
         metrics.counter("callgate_registry_statements_total", help, self.store.statements());
-        let help = "What was asked of it, by what.";
+        let help = "Reads of the registry by kind.";
         metrics.family("callgate_registry_reads_total", "counter", help);
-        for (what, count) in self.contact.reads() {
+        for (what, count) in self.tracker.reads() {
             metrics.sample(&format!("{{what=\"{what}\"}}"), count);
         }
     }

@@ -1,8 +1,7 @@
-//! The keys that session ids and the states of requests are signed with: the same on every gateway, and
-//! replaced from time to time.
+//! Keys that sign session ids and request states. All gateways of a registry share them.
 //!
-//! A new key is announced before it signs, so that every gateway knows it by then. An old one is kept
-//! for as long as something that it signed can be good.
+//! A new key is stored some seconds before it signs, so that every gateway has read it by then. An old key is
+//! kept for as long as something that it signed can be valid.
 
 use std::time::Duration;
 
@@ -13,27 +12,25 @@ use crate::rows::KeyRow;
 use crate::store::Result;
 use crate::store::{NewKey, Store};
 
-/// What the keys of sessions are for.
+/// Purpose of the session keys.
 pub const SESSION_KEYS: &str = "session";
-/// How many seconds before its first signature a key is there: many times what a gateway needs to see
-/// it.
+/// Number of seconds between storing a key and signing with it.
 const ANNOUNCED: i64 = 10;
-/// What clocks may differ by, in seconds, before a key goes too early.
+/// Maximum difference between the clocks of gateways, in seconds.
 const SLACK: i64 = 60 * 60;
 
 impl NewKey {
-    /// The first key for sessions, if there is none.
+    /// Creates the first session key, which is only stored if there is none.
     pub fn first() -> Result<Self, getrandom::Error> {
         Self::for_sessions(0, None)
     }
 
-    /// A key for sessions that signs soon, when every gateway knows it; if the newest one is so old.
+    /// Creates a session key that signs in some seconds. It is only stored if the newest key has this age.
     pub fn announced(min_age: Duration) -> Result<Self, getrandom::Error> {
         Self::for_sessions(ANNOUNCED, Some(seconds(min_age)))
     }
 
-    /// A key for sessions that signs at once, however old the newest one is: by a clock that was wrong
-    /// it may be of tomorrow.
+    /// Creates a session key that signs immediately, whatever the age of the newest one.
     pub fn at_once() -> Result<Self, getrandom::Error> {
         Self::for_sessions(0, Some(i64::MIN))
     }
@@ -46,12 +43,12 @@ impl NewKey {
     }
 }
 
-/// The registry's keys for sessions, the one that signs first; one is made if there is none.
+/// Returns the session keys, the signing key first. Creates one if there is none.
 pub async fn session_keys(store: &dyn Store, now: i64) -> Result<Vec<SessionKey>> {
     let mut keys = store.keys(SESSION_KEYS).await?;
     if keys.is_empty() {
         if let Ok(key) = NewKey::first() {
-            // Another gateway may be faster, so look again.
+            // Another gateway may have stored one first, so the keys are read again.
             store.add_key(&key).await?;
         }
         keys = store.keys(SESSION_KEYS).await?;
@@ -59,7 +56,7 @@ pub async fn session_keys(store: &dyn Store, now: i64) -> Result<Vec<SessionKey>
     Ok(in_order(&keys, now))
 }
 
-/// The key that signs at a second: the newest whose time has come.
+/// Returns the key that signs at a Unix time: the newest active one.
 pub fn signing_key(keys: &[KeyRow], now: i64) -> Option<&KeyRow> {
     let by_age = |key: &&KeyRow| key.id;
     let active = keys.iter().filter(|key| key.active_from <= now).max_by_key(by_age);
@@ -73,7 +70,7 @@ pub(crate) fn in_order(keys: &[KeyRow], now: i64) -> Vec<SessionKey> {
     keys.filter_map(|key| from_hex(&key.secret)).map(|secret| SessionKey::new(&secret)).collect()
 }
 
-/// The key before which all can go: whatever they signed is over.
+/// Returns the key whose predecessors can be deleted: everything that they signed has expired.
 pub(crate) fn superseding(keys: &[KeyRow], now: i64) -> Option<&KeyRow> {
     let since = |key: &KeyRow| key.active_from.max(key.created_at);
     let lifetime = seconds(Sessions::LIFETIME) + SLACK;

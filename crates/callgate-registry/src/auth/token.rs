@@ -1,4 +1,4 @@
-//! Tokens: `cg_` and 32 random bytes. Only the digest is ever stored.
+//! Tokens: `cg_` and 32 random bytes. Only the digest is stored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,28 +7,28 @@ use thiserror::Error;
 
 use crate::hex::to_hex;
 
-/// A new token, to be shown once.
+/// A new token.
 pub struct Token(String);
 
-/// The system gave no randomness.
+/// The system provided no random bytes.
 #[derive(Debug, Error)]
-#[error("the system gave no random bytes: {0}")]
+#[error("the system provided no random bytes: {0}")]
 pub struct TokenError(getrandom::Error);
 
 impl Token {
-    /// A token that nobody has seen.
+    /// Generates a token.
     pub fn generate() -> Result<Self, TokenError> {
         let mut bytes = [0_u8; 32];
         getrandom::fill(&mut bytes).map_err(TokenError)?;
         Ok(Self(format!("cg_{}", URL_SAFE_NO_PAD.encode(bytes))))
     }
 
-    /// The secret.
+    /// Returns the token.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// The digest in hexadecimal, as it is stored.
+    /// Returns the digest in hexadecimal.
     pub fn stored_digest(&self) -> String {
         to_hex(TokenDigest::of(&self.0).as_bytes())
     }
@@ -46,7 +46,7 @@ mod tests {
     use crate::hex::digest_from_hex;
 
     #[test]
-    fn d22_a_token_is_cg_and_32_bytes_and_its_digest_comes_back() {
+    fn a_token_is_cg_and_32_bytes_and_its_digest_comes_back() {
         let token = Token::generate().unwrap();
         assert!(token.expose().starts_with("cg_"));
         assert_eq!(token.expose().len(), 3 + 43);

@@ -1,10 +1,9 @@
-//! Tokens by their digests: those that were seen are kept, others are looked up.
+//! A cache of tokens by their digests.
 //!
-//! Of a million tokens only those in use cost anything. Look-ups that wait are gathered into one query.
-//! What is kept is looked up again, all of it, when the registry says that some token changed.
+//! Only tokens in use are read. Concurrent lookups are batched into one query. When the registry's counter of
+//! tokens changes, all cached tokens are looked up again.
 //!
-//! A digest is found by its hash and compared in constant time. Who could tell from the time how much of
-//! a digest was right would still have to find a token with that SHA-256.
+//! Digests are compared in constant time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,33 +16,30 @@ use moka::sync::Cache;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::auth::health::{Contact, Read};
-use crate::db::pool::within;
+use crate::auth::health::{HealthTracker, Read};
+use crate::db::pool::with_timeout;
 use crate::hex::digest_from_hex;
 use crate::hex::to_hex;
 use crate::rows::TokenRow;
 use crate::store::Result;
 use crate::store::Store;
 
-/// Look-ups are no closer together than this.
+/// Minimum interval between lookups.
 const PAUSE: Duration = Duration::from_millis(20);
-/// So many callers' tokens are looked up at once.
+/// Maximum number of tokens in one lookup.
 const MOST_AT_ONCE: usize = 500;
-/// So many callers may wait for a look-up.
+/// Maximum number of callers that wait for a lookup.
 const MOST_WAITING: usize = 4096;
-/// How long a look-up may take.
+/// Time limit of a lookup.
 const LIMIT: Duration = Duration::from_secs(1);
-/// How long a caller waits for one, with those before it.
+/// Maximum time that a caller waits for a lookup.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// A token that is there.
+/// A valid token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KnownToken {
-    /// Its number.
     pub(crate) id: i64,
-    /// The user that it speaks for.
     pub(crate) user_id: i64,
-    /// When it ends, if ever.
     pub(crate) expires_at: Option<SystemTime>,
 }
 
@@ -59,70 +55,69 @@ impl KnownToken {
     }
 }
 
-/// The tokens that were seen, and the way to look up others.
+/// A cache of tokens, and the queue of lookups.
 #[derive(Debug)]
-pub(crate) struct Tokens {
-    /// Those used longest ago go first. One that is not there is never kept.
+pub(crate) struct TokenCache {
+    /// Evicts the least recently used tokens. Unknown tokens are not cached.
     kept: Cache<TokenDigest, KnownToken>,
     asking: ArcSwapOption<mpsc::Sender<Wanted>>,
-    /// How often all that is kept was looked up again. What was read before the last time is not kept.
+    /// Number of times that all cached tokens were looked up again. Results of older lookups are not cached.
     round: Mutex<u64>,
 }
 
-/// Somebody has a token that is not known.
+/// A token that is not cached, and its waiting caller.
 #[derive(Debug)]
 struct Wanted {
     digest: TokenDigest,
-    answer: oneshot::Sender<Result<Option<KnownToken>, NotLookedUp>>,
+    answer: oneshot::Sender<Result<Option<KnownToken>, LookupError>>,
 }
 
-/// Why a token could not be looked up.
+/// Reason why a token could not be looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotLookedUp {
-    /// Too many wait already.
+pub(crate) enum LookupError {
+    /// Too many callers are waiting.
     TooMany,
-    /// The registry did not answer, or nobody follows it.
+    /// The registry did not respond, or is not followed.
     Failed,
 }
 
 type Found = HashMap<TokenDigest, KnownToken>;
 
-impl Tokens {
-    /// Keeps so many.
+impl TokenCache {
     pub(crate) fn new(most: u64) -> Self {
         let kept = Cache::builder().max_capacity(most).eviction_policy(EvictionPolicy::lru());
         Self { kept: kept.build(), asking: ArcSwapOption::empty(), round: Mutex::new(0) }
     }
 
-    /// A token that was seen before.
+    /// Returns a cached token.
     pub(crate) fn kept(&self, digest: &TokenDigest) -> Option<KnownToken> {
         self.kept.get(digest)
     }
 
-    /// A token as the registry has it now; `None` where it has none.
+    /// Looks a token up in the registry. Returns `None` if it is unknown.
     pub(crate) async fn look_up(
         &self,
         digest: TokenDigest,
-    ) -> Result<Option<KnownToken>, NotLookedUp> {
+    ) -> Result<Option<KnownToken>, LookupError> {
         let (answer, answered) = oneshot::channel();
-        let asking = self.asking.load_full().ok_or(NotLookedUp::Failed)?;
+        let asking = self.asking.load_full().ok_or(LookupError::Failed)?;
         asking.try_send(Wanted { digest, answer }).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => NotLookedUp::TooMany,
-            mpsc::error::TrySendError::Closed(_) => NotLookedUp::Failed,
+            mpsc::error::TrySendError::Full(_) => LookupError::TooMany,
+            mpsc::error::TrySendError::Closed(_) => LookupError::Failed,
         })?;
         let answered = tokio::time::timeout(MAX_WAIT, answered).await;
-        answered.ok().and_then(std::result::Result::ok).unwrap_or(Err(NotLookedUp::Failed))
+        answered.ok().and_then(std::result::Result::ok).unwrap_or(Err(LookupError::Failed))
     }
 
-    /// Looks up again all that is kept. Comes back with whether any is gone or changed.
-    pub(crate) async fn renew(&self, store: &dyn Store, contact: &Contact) -> Result<bool> {
+    /// Looks all cached tokens up again. Returns `true` if one was changed or removed.
+    pub(crate) async fn renew(&self, store: &dyn Store, tracker: &HealthTracker) -> Result<bool> {
         *self.round.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         let kept: Vec<(TokenDigest, KnownToken)> =
             self.kept.iter().map(|(digest, known)| (*digest, known)).collect();
         if kept.is_empty() {
             return Ok(false);
         }
-        contact.count(Read::Tokens);
+        tracker.count(Read::Tokens);
         let now = found(store, kept.iter().map(|(digest, _)| digest)).await?;
         let mut any = false;
         for (digest, before) in &kept {
@@ -136,12 +131,16 @@ impl Tokens {
         Ok(any)
     }
 
-    /// Reads these, and keeps those that are there. What was read while the others were looked up again
-    /// may be older than what they were found to be, so it is read once more.
-    async fn read(&self, store: &dyn Store, contact: &Contact, wanted: &[Wanted]) -> Result<Found> {
+    /// Looks tokens up and caches them. Repeats if [`Self::renew`] ran meanwhile, since the result may be older.
+    async fn read(
+        &self,
+        store: &dyn Store,
+        tracker: &HealthTracker,
+        wanted: &[Wanted],
+    ) -> Result<Found> {
         loop {
             let round = *self.round.lock().unwrap_or_else(PoisonError::into_inner);
-            contact.count(Read::Tokens);
+            tracker.count(Read::Tokens);
             let found = found(store, wanted.iter().map(|one| &one.digest)).await?;
             let now = self.round.lock().unwrap_or_else(PoisonError::into_inner);
             if *now == round {
@@ -161,30 +160,33 @@ async fn found(
     let mut digests: Vec<String> = digests.map(|digest| to_hex(digest.as_bytes())).collect();
     digests.sort_unstable();
     digests.dedup();
-    let rows = store.tokens_with(&digests).await?;
+    let rows = store.tokens_by_digest(&digests).await?;
     let known =
         rows.iter().filter_map(|row| Some((digest_from_hex(&row.digest)?, KnownToken::of(row))));
     Ok(known.collect())
 }
 
-/// Looks up what callers wait for, while a registry is followed.
+/// Task that looks up tokens while a registry is followed.
 #[derive(Debug)]
-pub(crate) struct LookUps {
-    tokens: Arc<Tokens>,
+pub(crate) struct TokenLookups {
+    tokens: Arc<TokenCache>,
     store: Arc<dyn Store>,
-    contact: Arc<Contact>,
+    tracker: Arc<HealthTracker>,
     waiting: mpsc::Receiver<Wanted>,
 }
 
-impl LookUps {
-    /// From now on look-ups come here.
-    pub(crate) fn new(tokens: Arc<Tokens>, store: Arc<dyn Store>, contact: Arc<Contact>) -> Self {
+impl TokenLookups {
+    /// Creates the task's state, which receives all lookups from now on.
+    pub(crate) fn new(
+        tokens: Arc<TokenCache>,
+        store: Arc<dyn Store>,
+        tracker: Arc<HealthTracker>,
+    ) -> Self {
         let (asking, waiting) = mpsc::channel(MOST_WAITING);
         tokens.asking.store(Some(Arc::new(asking)));
-        Self { tokens, store, contact, waiting }
+        Self { tokens, store, tracker, waiting }
     }
 
-    /// Until another is made, or this is dropped.
     pub(crate) async fn run(mut self) {
         let mut not_before = Instant::now();
         let mut told = None;
@@ -192,8 +194,8 @@ impl LookUps {
             tokio::time::sleep_until(not_before).await;
             not_before = Instant::now() + PAUSE;
             let wanted = self.gathered(first);
-            let read = self.tokens.read(&*self.store, &self.contact, &wanted);
-            let found = match within(LIMIT, read).await {
+            let read = self.tokens.read(&*self.store, &self.tracker, &wanted);
+            let found = match with_timeout(LIMIT, read).await {
                 Ok(found) => Some(found),
                 Err(error) => {
                     tell(&mut told, error.to_string());
@@ -205,8 +207,8 @@ impl LookUps {
             }
             for one in wanted {
                 let answer = found.as_ref().map(|found| found.get(&one.digest).cloned());
-                let answer = answer.ok_or(NotLookedUp::Failed);
-                // Who does not wait any more needs none.
+                let answer = answer.ok_or(LookupError::Failed);
+                // The caller may have stopped waiting.
                 let _ = one.answer.send(answer);
             }
         }
@@ -224,10 +226,10 @@ impl LookUps {
     }
 }
 
-/// Each reason once, until it goes well again.
+/// Logs each reason once until a lookup succeeds.
 fn tell(told: &mut Option<String>, error: String) {
     if told.as_ref() != Some(&error) {
-        tracing::warn!(error, "cannot look up tokens; their callers are told to try again");
+        tracing::warn!(error, "failed to look up tokens, callers are asked to try again");
         *told = Some(error);
     }
 }

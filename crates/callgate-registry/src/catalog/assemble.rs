@@ -1,4 +1,4 @@
-//! Rows and code to a catalog: which methods there are, what they need, and which stay out.
+//! Builds a catalog from rows and from methods in code.
 
 #[cfg(test)]
 mod tests;
@@ -17,41 +17,41 @@ use callgate::model::{DefinitionError, Finding, LOCAL, Method, Prefix, Types};
 use crate::catalog::definition;
 use crate::rows::{ActionRow, CatalogRows, MethodRow, SettingRow, action_key, present};
 
-/// Which methods are tools where a row does not say.
+/// Which methods are tools if their row does not specify it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Exposure {
-    /// All, as with Festi.
+    /// All methods, as in Festi.
     #[default]
     All,
-    /// Those that are marked, as with Drupal.
+    /// Only methods whose row says so, as in Drupal.
     Marked,
 }
 
-/// What else goes into a catalog.
+/// Inputs of a catalog besides the rows.
 #[derive(Debug)]
 pub struct Assembly<'a> {
-    /// The methods that this program has as code.
+    /// Methods that are defined in code.
     pub code: &'a [Method],
-    /// For rows that do not say.
+    /// Exposure of methods whose row does not specify it.
     pub exposure: Exposure,
-    /// What stands before every tool name.
+    /// Prefix of all tool names.
     pub prefix: Prefix,
-    /// The upstreams that are there, besides those that are rows.
+    /// Upstreams besides those of the registry.
     pub upstreams: Vec<&'a str>,
-    /// The catalog in force; what did not change is taken from it.
+    /// Previous catalog, whose unchanged entries are reused.
     pub previous: Option<Arc<Catalog>>,
 }
 
-/// A catalog, and what is to be noted about it.
+/// A catalog, and the tool names to store.
 #[derive(Debug)]
 pub struct Assembled {
-    /// The catalog.
+    /// Catalog.
     pub catalog: Catalog,
-    /// Names that were given and are not simply the id, by row number: to be remembered.
+    /// Assigned tool names that differ from the method's id, by row id.
     pub new_names: Vec<(i64, String)>,
 }
 
-/// Makes a catalog.
+/// Builds a catalog.
 pub fn assemble(rows: &CatalogRows, assembly: Assembly<'_>) -> Assembled {
     let (context, rejected_types) = Context::of(rows, &assembly);
     let code: HashMap<&str, &Method> =
@@ -98,7 +98,7 @@ struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// With the classes whose definition is wrong.
+    /// Returns the context and the classes with an invalid definition.
     fn of(
         rows: &'a CatalogRows,
         assembly: &Assembly<'a>,
@@ -122,7 +122,7 @@ impl<'a> Context<'a> {
 
     fn add_row(&self, builder: &mut CatalogBuilder, row: &MethodRow) {
         match self.row_requirement(row) {
-            // Not a tool now; its name stays its own.
+            // Not a tool now, but its name stays reserved.
             Ok(None) => given_name(row).into_iter().for_each(|name| builder.reserve_name(name)),
             Ok(Some((requirement, mut findings))) => {
                 if !self.upstreams.contains(row.upstream_name()) {
@@ -141,7 +141,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What a row's callers need; `None` where the row is not a tool.
+    /// Returns the requirement of a row, or `None` if it is not a tool.
     fn row_requirement(
         &self,
         row: &MethodRow,
@@ -160,7 +160,7 @@ impl<'a> Context<'a> {
         Ok(Some((requirement, findings)))
     }
 
-    /// A section that the row names and nothing gives a mask for is closed, not open as in Festi.
+    /// Closes a section that the row names but no action gives a mask for. In Festi it would be open.
     fn close_named_sections(
         &self,
         row: &MethodRow,
@@ -183,7 +183,7 @@ impl<'a> Context<'a> {
         Ok(())
     }
 
-    /// All sections that name the method, not the last one only.
+    /// Returns the sections of all actions of a method.
     fn needs_of_actions(&self, key: (&str, &str), findings: &mut Vec<Finding>) -> Requirement {
         let mut requirement = Requirement::default();
         for action in self.actions.get(&action_key(key.0, key.1)).into_iter().flatten() {
@@ -205,8 +205,7 @@ impl<'a> Context<'a> {
         requirement
     }
 
-    /// Code owns what a method takes and the sections that it needs; a row may change the mask,
-    /// the texts and whether it is shown.
+    /// Adds a method of the code. Its row may change masks, texts and exposure, but not parameters or sections.
     fn add_code(&self, builder: &mut CatalogBuilder, method: &Method, row: Option<&MethodRow>) {
         let id = method.id().as_str();
         match row.map(MethodRow::is_exposed).transpose() {
@@ -242,7 +241,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Stands for all that a method is made from but its tool name, which is given at the end.
+    /// Returns a hash of everything that defines a method except its tool name.
     fn fingerprint(
         &self,
         row: Option<&MethodRow>,
@@ -263,7 +262,7 @@ fn given_name(row: &MethodRow) -> Option<&str> {
 }
 
 fn need(mask: &str) -> Need {
-    // What is not a number is a hole, and closed.
+    // A mask that is not a number closes the method.
     let value = mask.trim().parse().ok();
     value.and_then(Mask::required).map_or(Need::Closed, Need::AtLeast)
 }
@@ -298,7 +297,7 @@ fn actions(rows: &CatalogRows) -> HashMap<(String, String), Vec<&ActionRow>> {
     actions
 }
 
-/// What every method depends on: where it changes, nothing is taken over.
+/// Returns a hash of the rows that all methods depend on.
 fn salt(rows: &CatalogRows) -> u64 {
     let mut hasher = DefaultHasher::new();
     rows.types.hash(&mut hasher);
@@ -306,7 +305,7 @@ fn salt(rows: &CatalogRows) -> u64 {
 }
 
 fn new_names(rows: &CatalogRows, catalog: &Catalog) -> Vec<(i64, String)> {
-    // Of two rows with one id the first is served; a name that is there already stays.
+    // Of two rows with one id the first is served; existing names stay.
     let mut seen = HashSet::new();
     let served = rows.methods.iter().filter(|row| seen.insert(row.rpc_method.as_str()));
     let names = served.filter(|row| given_name(row).is_none()).filter_map(|row| {
@@ -316,21 +315,20 @@ fn new_names(rows: &CatalogRows, catalog: &Catalog) -> Vec<(i64, String)> {
     names.collect()
 }
 
-/// What the registry says of one method, as far as rows can tell.
+/// Details of a method, as far as its rows tell.
 #[derive(Debug)]
 pub struct Inspection {
-    /// The row.
+    /// Row.
     pub row: MethodRow,
-    /// What callers need, by the actions and sections in rows.
+    /// Requirement of the rows.
     pub requirement: Requirement,
-    /// The tool as JSON; `None` for code, which the registry does not know, and for what is not
-    /// exposed.
+    /// Tool as JSON, or `None` for methods in code and for methods that are not exposed.
     pub tool: Option<String>,
-    /// What is worth a look.
+    /// Problems that were found.
     pub findings: Vec<Finding>,
 }
 
-/// Looks at the first row with this id; `None` where there is none.
+/// Inspects the first row with this id.
 pub fn inspect(
     rows: &CatalogRows,
     id: &str,
@@ -360,7 +358,7 @@ pub fn inspect(
     }))
 }
 
-/// Whether a row that is about to be written defines a method.
+/// Checks that a row defines a valid method.
 pub fn check(row: &MethodRow) -> Result<(), DefinitionError> {
     row.is_exposed()?;
     let method = definition::method(row, Requirement::default())?;
@@ -372,7 +370,7 @@ pub fn check(row: &MethodRow) -> Result<(), DefinitionError> {
     }
 }
 
-/// The settings that rows say, over the ones in force: a bad value changes nothing, and is told.
+/// Applies the settings of rows to `in_force`. Invalid values are skipped and returned as errors.
 pub fn settings(
     rows: &[SettingRow],
     in_force: &Settings,
@@ -385,7 +383,7 @@ pub fn settings(
         }
         if let Err(error) = settings.set(&row.name, &row.value) {
             refused.push(error);
-            // The last good value stays; it was accepted once, so it is accepted again.
+            // The previous valid value stays.
             if let Ok(value) = in_force.get(&row.name) {
                 let _ = settings.set(&row.name, &value);
             }

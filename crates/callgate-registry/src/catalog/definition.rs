@@ -1,7 +1,7 @@
-//! A row of `rpc_methods` to a [`Method`].
+//! Converts a row of `rpc_methods` into a [`Method`].
 //!
-//! `params` gives the names, `params_types`, where it is there, the types: PHP's reflection sees
-//! only `array` where the doc comment says `int[]`. Both are JSON lists.
+//! `params` has the names and `params_types`, if present, the types: PHP's reflection only reports `array` where
+//! the doc comment says `int[]`. Both are JSON arrays.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::rows::{MethodRow, TypeRow, present};
 
-/// The method that a row defines.
+/// Converts a row into a method.
 pub(crate) fn method(row: &MethodRow, requirement: Requirement) -> Result<Method, DefinitionError> {
     let mut method = Method::new(row.rpc_method.parse()?)
         .description(row.description.clone().unwrap_or_default())
@@ -43,7 +43,7 @@ pub(crate) fn method(row: &MethodRow, requirement: Requirement) -> Result<Method
     overlay(method, row)
 }
 
-/// What a row may say of a method that is defined elsewhere.
+/// Applies the columns of a row that also apply to methods in code.
 pub(crate) fn overlay(mut method: Method, row: &MethodRow) -> Result<Method, DefinitionError> {
     if let Some(column) = &row.unreadable {
         return Err(DefinitionError::value(column.clone(), "the bytes are not text"));
@@ -66,7 +66,7 @@ pub(crate) fn overlay(mut method: Method, row: &MethodRow) -> Result<Method, Def
     match json_column::<Value>("annotations", row.annotations.as_deref())? {
         None => {}
         Some(Value::Object(annotations)) => method = method.annotations(annotations),
-        // PHP's way of writing an empty object.
+        // PHP encodes an empty object as `[]`.
         Some(Value::Array(items)) if items.is_empty() => {}
         Some(other) => {
             return Err(DefinitionError::value(
@@ -78,7 +78,7 @@ pub(crate) fn overlay(mut method: Method, row: &MethodRow) -> Result<Method, Def
     Ok(method)
 }
 
-/// What a row of `callgate_types` says that a class holds.
+/// Converts a row of `callgate_types`.
 pub(crate) fn type_definition(
     row: &TypeRow,
 ) -> Result<(ClassName, TypeDefinition), DefinitionError> {
@@ -112,7 +112,7 @@ pub(crate) fn type_definition(
     Ok((name, TypeDefinition::Fields(fields.collect::<Result<_, DefinitionError>>()?)))
 }
 
-/// An entry of `params` that says more than text can.
+/// An entry of `params` that is an object.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, expecting = "a text or an object with `name`, `type`, …")]
 struct ParamObject {
@@ -128,7 +128,7 @@ struct ParamObject {
     default: Option<Value>,
 }
 
-/// A default of null is a default.
+/// Deserializes `null` as a default value.
 fn even_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -199,11 +199,12 @@ fn param(
     Ok(param.description(object.description))
 }
 
-/// Reads `CommitValuesObject[] $commits`, `bool $details = false`, `$name`, `int ...$ids`.
+/// Parses a parameter such as `CommitValuesObject[] $commits`, `bool $details = false`, `$name` or `int
+/// ...$ids`.
 ///
-/// Without a `$`, a word is the name where the type is given elsewhere, and a type otherwise.
+/// Without a `$`, a word is the name if the type is given elsewhere, and a type otherwise.
 fn signature(text: &str, type_is_given: bool) -> Result<ParamObject, DefinitionError> {
-    // The default is behind the name: before it, `=` may stand in a literal type.
+    // The default follows the name; a literal type before it may contain `=`.
     let name_at = text.find('$').unwrap_or(0);
     let (declared, default) = match text.get(name_at..).and_then(|rest| rest.find('=')) {
         Some(at) => {
@@ -233,7 +234,7 @@ fn signature(text: &str, type_is_given: bool) -> Result<ParamObject, DefinitionE
     object.name = Some(name.to_owned());
     let ty = ty.trim().trim_end_matches('&').trim_end();
     match ty.strip_suffix("...") {
-        // Kept for `param`, which makes a list of it.
+        // `param` converts it into a list.
         Some(one) => {
             let one = one.trim_end();
             object.ty = Some(format!("{}...", if one.is_empty() { "mixed" } else { one }));
@@ -245,7 +246,7 @@ fn signature(text: &str, type_is_given: bool) -> Result<ParamObject, DefinitionE
     Ok(object)
 }
 
-/// A default as PHP writes it; `None` for an expression, which leaves the parameter optional.
+/// Parses a PHP literal. Returns `None` for an expression, which leaves the parameter optional.
 fn php_literal(text: &str) -> Option<Value> {
     match text.to_ascii_lowercase().as_str() {
         "null" => return Some(Value::Null),
@@ -263,7 +264,7 @@ fn php_literal(text: &str) -> Option<Value> {
     }
 }
 
-/// Display methods take a `Response` first, which is made for them and never an argument.
+/// Festi passes a `Response` as the first argument of display methods; it is not a parameter.
 fn is_response(ty: Option<&str>) -> bool {
     let name = ty.map(|ty| ty.trim().trim_start_matches('?').trim_end_matches('&'));
     name.and_then(ClassName::parse).is_some_and(|class| class.short() == "Response")

@@ -1,12 +1,12 @@
-//! What columns can hold, in each database.
+//! Column types, and the values that each database can store in them.
 
 use super::database::{Cell, Dialect, LAST_SECOND, Value};
 
-/// Type of a column's values.
+/// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Int,
-    /// A number of 32 bits.
+    /// A 32-bit number.
     Small,
     Flag,
     Time,
@@ -25,14 +25,14 @@ pub(crate) enum Width {
     Caption,
     Word,
     Nonce,
-    /// 64 characters, not one less.
+    /// Exactly 64 characters.
     Digest,
     Paragraph,
     Free,
 }
 
 impl Kind {
-    /// A value as each database would give it. A text is one even if it looks like a number.
+    /// Converts a cell to the form that every database returns.
     pub(crate) fn canonical(self, cell: Cell) -> Cell {
         match (self, cell) {
             (Self::Json | Self::Schema | Self::Text(_) | Self::ParamsBy, Cell::Int(number)) => {
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// What is written. SQLite takes what it had, also where it is of another kind.
+    /// Returns the value to write for a cell. SQLite accepts values of any type.
     pub(crate) fn value(self, cell: &Cell) -> Value<'_> {
         match (self, cell) {
             (Self::Int | Self::Small, Cell::Null) => Value::Int(None),
@@ -58,18 +58,18 @@ impl Kind {
         }
     }
 
-    /// Why a database cannot keep a value, if it cannot.
-    pub(crate) fn misfit(self, cell: &Cell, dialect: Dialect) -> Option<String> {
+    /// Returns the reason why a database cannot store a value, or `None` if it can.
+    pub(crate) fn mismatch(self, cell: &Cell, dialect: Dialect) -> Option<String> {
         match cell {
             Cell::Null => None,
             Cell::Broken(_) => Some("is not text".to_owned()),
             _ if dialect == Dialect::Sqlite => None,
-            Cell::Int(number) => self.number_misfit(*number),
-            Cell::Text(text) => self.text_misfit(text, dialect),
+            Cell::Int(number) => self.number_mismatch(*number),
+            Cell::Text(text) => self.text_mismatch(text, dialect),
         }
     }
 
-    fn number_misfit(self, number: i64) -> Option<String> {
+    fn number_mismatch(self, number: i64) -> Option<String> {
         let fits = match self {
             Self::Small => i32::try_from(number).is_ok(),
             Self::Flag => matches!(number, 0 | 1),
@@ -84,7 +84,7 @@ impl Kind {
         (!fits).then(|| format!("is {number}; expected {expected}"))
     }
 
-    fn text_misfit(self, text: &str, dialect: Dialect) -> Option<String> {
+    fn text_mismatch(self, text: &str, dialect: Dialect) -> Option<String> {
         if dialect == Dialect::Postgres && text.contains('\0') {
             return Some("has a zero character, which PostgreSQL does not keep".to_owned());
         }
@@ -93,15 +93,15 @@ impl Kind {
                 Some("is a text; expected a number".to_owned())
             }
             Self::Schema if matches!(text, "true" | "false") => None,
-            Self::Json | Self::Schema => json_misfit(text, dialect).map(ToOwned::to_owned),
+            Self::Json | Self::Schema => json_mismatch(text, dialect).map(ToOwned::to_owned),
             Self::ParamsBy => (!matches!(text, "name" | "position"))
                 .then(|| "is neither `name` nor `position`".to_owned()),
-            Self::Text(width) => width.misfit(text, dialect),
+            Self::Text(width) => width.mismatch(text, dialect),
         }
     }
 }
 
-fn json_misfit(text: &str, dialect: Dialect) -> Option<&'static str> {
+fn json_mismatch(text: &str, dialect: Dialect) -> Option<&'static str> {
     if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
         return Some("is not JSON");
     }
@@ -111,7 +111,7 @@ fn json_misfit(text: &str, dialect: Dialect) -> Option<&'static str> {
 }
 
 impl Width {
-    fn misfit(self, text: &str, dialect: Dialect) -> Option<String> {
+    fn mismatch(self, text: &str, dialect: Dialect) -> Option<String> {
         let length = match (self, dialect) {
             (Self::Paragraph, _) => text.len(),
             (_, Dialect::SqlServer) => text.encode_utf16().count(),
@@ -127,7 +127,7 @@ impl Width {
 
     fn most(self, dialect: Dialect) -> Option<usize> {
         match (self, dialect) {
-            // Letters may take two places there.
+            // SQL Server counts UTF-16 units.
             (Self::Name, Dialect::SqlServer) => Some(420),
             (Self::Name, _)
             | (Self::Caption, Dialect::MySql)

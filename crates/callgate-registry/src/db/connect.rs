@@ -1,4 +1,4 @@
-//! Which database, and how to reach it.
+//! Connects to databases.
 
 use std::time::Duration;
 
@@ -8,17 +8,16 @@ use crate::db::error::{OpenError, UrlError};
 use crate::db::pool::Pool;
 use crate::db::url::{DatabaseUrl, Place};
 
-/// How a database is used.
+/// Limits for the use of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseOptions {
-    /// So many connections at once.
+    /// Maximum number of connections.
     pub max_connections: u32,
-    /// How long to wait for a connection.
+    /// Time limit for connecting.
     pub connect_timeout: Duration,
-    /// How long an ordinary statement may take; with SQLite, how long to wait for another program
-    /// that writes.
+    /// Time limit of an ordinary statement. In SQLite, maximum time to wait for another writer.
     pub statement_timeout: Duration,
-    /// How long each statement may take that reads everything, or makes or changes tables.
+    /// Time limit of a statement that reads whole tables or changes the schema.
     pub load_timeout: Duration,
 }
 
@@ -33,68 +32,66 @@ impl Default for DatabaseOptions {
     }
 }
 
-/// What a database is opened for.
+/// How a database is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// It must be there.
-    There,
-    /// A file is made if it is not there; a server has its database.
-    Made,
-    /// It is somebody else's, and is only read.
-    OnlyRead,
-    /// So too, and not for long: what is written meanwhile need not be seen.
+pub(crate) enum OpenMode {
+    /// Fails if the file does not exist.
+    Existing,
+    /// Creates the file if it does not exist.
+    Create,
+    /// Read-only.
+    ReadOnly,
+    /// Read-only for a short time, without seeing concurrent writes.
     ReadOnce,
 }
 
-impl Wanted {
-    /// Whether nothing may be written there.
-    pub(crate) fn is_only_to_read(self) -> bool {
-        matches!(self, Self::OnlyRead | Self::ReadOnce)
+impl OpenMode {
+    pub(crate) fn is_read_only(self) -> bool {
+        matches!(self, Self::ReadOnly | Self::ReadOnce)
     }
 }
 
-/// Connects with the driver of the URL.
+/// Connects to a database.
 pub(crate) async fn connect(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
-    wanted: Wanted,
+    mode: OpenMode,
 ) -> Result<Pool, OpenError> {
-    Ok(Pool::new(driver(url, options, wanted).await?, options))
+    Ok(Pool::new(driver(url, options, mode).await?, options))
 }
 
 async fn driver(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
-    wanted: Wanted,
+    mode: OpenMode,
 ) -> Result<Box<dyn Database>, OpenError> {
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     choose_cryptography();
     match &url.0 {
-        Place::File(path) => sqlite::connect(path, options, wanted).await,
-        // The drivers of servers stand here, each behind its feature.
+        Place::File(path) => sqlite::connect(path, options, mode).await,
         #[cfg(feature = "postgres")]
         Place::Server(Dialect::Postgres, url) => {
-            crate::db::driver::postgres::connect(url, options, wanted).await
+            crate::db::driver::postgres::connect(url, options, mode).await
         }
         #[cfg(feature = "mysql")]
         Place::Server(Dialect::MySql, url) => {
-            crate::db::driver::mysql::connect(url, options, wanted).await
+            crate::db::driver::mysql::connect(url, options, mode).await
         }
         #[cfg(feature = "mssql")]
         Place::Server(Dialect::SqlServer, url) => {
-            crate::db::driver::mssql::connect(url, options, wanted).await
+            crate::db::driver::mssql::connect(url, options, mode).await
         }
         Place::Server(dialect, _) => Err(not_built(*dialect).into()),
     }
 }
 
-/// Where a certificate is to be checked, but not the host, sqlx asks for what the whole process uses, and
-/// panics if several are built in and none was chosen. What the program has chosen stays.
+/// Installs a cryptography provider unless the program has one. If a certificate is checked but not its host
+/// name, sqlx uses the provider of the process, and panics if several are built in and none is installed.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 fn choose_cryptography() {
     use rustls::crypto::{CryptoProvider, ring};
     if CryptoProvider::get_default().is_none() {
-        // Another may have been faster.
+        // Another thread may have installed one.
         let _ = ring::default_provider().install_default();
     }
 }

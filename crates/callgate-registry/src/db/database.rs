@@ -1,15 +1,14 @@
-//! What the registry needs of a database: statements with values, rows, and transactions.
+//! The interface of databases: statements with values, rows, and transactions.
 //!
-//! The operations are written once, over this; one module per database brings it. Statements have `?`
-//! for their values, in order, and no other question mark; a database that wants `$1` or `@P1` puts it
-//! there itself. What dialects write differently is in `dialect.rs`.
+//! Statements use `?` as the placeholder of values, and contain no other question mark. Drivers replace it with
+//! `$1` or `@P1`. Differences between SQL dialects are in `dialect.rs`.
 use async_trait::async_trait;
 
 #[cfg(any(feature = "mssql", feature = "mysql", feature = "postgres"))]
 use crate::db::connect::DatabaseOptions;
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 
-/// How a database writes SQL.
+/// SQL dialect of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// SQLite.
@@ -22,24 +21,23 @@ pub enum Dialect {
     SqlServer,
 }
 
-/// A value for a statement. Nothing has a type too: some databases ask.
+/// A value of a statement. Null values have a type too, since some databases require it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
     Int(Option<i64>),
     Text(Option<&'a str>),
-    /// A text for a column that holds JSON.
+    /// Text for a JSON column.
     Json(Option<&'a str>),
     Flag(Option<bool>),
-    /// Seconds since 1970, for a column that holds times; [`Self::time`] makes it. The dialect writes
-    /// around it what makes a time of the number, or nothing where the driver binds a time.
+    /// Unix time for a timestamp column, created by [`Self::time`]. The dialect converts it.
     Time(Option<i64>),
 }
 
-/// The last second that each database has: that of the year 9999.
+/// Last Unix time that every database can store: the end of the year 9999.
 pub(crate) const LAST_SECOND: i64 = 253_402_300_799;
 
 impl Value<'_> {
-    /// A time that each database can hold.
+    /// Returns a time within the range of every database.
     pub(crate) fn time(seconds: impl Into<Option<i64>>) -> Self {
         Self::Time(seconds.into().map(|seconds| seconds.clamp(0, LAST_SECOND)))
     }
@@ -81,18 +79,18 @@ impl From<bool> for Value<'_> {
     }
 }
 
-/// What a column of a row has.
+/// A value of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cell {
     Null,
-    /// Also a truth value: 0 or 1.
+    /// Also a boolean: 0 or 1.
     Int(i64),
     Text(String),
-    /// Bytes that are not text, as far as they can be shown.
+    /// Bytes that are not UTF-8, converted with replacement characters.
     Broken(String),
 }
 
-/// A row, whose columns are taken in the order that they were asked for.
+/// A row, whose columns are read in order.
 #[derive(Debug)]
 pub(crate) struct Row(std::vec::IntoIter<Cell>);
 
@@ -101,12 +99,12 @@ impl Row {
         Self(cells.into_iter())
     }
 
-    /// The next column as it is; null behind the last.
+    /// Returns the next column, or null after the last.
     pub(crate) fn cell(&mut self) -> Cell {
         self.0.next().unwrap_or(Cell::Null)
     }
 
-    /// What is no number is an error: of a column that the program wrote.
+    /// Returns the next column as a number. Fails if it is another text.
     pub(crate) fn optional_int(&mut self) -> Result<Option<i64>> {
         match self.cell() {
             Cell::Null => Ok(None),
@@ -121,7 +119,7 @@ impl Row {
         }
     }
 
-    /// Null is 0.
+    /// Returns the next column as a number; null is 0.
     pub(crate) fn int(&mut self) -> Result<i64> {
         Ok(self.optional_int()?.unwrap_or_default())
     }
@@ -138,37 +136,34 @@ impl Row {
         }
     }
 
-    /// Null is empty.
+    /// Returns the next column as text; null is empty.
     pub(crate) fn text(&mut self) -> String {
         self.optional_text().unwrap_or_default()
     }
 }
 
-/// What a transaction is for.
+/// Purpose of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To read as of one moment; it may take its time. SQL Server does not promise the moment: what
-    /// reads several tables looks at the revision before and after.
+    /// Reads a snapshot, with the longer time limit. SQL Server does not provide snapshots: operations compare
+    /// the revision before and after.
     Read,
-    /// To write. The revisions of catalog and access are locked first, also against plain SQL whose
-    /// triggers raise them: whoever comes second waits, and sees what the first one wrote.
+    /// Writes rows. Locks the counters of catalog and access first, also against plain SQL whose triggers
+    /// increment them, so that writers run one after the other.
     Write,
-    /// To write tokens. Only their own counter is locked first: an import that takes its time holds no
-    /// revocation up.
+    /// Writes tokens. Locks only their counter, so that a long import does not delay a revocation.
     Tokens,
-    /// To write the secrets that sign; so too.
+    /// Writes keys. Locks only their counter.
     Keys,
-    /// To write what raises none of these, such as sessions; nothing is locked.
+    /// Writes rows without a locked counter, such as sessions.
     Note,
-    /// To make and change tables; it may take its time. Others that would too wait.
+    /// Changes the schema, with the longer time limit. Locks out other migrations.
     Migrate,
 }
 
-/// What servers need to know of it.
 #[cfg(any(feature = "mssql", feature = "mysql", feature = "postgres"))]
 impl Purpose {
-    /// The counters that are locked before anything else, as a list of SQL. Where there are several, all take
-    /// them in the order of their names.
+    /// Returns the counters to lock first, as a SQL list. They are locked in the order of their names.
     pub(crate) fn locked(self) -> Option<&'static str> {
         match self {
             Self::Write => Some("'access', 'catalog'"),
@@ -178,7 +173,7 @@ impl Purpose {
         }
     }
 
-    /// How long a statement may take.
+    /// Returns the time limit of a statement.
     pub(crate) fn limit(self, options: &DatabaseOptions) -> std::time::Duration {
         match self {
             Self::Read | Self::Migrate => options.load_timeout,
@@ -187,51 +182,51 @@ impl Purpose {
     }
 }
 
-/// A database, with connections that are kept.
+/// A database with pooled connections.
 #[async_trait]
 pub(crate) trait Database: std::fmt::Debug + Send + Sync {
     fn dialect(&self) -> Dialect;
 
-    /// Runs one statement by itself. Comes back with its rows.
+    /// Runs one statement outside a transaction.
     async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>>;
 
-    /// Begins a transaction. Unless it is committed, nothing of it stays.
+    /// Begins a transaction, which is rolled back unless it is committed.
     async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>>;
 
-    /// Waits until the database says that something changed; for ever, where it does not say.
+    /// Waits until the database notifies of a change. Never returns if it sends no notifications.
     async fn changed(&self) {
         std::future::pending::<()>().await;
     }
 
-    /// Makes ready what a registry needs besides tables, before the first are made.
+    /// Prepares the database before the first tables are created.
     async fn prepare(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Brings all that was written to where somebody would copy it from, if that is not there by itself.
+    /// Flushes all writes to the main database file.
     async fn settle(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Whether this is still the database that was opened.
+    /// Fails if the database file was replaced.
     fn check(&self) -> Result<()> {
         Ok(())
     }
 }
 
-/// A transaction. Dropped, it is rolled back.
+/// A transaction, which is rolled back when dropped.
 #[async_trait]
 pub(crate) trait Transaction: Send {
-    /// Runs one statement. Comes back with its rows.
+    /// Runs one statement.
     async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>>;
 
-    /// Runs many statements without values, as a migration is.
+    /// Runs a script of several statements.
     async fn script(&mut self, sql: &str) -> Result<()>;
 
     async fn commit(self: Box<Self>) -> Result<()>;
 }
 
-/// A statement for a database that numbers its values: with `$`, each `?` becomes `$1`, `$2` and so on.
+/// Numbers the placeholders of a statement: with `$`, each `?` becomes `$1`, `$2` and so on.
 #[cfg(any(feature = "mssql", feature = "postgres"))]
 pub(crate) fn numbered(sql: &str, mark: &str) -> String {
     let mut parts = sql.split('?');

@@ -1,7 +1,7 @@
-//! What dialects of SQL write differently.
+//! Differences between SQL dialects.
 //!
-//! The operations are templates. `?` is a value; what is in braces is written by the dialect, or is the
-//! name of a table:
+//! Operations are templates, in which `?` is a value. Marks in braces are expanded by the dialect, or are names
+//! of tables:
 //!
 //! | in a template | what |
 //! | --- | --- |
@@ -16,11 +16,11 @@
 
 use crate::db::database::{Dialect, LAST_SECOND, Value};
 
-/// What an upsert puts into a column.
+/// Value of a column in an upsert.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Put<'a> {
     Value(Value<'a>),
-    /// The time by the database's clock.
+    /// Current time of the database.
     Now,
 }
 
@@ -46,25 +46,25 @@ impl<'a> Put<'a> {
     }
 }
 
-/// A row to be written whether it is there or not.
+/// A row to be inserted or updated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Upsert<'a> {
     pub(crate) table: &'a str,
-    /// What it is known by; there is a unique constraint on them, in this order.
+    /// Key columns, which have a unique constraint in this order.
     pub(crate) keys: &'a [(&'a str, Value<'a>)],
-    /// What is written in each case.
+    /// Columns that are always written.
     pub(crate) columns: &'a [(&'a str, Put<'a>)],
-    /// What is written if it is not there yet.
+    /// Columns that are only written by an insert.
     pub(crate) once: &'a [(&'a str, Put<'a>)],
 }
 
 impl<'a> Upsert<'a> {
-    /// The template of an `INSERT`. Its values are those of [`Self::insert_values`].
+    /// Returns the template of an `INSERT` with the values of [`Self::insert_values`].
     pub(crate) fn insert(&self) -> String {
         self.insert_rows(1)
     }
 
-    /// So for several rows like this one.
+    /// Returns the template of an `INSERT` of several rows.
     fn insert_rows(&self, count: usize) -> String {
         let keys = self.keys.iter().map(|(name, value)| (*name, placeholder(value)));
         let others = self.columns.iter().chain(self.once);
@@ -79,7 +79,7 @@ impl<'a> Upsert<'a> {
         self.keys.iter().map(|(_, value)| *value).chain(others).collect()
     }
 
-    /// The template of an `UPDATE`. Its values are those of [`Self::update_values`].
+    /// Returns the template of an `UPDATE` with the values of [`Self::update_values`].
     pub(crate) fn update(&self) -> String {
         let set = self.columns.iter().map(|(name, put)| format!("{name} = {}", put.template()));
         let set = set.collect::<Vec<_>>().join(", ");
@@ -91,7 +91,7 @@ impl<'a> Upsert<'a> {
         columns.chain(self.keys.iter().map(|(_, value)| *value)).collect()
     }
 
-    /// The template of a look whether it is there. Its values are the keys'.
+    /// Returns the template of a query for the key.
     pub(crate) fn look(&self) -> String {
         format!("SELECT 1 FROM {} WHERE {}", self.table, self.is_it())
     }
@@ -101,8 +101,8 @@ impl<'a> Upsert<'a> {
         keys.collect::<Vec<_>>().join(" AND ")
     }
 
-    /// The template of both in one statement, with the values of an insert, where the dialect has that. It is
-    /// for several rows like this one, no two of them with the same keys.
+    /// Returns the template of an upsert of several rows with different keys, or `None` if the dialect has none.
+    /// Its values are those of an insert.
     pub(crate) fn in_one(&self, count: usize, dialect: Dialect) -> Option<String> {
         let names = self.columns.iter().map(|(name, _)| name);
         let tail = match dialect {
@@ -115,20 +115,20 @@ impl<'a> Upsert<'a> {
                 let set: Vec<_> = names.map(|name| format!("{name} = VALUES({name})")).collect();
                 format!("ON DUPLICATE KEY UPDATE {}", set.join(", "))
             }
-            // Its MERGE is not safe from others without locks of its own.
+            // SQL Server's `MERGE` is not atomic without further locks.
             Dialect::SqlServer => return None,
         };
         Some(format!("{} {tail}", self.insert_rows(count)))
     }
 }
 
-/// What stands for a value in a template.
+/// Returns the placeholder of a value.
 pub(crate) fn placeholder(value: &Value<'_>) -> &'static str {
     if matches!(value, Value::Time(_)) { "{at}" } else { "?" }
 }
 
 impl Dialect {
-    /// Returns the text of this dialect, of those for SQLite, PostgreSQL, MySQL and SQL Server.
+    /// Selects one of four texts: for SQLite, PostgreSQL, MySQL and SQL Server.
     pub(crate) fn pick(
         self,
         [sqlite, postgres, mysql, sql_server]: [&'static str; 4],
@@ -141,7 +141,7 @@ impl Dialect {
         }
     }
 
-    /// A template as this dialect writes it; the names of tables are left.
+    /// Expands a template, except names of tables.
     pub(crate) fn expand(self, template: &str) -> String {
         let mut sql = String::with_capacity(template.len() + 64);
         let mut rest = template;
@@ -173,8 +173,7 @@ impl Dialect {
         }
     }
 
-    /// SQLite lets any column hold anything. Elsewhere columns are what they are, and the driver reads
-    /// numbers, truth values and JSON alike.
+    /// Casts a column. SQLite stores any value in any column; elsewhere drivers convert by the column's type.
     fn cast(self, column: &str, to: &str) -> String {
         match self {
             Self::Sqlite => format!("CAST({column} AS {to})"),
@@ -185,17 +184,17 @@ impl Dialect {
     fn seconds(self, column: &str) -> String {
         match self {
             Self::Sqlite => self.cast(column, "INTEGER"),
-            // It has times without an end, which have no number.
+            // `infinity` has no Unix time.
             Self::Postgres => format!(
                 "CASE {column} WHEN 'infinity' THEN {LAST_SECOND} WHEN '-infinity' THEN 0 \
                  ELSE CAST(FLOOR(EXTRACT(EPOCH FROM {column})) AS BIGINT) END"
             ),
-            // Not UNIX_TIMESTAMP, which takes it for a time in the session's zone.
+            // `UNIX_TIMESTAMP` would use the time zone of the session.
             Self::MySql => {
                 format!("TIMESTAMPDIFF(SECOND, TIMESTAMP'1970-01-01 00:00:00', {column})")
             }
-            // By days, since there are more seconds than fit; nothing is no time, also to servers that
-            // only speak this dialect.
+            // Counts days first, since `DATEDIFF` of seconds overflows. The explicit `CASE` is for servers that
+            // only emulate the dialect.
             Self::SqlServer => format!(
                 "CAST(CASE WHEN {column} IS NOT NULL \
                  THEN CAST(DATEDIFF(DAY, '1970-01-01', {column}) AS BIGINT) * 86400 \
@@ -209,17 +208,16 @@ impl Dialect {
             Self::Postgres => {
                 format!("CAST(FLOOR(EXTRACT(EPOCH FROM {})) AS BIGINT)", self.now())
             }
-            // Asked for once: it may be midnight.
+            // Evaluates the clock once: it may be midnight.
             Self::SqlServer => format!("DATEDIFF_BIG(SECOND, '1970-01-01', {})", self.now()),
             _ => self.seconds(self.now()),
         }
     }
 
-    /// A column of actions, or a value, in lower case as far as the database goes; there is an index on it,
-    /// but not in SQL Server.
+    /// Returns a column of actions, or a value, in lower case as the database defines it.
     fn folded(self, text: &str) -> String {
         match self {
-            // As the columns are. Else the same letter may become two.
+            // With the collation of the columns, so that both are folded alike.
             Self::Postgres if text == "?" => "lower(? COLLATE \"C\")".to_owned(),
             Self::MySql if text != "?" => format!("{text}_key"),
             _ => format!("lower({text})"),
@@ -231,12 +229,12 @@ impl Dialect {
             "?",
             "to_timestamp(?)",
             "TIMESTAMP'1970-01-01 00:00:00' + INTERVAL ? SECOND",
-            // Its driver writes the time out.
+            // The driver sends the time as text.
             "CAST(? AS DATETIME2)",
         ])
     }
 
-    /// In PostgreSQL not when the transaction began: it may have waited for others.
+    /// Returns the current time; in PostgreSQL not that of the transaction's begin.
     fn now(self) -> &'static str {
         self.pick(["unixepoch()", "clock_timestamp()", "UTC_TIMESTAMP()", "SYSUTCDATETIME()"])
     }
@@ -249,7 +247,7 @@ impl Dialect {
         }
     }
 
-    /// So many rows behind the first so many; stands behind `ORDER BY`.
+    /// Returns the clause that limits rows, to follow `ORDER BY`.
     pub(crate) fn limit(self, count: impl std::fmt::Display, offset: i64) -> String {
         match self {
             Self::SqlServer => format!("OFFSET {offset} ROWS FETCH NEXT {count} ROWS ONLY"),
@@ -257,36 +255,35 @@ impl Dialect {
         }
     }
 
-    /// So many values may stand in a list; SQL Server takes 2100 in a statement, the others more than this.
+    /// Maximum number of values in a list. SQL Server accepts 2100 in a statement.
     pub(crate) fn most_listed(self) -> usize {
         if self == Self::SqlServer { 2_000 } else { 10_000 }
     }
 
-    /// So many rows are written in one statement. SQL Server has no upsert, nor many values.
+    /// Maximum number of rows in one statement.
     pub(crate) fn most_written(self) -> usize {
         if self == Self::SqlServer { 1 } else { 100 }
     }
 
-    /// Locks rows in the order of their numbers, where an `UPDATE` or a `DELETE` of several takes them as it
-    /// finds them; else two that want the same could each have what the other waits for.
+    /// Locks rows in the order of their ids where `UPDATE` and `DELETE` lock in any order, which could deadlock.
     pub(crate) fn lock_in_order(self, table: &str, list: &str) -> Option<String> {
         (self == Self::Postgres)
             .then(|| format!("SELECT FROM {table} WHERE id IN ({list}) ORDER BY id FOR UPDATE"))
     }
 
-    /// The columns of a row as it is read. SQLite's driver takes its time by the value, so there they
-    /// are one: a JSON list. With 100,000 rows this takes a third of the time.
+    /// Returns the columns to select. In SQLite they are one JSON array, since its driver is slow by value:
+    /// reading 100,000 rows takes a third of the time.
     pub(crate) fn columns(self, names: &[&str]) -> String {
         let names = names.iter().map(|name| self.cast(name, "TEXT")).collect::<Vec<_>>().join(", ");
         if self.joins_columns() { format!("json_array({names})") } else { names }
     }
 
-    /// Whether [`Self::columns`] makes one value of them.
+    /// Whether [`Self::columns`] selects a single value.
     pub(crate) fn joins_columns(self) -> bool {
         self == Self::Sqlite
     }
 
-    /// An `INSERT` that gives the row its number, which the database else does.
+    /// Returns an `INSERT` that sets the id.
     pub(crate) fn with_given_id(self, table: &str, insert: &str) -> String {
         match self {
             Self::SqlServer => {
@@ -296,7 +293,7 @@ impl Dialect {
         }
     }
 
-    /// Reads the highest number that the database gave to a row of a table; null is none.
+    /// Returns the query for the highest id that was assigned in a table.
     pub(crate) fn last_given(self, table: &str) -> String {
         match self {
             Self::Sqlite => format!("SELECT seq FROM sqlite_sequence WHERE name = '{table}'"),
@@ -311,16 +308,16 @@ impl Dialect {
         }
     }
 
-    /// Whether a transaction for reading sees one moment by itself.
+    /// Whether read transactions see a snapshot.
     pub(crate) fn reads_one_moment(self) -> bool {
         self != Self::SqlServer
     }
 
-    /// A look whether there is a table; its value is the name.
+    /// Returns the query for a table of a name.
     pub(crate) fn table_there(self) -> &'static str {
         self.pick([
             "SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE",
-            // Names without quotes are in lower case there. Also those that this user may not read.
+            // Unquoted names are lower case. Includes tables that the user may not read.
             "SELECT 1 FROM pg_catalog.pg_class c \
              JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
              WHERE n.nspname = current_schema() AND c.relname = lower(?)",
@@ -331,7 +328,7 @@ impl Dialect {
         ])
     }
 
-    /// What stands between parts of a script that must be sent one by one.
+    /// Returns the separator of batches in a script.
     pub(crate) fn between_batches(self) -> &'static str {
         if self == Self::SqlServer { "\nGO\n" } else { "\n" }
     }

@@ -1,10 +1,9 @@
-//! Migrations: steps that are numbered from 1, each applied once and never changed after a release.
+//! Migrations, which are numbered from 1, applied once, and not changed after a release.
 //!
-//! `callgate_migrations` states which were applied. It is made first of all, so whoever sees it sees a
-//! registry, or one that is being made. Where the making of tables cannot be taken back (MySQL), a step
-//! that was interrupted is run again: its statements allow for that.
+//! `callgate_migrations` has the applied migrations. It is created first, so it exists in every registry. MySQL
+//! cannot roll schema changes back: an interrupted migration is run again, which its statements allow.
 
-use crate::db::connect::{DatabaseOptions, Wanted, connect};
+use crate::db::connect::{DatabaseOptions, OpenMode, connect};
 use crate::db::database::{Dialect, Purpose};
 use crate::db::error::{OpenError, Result};
 use crate::db::pool::{Pool, PoolTransaction};
@@ -12,10 +11,10 @@ use crate::db::schema;
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
 
-/// Name of the registry's note of its table names.
+/// Name of the row of `callgate_meta` with the table names.
 const TABLES: &str = "tables";
 
-/// Number of attempts where others migrate at the same time.
+/// Maximum number of attempts while others migrate.
 const MAX_TRIES: usize = 5;
 
 struct Step {
@@ -25,41 +24,40 @@ struct Step {
 }
 
 const STEPS: [Step; 1] = [Step { version: NEWEST, name: "registry", sql: schema::script }];
-/// Version of a registry that is up to date.
+/// Current version.
 const NEWEST: i64 = 1;
 /// Before the first release SQLite had several steps, of which this was the second.
 const UNRELEASED: (i64, &str) = (2, "sessions");
 
-/// A step as it would be applied.
+/// A migration that is not applied yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingMigration {
-    /// Its number.
+    /// Id.
     pub version: i64,
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// Its SQL, with the tables' names and with the note that it was applied.
+    /// SQL with the names of tables, including the row that records it.
     pub sql: String,
 }
 
 /// State of a database.
 struct Found {
-    /// The newest migration that it has; 0 where it has none.
+    /// Newest applied migration, or 0.
     version: i64,
-    /// Whether anybody began to make a registry there.
+    /// Whether `callgate_migrations` exists.
     is_begun: bool,
-    /// Names of its tables, also if they are not there yet.
+    /// Names of the tables, which may not exist yet.
     tables: TableNames,
 }
 
 impl Found {
-    /// Returns the steps that are missing.
+    /// Returns the migrations that are not applied.
     fn pending(&self, dialect: Dialect) -> Vec<PendingMigration> {
         let missing = STEPS.iter().filter(|step| step.version > self.version);
         missing.map(|step| self.with_notes(step, dialect)).collect()
     }
 
-    /// Returns a step with the notes about it. A registry knows the names of its tables before it counts as
-    /// made.
+    /// Returns a migration with the statements that record it and the table names.
     fn with_notes(&self, step: &Step, dialect: Dialect) -> PendingMigration {
         let Step { version, name, sql } = *step;
         let mut parts = vec![format!("-- {version}: {name}")];
@@ -81,7 +79,7 @@ impl Found {
     }
 }
 
-/// Returns the table names of a registry that must be there, and up to date.
+/// Returns the table names of an existing registry with the current version.
 pub(crate) async fn tables_of(
     database: &Pool,
     shown: &str,
@@ -96,8 +94,7 @@ pub(crate) async fn tables_of(
     }
 }
 
-/// Brings a registry up to date, making it first if it is not there. Returns the names of its tables and of
-/// the migrations that were applied.
+/// Creates or migrates a registry. Returns its table names and the applied migrations.
 pub(crate) async fn migrate(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
@@ -105,7 +102,7 @@ pub(crate) async fn migrate(
 ) -> Result<(TableNames, Vec<&'static str>), OpenError> {
     for _ in 1..MAX_TRIES {
         match try_migrate(url, options, tables).await {
-            // Of two who make the first table there, one waits for the other and is then refused.
+            // SQL Server refuses the second of two programs that create the first table.
             Err(OpenError::Database(error))
                 if error.is_busy() && url.dialect() == Dialect::SqlServer => {}
             done => return done,
@@ -119,7 +116,7 @@ async fn try_migrate(
     options: &DatabaseOptions,
     tables: Option<&TableNames>,
 ) -> Result<(TableNames, Vec<&'static str>), OpenError> {
-    let database = connect(url, options, Wanted::Made).await?;
+    let database = connect(url, options, OpenMode::Create).await?;
     let dialect = database.dialect();
     let mut look = database.begin(Purpose::Migrate).await?;
     let found = find_place(&mut look, dialect, tables).await?;
@@ -129,7 +126,7 @@ async fn try_migrate(
     drop(look);
     database.driver.prepare().await?;
     let mut transaction = database.begin(Purpose::Migrate).await?;
-    // Another process may have made it meanwhile.
+    // Another process may have migrated it since.
     let found = find_place(&mut transaction, dialect, tables).await?;
     let mut applied = Vec::new();
     for step in found.pending(dialect) {
@@ -140,14 +137,14 @@ async fn try_migrate(
     Ok((found.tables, applied))
 }
 
-/// Returns the migrations that [`migrate`] would apply. Nothing is made.
+/// Returns the migrations that [`migrate`] would apply.
 pub(crate) async fn pending(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     tables: Option<&TableNames>,
 ) -> Result<Vec<PendingMigration>, OpenError> {
     let dialect = url.dialect();
-    let found = match connect(url, options, Wanted::There).await {
+    let found = match connect(url, options, OpenMode::Existing).await {
         Ok(database) => {
             find_place(&mut database.begin(Purpose::Read).await?, dialect, tables).await?
         }
@@ -159,15 +156,14 @@ pub(crate) async fn pending(
     Ok(found.pending(dialect))
 }
 
-/// Returns all of a registry as one script, for the database's own tools; it makes the same as the program.
+/// Returns the script that creates a registry with the database's own tools.
 pub fn install_script(dialect: Dialect, tables: &TableNames) -> String {
     let nothing = Found { version: 0, is_begun: false, tables: tables.clone() };
     let steps: Vec<String> = nothing.pending(dialect).into_iter().map(|step| step.sql).collect();
     steps.join(dialect.between_batches())
 }
 
-/// Finds out the state of a database that a registry is to be made in. Fails if it has tables of its own
-/// under the names of ours.
+/// Reads the state of a database. Fails if it has unrelated tables with the names of the registry's.
 async fn find_place(
     transaction: &mut PoolTransaction,
     dialect: Dialect,

@@ -1,9 +1,8 @@
-//! Connections to a database: a driver, a limit on writers, retries, and a count of statements.
+//! A database with a limit on writers, retries, and a count of statements.
 //!
-//! Writers leave some connections free for readers: a gateway must see what is new also while its writers wait
-//! for somebody's lock. Of two transactions that wait for each other the database ends one, and nothing of it was
-//! done. A single statement and the begin of a transaction are tried again here, whole transactions where they
-//! call [`again`]: those that meet others' locks on the same rows. The rest fail as busy.
+//! Some connections are reserved for readers, so that a gateway notices changes while its writers wait for
+//! locks. Statements and begins that end a deadlock are retried here; transactions that lock the same rows as
+//! others use [`retry_deadlocks`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,49 +14,49 @@ use crate::db::connect::DatabaseOptions;
 use crate::db::database::{Database, Dialect, Purpose, Row, Transaction, Value};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result, Retry};
 
-/// Number of connections that writers do not use.
-const KEPT_FREE: u32 = 2;
-/// Maximum number of attempts of what had to give way.
+/// Number of connections reserved for readers.
+const RESERVED_FOR_READERS: u32 = 2;
+/// Maximum number of attempts after deadlocks.
 const MAX_TRIES: usize = 4;
 
-/// A database that limits its writers and counts its statements.
+/// A connection pool.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) driver: Box<dyn Database>,
     writers: Arc<Semaphore>,
     /// Maximum time to wait for a write connection.
-    patience: Duration,
+    write_timeout: Duration,
     statements: Arc<AtomicU64>,
 }
 
 impl Pool {
     pub(crate) fn new(driver: Box<dyn Database>, options: &DatabaseOptions) -> Self {
-        let writers = options.max_connections.saturating_sub(KEPT_FREE).max(1);
+        let writers = options.max_connections.saturating_sub(RESERVED_FOR_READERS).max(1);
         let writers = Arc::new(Semaphore::new(usize::try_from(writers).unwrap_or(1)));
-        let patience = options.connect_timeout + options.statement_timeout;
-        Self { driver, writers, patience, statements: Arc::default() }
+        let write_timeout = options.connect_timeout + options.statement_timeout;
+        Self { driver, writers, write_timeout, statements: Arc::default() }
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
         self.driver.dialect()
     }
 
-    /// Returns the number of statements so far; the begin and the end of a transaction count too.
+    /// Returns the number of statements so far, including begins and commits.
     pub(crate) fn statements(&self) -> u64 {
         self.statements.load(Ordering::Relaxed)
     }
 
-    /// Runs one statement by itself and returns its rows.
+    /// Runs one statement outside a transaction.
     pub(crate) async fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
         self.statements.fetch_add(1, Ordering::Relaxed);
-        again(|| self.driver.rows(sql, values)).await
+        retry_deadlocks(|| self.driver.rows(sql, values)).await
     }
 
-    /// Begins a transaction. Unless it is committed, nothing of it stays.
+    /// Begins a transaction, which is rolled back unless it is committed.
     pub(crate) async fn begin(&self, purpose: Purpose) -> Result<PoolTransaction> {
         self.statements.fetch_add(1, Ordering::Relaxed);
         let permit = if purpose == Purpose::Read { None } else { Some(self.permit().await?) };
-        let transaction = again(|| self.driver.begin(purpose)).await?;
+        let transaction = retry_deadlocks(|| self.driver.begin(purpose)).await?;
         Ok(PoolTransaction {
             transaction,
             statements: Arc::clone(&self.statements),
@@ -67,19 +66,17 @@ impl Pool {
 
     async fn permit(&self) -> Result<OwnedSemaphorePermit> {
         let permit = Arc::clone(&self.writers).acquire_owned();
-        if let Ok(Ok(permit)) = tokio::time::timeout(self.patience, permit).await {
+        if let Ok(Ok(permit)) = tokio::time::timeout(self.write_timeout, permit).await {
             return Ok(permit);
         }
-        let message = format!(
-            "too many write to the database at once: it was nobody's turn within {} s",
-            self.patience.as_secs_f64()
-        );
+        let message =
+            format!("waited {} s for a write connection", self.write_timeout.as_secs_f64());
         Err(DatabaseError::new(DatabaseErrorKind::Busy, message))
     }
 }
 
-/// Tries again what had to give way to another.
-pub(crate) async fn again<T, E: Retry, F>(attempt: impl Fn() -> F) -> Result<T, E>
+/// Repeats an operation that was rolled back to end a deadlock.
+pub(crate) async fn retry_deadlocks<T, E: Retry, F>(attempt: impl Fn() -> F) -> Result<T, E>
 where
     F: Future<Output = Result<T, E>>,
 {
@@ -92,8 +89,8 @@ where
     attempt().await
 }
 
-/// What comes of an operation within a time limit: a database that is cut off does not even say no.
-pub(crate) async fn within<T, E: From<DatabaseError>>(
+/// Runs an operation with a time limit. A disconnected database does not respond at all.
+pub(crate) async fn with_timeout<T, E: From<DatabaseError>>(
     limit: Duration,
     operation: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
@@ -101,13 +98,13 @@ pub(crate) async fn within<T, E: From<DatabaseError>>(
         Ok(outcome) => outcome,
         Err(_) => Err(DatabaseError::new(
             DatabaseErrorKind::Unavailable,
-            format!("the database did not answer within {limit:?}"),
+            format!("the database did not respond within {limit:?}"),
         )
         .into()),
     }
 }
 
-/// A transaction. Dropped, it is rolled back.
+/// A transaction, which is rolled back when dropped.
 pub(crate) struct PoolTransaction {
     transaction: Box<dyn Transaction>,
     statements: Arc<AtomicU64>,
@@ -115,13 +112,13 @@ pub(crate) struct PoolTransaction {
 }
 
 impl PoolTransaction {
-    /// Runs one statement and returns its rows.
+    /// Runs one statement.
     pub(crate) async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
         self.statements.fetch_add(1, Ordering::Relaxed);
         self.transaction.rows(sql, values).await
     }
 
-    /// Runs many statements without values, as a migration is.
+    /// Runs a script of several statements.
     pub(crate) async fn script(&mut self, sql: &str) -> Result<()> {
         self.statements.fetch_add(1, Ordering::Relaxed);
         self.transaction.script(sql).await

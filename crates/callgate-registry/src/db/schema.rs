@@ -1,20 +1,18 @@
-//! Tables, indexes and triggers of the registry, written once for all databases.
+//! Tables, indexes and triggers of the registry in all dialects.
 //!
-//! Names and columns of the first eight tables are Festi's; the names in braces are configured. Names compare
-//! byte by byte, whatever the locale or collation of the database is. Times are UTC. Ids are never given
-//! twice: a grant must not pass to whoever gets a freed number.
+//! The first eight tables are Festi's; names in braces are configured. Names are compared bytewise, whatever the
+//! collation of the database. Times are UTC. Ids are never reused, since a grant must not apply to a later user.
 //!
-//! Statements that make tables commit by themselves in MySQL, so each can be run again there after an
-//! interruption.
+//! In MySQL each statement commits, so each can be repeated after an interruption.
 
 mod triggers;
 
 use crate::db::database::Dialect;
 
-/// A text for each of SQLite, PostgreSQL, MySQL and SQL Server.
+/// SQL for SQLite, PostgreSQL, MySQL and SQL Server.
 type Each = [&'static str; 4];
 
-/// Type of a column, and the condition that its values must meet, in which `{}` is the column.
+/// Type of a column, and the check of its values, in which `{}` is the column.
 #[derive(Clone, Copy)]
 struct Kind {
     name: Each,
@@ -35,16 +33,15 @@ const NUMBER: Kind = kind(["INTEGER", "BIGINT", "BIGINT", "BIGINT"]);
 const MASK: Kind = kind(["INTEGER", "INTEGER", "INTEGER", "BIGINT"]);
 const FLAG: Kind = kind(["INTEGER", "BOOLEAN", "BOOLEAN", "BIT"]);
 const TIME: Kind = kind(["INTEGER", "TIMESTAMPTZ(0)", "DATETIME", "DATETIME2"]);
-/// 255 letters. SQL Server counts some of them twice; one name is what its clustered indexes take, two
-/// what its others do.
+/// 255 characters. SQL Server counts UTF-16 units, and limits the size of index keys.
 const NAME: Kind = kind([
     "TEXT",
     "VARCHAR(255) COLLATE \"C\"",
     "VARCHAR(255)",
     "NVARCHAR(420) COLLATE Latin1_General_100_BIN2",
 ]);
-/// Lower case of another column of the table. In the other databases an index can have an expression; but
-/// in SQL Server it would refuse writers with `QUOTED_IDENTIFIER` off, as `sqlcmd` has it.
+/// Generated lower-case column. The other databases can index an expression, but SQL Server would then refuse
+/// writers with `QUOTED_IDENTIFIER` off, such as `sqlcmd`.
 const PLUGIN_KEY: Kind = kind(["", "", "VARCHAR(255) AS (LOWER(plugin)) VIRTUAL", ""]);
 const METHOD_KEY: Kind = kind(["", "", "VARCHAR(255) AS (LOWER(method)) VIRTUAL", ""]);
 const NONCE: Kind = kind([
@@ -82,15 +79,14 @@ const PARAMS_BY: Kind = Kind {
         "{} IN ('name', 'position')",
     ],
 };
-/// Not `JSONB`: the text is kept as it was written.
+/// Not `JSONB`, which would not keep the text unchanged.
 const JSON_TYPE: Each = ["TEXT", "JSON", "LONGTEXT", "NVARCHAR(MAX)"];
 const JSON: Kind = Kind { name: JSON_TYPE, check: ["", "", "JSON_VALID({})", "ISJSON({}) = 1"] };
-/// To MariaDB nothing is JSON that is nested more than 31 deep, so a text with more brackets than that is let
-/// through. The program parses it anyway.
+/// MariaDB accepts JSON up to 31 levels deep, so texts with more brackets are not checked.
 const DEEP: &str = "JSON_VALID({}) OR \
     CHAR_LENGTH({}) - CHAR_LENGTH(REPLACE(REPLACE({}, '{', ''), '[', '')) > 30";
 const DEEP_JSON: Kind = Kind { name: JSON_TYPE, check: ["", "", DEEP, "ISJSON({}) = 1"] };
-/// To SQL Server only objects and lists are JSON.
+/// SQL Server accepts only objects and arrays as JSON.
 const SCHEMA: Kind =
     Kind { name: JSON_TYPE, check: ["", "", DEEP, "ISJSON({}) = 1 OR {} IN ('true', 'false')"] };
 
@@ -127,7 +123,7 @@ impl Column {
         if !default.is_empty() {
             text.extend([" DEFAULT ", default]);
         }
-        // SQL Server's have names, behind the columns.
+        // SQL Server's checks are named constraints after the columns.
         if let Some(check) = self.check(dialect).filter(|_| dialect != Dialect::SqlServer) {
             text.extend([" ", &check]);
         }
@@ -135,7 +131,7 @@ impl Column {
     }
 
     fn quoted_name(&self, dialect: Dialect) -> String {
-        // A word of SQL.
+        // `schema` is a keyword.
         if self.name == "schema" { dialect.name(self.name) } else { self.name.to_owned() }
     }
 
@@ -146,25 +142,25 @@ impl Column {
     }
 }
 
-/// A table, as all databases have it.
+/// A table in all dialects.
 #[derive(Clone, Copy)]
 pub(crate) struct Table {
-    /// A comment in the script.
+    /// Comment in the script.
     about: &'static str,
-    /// Name in the database, in braces where it is configured.
+    /// Name, in braces if it is configured.
     pub(crate) name: &'static str,
-    /// Part of the names of its constraints and triggers.
+    /// Part of the names of constraints and triggers.
     short: &'static str,
     columns: &'static [Column],
     /// Columns of the primary key.
     key: &'static str,
-    /// Columns whose values are there once.
+    /// Columns of the unique constraint.
     unique: &'static str,
-    /// Name and columns of further indexes.
+    /// Names and columns of further indexes.
     indexes: &'static [(&'static str, &'static [&'static str])],
-    /// Counters that a change of a row raises.
+    /// Counters that a change of a row increments.
     raises: &'static [&'static str],
-    /// The columns whose change counts; empty are all.
+    /// Columns whose changes increment the counters; all if empty.
     watched: &'static [&'static str],
 }
 
@@ -180,7 +176,7 @@ const TABLE: Table = Table {
     watched: &[],
 };
 
-/// States which migrations were applied; it is made before all others.
+/// Records the applied migrations. Created before all other tables.
 pub(crate) const MIGRATIONS: Table = Table {
     name: "callgate_migrations",
     short: "migrations",
@@ -352,7 +348,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Of a token only the SHA-256 is kept, in hexadecimal. Tokens have a counter of their own: they \
+        about: "Of a token only the SHA-256 is kept, in hexadecimal. TokenCache have a counter of their own: they \
                 are looked up one by one, not read with the rest of the access.",
         name: "callgate_tokens",
         short: "tokens",
@@ -455,7 +451,7 @@ pub(crate) const TABLES: &[Table] = &[
     },
 ];
 
-/// Returns the script that makes all tables but [`MIGRATIONS`].
+/// Returns the script that creates all tables except [`MIGRATIONS`].
 pub(crate) fn script(dialect: Dialect) -> String {
     let mut tables: Vec<String> = TABLES.iter().map(|table| table.script(dialect)).collect();
     let ignore = if dialect == Dialect::MySql { " IGNORE" } else { "" };
@@ -467,7 +463,7 @@ pub(crate) fn script(dialect: Dialect) -> String {
 }
 
 impl Table {
-    /// Returns the statements that make the table and its indexes.
+    /// Returns the statements that create the table and its indexes.
     pub(crate) fn script(&self, dialect: Dialect) -> String {
         let mut parts: Vec<String> = self.columns(dialect);
         if self.key != "id" || dialect != Dialect::Sqlite {
@@ -500,11 +496,10 @@ impl Table {
         }
         let (unless_there, options) = match dialect {
             Dialect::MySql => (
-                // Its statements commit one by one, so a step that broke off is begun again. The first table
-                // must be new: so the script stops at once where there is a registry.
+                // Statements commit one by one, so an interrupted migration is repeated. The first table must
+                // not exist, so that the script fails if there is a registry.
                 if self.name == MIGRATIONS.name { "" } else { "IF NOT EXISTS " },
-                // The collation that compares byte by byte, with the spaces at the end, in MariaDB and in
-                // MySQL.
+                // Bytewise collations of MariaDB and MySQL, which compare trailing spaces.
                 " ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4\n  \
                  COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */",
             ),
@@ -538,7 +533,7 @@ impl Table {
         format!("CONSTRAINT callgate_{short}_pk PRIMARY KEY {nonclustered}({key})")
     }
 
-    /// For SQL Server, which else gives constraints names by chance.
+    /// Names constraints for SQL Server, which would generate random names.
     fn named_constraints(&self) -> Vec<String> {
         let Self { short, unique, .. } = self;
         let checks = self.columns.iter().filter_map(|column| {

@@ -1,11 +1,11 @@
-//! The names of the tables that an application may already have its own names for.
+//! Configurable names of tables.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::db::schema::TABLES;
 
-/// What the configurable tables are called.
+/// Names of the tables that can be configured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Noted")]
 pub struct TableNames {
@@ -15,7 +15,7 @@ pub struct TableNames {
     pub(crate) users_types: String,
 }
 
-/// The names as the registry noted them, before they are checked again.
+/// Names as stored in the registry, before validation.
 #[derive(Deserialize)]
 struct Noted {
     prefix: String,
@@ -35,12 +35,12 @@ impl TryFrom<Noted> for TableNames {
     }
 }
 
-/// A text that cannot be a table's name.
+/// An invalid table name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not a table name; expected a letter, then letters, digits and `_`, up to 40")]
 pub struct TableNameError(String);
 
-/// The tables that the prefix is for.
+/// Tables with the prefix.
 const PREFIXED: [&str; 5] = [
     "sections",
     "section_actions",
@@ -61,7 +61,7 @@ impl Default for TableNames {
 }
 
 impl TableNames {
-    /// Names with a prefix before those of sections, their actions and permissions, and settings.
+    /// Creates names with a prefix for sections, actions, permissions and settings.
     pub fn with_prefix(prefix: &str) -> Result<Self, TableNameError> {
         let prefix = if prefix.is_empty() { String::new() } else { checked(prefix)? };
         Ok(Self { prefix, ..Self::default() })
@@ -85,13 +85,12 @@ impl TableNames {
         Ok(self)
     }
 
-    /// Returns the names of all tables of the registry in the database, besides `callgate_migrations`.
+    /// Returns the names of all tables except `callgate_migrations`.
     pub(crate) fn all(&self) -> Vec<String> {
         TABLES.iter().map(|table| self.expand(table.name)).collect()
     }
 
-    /// Puts the names into SQL in place of `{sections}`, `{users}` and so on. They were checked to
-    /// be plain identifiers, so the result is as safe as the text was.
+    /// Replaces `{sections}`, `{users}` and so on by the names, which are plain identifiers.
     pub(crate) fn expand(&self, sql: &str) -> String {
         let mut sql = sql
             .replace("{rpc_methods}", &self.rpc_methods)
@@ -116,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d11_the_prefix_is_for_festis_tables_and_the_others_are_named_one_by_one() {
+    fn the_prefix_is_for_festis_tables_and_the_others_are_named_one_by_one() {
         let names = TableNames::with_prefix("festi_").unwrap().users("site_users").unwrap();
         let sql = "{sections} {section_actions} {sections_user_permission} \
                    {sections_user_types_permission} {settings} {rpc_methods} {users} {users_types}";

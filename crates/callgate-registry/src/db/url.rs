@@ -1,4 +1,4 @@
-//! Where a database is.
+//! URL of a database.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use url::Url;
 use crate::db::database::Dialect;
 use crate::db::error::UrlError;
 
-/// Where a database is. Shown, it has no password.
+/// URL of a database. `Display` and `Debug` omit the password.
 ///
 /// ```
 /// use callgate_registry::DatabaseUrl;
@@ -30,25 +30,24 @@ pub(super) enum Place {
 }
 
 impl DatabaseUrl {
-    /// A SQLite database in a file.
+    /// Returns the URL of a SQLite file.
     pub fn sqlite(path: impl Into<PathBuf>) -> Self {
         Self(Place::File(path.into()))
     }
 
-    /// A text that may be a URL, without what may be secret in it: what stands before the last `@`, and
-    /// parameters.
+    /// Removes user, password and parameters from a text that may be a URL.
     pub fn shown(text: &str) -> String {
         let (before, host) = text.rsplit_once('@').unwrap_or(("", text));
         let host = host.split(['?', '#']).next().unwrap_or_default();
         match before.split_once("://") {
-            // It may be a part of a password, or of a parameter.
+            // May be part of a password or a parameter.
             Some((scheme, user)) if user.contains(['/', '?', '#']) => format!("{scheme}://…"),
             Some((scheme, _)) => format!("{scheme}://…@{host}"),
             None => host.to_owned(),
         }
     }
 
-    /// How it writes SQL.
+    /// Returns the SQL dialect.
     pub fn dialect(&self) -> Dialect {
         match &self.0 {
             Place::File(_) => Dialect::Sqlite,
@@ -56,26 +55,26 @@ impl DatabaseUrl {
         }
     }
 
-    /// Whether the password is in it.
+    /// Whether the URL contains a password.
     pub fn has_password(&self) -> bool {
         matches!(&self.0, Place::Server(_, url) if url.password().is_some())
     }
 
-    /// With a password, unless it has one; a file has none.
+    /// Sets the password of a server unless the URL has one.
     #[must_use]
     pub fn with_password(mut self, password: &Secret) -> Self {
         if let Place::Server(_, url) = &mut self.0
             && url.password().is_none()
         {
-            // The drivers decode all of it; by itself a URL would leave percent signs alone.
+            // Drivers percent-decode it, but `set_password` does not encode percent signs.
             let encoded = utf8_percent_encode(password.expose(), NON_ALPHANUMERIC).to_string();
-            // It has a host, so it can have one.
+            // Cannot fail: the URL has a host.
             let _ = url.set_password(Some(&encoded));
         }
         self
     }
 
-    /// The file, where it is one.
+    /// Returns the path of a SQLite file.
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
             Place::File(path) => Some(path),
@@ -90,14 +89,14 @@ impl FromStr for DatabaseUrl {
     fn from_str(text: &str) -> Result<Self, UrlError> {
         if let Some(path) = text.strip_prefix("sqlite:") {
             let path = path.strip_prefix("//").unwrap_or(path);
-            // What begins with a colon would be a database in memory, which nobody else sees.
+            // A leading colon would open an in-memory database.
             if path.is_empty() || path.starts_with(':') {
                 return Err(UrlError::Invalid(text.to_owned()));
             }
             return Ok(Self::sqlite(path));
         }
         let wrong = || UrlError::Invalid(Self::shown(text));
-        // What ends a password early would make a host, or a database, of a part of it.
+        // A delimiter in the password would make part of it the host or the database.
         let user = text.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
         if user.is_some_and(|(user, _)| user.contains(['/', '?', '#'])) {
             return Err(UrlError::Unencoded(Self::shown(text)));

@@ -1,9 +1,8 @@
-//! A Festi application's database that is attached to a registry.
+//! A Festi database that is attached to a registry.
 //!
-//! Festi's tables are only read: they say which methods there are, who the callers are and what they may
-//! do. The registry beside has what Festi has no place for: tokens of ours, keys, sessions, upstreams,
-//! classes, and what is said of methods more than Festi says ([`merge`]). Nothing tells when Festi's
-//! tables change; they are looked at ([`site`]), and what that finds is compared ([`watch`]).
+//! Festi's tables define methods, callers and permissions, and are only read. The registry has tokens, keys,
+//! sessions, upstreams, classes, and overlays of Festi's methods ([`merge`]). Changes are found by polling
+//! ([`super::poller`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use crate::db::connect::{DatabaseOptions, Wanted};
+use crate::db::connect::{DatabaseOptions, OpenMode};
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
 use crate::festi::database::Festi;
@@ -24,21 +23,22 @@ use crate::rows::{
 };
 
 use super::merge::{self, AttachOptions};
-use super::site::Site;
-use super::watch::{ACCESS, CATALOG, LookEvery, Watch, combined};
+use super::poll_state::{ACCESS, CATALOG, PollIntervals, PollState, combined};
+use super::poller::Poller;
 
-/// What a user's token in Festi is called.
+/// Name of users' tokens in Festi.
 const TOKEN_NAME: &str = "access_token";
 
-/// A fact about a registry: it is beside a Festi database, so users of its own have no place in it.
-pub const BESIDE: &str = "beside";
+/// Name of the row of `callgate_meta` for a registry that was attached to a Festi database. Such a registry has
+/// no users of its own.
+pub const ATTACHED: &str = "beside";
 
-/// A Festi database that is attached to a registry. What it cannot do is an error of its own kind.
+/// A Festi database that is attached to a registry.
 #[derive(Debug)]
 pub(crate) struct Attached {
-    pub(super) site: Arc<Site>,
+    pub(super) site: Arc<Poller>,
     pub(super) options: AttachOptions,
-    /// The task that looks at Festi's tables, once somebody follows.
+    /// Polling task, started by the first read of revisions.
     looking: OnceLock<AbortHandle>,
 }
 
@@ -51,28 +51,28 @@ impl Drop for Attached {
 }
 
 impl Attached {
-    /// Opens a database whose tables are called so.
+    /// Opens a database.
     pub(crate) async fn open(
         (url, database): (&DatabaseUrl, &DatabaseOptions),
         tables: &TableNames,
         options: AttachOptions,
-        every: LookEvery,
+        every: PollIntervals,
     ) -> Result<Self> {
-        let festi = Festi::open(url, database, tables, Wanted::OnlyRead).await?;
+        let festi = Festi::open(url, database, tables, OpenMode::ReadOnly).await?;
         let layout = festi.layout().await?;
         layout.check(tables)?;
         if !layout.has_tokens() {
             tracing::warn!(
-                "Festi's users have no column `access_token`; only tokens of ours count"
+                "Festi's users have no column `access_token`; only tokens of the registry are accepted"
             );
         }
-        let watch = Watch::new(every);
+        let watch = PollState::new(every);
         watch.set_layout(layout);
-        let site = Arc::new(Site::new(festi, watch));
+        let site = Arc::new(Poller::new(festi, watch));
         Ok(Self { site, options, looking: OnceLock::new() })
     }
 
-    /// Looks at all tables now.
+    /// Polls all tables now.
     pub(crate) async fn look(&self) -> Result<()> {
         self.site.look(&Table::ALL).await
     }
@@ -90,7 +90,7 @@ impl Attached {
     }
 }
 
-/// Reads; `own` is what the registry has.
+/// Reads, merged with `own`, the rows of the registry.
 impl Attached {
     pub(crate) fn revisions(&self, own: Revisions) -> Result<Revisions> {
         self.looking.get_or_init(|| tokio::spawn(Arc::clone(&self.site).run()).abort_handle());
@@ -130,7 +130,7 @@ impl Attached {
         Ok(merge::users(festi.users, &festi.roles))
     }
 
-    /// Users by number.
+    /// Returns the logins by user id.
     pub(crate) async fn logins(&self) -> Result<HashMap<i64, String>> {
         let users = self.site.rows(&[Table::Users]).await?.users;
         Ok(users.into_iter().map(|row| (row.id, row.login)).collect())
@@ -148,9 +148,8 @@ impl Attached {
         Ok(merge::settings(self.site.rows(&[Table::Settings]).await?.settings, own))
     }
 
-    /// Tokens of Festi's users. They are known from when their table was last looked at, so that whoever tries
-    /// tokens makes nobody read it again.
-    pub(crate) async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
+    /// Returns tokens of Festi's users as of the last poll, so that guessing tokens causes no queries.
+    pub(crate) async fn tokens_by_digest(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
         if !self.site.watch.knows_tokens() {
             self.site.read(&[Table::Tokens]).await?;
         }

@@ -1,12 +1,11 @@
-//! The database of a Festi application, which is only read.
+//! Reads the database of a Festi application.
 //!
-//! Applications differ in what their tables have, and in what they are called. So each table is looked
-//! at first ([`Layout`]), and what is not there is left out. Nothing tells of a change there: a
-//! [`Fingerprints`] of what tables say is compared with the one before.
+//! Tables and columns differ between applications, so the [`Layout`] is read first. Changes are found by
+//! comparing [`Fingerprints`] of the tables.
 
 use callgate::access::TokenDigest;
 
-use crate::db::connect::{self, DatabaseOptions, Wanted};
+use crate::db::connect::{self, DatabaseOptions, OpenMode};
 use crate::db::database::Purpose;
 use crate::db::error::{DatabaseError, DatabaseErrorKind};
 use crate::db::pool::{Pool, PoolTransaction};
@@ -19,10 +18,10 @@ use super::fingerprint::{self, Fingerprints};
 use super::layout::{Layout, Table};
 use super::read::{self, Reading};
 
-/// So often a reading is tried again that others wrote to meanwhile.
+/// Maximum number of attempts to read a consistent state.
 const MAX_TRIES: usize = 5;
 
-/// What is read of a Festi database once: not what its users are known by.
+/// Tables of an import: all but tokens and settings.
 const IMPORTED: [Table; 7] = [
     Table::Methods,
     Table::Sections,
@@ -33,7 +32,7 @@ const IMPORTED: [Table; 7] = [
     Table::UserGrants,
 ];
 
-/// What a Festi database has.
+/// Rows of a Festi database.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "each is the table of that name")]
 pub struct FestiRows {
@@ -44,35 +43,33 @@ pub struct FestiRows {
     pub users: Vec<UserRow>,
     pub role_grants: Vec<GrantRow>,
     pub user_grants: Vec<GrantRow>,
-    /// Only those that are ours to read.
+    /// Only settings of Callgate.
     pub settings: Vec<SettingRow>,
-    /// Tables that are not there.
+    /// Names of missing tables.
     pub missing: Vec<String>,
-    /// Where the actions are not there, what a table of actions has before its name.
+    /// Prefix of another table of actions, if the expected one is missing.
     pub other_prefix: Option<String>,
 }
 
-/// Reads a Festi database, all of it as of one moment. Nothing is written, and nothing is made. `tables` says
-/// what its tables are called.
+/// Reads a consistent state of a Festi database with these table names.
 ///
-/// A server that does not show this user what protects methods is refused.
+/// Fails if the user may not read the tables that protect methods.
 pub async fn read_festi(
     url: &DatabaseUrl,
     options: &DatabaseOptions,
     tables: &TableNames,
 ) -> Result<FestiRows> {
-    let festi = Festi::open(url, options, tables, Wanted::ReadOnce).await?;
+    let festi = Festi::open(url, options, tables, OpenMode::ReadOnce).await?;
     let read = festi.read(&IMPORTED).await?;
-    // Servers leave tables out of their lists that this user may not read, and what they protect would be
-    // open. A file shows all that it has.
+    // Servers hide tables that the user may not read; methods that they protect would be open.
     if url.path().is_none() && read.layout.place(Table::Methods).is_some() {
         read.layout.check_of(&[Table::Sections, Table::Actions], tables)?;
     }
     Ok(read.rows)
 }
 
-/// Whether a method is one of MCP itself: Festi registers those beside the application's own.
-pub fn is_of_mcp(id: &str) -> bool {
+/// Whether a method is one of MCP itself, which Festi registers too.
+pub fn is_protocol_method(id: &str) -> bool {
     const PREFIXES: [&str; 5] = ["tools/", "resources/", "prompts/", "notifications/", "logging/"];
     id == "initialize" || id == "ping" || PREFIXES.iter().any(|prefix| id.starts_with(prefix))
 }
@@ -84,11 +81,11 @@ pub(crate) struct Festi {
     tables: TableNames,
 }
 
-/// What was read of it, where it was, and what stands for that.
+/// Rows with their layout and fingerprints.
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) rows: FestiRows,
-    /// Users, and the digests of what they are known by.
+    /// User ids and digests of their tokens.
     pub(crate) tokens: Vec<(i64, TokenDigest)>,
     pub(crate) layout: Layout,
     pub(crate) fingerprints: Fingerprints,
@@ -99,12 +96,12 @@ impl Festi {
         url: &DatabaseUrl,
         options: &DatabaseOptions,
         tables: &TableNames,
-        wanted: Wanted,
+        mode: OpenMode,
     ) -> Result<Self> {
         if let Some(path) = url.path().filter(|path| !path.is_file()) {
             return Err(FestiError::NoFile(path.display().to_string()));
         }
-        Ok(Self::new(connect::connect(url, options, wanted).await?, tables))
+        Ok(Self::new(connect::connect(url, options, mode).await?, tables))
     }
 
     pub(crate) fn new(database: Pool, tables: &TableNames) -> Self {
@@ -115,19 +112,19 @@ impl Festi {
         &self.tables
     }
 
-    /// How many statements the database was sent.
+    /// Returns the number of statements so far.
     pub(crate) fn statements(&self) -> u64 {
         self.database.statements()
     }
 
-    /// Which tables are there now.
+    /// Reads the layout.
     pub(crate) async fn layout(&self) -> Result<Layout> {
         let dialect = self.database.dialect();
         let rows = self.database.rows(&Layout::statement(dialect, &self.tables), &[]).await?;
         Ok(Layout::of(rows, dialect, &self.tables))
     }
 
-    /// What these tables say now, in one statement.
+    /// Reads the fingerprints of tables in one statement.
     pub(crate) async fn fingerprints(
         &self,
         tables: &[Table],
@@ -141,8 +138,7 @@ impl Festi {
         Ok(fingerprint::sum(tables, rows))
     }
 
-    /// Reads these tables as of one moment. Where a transaction does not see one, what they said before
-    /// and after is compared.
+    /// Reads a consistent state of tables. Without snapshots, fingerprints before and after are compared.
     pub(crate) async fn read(&self, tables: &[Table]) -> Result<Read> {
         for _ in 0..MAX_TRIES {
             let mut moment = self.database.begin(Purpose::Read).await?;
@@ -155,7 +151,11 @@ impl Festi {
                 return Ok(read);
             }
         }
-        Err(DatabaseError::new(DatabaseErrorKind::Busy, "others write to it all the time").into())
+        Err(DatabaseError::new(
+            DatabaseErrorKind::Busy,
+            "the tables changed during every attempt to read them",
+        )
+        .into())
     }
 
     async fn read_in(&self, moment: &mut PoolTransaction, tables: &[Table]) -> Result<Read> {

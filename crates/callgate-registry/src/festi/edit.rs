@@ -1,4 +1,4 @@
-//! Changes through a registry with a Festi database: what would change Festi's tables is refused.
+//! Lookups in a Festi database for changes of the registry.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ impl Attached {
         self.site.watch.layout().name(table, self.site.festi.tables())
     }
 
-    /// Festi's row of a method, with what the file says of it.
+    /// Returns Festi's row of a method with the overlay of the file.
     pub(crate) async fn method(&self, id: &str) -> Result<Option<MethodRow>> {
         let festi = self.site.rows(&[Table::Methods]).await?.methods;
         let row = festi.into_iter().find(|row| row.rpc_method == id);
@@ -33,14 +33,14 @@ impl Attached {
         Ok(settings.iter().any(|row| row.name == name))
     }
 
-    /// Removes the sections that Festi does not have.
+    /// Retains only sections of Festi.
     pub(crate) async fn retain_known_sections(&self, idents: &mut Vec<String>) -> Result<()> {
         let sections = self.site.rows(&[Table::Sections]).await?.sections;
         idents.retain(|ident| sections.iter().any(|row| row.ident == *ident));
         Ok(())
     }
 
-    /// Returns rows of ours that give names to methods of Festi's.
+    /// Returns overlays that set the tool names of Festi's methods.
     pub(crate) async fn named_tools(&self, names: Vec<(i64, String)>) -> Result<Vec<MethodRow>> {
         let methods = self.site.rows(&[Table::Methods]).await?.methods;
         let ids: HashMap<i64, String> =

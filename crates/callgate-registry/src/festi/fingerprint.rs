@@ -1,8 +1,7 @@
-//! What stands for all that a table says, so that a change of it is noticed.
+//! Fingerprints of tables, to detect changes.
 //!
-//! Festi's tables have no triggers, and a Festi database is only read. So the database makes a number
-//! of each row's content, and the numbers are added up. Not with XOR, nor with a CRC: two rows that
-//! exchange what they say, such as two masks, would leave such a sum as it was.
+//! The database hashes each row, and the hashes are added. XOR or a CRC would not change if two rows swap
+//! values.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,12 +10,11 @@ use super::layout::{Layout, Place, Table};
 use super::read::{as_text, condition};
 use crate::db::database::{Cell, Dialect, Row};
 
-/// The fingerprints of some tables.
+/// Fingerprints by table.
 pub(crate) type Fingerprints = HashMap<Table, u64>;
 
-/// One statement for these tables; its rows are a table's number and something to be added up, with users
-/// also what is for their tokens: those are in the same table, which is read once. `None` where none of
-/// them is there.
+/// Returns one statement for the fingerprints of tables, or `None` if none exists. Its rows have the index of a
+/// table and a value to add; the row of users also has that of tokens, which are in the same table.
 pub(super) fn statement(tables: &[Table], layout: &Layout, dialect: Dialect) -> Option<String> {
     let has = |table: &Table| tables.contains(table) && layout.place(*table).is_some();
     let is_one = has(&Table::Users) && has(&Table::Tokens);
@@ -35,7 +33,7 @@ pub(super) fn statement(tables: &[Table], layout: &Layout, dialect: Dialect) -> 
     (!parts.is_empty()).then(|| parts.join(" UNION ALL "))
 }
 
-/// A row's content, or a number that stands for it, or for those of all rows together.
+/// Returns the expression for a row's content or hash.
 fn content(place: &Place, dialect: Dialect) -> Option<String> {
     let columns: Vec<String> =
         place.columns.iter().flatten().map(|column| as_text(column, dialect)).collect();
@@ -44,7 +42,7 @@ fn content(place: &Place, dialect: Dialect) -> Option<String> {
     }
     let listed = columns.join(", ");
     Some(match dialect {
-        // It has no such function, and is in this process anyway.
+        // SQLite has no hash function; rows are hashed in this process.
         Dialect::Sqlite => {
             let quoted: Vec<String> = columns.iter().map(|it| format!("quote({it})")).collect();
             quoted.join(" || ',' || ")
@@ -59,7 +57,7 @@ fn content(place: &Place, dialect: Dialect) -> Option<String> {
             format!("CONCAT(COUNT(*), ':', COALESCE(SUM({number}), 0))")
         }
         Dialect::SqlServer => {
-            // The length keeps null from empty, and one column's end from the next one's begin.
+            // The length distinguishes null from empty, and separates columns.
             let sized = columns.iter().map(|it| format!("DATALENGTH({it}), ':', {it}, ','"));
             let sized = sized.collect::<Vec<_>>().join(", ");
             format!("CAST(CAST(HASHBYTES('SHA2_256', CONCAT({sized})) AS BINARY(7)) AS BIGINT)")
@@ -67,7 +65,7 @@ fn content(place: &Place, dialect: Dialect) -> Option<String> {
     })
 }
 
-/// What the rows of that statement come to. A table that is not there has a fingerprint too.
+/// Sums the rows of [`statement`]. Missing tables have a fingerprint too.
 pub(super) fn sum(tables: &[Table], rows: Vec<Row>) -> Fingerprints {
     let mut sums: Fingerprints = tables.iter().map(|table| (*table, 0)).collect();
     for mut row in rows {

@@ -1,4 +1,4 @@
-//! Where a Festi database has what: which of its tables are there, and which columns they have.
+//! Layout of a Festi database: its tables and columns.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::db::table_names::TableNames;
 use crate::festi::error::{FestiError, Result};
 use crate::rows::MethodRow;
 
-/// What is read of a Festi database.
+/// A table of a Festi database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Table {
     Methods,
@@ -15,14 +15,14 @@ pub(crate) enum Table {
     Actions,
     Roles,
     Users,
-    /// The users again, with what they are known by.
+    /// Tokens of the users, in the table of users.
     Tokens,
     RoleGrants,
     UserGrants,
     Settings,
 }
 
-/// A column that is looked for, under each of these names; the first that is there counts.
+/// Alternative names of a column, of which the first existing one is used.
 type Choices = &'static [&'static str];
 
 impl Table {
@@ -38,7 +38,7 @@ impl Table {
         Self::Settings,
     ];
 
-    /// Its columns, in the order in which they are read.
+    /// Returns the columns in reading order.
     pub(super) fn columns(self) -> Vec<Choices> {
         let columns: &[Choices] = match self {
             Self::Methods => {
@@ -58,11 +58,10 @@ impl Table {
         columns.to_vec()
     }
 
-    /// Those of its columns that must be there: without them rows would say less than is meant, and what
-    /// is protected would be open.
+    /// Returns the required columns: without them, protected methods would be open.
     fn needed_columns(self) -> Range<usize> {
         match self {
-            // What the key of methods is differs from site to site.
+            // The key of methods differs between applications.
             Self::Methods => 1..2,
             Self::Users => 0..2,
             Self::Sections | Self::RoleGrants | Self::UserGrants => 0..3,
@@ -71,12 +70,12 @@ impl Table {
         }
     }
 
-    /// Whether the prefix stands before each of its names.
+    /// Whether all of its names have the prefix.
     fn is_prefixed(self, tables: &TableNames) -> bool {
         self.names(tables).iter().all(|name| name.starts_with(&tables.prefix))
     }
 
-    /// What it may be called, the likeliest first.
+    /// Returns possible names, the most likely first.
     fn names(self, tables: &TableNames) -> Vec<String> {
         let prefixed = |name: &str| format!("{}{name}", tables.prefix);
         let both = |name: &str| vec![name.to_owned(), prefixed(name)];
@@ -94,32 +93,32 @@ impl Table {
     }
 }
 
-/// The table of actions without what stands before its name.
+/// Name of the table of actions without its prefix.
 const ACTIONS: &str = "section_actions";
 
-/// What stands before the names of our own tables, where the registry is in the same database.
+/// Prefix of the registry's tables, which may be in the same database.
 const OWN_PREFIX: &str = "callgate_";
 
-/// A table that is there. Names are as they stand in SQL, in quotation marks.
+/// An existing table. Names are quoted for SQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Without quotation marks.
+    /// Unquoted name.
     pub(super) name: String,
     pub(super) table: String,
-    /// For each of [`Table::columns`], what it is called there.
+    /// Existing column for each of [`Table::columns`].
     pub(super) columns: Vec<Option<String>>,
 }
 
-/// Which tables are there.
+/// Existing tables and columns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Layout {
     places: Vec<(Table, Place)>,
-    /// Where the actions are not there, what a table of actions has before its name.
+    /// Prefix of another table of actions, if the expected one is missing.
     pub(crate) other_prefix: Option<String>,
 }
 
 impl Layout {
-    /// The statement whose rows are the tables' columns: table, column.
+    /// Returns the query for the columns of all tables.
     pub(super) fn statement(dialect: Dialect, tables: &TableNames) -> String {
         let names = Table::ALL.iter().flat_map(|table| table.names(tables));
         let names: Vec<String> =
@@ -130,8 +129,7 @@ impl Layout {
                 "c.name",
                 "sqlite_master t, pragma_table_info(t.name) c WHERE t.type IN ('table', 'view')",
             ),
-            // Not the information schema: it leaves out what this user may not read, and a table of
-            // actions that is left out protects nothing.
+            // The information schema hides tables that the user may not read.
             Dialect::Postgres => (
                 "CAST(t.relname AS TEXT)",
                 "CAST(c.attname AS TEXT)",
@@ -157,7 +155,7 @@ impl Layout {
         )
     }
 
-    /// What the rows of that statement mean.
+    /// Builds the layout from the rows of [`Self::statement`].
     pub(super) fn of(rows: Vec<Row>, dialect: Dialect, tables: &TableNames) -> Self {
         let found: Vec<(String, String)> =
             rows.into_iter().map(|mut row| (row.text(), row.text())).collect();
@@ -179,18 +177,18 @@ impl Layout {
         self.places.iter().find(|(known, _)| *known == table).map(|(_, place)| place)
     }
 
-    /// What those of these tables would be called that are not there.
+    /// Returns the names of missing tables.
     pub(super) fn missing(&self, of: &[Table], tables: &TableNames) -> Vec<String> {
         let missing = of.iter().filter(|table| self.place(**table).is_none());
         missing.map(|table| self.name(*table, tables)).collect()
     }
 
-    /// Whether there is all that must be there for its methods to be served.
+    /// Fails if a required table or column is missing.
     pub(crate) fn check(&self, tables: &TableNames) -> Result<()> {
         self.check_of(&Table::ALL, tables)
     }
 
-    /// Whether there is all that must be there of these tables.
+    /// Fails if one of these tables lacks a required column.
     pub(super) fn check_of(&self, of: &[Table], tables: &TableNames) -> Result<()> {
         for table in of.iter().filter(|table| !table.needed_columns().is_empty()) {
             let Some(place) = self.place(*table) else {
@@ -211,12 +209,12 @@ impl Layout {
         Ok(())
     }
 
-    /// Whether users have tokens there.
+    /// Whether users have tokens.
     pub(crate) fn has_tokens(&self) -> bool {
         self.place(Table::Tokens).is_some_and(|place| place.columns.iter().all(Option::is_some))
     }
 
-    /// What a table is called there, or would be.
+    /// Returns the name of a table, whether it exists or not.
     pub(crate) fn name(&self, table: Table, tables: &TableNames) -> String {
         match self.place(table) {
             Some(place) => place.name.clone(),
@@ -226,7 +224,7 @@ impl Layout {
 }
 
 fn place(table: Table, name: &str, found: &[(String, String)], dialect: Dialect) -> Option<Place> {
-    // As it is spelt there, where two differ in case only.
+    // Prefers the exact spelling if two names differ in case.
     let of_name = |exact: bool| {
         found.iter().find(
             |(known, _)| {
@@ -240,7 +238,7 @@ fn place(table: Table, name: &str, found: &[(String, String)], dialect: Dialect)
         let named = |choice: &&str| known().find(|column| column.eq_ignore_ascii_case(choice));
         choices.iter().find_map(named).map(|column| dialect.name(column))
     };
-    // Both are, but for case, names of ours or checked ones: nothing in them ends a quotation.
+    // Both match known or validated names except for case, so quoting is safe.
     Some(Place {
         name: name.clone(),
         table: dialect.name(name),
@@ -261,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn d11_roles_are_in_either_table_and_columns_are_found_in_any_case() {
+    fn roles_are_in_either_table_and_columns_are_found_in_any_case() {
         let found = [("user_types", "ID"), ("user_types", "Caption"), ("users", "email")];
         let layout = layout(&found, "festi_");
         let roles = layout.place(Table::Roles).unwrap();

@@ -1,46 +1,45 @@
-//! A Festi application's rows and our own, as one.
+//! Merges rows of a Festi database with those of a registry.
 //!
-//! Festi's rows say which methods there are, who may call them and who the callers are. Our own say what
-//! Festi has no column for, and bring methods of their own. Rows of ours never take anything away from
-//! what Festi's protect.
+//! Festi's rows define methods, permissions and users. The registry's rows add columns that Festi does not have,
+//! and further methods. They never weaken Festi's permissions.
 //!
-//! Numbers of rows: of methods, Festi's are turned into negative ones, and ours stay, so that ours can be
-//! written back; of sections it is the other way round, since grants and actions name Festi's.
+//! Ids of Festi's methods become negative, so that the registry's can be written back. For sections it is the
+//! other way round, since Festi's grants and actions refer to them.
 
 use std::collections::{HashMap, HashSet};
 
-use crate::festi::database::{FestiRows, is_of_mcp};
+use crate::festi::database::{FestiRows, is_protocol_method};
 use crate::rows::{
     AccessRows, ActionRow, CatalogRows, GrantRow, MethodColumn, MethodRow, RoleRow, SectionRow,
     SettingRow, TypeRow, UserRow, action_key, present,
 };
 
-/// What is said of Festi's methods beside its database, such as a file does.
+/// Changes of Festi's methods that are configured in a file.
 #[derive(Debug, Clone, Default)]
 pub struct Overlay {
-    /// What is said of each. An id that Festi does not have counts for nothing.
+    /// Changed columns by method. Unknown ids are ignored.
     pub methods: Vec<MethodRow>,
-    /// What classes hold.
+    /// Definitions of classes.
     pub types: Vec<TypeRow>,
 }
 
-/// How Festi's methods are taken.
+/// Options of an attached Festi database.
 #[derive(Debug, Clone)]
 pub struct AttachOptions {
-    /// What runs those of which nothing else is said.
+    /// Default upstream of Festi's methods.
     pub upstream: String,
-    /// Whether the types of results are promised, and results are checked then.
+    /// Whether tools have output schemas from the return types.
     pub output_schemas: bool,
-    /// What is said of them beside the database.
+    /// Changes of Festi's methods.
     pub overlay: Overlay,
 }
 
-/// Another row's number, which no row has by itself.
+/// Maps an id to the negative range, which no table uses.
 pub(super) fn foreign(id: i64) -> i64 {
     !id
 }
 
-/// The methods of both. A row of ours with an id of Festi's is an overlay.
+/// Merges methods. A row of the registry with an id of Festi's is an overlay.
 pub(super) fn methods(
     festi: Vec<MethodRow>,
     own: Vec<MethodRow>,
@@ -58,7 +57,7 @@ pub(super) fn methods(
             others.push(row);
         }
     }
-    let merged = festi.into_iter().filter(|row| !is_of_mcp(&row.rpc_method)).map(|row| {
+    let merged = festi.into_iter().filter(|row| !is_protocol_method(&row.rpc_method)).map(|row| {
         let file = in_file.get(row.rpc_method.as_str()).copied();
         let mut row = base(row, file, options);
         if let Some(over) = overlays.get(&row.rpc_method) {
@@ -72,7 +71,7 @@ pub(super) fn methods(
     merged
 }
 
-/// A row of Festi's with what the file says of it.
+/// Returns Festi's row with defaults and the overlay of the file.
 pub(super) fn base(
     festi: MethodRow,
     file: Option<&MethodRow>,
@@ -83,7 +82,7 @@ pub(super) fn base(
         row.upstream = Some(options.upstream.clone());
     }
     if !options.output_schemas {
-        // PHP promises `bool` where the result is what a `Response` holds.
+        // PHP declares `bool` although the result is the content of a `Response`.
         row.return_type = None;
     }
     if let Some(file) = file {
@@ -92,13 +91,13 @@ pub(super) fn base(
     row
 }
 
-/// Returns the columns that an overlay may give: who may call a method is not among them.
+/// Returns the columns that an overlay may set: all but those for permissions.
 fn columns() -> impl Iterator<Item = &'static MethodColumn> {
     let is_protected = |name| matches!(name, "plugin" | "method" | "sections");
     MethodRow::COLUMNS.iter().filter(move |column| !is_protected(column.name))
 }
 
-/// Columns that an overlay with parameters gives all of.
+/// Columns that an overlay with parameters always sets.
 const WITH_PARAMS: [&str; 3] = ["defaults", "input_schema", "params_types"];
 
 fn lay_over(row: &mut MethodRow, over: &MethodRow) {
@@ -113,7 +112,7 @@ fn lay_over(row: &mut MethodRow, over: &MethodRow) {
     row.unreadable = row.unreadable.take().or_else(|| over.unreadable.clone());
 }
 
-/// What an overlay has to say for a method to be as `wanted`: all that is different from `base`.
+/// Returns the overlay that turns `base` into `wanted`.
 pub(crate) fn difference(base: &MethodRow, wanted: &MethodRow) -> MethodRow {
     let mut difference =
         MethodRow { id: wanted.id, rpc_method: wanted.rpc_method.clone(), ..MethodRow::default() };
@@ -127,7 +126,7 @@ pub(crate) fn difference(base: &MethodRow, wanted: &MethodRow) -> MethodRow {
     difference
 }
 
-/// A column that is to be empty, which an overlay cannot say: `base` has something there.
+/// Returns a column that `wanted` clears, which an overlay cannot do.
 pub(crate) fn emptied(base: &MethodRow, wanted: &MethodRow) -> Option<&'static str> {
     let is_emptied = |column: &&MethodColumn| {
         column.get(wanted).as_deref().is_some_and(|text| text.trim().is_empty())
@@ -136,11 +135,11 @@ pub(crate) fn emptied(base: &MethodRow, wanted: &MethodRow) -> Option<&'static s
     columns().find(is_emptied).map(|column| column.name)
 }
 
-/// The sections of both, and what ours are numbered then. One that both have is Festi's.
+/// Merged sections. A section in both is Festi's.
 struct Sections {
     rows: Vec<SectionRow>,
     numbers: HashMap<i64, i64>,
-    /// Those of ours that Festi does not have.
+    /// Sections that only the registry has.
     own: HashSet<i64>,
 }
 
@@ -162,12 +161,12 @@ impl Sections {
         sections
     }
 
-    /// Where there is no such section it stays one that is not there.
+    /// Returns the merged id of a section of the registry.
     fn number(&self, own: i64) -> i64 {
         self.numbers.get(&own).copied().unwrap_or_else(|| foreign(own))
     }
 
-    /// What ours grant on sections of our own. On Festi's, Festi's rows alone count.
+    /// Merges grants. On Festi's sections only Festi's grants apply.
     fn grants(&self, festi: Vec<GrantRow>, own: Vec<GrantRow>) -> Vec<GrantRow> {
         let own = own.into_iter().filter(|row| self.own.contains(&row.id_section));
         let own = own.map(|row| GrantRow { id_section: self.number(row.id_section), ..row });
@@ -175,7 +174,7 @@ impl Sections {
     }
 }
 
-/// What Festi's methods need Festi's actions say; ours are for methods of our own.
+/// Merges actions. Those of the registry only apply to its own methods.
 fn actions(
     festi: Vec<ActionRow>,
     own: Vec<ActionRow>,
@@ -196,21 +195,21 @@ fn actions(
     festi.into_iter().chain(own).collect()
 }
 
-/// What Festi sets; what it does not set is as our own rows say.
+/// Merges settings. Festi's take precedence.
 pub(super) fn settings(festi: Vec<SettingRow>, own: Vec<SettingRow>) -> Vec<SettingRow> {
     let set: HashSet<String> = festi.iter().map(|row| row.name.clone()).collect();
     let own = own.into_iter().filter(|row| !set.contains(&row.name));
     festi.into_iter().chain(own).collect()
 }
 
-/// Classes of ours before those of the file.
+/// Merges classes. The registry's take precedence.
 fn types(own: Vec<TypeRow>, file: &[TypeRow]) -> Vec<TypeRow> {
     let known: HashSet<String> = own.iter().map(|row| row.name.clone()).collect();
     let file = file.iter().filter(|row| !known.contains(&row.name)).cloned();
     own.into_iter().chain(file).collect()
 }
 
-/// All that a catalog is made from; the revision is that of our own rows.
+/// Merges the rows of a catalog, with the registry's revision.
 pub(super) fn catalog(festi: FestiRows, own: CatalogRows, options: &AttachOptions) -> CatalogRows {
     let festis = festi.methods.iter().map(|row| row.rpc_method.clone()).collect();
     let sections = Sections::of(festi.sections, own.sections);
@@ -226,7 +225,7 @@ pub(super) fn catalog(festi: FestiRows, own: CatalogRows, options: &AttachOption
     }
 }
 
-/// All that access is made from; the revision is that of our own rows.
+/// Merges the rows of access, with the registry's revision.
 pub(super) fn access(festi: FestiRows, own: AccessRows) -> AccessRows {
     let sections = Sections::of(festi.sections, own.sections);
     AccessRows {
@@ -240,12 +239,11 @@ pub(super) fn access(festi: FestiRows, own: AccessRows) -> AccessRows {
     }
 }
 
-/// All sections.
 pub(super) fn sections(festi: Vec<SectionRow>, own: Vec<SectionRow>) -> Vec<SectionRow> {
     Sections::of(festi, own).rows
 }
 
-/// Users with their roles' names, by name.
+/// Returns users with their roles, ordered by login.
 pub(super) fn users(users: Vec<UserRow>, roles: &[RoleRow]) -> Vec<UserRow> {
     let captions: HashMap<i64, &str> =
         roles.iter().map(|row| (row.id, row.caption.as_str())).collect();

@@ -1,4 +1,4 @@
-//! The rows of a Festi database's tables.
+//! Reads rows of Festi's tables.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -10,10 +10,10 @@ use crate::db::pool::PoolTransaction;
 use crate::festi::error::{FestiError, Result};
 use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRow, UserRow};
 
-/// More rows of a table are refused.
+/// Maximum number of rows of a table.
 const MAX_ROWS: usize = 200_000;
 
-/// A transaction in which tables are read, and where they are.
+/// Reads tables in a transaction.
 pub(super) struct Reading<'t> {
     pub(super) moment: &'t mut PoolTransaction,
     pub(super) dialect: Dialect,
@@ -21,7 +21,7 @@ pub(super) struct Reading<'t> {
 }
 
 impl Reading<'_> {
-    /// Reads a table; `read` makes a row of each of its rows.
+    /// Reads a table and converts its rows.
     pub(super) async fn read<T>(
         &mut self,
         table: Table,
@@ -32,14 +32,14 @@ impl Reading<'_> {
         self.rows(table).await?.into_iter().map(|row| read(&keys, row)).collect()
     }
 
-    /// Reads users, and the digests of their tokens. An empty text is no token.
+    /// Reads user ids and digests of tokens.
     pub(super) async fn tokens(&mut self) -> Result<Vec<(i64, TokenDigest)>> {
         if !self.layout.has_tokens() {
             return Ok(Vec::new());
         }
         let tokens = self.read(Table::Tokens, |keys, mut row| {
             let id = keys.needed(&mut row, "id")?;
-            // Columns of fixed length are filled with spaces, and no header can have them at its end.
+            // Columns of fixed length are padded with spaces.
             let token = row.text();
             let token = token.trim();
             Ok((!token.is_empty()).then(|| (id, TokenDigest::of(token))))
@@ -47,7 +47,7 @@ impl Reading<'_> {
         Ok(tokens.await?.into_iter().flatten().collect())
     }
 
-    /// The rows of a table; none, where it is not there.
+    /// Returns the rows of a table, or none if it is missing.
     async fn rows(&mut self, table: Table) -> Result<Vec<Row>> {
         let Some(place) = self.layout.place(table) else { return Ok(Vec::new()) };
         let Some(sql) = select(table, place, self.dialect) else { return Ok(Vec::new()) };
@@ -59,7 +59,7 @@ impl Reading<'_> {
     }
 }
 
-/// The statement that reads a table; `None` where it has no column of those that are looked for.
+/// Returns the query for a table, or `None` if it has no known column.
 fn select(table: Table, place: &Place, dialect: Dialect) -> Option<String> {
     let first = place.columns.iter().flatten().next()?;
     let column = |column: &Option<String>| match column {
@@ -76,7 +76,7 @@ fn select(table: Table, place: &Place, dialect: Dialect) -> Option<String> {
     ))
 }
 
-/// Which of a table's rows count.
+/// Returns the condition for relevant rows.
 pub(super) fn condition(table: Table, place: &Place) -> String {
     match (table, place.columns.first()) {
         (Table::Settings, Some(Some(name))) => {
@@ -86,7 +86,7 @@ pub(super) fn condition(table: Table, place: &Place) -> String {
     }
 }
 
-/// A column of whatever type, as text.
+/// Casts a column of any type to text.
 pub(super) fn as_text(column: &str, dialect: Dialect) -> String {
     match dialect {
         Dialect::Sqlite | Dialect::Postgres => format!("CAST({column} AS TEXT)"),
@@ -95,14 +95,13 @@ pub(super) fn as_text(column: &str, dialect: Dialect) -> String {
     }
 }
 
-/// The columns of a table that say who and on what. What is no number there is an error: users whose
-/// numbers nobody can read would all be the same one.
+/// Reads ids of users, roles and sections. Values that are not numbers are errors, since different users could
+/// become the same.
 pub(super) struct Keys {
     table: String,
 }
 
 impl Keys {
-    /// Nothing is of nobody.
     fn number(&self, row: &mut Row, column: &'static str) -> Result<Option<i64>> {
         let Some(text) = row.optional_text() else { return Ok(None) };
         text.trim().parse().map(Some).map_err(|_| self.not_numbered(column, text))
@@ -118,7 +117,7 @@ impl Keys {
     }
 }
 
-/// What is no number is 0, which no row has.
+/// Returns a number, or 0 for another text.
 fn number(row: &mut Row) -> i64 {
     row.optional_text().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
 }
@@ -145,7 +144,7 @@ pub(super) fn user(keys: &Keys, mut row: Row) -> Result<UserRow> {
     Ok(UserRow { id, login, id_type, role: None })
 }
 
-/// Reads a grant, whose holder is in `column`.
+/// Reads a grant to the user or role in `column`.
 pub(super) fn grant(column: &'static str) -> impl Fn(&Keys, Row) -> Result<GrantRow> {
     move |keys, mut row| {
         let id_section = keys.number(&mut row, "id_section")?.unwrap_or_default();
@@ -166,7 +165,7 @@ pub(super) fn method(_: &Keys, mut row: Row) -> Result<MethodRow> {
     Ok(MethodRow { id: id.unwrap_or_else(|| stand_in(&read.rpc_method)), ..read })
 }
 
-/// A number for a method whose own key is none: always the same for the same id.
+/// Returns an id for a method whose key is not a number, derived from its `rpc_method`.
 fn stand_in(id: &str) -> i64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);

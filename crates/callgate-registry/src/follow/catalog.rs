@@ -1,4 +1,4 @@
-//! Rows and code to the catalog in force.
+//! Builds the catalog of a gateway.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use callgate::gateway::Gateway;
 use callgate::model::Method;
 use tokio::task::JoinSet;
 
-use super::log::{described, tell_new};
-use crate::auth::health::{Contact, Read};
+use super::log::{error_chain, log_new_problems};
+use crate::auth::health::{HealthTracker, Read};
 use crate::catalog::assemble::{Assembled, Assembly, Exposure, assemble, settings};
-use crate::db::pool::within;
+use crate::db::pool::with_timeout;
 use crate::follow::upstreams::RowUpstreams;
 use crate::rows::CatalogRows;
 use crate::store::Result;
 use crate::store::Store;
 
-/// Time limit for storing the names of tools.
+/// Time limit for storing tool names.
 const NAMES_LIMIT: Duration = Duration::from_mins(1);
 
-/// What a catalog is made from, besides rows.
+/// Builds catalogs from the rows of a store.
 #[derive(Debug, Clone)]
 pub(super) struct CatalogSource {
     pub(super) store: Arc<dyn Store>,
@@ -29,41 +29,41 @@ pub(super) struct CatalogSource {
     pub(super) upstreams: Arc<RowUpstreams>,
     pub(super) code: Arc<[Method]>,
     pub(super) exposure: Exposure,
-    pub(super) contact: Arc<Contact>,
+    pub(super) tracker: Arc<HealthTracker>,
 }
 
-/// A catalog that is in force.
+/// Result of building a catalog.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct BuiltCatalog {
     pub(super) revision: i64,
-    /// By row number, what is to be remembered.
+    /// Tool names to store, by row id.
     pub(super) new_names: Vec<(i64, String)>,
 }
 
 impl CatalogSource {
-    /// Reads the rows, makes a catalog of them and puts it in force.
-    pub(super) async fn make(&self) -> Result<Made> {
+    /// Reads the rows and replaces the catalog.
+    pub(super) async fn make(&self) -> Result<BuiltCatalog> {
         let started = Instant::now();
-        self.contact.count(Read::Catalog);
+        self.tracker.count(Read::Catalog);
         let rows = self.store.catalog_rows().await?;
         let read = started.elapsed();
         let revision = rows.revision;
         let source = self.clone();
-        // Away from the threads that serve: a large catalog takes a second. A set, so that it is not begun if
-        // this is dropped.
+        // On a blocking thread, since a large catalog takes a second. A `JoinSet` aborts it when this future is
+        // dropped.
         let mut assembling = JoinSet::new();
         assembling.spawn_blocking(move || source.put_in_force(&rows, started, read));
         let new_names = match assembling.join_next().await {
             Some(Ok(new_names)) => new_names,
             Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // The program is ending.
+            // The runtime is shutting down.
             Some(Err(_)) | None => std::future::pending().await,
         };
-        Ok(Made { revision, new_names })
+        Ok(BuiltCatalog { revision, new_names })
     }
 
-    /// Makes the upstreams and the catalog of rows and puts both in force, also if nobody waits for it any more:
-    /// the one names the other. Returns the names that are to be remembered.
+    /// Builds and replaces upstreams and catalog together, since the catalog refers to the upstreams. Returns
+    /// the tool names to store.
     fn put_in_force(
         &self,
         rows: &CatalogRows,
@@ -71,9 +71,9 @@ impl CatalogSource {
         read: Duration,
     ) -> Vec<(i64, String)> {
         let (before, now) = self.upstreams.update(&rows.upstreams, &self.gateway);
-        tell_new(&before, &now);
+        log_new_problems(&before, &now);
         let Assembled { catalog, new_names } = self.assemble(rows);
-        tell_new(&problems(&self.gateway.catalog()), &problems(&catalog));
+        log_new_problems(&problems(&self.gateway.catalog()), &problems(&catalog));
         tracing::info!(
             tools = catalog.len(),
             quarantined = catalog.quarantined().len(),
@@ -85,12 +85,11 @@ impl CatalogSource {
         new_names
     }
 
-    /// Stores the names that tools were given, so that they keep them. Returns the catalog's revision before and
-    /// after, if nobody else changed it in between.
+    /// Stores tool names. Returns the catalog's revision before and after, if nobody else changed it in between.
     pub(super) async fn remember(&self, names: &[(i64, String)]) -> Option<(i64, i64)> {
-        let remembered = within(NAMES_LIMIT, self.store.remember_tool_names(names)).await;
+        let remembered = with_timeout(NAMES_LIMIT, self.store.store_tool_names(names)).await;
         remembered.unwrap_or_else(|error| {
-            tracing::warn!(error = described(error), "cannot remember the names of tools");
+            tracing::warn!(error = error_chain(error), "failed to store tool names");
             None
         })
     }
@@ -109,7 +108,7 @@ impl CatalogSource {
     }
 }
 
-/// What is not served, or to nobody, a sentence each.
+/// Returns a sentence for each problem of a catalog.
 fn problems(catalog: &Catalog) -> BTreeSet<String> {
     let quarantined = catalog
         .quarantined()

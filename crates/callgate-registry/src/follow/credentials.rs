@@ -1,4 +1,4 @@
-//! What users are known by at services, from the rows in force.
+//! Users' credentials at upstreams.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use callgate::{Caller, Secret};
 use crate::rows::CredentialRow;
 use crate::store::Store;
 
-/// The credentials of all users, as the registry has them now.
+/// The credentials of all users.
 #[derive(Debug, Clone, Default)]
 pub struct UserCredentials {
     in_force: Arc<ArcSwap<ByUpstream>>,
-    /// Where those are stored that an authorization server has replaced.
+    /// Stores credentials that an authorization server replaced.
     store: Option<Arc<dyn Store>>,
 }
 
-/// By the upstream's name and the user's number.
+/// By upstream and user id.
 type ByUpstream = HashMap<String, HashMap<i64, Secret>>;
 
 impl UserCredentials {
-    /// Those of a registry; those that are replaced while they are used are stored there.
-    pub fn kept_in(store: Arc<dyn Store>) -> Self {
+    /// Creates empty credentials. Replaced ones are stored in `store`.
+    pub fn stored_in(store: Arc<dyn Store>) -> Self {
         Self { in_force: Arc::default(), store: Some(store) }
     }
 
-    /// Puts others in force.
+    /// Replaces all credentials.
     pub fn set(&self, rows: &[CredentialRow]) {
         let mut all = ByUpstream::new();
         for row in rows {
-            // One that is empty is none.
+            // Empty secrets are ignored.
             if let Some(secret) = &row.secret {
                 all.entry(row.upstream.clone()).or_default().insert(row.id_user, secret.clone());
             }
@@ -39,13 +39,13 @@ impl UserCredentials {
         self.in_force.store(Arc::new(all));
     }
 
-    /// Those for one upstream, now and later.
+    /// Returns the credentials for one upstream, including later changes.
     pub fn for_upstream(&self, name: impl Into<String>) -> Arc<dyn Credentials> {
         Arc::new(OfUpstream { name: name.into(), all: self.clone() })
     }
 }
 
-/// Those for one upstream.
+/// Credentials for one upstream.
 #[derive(Debug)]
 struct OfUpstream {
     name: String,
@@ -74,7 +74,7 @@ impl Credentials for OfUpstream {
                 return Ok(ReplaceStatus::NotDurable);
             };
             let is_replaced = store.replace_credential(user.id, &self.name, old, new).await?;
-            // The follower brings it to those who look.
+            // The follower reads the new one.
             Ok(if is_replaced { ReplaceStatus::Stored } else { ReplaceStatus::Conflict })
         })
     }

@@ -1,4 +1,4 @@
-//! The loop that keeps a gateway in step with its registry.
+//! The loop that keeps a gateway up to date with its registry.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,42 +10,42 @@ use callgate::mcp::Mcp;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::catalog::{CatalogSource, Made};
-use super::log::{Told, described, tell_new};
+use super::catalog::{BuiltCatalog, CatalogSource};
+use super::log::{FailureLog, error_chain, log_new_problems};
 use super::registry::Registry;
 use crate::auth::access::access;
 use crate::auth::authenticator::TokenAuthenticator;
-use crate::auth::health::{Contact, Read, Watched};
+use crate::auth::health::{HealthSource, HealthTracker, Read};
 use crate::catalog::assemble::settings;
-use crate::db::pool::within;
+use crate::db::pool::with_timeout;
 use crate::follow::credentials::UserCredentials;
-use crate::follow::replicas::{Replicas, Shared};
+use crate::follow::replicas::{ReplicaContext, Replicas};
 use crate::follow::upstreams::RowUpstreams;
 use crate::rows::Revisions;
 use crate::store::{Result, StoreError};
 use callgate::internal::random_between;
 
-/// How often the counters are asked for.
+/// Interval of reading the counters.
 const POLL: Duration = Duration::from_millis(250);
-/// Looks are no closer together than this.
+/// Minimum interval between polls.
 const MIN_PAUSE: Duration = Duration::from_millis(20);
-/// The longest pause between looks while the registry is away. With [`POLL_LIMIT`] it makes two seconds at
-/// most from its return until that is noticed.
+/// Maximum delay between polls while the registry is unavailable. With [`POLL_LIMIT`], a recovery is noticed
+/// within two seconds.
 const MAX_PAUSE: Duration = Duration::from_millis(750);
-/// How long the counters may take.
+/// Time limit for reading the counters.
 const POLL_LIMIT: Duration = Duration::from_secs(1);
-/// Time limit for reading who may do what: less than tokens are honoured for by default, so that a connection
-/// that never answers is noticed before callers are refused.
+/// Time limit for reading access rows: less than the default grace period, so that a dead connection is noticed
+/// before callers are refused.
 const RIGHTS_LIMIT: Duration = Duration::from_secs(20);
-/// Time limit for what gateways share: keys, sessions, messages.
+/// Time limit for reading keys, sessions and messages.
 const SHARED_LIMIT: Duration = Duration::from_secs(10);
-/// Time limit for connecting anew.
+/// Time limit for reconnecting.
 const CONNECT_LIMIT: Duration = Duration::from_mins(1);
-/// Other counters than any registry has.
+/// Counters that differ from those of any registry.
 const UNSEEN: Revisions =
     Revisions { catalog: -1, access: -1, tokens: -1, keys: -1, sessions: -1, messages: -1 };
 
-/// Watches the registry, and makes new snapshots when it changes.
+/// Polls the registry and replaces snapshots when it changes.
 #[derive(Debug)]
 pub(super) struct Follower {
     source: CatalogSource,
@@ -55,27 +55,27 @@ pub(super) struct Follower {
     mcp: Arc<Mcp>,
     replicas: Replicas,
     seen: Revisions,
-    /// A catalog that is being made.
-    making: Option<Making>,
-    /// Why the last one could not be made; it is tried again.
+    /// Catalog that is being built.
+    making: Option<CatalogBuild>,
+    /// Error of the last build, which is retried.
     catalog_failure: Option<String>,
-    /// Stores the names of tools. Returns the catalog's revision before and after.
+    /// Task that stores tool names. Returns the catalog's revision before and after.
     remembering: Option<JoinHandle<Option<(i64, i64)>>>,
-    /// What connects anew where a look was too short for that.
+    /// Task that reconnects when a poll is too short for that.
     connecting: Option<JoinHandle<()>>,
-    /// How many looks in a row have failed.
+    /// Number of consecutive failed polls.
     failures: u32,
-    /// When the last look began and ended.
+    /// Start and end of the last poll.
     looked: (Instant, Instant),
-    told: Told,
+    told: FailureLog,
     told_settings: BTreeSet<String>,
 }
 
-/// A catalog that is being made, and the revision that asked for it.
+/// A catalog build, and the revision that triggered it.
 #[derive(Debug)]
-struct Making {
+struct CatalogBuild {
     revision: i64,
-    task: JoinHandle<Result<Made>>,
+    task: JoinHandle<Result<BuiltCatalog>>,
 }
 
 impl Follower {
@@ -87,7 +87,7 @@ impl Follower {
             upstreams: Arc::new(RowUpstreams::new(registry.maker.clone())),
             code: gateway.methods().into(),
             exposure: registry.exposure,
-            contact: Arc::clone(authenticator.contact()),
+            tracker: Arc::clone(authenticator.tracker()),
         };
         let now = Instant::now();
         Self {
@@ -104,16 +104,16 @@ impl Follower {
             connecting: None,
             failures: 0,
             looked: (now, now),
-            told: Told::default(),
+            told: FailureLog::default(),
             told_settings: BTreeSet::new(),
         }
     }
 
-    fn contact(&self) -> &Contact {
-        self.authenticator.contact()
+    fn tracker(&self) -> &HealthTracker {
+        self.authenticator.tracker()
     }
 
-    /// Reads everything; called once, before anything is served.
+    /// Reads everything once before serving.
     pub(super) async fn load(&mut self) -> Result<()> {
         let made = self.source.make().await?;
         self.seen.catalog = made.revision;
@@ -122,17 +122,17 @@ impl Follower {
         self.replicas.begin(&now);
         self.load_rights(now).await?;
         self.follow_replicas(&now).await?;
-        self.contact().made(began);
-        let contact = Arc::clone(self.authenticator.contact());
+        self.tracker().made(began);
+        let tracker = Arc::clone(self.authenticator.tracker());
         let store = Arc::clone(&self.source.store);
-        self.readiness.set_check(Arc::new(Watched { contact, store }));
+        self.readiness.set_check(Arc::new(HealthSource { tracker, store }));
         self.readiness.set_ready();
-        // With many tools this takes longer than all of the above.
+        // With many tools this takes longer than the rest.
         self.remember(made.new_names);
         Ok(())
     }
 
-    /// Watches until the task is dropped.
+    /// Polls until the task is dropped.
     pub(super) async fn run(mut self) {
         loop {
             self.pause().await;
@@ -140,11 +140,11 @@ impl Follower {
         }
     }
 
-    /// Until the next look: when it is time, or something is known to be new.
+    /// Waits until the next poll is due, or until a change is known.
     async fn pause(&mut self) {
         if self.failures > 0 {
-            let (pause, left) = (back_off(self.failures), self.contact().honoured_for());
-            // The end of the grace is told when it is there, also if the next look goes well.
+            let (pause, left) = (back_off(self.failures), self.tracker().honoured_for());
+            // Logs the end of the grace period in time, even if the next poll succeeds.
             sleep(pause.min(left)).await;
             self.see_grace();
             return sleep(pause.saturating_sub(left)).await;
@@ -158,11 +158,11 @@ impl Follower {
         }
     }
 
-    /// Looks once, and tells how it went.
+    /// Polls once and logs the result.
     async fn look(&mut self) {
         let began = Instant::now();
         let number = self.authenticator.read_begins();
-        let away_for = self.contact().age().unwrap_or_default();
+        let away_for = self.tracker().age().unwrap_or_default();
         match self.poll(began).await {
             Ok(()) => {
                 self.failures = 0;
@@ -174,7 +174,7 @@ impl Follower {
         match &self.catalog_failure {
             None => self.readiness.set_ready(),
             Some(_) => {
-                self.readiness.set_failed("the catalog cannot be made anew; the log says why");
+                self.readiness.set_failed("the catalog could not be built; see the log");
             }
         }
         self.authenticator.read_ended(number);
@@ -182,31 +182,30 @@ impl Follower {
     }
 
     fn failed(&mut self, began: Instant, error: StoreError) {
-        self.contact().lost();
+        self.tracker().lost();
         self.failures = self.failures.saturating_add(1);
-        self.replicas.doubt();
-        self.told.failure(error, self.authenticator.contact());
+        self.replicas.invalidate();
+        self.told.failure(error, self.authenticator.tracker());
         self.see_grace();
         if began.elapsed() >= POLL_LIMIT {
             self.connect_anew();
         }
     }
 
-    /// A login may take longer than a look has. So one attempt goes on beside the looks, for as long as
-    /// the database's own time limits let it, and the next look finds the connection.
+    /// Connects in a task, since a login may take longer than a poll; the next poll uses the connection.
     fn connect_anew(&mut self) {
         if self.connecting.as_ref().is_none_or(JoinHandle::is_finished) {
             let store = Arc::clone(&self.source.store);
             self.connecting = Some(tokio::spawn(async move {
-                // The looks tell how it goes.
-                let _ = within(CONNECT_LIMIT, store.revisions()).await;
+                // Polls report the result.
+                let _ = with_timeout(CONNECT_LIMIT, store.revisions()).await;
             }));
         }
     }
 
-    /// Once tokens are no longer honoured, clients that listen look whether they still may.
+    /// Makes listening clients check their access when the grace period of tokens ends.
     fn see_grace(&mut self) {
-        if self.told.grace(self.authenticator.contact()) {
+        if self.told.grace(self.authenticator.tracker()) {
             self.source.gateway.access_changed();
         }
     }
@@ -220,36 +219,36 @@ impl Follower {
                 return Err(error);
             }
         };
-        // Who may do what is known. The rest may be late, and tokens are honoured meanwhile.
-        let shared = within(SHARED_LIMIT, self.follow_replicas(&now)).await;
+        // Access is up to date. The rest may fail without affecting tokens.
+        let shared = with_timeout(SHARED_LIMIT, self.follow_replicas(&now)).await;
         self.look_after_catalog(now.catalog).await;
         shared
     }
 
     async fn poll_rights(&mut self, began: Instant) -> Result<Revisions> {
-        self.contact().count(Read::Revisions);
-        let now = within(POLL_LIMIT, self.source.store.revisions()).await?;
+        self.tracker().count(Read::Revisions);
+        let now = with_timeout(POLL_LIMIT, self.source.store.revisions()).await?;
         if (now.tokens, now.access) != (self.seen.tokens, self.seen.access) {
-            within(RIGHTS_LIMIT, self.load_rights(now)).await?;
+            with_timeout(RIGHTS_LIMIT, self.load_rights(now)).await?;
         }
         let known_since = began.checked_sub(self.source.store.age()).unwrap_or(began);
-        self.contact().made(known_since);
+        self.tracker().made(known_since);
         Ok(now)
     }
 
-    /// Forgets what was seen: when the registry is back it may have another state, under the same numbers. A
-    /// catalog that is being made reads from a connection that may never answer.
+    /// Discards the counters: a recovered registry may have another state with the same numbers. A running build
+    /// may wait on a dead connection.
     fn start_over(&mut self) {
         self.seen = UNSEEN;
         self.stop_tasks();
     }
 
-    /// Reads who may do what, where that changed.
+    /// Reads tokens and access rows if they changed.
     async fn load_rights(&mut self, now: Revisions) -> Result<()> {
         if now.tokens != self.seen.tokens {
             let tokens = self.authenticator.tokens();
-            if tokens.renew(&*self.source.store, self.authenticator.contact()).await? {
-                // Clients that listen look whether they still may.
+            if tokens.renew(&*self.source.store, self.authenticator.tracker()).await? {
+                // Listening clients check their access again.
                 self.source.gateway.access_changed();
             }
             self.seen.tokens = now.tokens;
@@ -261,12 +260,12 @@ impl Follower {
     }
 
     async fn follow_replicas(&mut self, now: &Revisions) -> Result<()> {
-        let (store, contact) = (&*self.source.store, &**self.authenticator.contact());
-        self.replicas.follow(&Shared { store, mcp: &self.mcp, contact }, now).await
+        let (store, tracker) = (&*self.source.store, &**self.authenticator.tracker());
+        self.replicas.follow(&ReplicaContext { store, mcp: &self.mcp, tracker }, now).await
     }
 
     async fn load_access(&mut self) -> Result<()> {
-        self.contact().count(Read::Access);
+        self.tracker().count(Read::Access);
         let rows = self.source.store.access_rows().await?;
         let (settings, refused) = settings(&rows.settings, &self.source.gateway.settings());
         self.source.gateway.set_settings(Arc::new(settings));
@@ -275,12 +274,12 @@ impl Follower {
         self.source.gateway.access_changed();
         self.seen.access = rows.revision;
         let refused = refused.iter().map(ToString::to_string).collect();
-        tell_new(&self.told_settings, &refused);
+        log_new_problems(&self.told_settings, &refused);
         self.told_settings = refused;
         Ok(())
     }
 
-    /// A catalog is made beside the loop, so that a large one holds up no grant.
+    /// Builds catalogs in a task, so that a large one does not delay grants.
     async fn look_after_catalog(&mut self, revision: i64) {
         if let Some(making) = self.making.take_if(|making| making.task.is_finished()) {
             match making.task.await {
@@ -289,8 +288,8 @@ impl Follower {
                     self.catalog_failure = None;
                     self.remember(made.new_names);
                 }
-                Ok(Err(error)) => self.catalog_failure = Some(described(error)),
-                // It panicked. The last good catalog stays until something else changes.
+                Ok(Err(error)) => self.catalog_failure = Some(error_chain(error)),
+                // The task panicked. The previous catalog stays until something else changes.
                 Err(error) => {
                     self.seen.catalog = making.revision;
                     self.catalog_failure = Some(format!("making the catalog failed: {error}"));
@@ -301,12 +300,11 @@ impl Follower {
         if is_free && revision != self.seen.catalog {
             let source = self.source.clone();
             let task = tokio::spawn(async move { source.make().await });
-            self.making = Some(Making { revision, task });
+            self.making = Some(CatalogBuild { revision, task });
         }
     }
 
-    /// Stores names beside all else. Until that is done no other catalog is made: names raise the catalog's
-    /// counter, which is no reason to make one.
+    /// Stores tool names in a task. Meanwhile no catalog is built, since names increment the catalog's counter.
     fn remember(&mut self, names: Vec<(i64, String)>) {
         if !names.is_empty() {
             let source = self.source.clone();
@@ -314,8 +312,8 @@ impl Follower {
         }
     }
 
-    /// To be called before the counters are read. The catalog in force has the names that were stored, so it is
-    /// as new as the counter says, unless somebody else raised that too.
+    /// Must be called before the counters are read. The catalog already has the stored names, so it is current
+    /// unless somebody else changed it.
     async fn note_remembered(&mut self) {
         if let Some(task) = self.remembering.take_if(|task| task.is_finished())
             && let Ok(Some((before, after))) = task.await
@@ -344,7 +342,7 @@ impl Drop for Follower {
     }
 }
 
-/// The pause after so many failures: longer each time, and not the same for each gateway.
+/// Returns the delay after consecutive failures, with jitter.
 fn back_off(failures: u32) -> Duration {
     let longest = POLL.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(MAX_PAUSE);
     random_between(longest / 2, longest)

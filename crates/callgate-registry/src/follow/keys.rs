@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::replicas::Shared;
+use super::replicas::ReplicaContext;
 use crate::auth::health::Read;
 use crate::auth::keys::{SESSION_KEYS, in_order, seconds, signing_key, superseding};
 use crate::rows::KeyRow;
 use crate::store::Result;
 use crate::store::{NewKey, Store};
 
-/// Keeps the keys of a gateway in step.
+/// Follows the session keys.
 #[derive(Debug, Default)]
 pub(crate) struct KeyFollower {
     seen: Option<i64>,
@@ -18,21 +18,21 @@ pub(crate) struct KeyFollower {
 }
 
 impl KeyFollower {
-    /// They are read the next time, whatever their counter says.
-    pub(crate) fn doubt(&mut self) {
+    /// Reads the keys again next time, whatever the counter.
+    pub(crate) fn invalidate(&mut self) {
         self.seen = None;
     }
 
-    /// Reads the keys if they are others, and has the one sign whose time has come.
+    /// Reads the keys if they changed, and selects the one that signs.
     pub(crate) async fn follow(
         &mut self,
-        shared: &Shared<'_>,
+        shared: &ReplicaContext<'_>,
         revision: i64,
         now: i64,
     ) -> Result<()> {
         let is_new = self.seen != Some(revision);
         if is_new {
-            shared.contact.count(Read::Keys);
+            shared.tracker.count(Read::Keys);
             self.keys = shared.store.keys(SESSION_KEYS).await?;
             self.seen = Some(revision);
         }
@@ -45,9 +45,12 @@ impl KeyFollower {
     }
 }
 
-/// Announces a new key if the newest is older than it may become, and removes those that nothing needs
-/// any more.
-pub(crate) async fn tidy(store: &dyn Store, max_age: Option<Duration>, now: i64) -> Result<()> {
+/// Adds a new key if the newest one is too old, and deletes keys that nothing needs.
+pub(crate) async fn delete_expired(
+    store: &dyn Store,
+    max_age: Option<Duration>,
+    now: i64,
+) -> Result<()> {
     let keys = store.keys(SESSION_KEYS).await?;
     let newest = keys.iter().map(|key| key.created_at).max();
     if let Some(max_age) = max_age
@@ -55,7 +58,7 @@ pub(crate) async fn tidy(store: &dyn Store, max_age: Option<Duration>, now: i64)
         && let Ok(key) = NewKey::announced(max_age)
         && store.add_key(&key).await?
     {
-        tracing::info!("a new key for sessions is announced");
+        tracing::info!("created a new key for sessions");
     }
     match superseding(&keys, now) {
         Some(key) => store.remove_keys_before(SESSION_KEYS, key.id).await,

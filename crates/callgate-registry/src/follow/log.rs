@@ -1,4 +1,4 @@
-//! What the log is told, and when.
+//! Logs failures and recoveries of the registry.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::auth::health::Contact;
+use crate::auth::health::HealthTracker;
 use crate::store::StoreError;
 
-/// So many problems are named in the log at once.
+/// Maximum number of problems that are logged at once.
 const MAX_NAMED: usize = 20;
-/// Reasons that take turns are told no more often than this.
+/// Minimum interval between log entries for changing reasons.
 const BETWEEN: Duration = Duration::from_secs(30);
 
-/// What the log was told of the registry, so that it is told once.
+/// State of logging, so that each failure is logged once.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct FailureLog {
     away: Away,
-    /// Why it is away, and when that was told.
+    /// Last reason, and when it was logged.
     reason: Option<(String, Instant)>,
     catalog: Option<String>,
 }
@@ -27,83 +27,83 @@ pub(super) struct Told {
 enum Away {
     #[default]
     No,
-    /// Tokens that were good are honoured.
+    /// Known tokens are accepted.
     Graceful,
-    /// They no longer are.
+    /// Tokens are refused.
     Over,
 }
 
-impl Told {
-    /// A look at the registry failed.
-    pub(super) fn failure(&mut self, error: StoreError, contact: &Contact) {
-        let error = described(error);
+impl FailureLog {
+    /// Logs a failed poll.
+    pub(super) fn failure(&mut self, error: StoreError, tracker: &HealthTracker) {
+        let error = error_chain(error);
         if !self.is_new(&error) {
             return;
         }
         if self.away == Away::No {
             self.away = Away::Graceful;
-            let age = contact.age().unwrap_or_default();
+            let age = tracker.age().unwrap_or_default();
             tracing::error!(
                 error,
                 last_read = format!("{} ago", rounded(age)),
-                tokens_honoured_for = rounded(contact.honoured_for()),
-                "the registry cannot be read; what was read last is served, and it is tried again"
+                tokens_honoured_for = rounded(tracker.honoured_for()),
+                "registry unavailable, serving the last state and retrying"
             );
         } else {
-            tracing::error!(error, "the registry still cannot be read, for another reason");
+            tracing::error!(error, "registry still unavailable");
         }
         self.reason = Some((error, Instant::now()));
     }
 
-    /// Whether a reason is the first, or another than was told last and that not just now.
+    /// Whether a reason is new and the last entry is old enough.
     fn is_new(&self, error: &str) -> bool {
         let told = self.reason.as_ref();
         told.is_none_or(|(reason, at)| reason != error && at.elapsed() >= BETWEEN)
     }
 
-    /// The registry is away; tells when tokens are no longer honoured. Comes back with whether that is
-    /// so from now on.
-    pub(super) fn grace(&mut self, contact: &Contact) -> bool {
-        let is_over = self.away == Away::Graceful && contact.honoured_for().is_zero();
+    /// Logs the end of the grace period. Returns `true` if it ends now.
+    pub(super) fn grace(&mut self, tracker: &HealthTracker) -> bool {
+        let is_over = self.away == Away::Graceful && tracker.honoured_for().is_zero();
         if is_over {
             self.away = Away::Over;
             tracing::error!(
-                "the registry was away for too long: callers with a token are refused until it can be \
-                 read again"
+                "registry unavailable for longer than the grace period, refusing callers with a token"
             );
         }
         is_over
     }
 
-    /// A look at the registry succeeded, for the first time in so long.
+    /// Logs the recovery after an outage.
     pub(super) fn success(&mut self, away_for: Duration) {
         self.reason = None;
         if std::mem::take(&mut self.away) != Away::No {
-            tracing::info!(away_for = rounded(away_for), "the registry can be read again");
+            tracing::info!(away_for = rounded(away_for), "registry available again");
         }
     }
 
-    /// How the making of the last catalog went.
+    /// Logs the result of building a catalog.
     pub(super) fn catalog(&mut self, failure: Option<&String>) {
         if self.catalog.as_ref() == failure {
             return;
         }
         match failure {
-            Some(error) => tracing::error!(error, "the catalog cannot be made; the last one stays"),
-            None => tracing::info!("the catalog can be made again"),
+            Some(error) => {
+                tracing::error!(error, "failed to build the catalog, serving the previous one");
+            }
+            None => tracing::info!("the catalog was built again"),
         }
         self.catalog = failure.cloned();
     }
 }
 
-/// To milliseconds.
+/// Formats a duration in milliseconds.
 fn rounded(duration: Duration) -> String {
     format!("{:?}", Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
 }
 
-/// An error with its causes.
+/// Returns the messages of an error and its sources.
 #[expect(clippy::needless_pass_by_value, reason = "fits map")]
-pub(super) fn described(error: StoreError) -> String {
+pub(super) fn error_chain(error: StoreError) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(&error);
     while let Some(error) = cause {
@@ -113,8 +113,8 @@ pub(super) fn described(error: StoreError) -> String {
     text
 }
 
-/// Logs the problems that were not there before.
-pub(super) fn tell_new(before: &BTreeSet<String>, now: &BTreeSet<String>) {
+/// Logs problems that are new.
+pub(super) fn log_new_problems(before: &BTreeSet<String>, now: &BTreeSet<String>) {
     let new: Vec<&String> = now.difference(before).collect();
     for problem in new.iter().take(MAX_NAMED) {
         tracing::warn!("{problem}");
@@ -131,12 +131,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn another_reason_is_told_and_the_same_one_once() {
-        let (mut told, contact) = (Told::default(), Contact::new(BETWEEN));
+        let (mut told, tracker) = (FailureLog::default(), HealthTracker::new(BETWEEN));
         let mut failure = |reason: &str| {
             let is_new = told.is_new(reason);
             told.failure(
                 DatabaseError::new(DatabaseErrorKind::Unavailable, reason).into(),
-                &contact,
+                &tracker,
             );
             is_new
         };

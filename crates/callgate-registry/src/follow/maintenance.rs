@@ -1,53 +1,52 @@
-//! What is done once a minute beside the loop: a slow database holds up no look.
+//! Maintenance of the registry, once a minute.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::log::described;
+use super::log::error_chain;
 use super::registry::flush_uses;
 use super::{keys, messages, sessions};
 use crate::auth::authenticator::TokenAuthenticator;
-use crate::db::pool::within;
+use crate::db::pool::with_timeout;
 use crate::follow::replicas::unix_time;
 use crate::store::Result;
 use crate::store::Store;
 
 const EVERY: Duration = Duration::from_mins(1);
-/// How long each of them may take.
+/// Time limit of each operation.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Writes when tokens were last used, forgets what nobody needs, and sees to the age of keys.
+/// Records uses of tokens, deletes expired rows, and replaces old keys.
 #[derive(Debug)]
-pub(super) struct Chores {
+pub(super) struct Maintenance {
     pub(super) store: Arc<dyn Store>,
     pub(super) authenticator: Arc<TokenAuthenticator>,
     pub(super) max_key_age: Option<Duration>,
 }
 
-impl Chores {
-    /// Until the task is dropped.
+impl Maintenance {
     pub(super) async fn run(self) {
         loop {
             sleep(EVERY).await;
-            if !self.authenticator.contact().is_away() {
+            if !self.authenticator.tracker().is_away() {
                 flush_uses(&*self.store, &self.authenticator).await;
-                self.tidy().await;
+                self.delete_expired().await;
             }
         }
     }
 
-    async fn tidy(&self) {
+    async fn delete_expired(&self) {
         let (store, now) = (&*self.store, unix_time());
-        limited(sessions::tidy(store, now)).await;
-        limited(messages::tidy(store, now)).await;
-        limited(keys::tidy(store, self.max_key_age, now)).await;
+        limited(sessions::delete_expired(store, now)).await;
+        limited(messages::delete_expired(store, now)).await;
+        limited(keys::delete_expired(store, self.max_key_age, now)).await;
     }
 }
 
 async fn limited(chore: impl Future<Output = Result<()>>) {
-    if let Err(error) = within(LIMIT, chore).await {
-        tracing::warn!(error = described(error), "cannot tidy up in the registry");
+    if let Err(error) = with_timeout(LIMIT, chore).await {
+        tracing::warn!(error = error_chain(error), "failed to delete expired rows");
     }
 }

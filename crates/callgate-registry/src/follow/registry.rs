@@ -1,10 +1,9 @@
-//! A gateway that follows a registry: its snapshots are kept in step with the rows.
+//! A registry, and the tasks that follow it.
 //!
-//! Counters in the database say that something changed, whoever changed it; they are asked for every
-//! 250 ms, all in one query (`follow/follower.rs`). Access and settings are small and read at once; a
-//! catalog is made beside the loop (`follow/catalog.rs`), so that a large one holds up no grant, and what
-//! is to be written once a minute too (`follow/chores.rs`). Where the registry cannot be read the last good
-//! snapshots stay, and that is told (`follow/tell.rs`).
+//! Counters in the database show changes by any program. They are read every 250 ms in one query
+//! ([`super::follower`]). Access and settings are read immediately; a catalog is built in a task
+//! ([`super::catalog`]), and so is maintenance ([`super::maintenance`]). If the registry is unavailable, the
+//! last snapshots stay in use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,28 +15,28 @@ use tokio::task::JoinHandle;
 
 use crate::auth::authenticator::{TokenAuthenticator, TokenOptions};
 use crate::auth::keys::session_keys;
-use crate::auth::token_cache::LookUps;
+use crate::auth::token_cache::TokenLookups;
 use crate::catalog::assemble::Exposure;
-use crate::db::pool::within;
+use crate::db::pool::with_timeout;
 use crate::follow::credentials::UserCredentials;
 use crate::follow::replicas::unix_time;
-use crate::follow::session_store::Durable;
-use crate::follow::upstreams::MakeUpstream;
+use crate::follow::session_writer::SessionWriter;
+use crate::follow::upstreams::UpstreamFactory;
 use crate::store::Result;
 use crate::store::Store;
 
 use super::follower::Follower;
-use super::log::described;
-use super::maintenance::Chores;
+use super::log::error_chain;
+use super::maintenance::Maintenance;
 
-/// How old the key becomes that sessions are signed with.
+/// Default maximum age of the key that signs sessions.
 const MAX_KEY_AGE: Duration = Duration::from_hours(24 * 30);
-/// How long it may take to write when tokens were last used.
+/// Time limit for recording token uses.
 const FLUSH_LIMIT: Duration = Duration::from_secs(10);
-/// So many are written at once.
+/// Number of token uses per statement.
 const FLUSHED_AT_ONCE: usize = 1_000;
 
-/// A registry to be followed: who callers are, what they may do, and what is said of methods.
+/// A registry that gateways follow.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -70,15 +69,15 @@ pub struct Registry {
     pub(super) store: Arc<dyn Store>,
     authenticator: Arc<TokenAuthenticator>,
     pub(super) credentials: UserCredentials,
-    pub(super) maker: Option<Arc<dyn MakeUpstream>>,
+    pub(super) maker: Option<Arc<dyn UpstreamFactory>>,
     pub(super) exposure: Exposure,
     max_key_age: Option<Duration>,
 }
 
 impl Registry {
-    /// The registry in a database.
+    /// Creates a registry in a store.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        let credentials = UserCredentials::kept_in(Arc::clone(&store));
+        let credentials = UserCredentials::stored_in(Arc::clone(&store));
         Self {
             store,
             authenticator: Arc::new(TokenAuthenticator::new(TokenOptions::default())),
@@ -89,69 +88,68 @@ impl Registry {
         }
     }
 
-    /// Says which methods are tools where a row does not.
+    /// Sets which methods are tools if their row does not specify it.
     #[must_use]
     pub fn exposure(mut self, exposure: Exposure) -> Self {
         self.exposure = exposure;
         self
     }
 
-    /// Says how tokens are treated; to be said before [`Self::authenticator`] is asked for.
+    /// Sets options for tokens. Must be called before [`Self::authenticator`].
     #[must_use]
     pub fn tokens(mut self, options: TokenOptions) -> Self {
         self.authenticator = Arc::new(TokenAuthenticator::new(options));
         self
     }
 
-    /// Says who makes upstreams of rows; without one they are quarantined.
+    /// Sets the factory of upstreams from rows. Without one they are quarantined.
     #[must_use]
-    pub fn upstreams_by(mut self, maker: Arc<dyn MakeUpstream>) -> Self {
+    pub fn upstream_factory(mut self, maker: Arc<dyn UpstreamFactory>) -> Self {
         self.maker = Some(maker);
         self
     }
 
-    /// Says how old the key that sessions are signed with becomes before another takes its place; 30
-    /// days unless said. `None` is for ever.
+    /// Sets the maximum age of the key that signs sessions; 30 days by default, `None` for no limit.
     #[must_use]
     pub fn max_key_age(mut self, age: Option<Duration>) -> Self {
         self.max_key_age = age;
         self
     }
 
-    /// The database.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Knows callers by their tokens, once the registry is followed.
+    /// Returns the authenticator, which works once the registry is followed.
     pub fn authenticator(&self) -> Arc<TokenAuthenticator> {
         Arc::clone(&self.authenticator)
     }
 
-    /// What users are known by at services, once the registry is followed.
+    /// Returns users' credentials, which are loaded once the registry is followed.
     pub fn credentials(&self) -> &UserCredentials {
         &self.credentials
     }
 
-    /// Sessions that outlive the process, and are good on each gateway of this registry.
+    /// Returns sessions that outlive the process and are valid on all gateways of the registry.
     pub async fn sessions(&self) -> Result<Sessions> {
         let keys = session_keys(&*self.store, unix_time()).await?;
-        let contact = self.authenticator.contact();
-        let durable = || Arc::new(Durable::new(&self.store, contact));
+        let tracker = self.authenticator.tracker();
+        let durable = || Arc::new(SessionWriter::new(&self.store, tracker));
         Ok(Sessions::new(keys).with_store(durable()).with_relay(durable()))
     }
 
-    /// Reads everything, puts it in force, and keeps it in step from then on. Where code and rows name
-    /// the same method, code owns what it takes, and the row may change its texts, its safety, the masks
-    /// that it needs and whether it is shown.
+    /// Loads the registry into a gateway and keeps it up to date. If code and a row define the same method, the
+    /// row may change its texts, safety, masks and exposure.
     pub async fn follow(&self, gateway: &Callgate) -> Result<Following> {
         self.ensure_sections(gateway.sections()).await?;
         let mut follower = Follower::new(self, gateway);
         follower.load().await?;
         let (store, authenticator) = (Arc::clone(&self.store), self.authenticator());
-        let (tokens, contact) = (authenticator.tokens(), authenticator.contact());
-        let look_ups = LookUps::new(Arc::clone(tokens), Arc::clone(&store), Arc::clone(contact));
-        let chores = Chores {
+        let (tokens, tracker) = (authenticator.tokens(), authenticator.tracker());
+        let look_ups =
+            TokenLookups::new(Arc::clone(tokens), Arc::clone(&store), Arc::clone(tracker));
+        let maintenance = Maintenance {
             store: Arc::clone(&store),
             authenticator: Arc::clone(&authenticator),
             max_key_age: self.max_key_age,
@@ -159,19 +157,19 @@ impl Registry {
         let tasks = [
             tokio::spawn(follower.run()),
             tokio::spawn(look_ups.run()),
-            tokio::spawn(chores.run()),
+            tokio::spawn(maintenance.run()),
         ];
         Ok(Following { tasks, store, authenticator })
     }
 
-    /// Sections that code names must be there before anybody can be granted something on them.
+    /// Creates the sections that code refers to, so that they can be granted.
     async fn ensure_sections(&self, sections: &[Section]) -> Result<()> {
         let idents: Vec<String> = sections.iter().map(ToString::to_string).collect();
         if idents.is_empty() { Ok(()) } else { self.store.ensure_sections(&idents).await }
     }
 }
 
-/// A registry that is being followed, until this is dropped.
+/// Tasks that follow a registry until this is dropped.
 #[derive(Debug)]
 #[must_use = "when this is dropped, nothing is followed any more"]
 pub struct Following {
@@ -181,10 +179,10 @@ pub struct Following {
 }
 
 impl Following {
-    /// Ends it, and writes down what is not written yet: when tokens were last used.
+    /// Stops following, and records pending token uses.
     pub async fn end(self) {
         self.tasks.iter().for_each(JoinHandle::abort);
-        if !self.authenticator.contact().is_away() {
+        if !self.authenticator.tracker().is_away() {
             flush_uses(&*self.store, &self.authenticator).await;
         }
     }
@@ -196,17 +194,17 @@ impl Drop for Following {
     }
 }
 
-/// Writes when tokens were last used. What could not be written is noted still.
+/// Records token uses. Uses that could not be written are kept.
 pub(super) async fn flush_uses(store: &dyn Store, authenticator: &TokenAuthenticator) {
     let uses = authenticator.uses();
     let written = async {
         for part in uses.chunks(FLUSHED_AT_ONCE) {
-            store.touch_tokens(part).await?;
+            store.record_token_uses(part).await?;
             authenticator.forget_uses(part);
         }
         Ok(())
     };
-    if let Err(error) = within(FLUSH_LIMIT, written).await {
-        tracing::warn!(error = described(error), "cannot note the use of tokens");
+    if let Err(error) = with_timeout(FLUSH_LIMIT, written).await {
+        tracing::warn!(error = error_chain(error), "failed to record the last use of tokens");
     }
 }

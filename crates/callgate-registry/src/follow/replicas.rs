@@ -1,11 +1,10 @@
-//! What the gateways of one registry tell each other through it: what became of sessions, what clients
-//! sent about each other's calls, and the keys that they sign with.
+//! State that the gateways of a registry share: keys, sessions and messages.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use callgate::mcp::Mcp;
 
-use crate::auth::health::Contact;
+use crate::auth::health::HealthTracker;
 use crate::follow::keys::KeyFollower;
 use crate::follow::messages::MessageFollower;
 use crate::follow::sessions::SessionFollower;
@@ -13,15 +12,15 @@ use crate::rows::Revisions;
 use crate::store::Result;
 use crate::store::Store;
 
-/// Where it is told, and whom.
+/// Context of reading shared state.
 #[derive(Debug)]
-pub(crate) struct Shared<'a> {
+pub(crate) struct ReplicaContext<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) mcp: &'a Mcp,
-    pub(crate) contact: &'a Contact,
+    pub(crate) tracker: &'a HealthTracker,
 }
 
-/// The other gateways, as far as this one has heard of them.
+/// Followers of shared state.
 #[derive(Debug, Default)]
 pub(crate) struct Replicas {
     sessions: SessionFollower,
@@ -30,26 +29,30 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Called once, before anything is served: messages of before are about calls that are not here.
+    /// Must be called once before serving. Skips earlier messages.
     pub(crate) fn begin(&mut self, now: &Revisions) {
         self.messages.begin(now.messages);
     }
 
-    /// What comes back may be another state, under the same numbers.
-    pub(crate) fn doubt(&mut self) {
-        self.keys.doubt();
-        self.sessions.doubt();
+    /// Marks keys and sessions as stale after an outage.
+    pub(crate) fn invalidate(&mut self) {
+        self.keys.invalidate();
+        self.sessions.invalidate();
     }
 
-    /// Reads what is new. Where nothing is, that costs no query.
-    pub(crate) async fn follow(&mut self, shared: &Shared<'_>, now: &Revisions) -> Result<()> {
+    /// Reads changes. Costs no query without any.
+    pub(crate) async fn follow(
+        &mut self,
+        shared: &ReplicaContext<'_>,
+        now: &Revisions,
+    ) -> Result<()> {
         self.keys.follow(shared, now.keys, unix_time()).await?;
         self.sessions.follow(shared, now.sessions).await?;
         self.messages.follow(shared, now.messages).await
     }
 }
 
-/// Seconds since 1970.
+/// Returns the Unix time.
 pub(crate) fn unix_time() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_secs()).unwrap_or(i64::MAX)

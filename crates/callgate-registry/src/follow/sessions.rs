@@ -1,4 +1,4 @@
-//! MCP sessions across restarts and gateways: what became of them.
+//! Shares the state of MCP sessions between gateways and restarts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,18 +6,18 @@ use std::sync::Arc;
 use callgate::mcp::{Nonce, SessionChange, SessionEdit, SessionState};
 
 use crate::auth::health::Read;
-use crate::follow::replicas::Shared;
+use crate::follow::replicas::ReplicaContext;
 use crate::hex::{from_hex, to_hex};
 use crate::rows::SessionRow;
 use crate::store::Result;
 use crate::store::Store;
 
-/// More sessions than this are not kept; the oldest go first.
+/// Maximum number of stored sessions. The oldest are deleted.
 const MOST: i64 = 100_000;
-/// So many of the last changes are read again when the registry was away.
+/// Number of changes that are read again after an outage.
 const READ_AGAIN: i64 = 10_000;
 
-/// Stores a change of a session. Returns its state then.
+/// Stores a session change. Returns the resulting state.
 pub(crate) async fn store(
     store: &dyn Store,
     session: Nonce,
@@ -30,39 +30,39 @@ pub(crate) async fn store(
         edit.apply(&mut state);
         write(&state, row);
     };
-    Ok(state(&store.change_session(&to_hex(&session), ends_at, &change).await?))
+    Ok(state(&store.update_session(&to_hex(&session), ends_at, &change).await?))
 }
 
-/// Learns what became of sessions elsewhere.
+/// Follows changes of sessions by other gateways.
 #[derive(Debug, Default)]
 pub(crate) struct SessionFollower {
     seen: i64,
-    /// All changes up to here were read once.
+    /// Highest number up to which all changes were read.
     reached: i64,
-    is_doubted: bool,
+    is_stale: bool,
 }
 
 impl SessionFollower {
-    /// The last changes are read again the next time: some may be gone, and others have their numbers.
-    pub(crate) fn doubt(&mut self) {
-        self.is_doubted = true;
+    /// Reads the last changes again next time, since numbers may be reused after a failover.
+    pub(crate) fn invalidate(&mut self) {
+        self.is_stale = true;
     }
 
-    /// Reads what is new, up to the change with this number at least.
-    pub(crate) async fn follow(&mut self, shared: &Shared<'_>, newest: i64) -> Result<()> {
+    /// Reads changes up to this number at least.
+    pub(crate) async fn follow(&mut self, shared: &ReplicaContext<'_>, newest: i64) -> Result<()> {
         if newest < self.seen {
-            // An older state of the database was restored.
+            // A backup of the database was restored.
             (self.seen, self.reached) = (0, 0);
         }
-        if std::mem::take(&mut self.is_doubted) {
-            // However often it is cut off, it is not more that is read again.
+        if std::mem::take(&mut self.is_stale) {
+            // Repeated outages do not go further back.
             self.seen = self.seen.min(self.reached.saturating_sub(READ_AGAIN).max(0));
         }
         while self.seen < newest {
-            shared.contact.count(Read::Sessions);
+            shared.tracker.count(Read::Sessions);
             let rows = shared.store.sessions_after(self.seen).await?;
             rows.iter().filter_map(change).for_each(|change| shared.mcp.apply_change(change));
-            // Where the last ones are forgotten, there is nothing to read of them.
+            // Deleted rows are skipped.
             self.seen = rows.last().map_or(newest, |last| last.number);
         }
         self.reached = self.seen;
@@ -70,9 +70,9 @@ impl SessionFollower {
     }
 }
 
-/// Forgets what is over.
-pub(crate) async fn tidy(store: &dyn Store, now: i64) -> Result<()> {
-    store.forget_sessions(now, MOST).await
+/// Deletes expired sessions.
+pub(crate) async fn delete_expired(store: &dyn Store, now: i64) -> Result<()> {
+    store.delete_sessions(now, MOST).await
 }
 
 fn change(row: &SessionRow) -> Option<SessionChange> {
@@ -95,7 +95,7 @@ fn state(row: &SessionRow) -> SessionState {
 fn write(state: &SessionState, row: &mut SessionRow) {
     row.ended = state.ended;
     row.log_level = state.log_level.map(|level| level.to_string());
-    // Most clients want to hear of none.
+    // Most clients have no subscriptions.
     let subscriptions = Some(&*state.subscriptions).filter(|some| !some.is_empty());
     row.subscriptions = subscriptions.and_then(|some| serde_json::to_string(some).ok());
 }

@@ -19,7 +19,7 @@ use super::registry::{Following, Registry};
 use crate::auth::token::Token;
 use crate::db::connect::DatabaseOptions;
 use crate::db::url::DatabaseUrl;
-use crate::rows::Holder;
+use crate::rows::Principal;
 use crate::rows::{MethodRow, Revisions};
 use crate::store::NewToken;
 use crate::store::SqlStore;
@@ -81,7 +81,7 @@ impl Place {
         let store = &self.store;
         store.add_user("ada", None).await.unwrap();
         let user = store.user("ada").await.unwrap();
-        store.grant(Holder::User(user.id), "users", mask).await.unwrap();
+        store.grant(Principal::User(user.id), "users", mask).await.unwrap();
         let token = Token::generate().unwrap();
         let new = NewToken {
             id_user: user.id,
@@ -95,7 +95,7 @@ impl Place {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d17_code_needs_no_row_and_its_sections_are_made() {
+async fn code_needs_no_row_and_its_sections_are_made() {
     let place = place().await;
     let gateway = place.gateway().await;
     let following = place.registry.follow(&gateway).await.unwrap();
@@ -111,7 +111,7 @@ async fn d17_code_needs_no_row_and_its_sections_are_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d17_a_row_changes_texts_masks_and_exposure_but_not_what_code_takes() {
+async fn a_row_changes_texts_masks_and_exposure_but_not_what_code_takes() {
     let place = place().await;
     let store = &place.store;
     store.ensure_sections(&["users".to_owned()]).await.unwrap();
@@ -142,7 +142,7 @@ async fn the_first_start_builds_the_catalog_once_and_so_does_a_change() {
     let gateway = place.gateway().await;
     let read = || {
         let authenticator = place.registry.authenticator();
-        authenticator.contact().reads().find(|(name, _)| *name == "catalog").unwrap().1
+        authenticator.tracker().reads().find(|(name, _)| *name == "catalog").unwrap().1
     };
     store.add_method(&back::method("shop.list"), &[]).await.unwrap();
     let _following = place.registry.follow(&gateway).await.unwrap();

@@ -1,4 +1,4 @@
-//! Services that are rows: made from them, kept while they stay, replaced when they change.
+//! Upstreams that are defined by rows.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -14,40 +14,40 @@ use callgate::upstream::{
 
 use crate::rows::UpstreamRow;
 
-/// Makes an upstream of a row.
-pub trait MakeUpstream: Send + Sync + fmt::Debug {
-    /// The upstream, or what is wrong with the row, without what may be a secret in it. It may take a
-    /// while, and is not called on a thread that serves.
+/// Creates upstreams from rows.
+pub trait UpstreamFactory: Send + Sync + fmt::Debug {
+    /// Creates an upstream. An error must not contain secrets. May block: it is not called on a thread that
+    /// serves.
     fn make(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String>;
 }
 
-/// The upstreams of rows.
+/// Upstreams of the registry.
 #[derive(Debug, Default)]
 pub(crate) struct RowUpstreams {
-    maker: Option<Arc<dyn MakeUpstream>>,
+    maker: Option<Arc<dyn UpstreamFactory>>,
     in_force: Mutex<InForce>,
 }
 
 #[derive(Debug, Default)]
 struct InForce {
-    made: HashMap<Arc<str>, Made>,
+    made: HashMap<Arc<str>, BuiltUpstream>,
     problems: BTreeSet<String>,
 }
 
-/// An upstream and the row that it was made from.
+/// An upstream and its row.
 #[derive(Debug)]
-struct Made {
+struct BuiltUpstream {
     row: UpstreamRow,
     upstream: Arc<dyn Upstream>,
 }
 
 impl RowUpstreams {
-    pub(crate) fn new(maker: Option<Arc<dyn MakeUpstream>>) -> Self {
+    pub(crate) fn new(maker: Option<Arc<dyn UpstreamFactory>>) -> Self {
         Self { maker, in_force: Mutex::default() }
     }
 
-    /// Puts what rows say in force. One that did not change stays, with its connections and counters.
-    /// Comes back with what is wrong, before and now.
+    /// Replaces the upstreams of the gateway. Unchanged ones are kept, with their connections and counters.
+    /// Returns the problems before and now.
     pub(crate) fn update(
         &self,
         rows: &[UpstreamRow],
@@ -68,7 +68,7 @@ impl RowUpstreams {
             let same = in_force.made.remove(&name).filter(|made| made.row == *row);
             let made = match same {
                 Some(made) => Ok(made),
-                None => self.make(row).map(|upstream| Made { row: row.clone(), upstream }),
+                None => self.make(row).map(|upstream| BuiltUpstream { row: row.clone(), upstream }),
             };
             match made {
                 Ok(made) => {
@@ -95,11 +95,11 @@ impl RowUpstreams {
     }
 }
 
-/// Stands for an upstream whose row is wrong, so that its callers are told.
+/// Replaces an upstream with an invalid row. Its calls fail.
 #[derive(Debug)]
 struct Quarantined {
     reason: String,
-    /// Whether the service says what callers see, or may: then they see nothing.
+    /// Whether the service decides which methods callers see. Then they see none.
     limits_callers: bool,
 }
 
@@ -152,7 +152,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Maker(AtomicUsize);
 
-    impl MakeUpstream for Maker {
+    impl UpstreamFactory for Maker {
         fn make(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String> {
             self.0.fetch_add(1, Ordering::SeqCst);
             if row.config == "no" {

@@ -10,45 +10,45 @@ use super::error::{AttachError, Entity, Result, StoreError};
 use crate::db::connect::DatabaseOptions;
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
-use crate::festi::attached::{Attached, BESIDE};
+use crate::festi::attached::{ATTACHED, Attached};
 use crate::festi::layout::Table;
 use crate::festi::merge::{self, AttachOptions};
-use crate::festi::watch::LookEvery;
-use crate::rows::{Holder, MethodRow};
+use crate::festi::poll_state::PollIntervals;
+use crate::rows::{MethodRow, Principal};
 
-/// A change that may concern rows of Festi's.
+/// A change that may concern Festi's rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change<'a> {
     AddMethod(&'a str),
-    /// Of which the registry has no row.
+    /// The registry has no row of it.
     RemoveMethod(&'a str),
     AddUser,
     AddSection(&'a str),
-    Grant(Holder, &'a str, Mask),
+    Grant(Principal, &'a str, Mask),
     SetSetting(&'a str),
 }
 
 impl SqlStore {
-    /// Attaches a Festi database whose tables are called so; they are only read. The registry must have no
-    /// users of its own: their tokens and grants would pass to Festi's users of the same numbers.
+    /// Attaches a Festi database, which is only read. The registry must have no users: their tokens and grants
+    /// would apply to Festi's users with the same ids.
     pub async fn attach(
         &self,
         database: (&DatabaseUrl, &DatabaseOptions),
         tables: &TableNames,
         options: AttachOptions,
-        every: LookEvery,
+        every: PollIntervals,
     ) -> Result<Self, AttachError> {
         if !self.users().await?.is_empty() {
             return Err(AttachError::OwnUsers);
         }
         let attached = Attached::open(database, tables, options, every).await?;
-        if self.meta(BESIDE).await?.is_none() {
-            self.set_meta(BESIDE, "festi").await?;
+        if self.meta(ATTACHED).await?.is_none() {
+            self.set_meta(ATTACHED, "festi").await?;
         }
         Ok(self.with_festi(attached))
     }
 
-    /// Looks at all tables of the attached database now, and not when it is time.
+    /// Polls all tables of the attached database now.
     pub async fn look(&self) -> Result<()> {
         match &self.festi {
             Some(festi) => Ok(festi.look().await?),
@@ -83,8 +83,8 @@ impl SqlStore {
             }
             Change::Grant(holder, section, mask) if festi.has_section(section).await? => {
                 let (table, column, id) = match holder {
-                    Holder::User(id) => (Table::UserGrants, "id_user", id),
-                    Holder::Role(id) => (Table::RoleGrants, "id_user_type", id),
+                    Principal::User(id) => (Table::UserGrants, "id_user", id),
+                    Principal::Role(id) => (Table::RoleGrants, "id_user_type", id),
                 };
                 let instead = format!(
                     "say it there: `id_section` of `{section}`, `{column}` {id}, `value` {}",

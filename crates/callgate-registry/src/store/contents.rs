@@ -1,16 +1,15 @@
-//! What a registry holds: its tables, their columns, and what each column has in it.
+//! The tables that are copied between registries, in this order.
 //!
-//! In the order in which they are copied. What is not here is each registry's own: which migrations it has,
-//! its counters, and messages, which nobody wants a minute later.
+//! Migrations, counters and messages are not copied.
 
 use crate::db::column::{Kind, Width};
 use crate::db::database::Dialect;
 use crate::rows::MethodRow;
 
-/// A table. Its first columns identify its rows.
+/// A table, whose first columns are its key.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Name as it stands in a template.
+    /// Name in templates.
     pub(crate) name: &'static str,
     keys: usize,
     pub(crate) columns: Vec<Column>,
@@ -27,12 +26,12 @@ impl Table {
         self.columns.get(..self.keys).unwrap_or_default()
     }
 
-    /// Whether the database numbers its rows.
+    /// Whether the database assigns ids.
     pub(crate) fn is_numbered(&self) -> bool {
         self.columns.first().is_some_and(|column| column.name == "id")
     }
 
-    /// The table and a condition for the rows that are copied: the names of its tables belong to one registry.
+    /// Returns the table and a condition for the rows to copy: table names are not copied.
     pub(crate) fn copied_rows(&self) -> String {
         match self.name {
             "callgate_meta" => format!("{} WHERE name <> 'tables'", self.name),
@@ -71,7 +70,7 @@ const SESSIONS: Columns = &[
     ("ends_at", Kind::Time),
 ];
 
-/// Name, number of keys and columns of each table.
+/// Name, number of key columns, and columns of each table.
 const TABLES: &[(&str, usize, Columns)] = &[
     ("{sections}", 1, &[ID, CAPTION, ("ident", NAMED), MASK]),
     ("{section_actions}", 1, &[ID, SECTION, ("plugin", NAMED), ("method", NAMED), MASK, COMMENT]),
@@ -103,7 +102,7 @@ pub(crate) fn tables() -> Vec<Table> {
 }
 
 impl Column {
-    /// How it is read. What SQLite has in it, whatever it is; elsewhere a time in seconds.
+    /// Returns the expression that reads the column: unchanged in SQLite, times as Unix time elsewhere.
     pub(crate) fn template(&self, dialect: Dialect) -> String {
         let what =
             if self.kind == Kind::Time && dialect != Dialect::Sqlite { "seconds" } else { "name" };

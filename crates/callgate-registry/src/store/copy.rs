@@ -1,8 +1,7 @@
 //! Copies a registry into another database.
 //!
-//! All rows of the source are read as of one moment and checked against what the target can store. They are
-//! written in one transaction into an empty target and read back before the commit, so a copy that fails or is
-//! killed leaves the target empty.
+//! All rows are read in one snapshot and checked against what the target can store. They are written in one
+//! transaction into an empty target and read back before the commit, so a failed copy leaves the target empty.
 
 mod content;
 
@@ -11,7 +10,7 @@ use thiserror::Error;
 use self::content::{Content, Sum, sum_up};
 use super::SqlStore;
 use super::contents::tables;
-use crate::db::connect::{DatabaseOptions, Wanted, connect};
+use crate::db::connect::{DatabaseOptions, OpenMode, connect};
 use crate::db::database::Purpose;
 use crate::db::error::OpenError;
 use crate::db::migrate;
@@ -21,32 +20,32 @@ use crate::rows::Revisions;
 use crate::store::Store as _;
 use crate::store::StoreError;
 
-/// What is to be copied.
+/// Source and target of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Copy<'a> {
-    /// The source, which stays as it is.
+    /// The source.
     pub from: &'a DatabaseUrl,
     /// The target, which must be empty.
     pub to: &'a DatabaseUrl,
-    /// How both are used.
+    /// Options of both databases.
     pub options: &'a DatabaseOptions,
-    /// What the tables of a new target are called; as in the source, if nothing is said.
+    /// Table names of a new target; by default those of the source.
     pub tables: Option<&'a TableNames>,
 }
 
-/// How it went.
+/// Result of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
-    /// Each table.
+pub struct CopyReport {
+    /// The tables.
     pub tables: Vec<CopiedTable>,
-    /// Whether the target had all of it before.
+    /// Whether the target was already equal.
     pub was_there: bool,
-    /// Whether the source changed meanwhile. Nothing was written then.
+    /// Whether the source changed during the copy. Nothing was written then.
     pub moved: bool,
 }
 
-impl Copied {
-    /// Whether the target has what the source has; if not, nothing was written.
+impl CopyReport {
+    /// Whether source and target are equal. Otherwise nothing was written.
     pub fn is_finished(&self) -> bool {
         !self.moved && self.tables.iter().all(|table| table.is_equal)
     }
@@ -55,15 +54,15 @@ impl Copied {
 /// A table of the source and of the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopiedTable {
-    /// Its name in the target.
+    /// Name in the target.
     pub name: String,
-    /// The source's rows.
+    /// Number of rows in the source.
     pub rows: u64,
-    /// Whether the target has the same.
+    /// Whether the target has the same rows.
     pub is_equal: bool,
 }
 
-/// Why a registry could not be copied.
+/// Reason why a registry could not be copied.
 #[derive(Debug, Error)]
 pub enum CopyError {
     /// The source could not be opened.
@@ -78,38 +77,38 @@ pub enum CopyError {
     /// The target could not be written.
     #[error("cannot write to `{0}`")]
     Write(String, #[source] StoreError),
-    /// The target cannot keep a value. Nothing was written.
+    /// The target cannot store a value. Nothing was written.
     #[error("the target cannot keep `{column}` of {row} in `{table}`: it {why}")]
-    Unfit {
-        /// The table in the source.
+    Incompatible {
+        /// Table in the source.
         table: String,
-        /// What the row is known by.
+        /// Key of the row.
         row: String,
-        /// The column.
+        /// Column.
         column: &'static str,
-        /// What is wrong.
+        /// Reason.
         why: String,
     },
-    /// The target has something else.
+    /// The target has other rows.
     #[error("`{to}` has a registry that is not the source's: `{table}` has {rows} rows")]
-    Occupied {
-        /// The target.
+    NotEmpty {
+        /// Target.
         to: String,
-        /// A table that differs.
+        /// Table that differs.
         table: String,
-        /// Its rows.
+        /// Number of its rows.
         rows: u64,
     },
 }
 
-/// Copies a registry. `tell` hears of each table as it is begun.
+/// Copies a registry. Calls `tell` with each table before it is written.
 pub async fn copy(
     copy: Copy<'_>,
     tell: &mut (dyn FnMut(&str) + Send),
-) -> Result<Copied, CopyError> {
+) -> Result<CopyReport, CopyError> {
     let from_error = |error| CopyError::Read(copy.from.to_string(), error);
     let to_error = |error| CopyError::Write(copy.to.to_string(), error);
-    // A statement may take its time here: nobody waits for it.
+    // Statements may take long here.
     let patient =
         DatabaseOptions { statement_timeout: copy.options.load_timeout, ..copy.options.clone() };
     let from = SqlStore::open(copy.from, &patient, None).await;
@@ -125,13 +124,13 @@ pub async fn copy(
     if found == sums {
         drop(work);
         to.database.driver.settle().await.map_err(|error| to_error(error.into()))?;
-        return Ok(Copied { was_there: true, ..compared(&to, &sums, &found) });
+        return Ok(CopyReport { was_there: true, ..compared(&to, &sums, &found) });
     }
     refuse_content(&copy, &to, &sums, &found)?;
     source.write(&mut work, tell).await.map_err(to_error)?;
     let found = sum_up(&mut work).await.map_err(to_error)?;
     let now = from.revisions().await.map_err(from_error)?;
-    let copied = Copied { moved: !is_same(&before, &now), ..compared(&to, &sums, &found) };
+    let copied = CopyReport { moved: !is_same(&before, &now), ..compared(&to, &sums, &found) };
     if copied.is_finished() {
         work.commit().await.map_err(to_error)?;
         to.database.driver.settle().await.map_err(|error| to_error(error.into()))?;
@@ -139,14 +138,14 @@ pub async fn copy(
     Ok(copied)
 }
 
-/// The target, made or brought up to date.
+/// Opens the target, and creates or migrates it.
 async fn target(
     copy: &Copy<'_>,
     options: &DatabaseOptions,
     names: &TableNames,
 ) -> Result<SqlStore, OpenError> {
-    // One that is there knows what its tables are called.
-    let is_new = match connect(copy.to, options, Wanted::There).await {
+    // An existing registry knows its table names.
+    let is_new = match connect(copy.to, options, OpenMode::Existing).await {
         Ok(database) => {
             let found = migrate::tables_of(&database, "", copy.tables).await;
             matches!(found, Err(OpenError::Missing(_)))
@@ -158,13 +157,13 @@ async fn target(
     Ok(SqlStore::migrate(copy.to, options, names).await?.0)
 }
 
-fn compared(to: &SqlStore, sums: &[Sum], found: &[Sum]) -> Copied {
+fn compared(to: &SqlStore, sums: &[Sum], found: &[Sum]) -> CopyReport {
     let tables = tables().into_iter().zip(sums.iter().zip(found));
     let tables = tables.map(|(table, (wanted, found))| {
         let name = to.tables.expand(table.name);
         CopiedTable { name, rows: wanted.rows, is_equal: wanted == found }
     });
-    Copied { tables: tables.collect(), was_there: false, moved: false }
+    CopyReport { tables: tables.collect(), was_there: false, moved: false }
 }
 
 /// Refuses a target with rows, naming a table that differs if there is one.
@@ -179,11 +178,11 @@ fn refuse_content(
     let told = occupied.min_by_key(|(_, (wanted, found))| wanted == found);
     told.map_or(Ok(()), |(table, (_, found))| {
         let (to, table) = (copy.to.to_string(), to.tables.expand(table.name));
-        Err(CopyError::Occupied { to, table, rows: found.rows })
+        Err(CopyError::NotEmpty { to, table, rows: found.rows })
     })
 }
 
-/// By what changes on purpose. Sessions come and go while a gateway runs.
+/// Compares counters except those of sessions and messages, which change while a gateway runs.
 fn is_same(before: &Revisions, now: &Revisions) -> bool {
     let of = |revisions: &Revisions| Revisions { sessions: 0, messages: 0, ..*revisions };
     of(before) == of(now)

@@ -1,20 +1,20 @@
-//! Administration: what writes. Each operation is one transaction.
+//! Administration: writes, each in one transaction.
 
 use callgate::{Mask, Secret};
 
 use super::attach::Change;
-use super::{MAX_CHANGED, SqlStore, Work, listed};
+use super::{MAX_CHANGED, SqlStore, StoreTransaction, listed};
 use crate::db::database::{Purpose, Value};
 use crate::db::dialect::{Put, Upsert};
 use crate::db::error as db;
-use crate::db::pool::again;
-use crate::rows::Holder;
+use crate::db::pool::retry_deadlocks;
+use crate::rows::Principal;
 use crate::rows::{MethodRow, UpstreamRow};
 use crate::store::{Entity, Result};
 use crate::store::{NewToken, Store as _};
 
 impl SqlStore {
-    /// Adds a method with the sections that it needs, unless its id is taken.
+    /// Adds a method with its required sections.
     pub async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()> {
         self.check(Change::AddMethod(&row.rpc_method)).await?;
         self.ensure_needed(needs).await?;
@@ -26,9 +26,9 @@ impl SqlStore {
         work.commit().await
     }
 
-    /// Adds methods that need nothing, but for those whose id is taken. Several transactions, where there
-    /// are many.
-    pub async fn add_absent_methods(&self, rows: &[MethodRow]) -> Result<()> {
+    /// Adds methods without required sections, except those whose id exists. Large numbers take several
+    /// transactions.
+    pub async fn add_missing_methods(&self, rows: &[MethodRow]) -> Result<()> {
         for part in rows.chunks(MAX_CHANGED) {
             let mut work = self.begin(Purpose::Write).await?;
             for row in part {
@@ -41,7 +41,7 @@ impl SqlStore {
         Ok(())
     }
 
-    /// Writes a row back and, if given, replaces its actions.
+    /// Updates a method and, if given, its required sections.
     pub async fn update_method(
         &self,
         row: &MethodRow,
@@ -56,8 +56,8 @@ impl SqlStore {
         work.commit().await
     }
 
-    /// Removes the rows of a method, and the actions that no other method has. Returns how many rows there
-    /// were. Of a method of an attached database, they are what is said of it here.
+    /// Deletes the rows of a method and the actions that no other method shares. Returns the number of rows. For
+    /// methods of an attached database only their overlay is deleted.
     pub async fn remove_method(&self, id: &str) -> Result<u64> {
         if self.festi.is_some() && self.own().methods_with_id(id).await?.is_empty() {
             self.check(Change::RemoveMethod(id)).await?;
@@ -72,7 +72,7 @@ impl SqlStore {
         Ok(gone)
     }
 
-    /// Adds a user; the role is made if it is not there. Returns the user's number.
+    /// Adds a user, and the role if it does not exist. Returns the user's id.
     pub async fn add_user(&self, login: &str, role: Option<&str>) -> Result<i64> {
         self.check(Change::AddUser).await?;
         let mut work = self.begin(Purpose::Write).await?;
@@ -89,15 +89,15 @@ impl SqlStore {
         work.commit().await
     }
 
-    /// Says what a user or a role has on a section, in place of what they had.
-    pub async fn grant(&self, holder: Holder, section: &str, mask: Mask) -> Result<()> {
+    /// Sets the grant of a user or a role on a section.
+    pub async fn grant(&self, holder: Principal, section: &str, mask: Mask) -> Result<()> {
         self.check(Change::Grant(holder, section, mask)).await?;
         let mut work = self.begin(Purpose::Write).await?;
         work.grant(holder, section, mask).await?;
         work.commit().await
     }
 
-    /// Stores a token. Returns its number.
+    /// Stores a token. Returns its id.
     pub async fn add_token(&self, token: &NewToken) -> Result<i64> {
         let template = "INSERT INTO callgate_tokens (id_user, name, digest, created_at, expires_at)
                         VALUES (?, ?, ?, {now}, {at})";
@@ -115,21 +115,21 @@ impl SqlStore {
         Ok(id)
     }
 
-    /// Removes a token.
+    /// Deletes a token.
     pub async fn revoke_token(&self, id: i64) -> Result<()> {
-        let gone = again(|| self.revoke_where("id = ?", id.into())).await?;
+        let gone = retry_deadlocks(|| self.revoke_where("id = ?", id.into())).await?;
         if gone == 0 {
             return Err(Entity::Token.not_found(id.to_string()));
         }
         Ok(())
     }
 
-    /// Removes all tokens of that name. Returns how many there were.
+    /// Deletes all tokens of a name. Returns their number.
     pub async fn revoke_tokens_named(&self, name: &str) -> Result<u64> {
-        again(|| self.revoke_where("name = ?", name.into())).await
+        retry_deadlocks(|| self.revoke_where("name = ?", name.into())).await
     }
 
-    /// Says what a user is known by at a service, in place of what there was.
+    /// Sets a user's credential at an upstream.
     pub async fn set_credential(
         &self,
         id_user: i64,
@@ -145,13 +145,13 @@ impl SqlStore {
         .await
     }
 
-    /// Removes that. Returns whether there was any.
+    /// Deletes a user's credential at an upstream. Returns `false` if there was none.
     pub async fn remove_credential(&self, id_user: i64, upstream: &str) -> Result<bool> {
         let rows = "callgate_credentials WHERE id_user = ? AND upstream = ?";
         Ok(self.delete_counted(rows, &[id_user.into(), upstream.into()]).await? > 0)
     }
 
-    /// Writes a service that runs methods, in place of the one of that name.
+    /// Adds or replaces an upstream.
     pub async fn set_upstream(&self, row: &UpstreamRow) -> Result<()> {
         self.put(&Upsert {
             table: "callgate_upstreams",
@@ -162,8 +162,8 @@ impl SqlStore {
         .await
     }
 
-    /// Removes one, and what users are known by at it unless that is to stay. Returns how many
-    /// had something.
+    /// Deletes an upstream and, unless `keep_credentials` is set, users' credentials at it. Returns the number
+    /// of deleted credentials.
     pub async fn remove_upstream(&self, name: &str, keep_credentials: bool) -> Result<u64> {
         let mut work = self.begin(Purpose::Write).await?;
         if work.delete_counted("callgate_upstreams WHERE name = ?", &[name.into()]).await? == 0 {
@@ -178,7 +178,7 @@ impl SqlStore {
         Ok(credentials)
     }
 
-    /// Writes a setting.
+    /// Sets a setting.
     pub async fn set_setting(&self, name: &str, value: &str) -> Result<()> {
         self.check(Change::SetSetting(name)).await?;
         let mut work = self.begin(Purpose::Write).await?;
@@ -186,8 +186,8 @@ impl SqlStore {
         work.commit().await
     }
 
-    /// Writes the settings that are not there yet.
-    pub async fn insert_absent_settings(&self, settings: &[(&str, &str)]) -> Result<()> {
+    /// Adds missing settings.
+    pub async fn add_missing_settings(&self, settings: &[(&str, &str)]) -> Result<()> {
         let mut work = self.begin(Purpose::Write).await?;
         for (name, value) in settings {
             let look = "SELECT 1 FROM {settings} WHERE name = ?";
@@ -198,7 +198,7 @@ impl SqlStore {
         work.commit().await
     }
 
-    /// Writes a fact about the registry.
+    /// Sets a row of `callgate_meta`.
     pub async fn set_meta(&self, name: &str, value: &str) -> Result<()> {
         self.put(&Upsert {
             table: "callgate_meta",
@@ -209,8 +209,7 @@ impl SqlStore {
         .await
     }
 
-    /// Adds the sections of an attached database that a method of ours needs, so that its actions can name
-    /// them.
+    /// Adds required sections of an attached database to the registry, so that actions can refer to them.
     async fn ensure_needed(&self, needs: &[(String, Mask)]) -> Result<()> {
         let Some(festi) = self.festi.as_ref().filter(|_| !needs.is_empty()) else { return Ok(()) };
         let mut idents: Vec<String> = needs.iter().map(|(ident, _)| ident.clone()).collect();
@@ -218,10 +217,10 @@ impl SqlStore {
         if idents.is_empty() { Ok(()) } else { self.ensure_sections(&idents).await }
     }
 
-    /// Writes what is said here of a method of an attached database.
+    /// Writes the overlay of a method of the attached database.
     async fn write_overlay(&self, mut overlay: MethodRow) -> Result<()> {
         let mut work = self.begin(Purpose::Write).await?;
-        // In the transaction: a gateway that stores the names of tools adds such rows, too.
+        // In the transaction, since gateways add such rows when they store tool names.
         let template = "SELECT id FROM {rpc_methods} WHERE rpc_method = ? ORDER BY id";
         match work.number(template, &[overlay.rpc_method.as_str().into()]).await? {
             0 => work.insert_method(&overlay, &[]).await?,
@@ -233,7 +232,7 @@ impl SqlStore {
         work.commit().await
     }
 
-    /// Writes a row whether it is there or not.
+    /// Inserts or updates a row.
     async fn put(&self, row: &Upsert<'_>) -> Result<()> {
         let mut work = self.begin(Purpose::Write).await?;
         work.upsert(row).await?;
@@ -247,7 +246,7 @@ impl SqlStore {
         Ok(gone)
     }
 
-    /// Returns how many there were.
+    /// Deletes tokens. Returns their number.
     async fn revoke_where(&self, condition: &str, value: Value<'_>) -> Result<u64> {
         let mut work = self.begin(Purpose::Tokens).await?;
         let template = format!("SELECT id FROM callgate_tokens WHERE {condition} ORDER BY id");
@@ -261,7 +260,7 @@ impl SqlStore {
     }
 }
 
-impl Work<'_> {
+impl StoreTransaction<'_> {
     async fn delete_tokens(&mut self, ids: &[i64]) -> Result<()> {
         let (list, ids) = listed(ids.iter().copied());
         self.lock_tokens(&list, &ids).await?;
@@ -275,8 +274,8 @@ impl Work<'_> {
         }
     }
 
-    /// Removes rows, and returns how many there were; they are given as a table and a condition.
-    /// Counted first, since not each database says how many it removed.
+    /// Deletes rows of a table with a condition. Returns their number, which is counted first since not every
+    /// database reports it.
     async fn delete_counted(&mut self, rows: &str, values: &[Value<'_>]) -> Result<u64> {
         let count = format!("SELECT COUNT(*) FROM {rows}");
         let number = self.number(&count, values).await?;

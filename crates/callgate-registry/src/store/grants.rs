@@ -1,24 +1,24 @@
-//! Users, roles, sections and what they have on them.
+//! Users, roles, sections and grants.
 
 use callgate::Mask;
 
-use super::Work;
+use super::StoreTransaction;
 use super::transaction::taken;
 use crate::db::database::Value;
-use crate::rows::Holder;
+use crate::rows::Principal;
 use crate::store::Entity;
 use crate::store::Result;
 
-/// A table of permissions, and its column for who.
-fn permissions(holder: Holder) -> (&'static str, &'static str, i64) {
+/// Returns the permission table, its column and the id.
+fn permissions(holder: Principal) -> (&'static str, &'static str, i64) {
     match holder {
-        Holder::User(id) => ("{sections_user_permission}", "id_user", id),
-        Holder::Role(id) => ("{sections_user_types_permission}", "id_user_type", id),
+        Principal::User(id) => ("{sections_user_permission}", "id_user", id),
+        Principal::Role(id) => ("{sections_user_types_permission}", "id_user_type", id),
     }
 }
 
-impl Work<'_> {
-    /// Adds a user; the role is made if it is not there.
+impl StoreTransaction<'_> {
+    /// Adds a user, and the role if it does not exist. Returns the user's id.
     pub(super) async fn add_user(&mut self, login: &str, role: Option<&str>) -> Result<i64> {
         let id_type = match role {
             Some(role) => Some(self.role_id(role).await?),
@@ -36,7 +36,7 @@ impl Work<'_> {
             return Ok(row.int()?);
         }
         self.run("INSERT INTO {users_types} (caption) VALUES (?)", &[caption.into()]).await?;
-        // Databases differ in how an `INSERT` says the number.
+        // Databases differ in how `INSERT` returns the id.
         self.number(look, &[caption.into()]).await
     }
 
@@ -51,7 +51,7 @@ impl Work<'_> {
         added.map_err(|error| taken(error, Entity::Section, ident))
     }
 
-    /// Adds a section, unless it is there.
+    /// Adds a section unless it exists.
     pub(super) async fn ensure_section(
         &mut self,
         ident: &str,
@@ -65,8 +65,13 @@ impl Work<'_> {
         self.add_section(ident, caption, mask).await
     }
 
-    /// Says what somebody has on a section, in place of what they had.
-    pub(super) async fn grant(&mut self, holder: Holder, section: &str, mask: Mask) -> Result<()> {
+    /// Sets a grant.
+    pub(super) async fn grant(
+        &mut self,
+        holder: Principal,
+        section: &str,
+        mask: Mask,
+    ) -> Result<()> {
         let (table, column, id) = permissions(holder);
         let id_section = self.section_id(section).await?;
         let template = format!("DELETE FROM {table} WHERE id_section = ? AND {column} = ?");
@@ -76,7 +81,7 @@ impl Work<'_> {
 
     pub(super) async fn add_grant(
         &mut self,
-        holder: Holder,
+        holder: Principal,
         section: &str,
         value: i64,
     ) -> Result<()> {

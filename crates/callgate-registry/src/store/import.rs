@@ -1,18 +1,18 @@
-//! What an import writes, in one transaction.
+//! Writes the changes of an import in one transaction.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::methods::json;
-use super::{SqlStore, Work};
+use super::{SqlStore, StoreTransaction};
 use crate::db::database::{Purpose, Value};
 use crate::db::dialect::{Put, Upsert};
-use crate::festi::watch::own_part;
+use crate::festi::poll_state::own_part;
 use crate::rows::{ImportRow, TypeRow};
 use crate::store::{Import, ImportAccess, ImportChange};
 use crate::store::{Result, StoreError};
 
 impl SqlStore {
-    /// Writes what an import found, all of it or nothing.
+    /// Writes the changes of an import, or nothing if the registry changed since.
     pub async fn import(&self, import: &Import) -> Result<()> {
         let mut work = self.begin(Purpose::Write).await?;
         if work.revision("catalog").await? != own_part(import.revision) {
@@ -35,13 +35,13 @@ impl SqlStore {
     }
 }
 
-/// Whether it adds a method. Those that do so in a row are written together.
+/// Whether a change adds a method. Consecutive ones are written together.
 fn is_new(change: &ImportChange) -> bool {
     matches!(change, ImportChange::Write { row, .. } if row.id == 0)
 }
 
-impl Work<'_> {
-    /// One change, or several that add methods.
+impl StoreTransaction<'_> {
+    /// Writes one change, or several that add methods.
     async fn write_changes(&mut self, changes: &[ImportChange]) -> Result<()> {
         let (mut methods, mut notes) = (Vec::new(), Vec::new());
         for change in changes {
@@ -129,7 +129,7 @@ impl Work<'_> {
         .await
     }
 
-    /// Of several about the same method, the last counts.
+    /// Writes the values for the next import; of several for one method, the last.
     async fn write_notes(&mut self, notes: &[&ImportRow]) -> Result<()> {
         let last: BTreeMap<_, &ImportRow> =
             notes.iter().map(|note| ((&note.upstream, &note.rpc_method), *note)).collect();
@@ -152,7 +152,7 @@ impl Work<'_> {
     }
 }
 
-/// What is no number is for the database to refuse, or to keep.
+/// Binds a number, or another text for the database to refuse or store.
 fn number(text: &str) -> Value<'_> {
     text.trim().parse::<i64>().map_or(text.into(), Value::from)
 }

@@ -1,6 +1,6 @@
-//! Administration: what reads.
+//! Administration: reads.
 
-use super::{SqlStore, Work, read};
+use super::{SqlStore, StoreTransaction, read};
 use crate::db::database::{Dialect, Row, Value};
 use crate::db::error as db;
 use crate::rows::{
@@ -43,7 +43,7 @@ const USER_GRANTS: &str =
 const ROLE_GRANTS: &str = "SELECT {int id_section}, {int id_user_type}, {text value}
     FROM {sections_user_types_permission}";
 
-/// The template that reads methods; a condition and an order may follow.
+/// Returns the template that selects methods, to be followed by a condition and an order.
 pub(super) fn methods(dialect: Dialect) -> String {
     let columns: Vec<_> = MethodRow::column_names().collect();
     format!("SELECT id, {} FROM {{rpc_methods}}", dialect.columns(&columns))
@@ -64,7 +64,7 @@ impl SqlStore {
             .map_err(Into::into)
     }
 
-    /// The rows with this id, in order; more than one is a mistake that lint shows.
+    /// Returns the rows with this id, in order. More than one is an error that lint reports.
     pub async fn methods_with_id(&self, id: &str) -> Result<Vec<MethodRow>> {
         let dialect = self.dialect();
         let template = format!("{} WHERE rpc_method = ? ORDER BY id", methods(dialect));
@@ -75,7 +75,7 @@ impl SqlStore {
         }
     }
 
-    /// The users, by name.
+    /// Returns the users by name.
     pub async fn users(&self) -> Result<Vec<UserRow>> {
         match &self.festi {
             Some(festi) => Ok(festi.users().await?),
@@ -83,7 +83,7 @@ impl SqlStore {
         }
     }
 
-    /// A user by name.
+    /// Returns a user by name.
     pub async fn user(&self, login: &str) -> Result<UserRow> {
         let found = match &self.festi {
             Some(festi) => festi.users().await?,
@@ -96,7 +96,7 @@ impl SqlStore {
         found.ok_or_else(|| Entity::User.not_found(login))
     }
 
-    /// A role by name.
+    /// Returns a role by name.
     pub async fn role(&self, caption: &str) -> Result<RoleRow> {
         let template = format!("{ROLES} WHERE caption = ?");
         let found = match &self.festi {
@@ -107,7 +107,7 @@ impl SqlStore {
         found.ok_or_else(|| Entity::Role.not_found(caption))
     }
 
-    /// The sections, by name.
+    /// Returns the sections by name.
     pub async fn sections(&self) -> Result<Vec<SectionRow>> {
         let own = self.read(SECTIONS, &[], read::section).await?;
         match &self.festi {
@@ -116,7 +116,7 @@ impl SqlStore {
         }
     }
 
-    /// The tokens, oldest first; those of an attached database are not among them.
+    /// Returns the tokens, oldest first, without those of an attached database.
     pub async fn tokens(&self) -> Result<Vec<TokenRow>> {
         let mut rows = self.read(&format!("{TOKENS} ORDER BY t.id"), &[], read::token).await?;
         if let Some(festi) = &self.festi {
@@ -128,7 +128,7 @@ impl SqlStore {
         Ok(rows)
     }
 
-    /// What users are known by at services, by upstream and user.
+    /// Returns users' credentials by upstream and user.
     pub async fn credentials(&self) -> Result<Vec<CredentialRow>> {
         let mut rows = self.read(CREDENTIALS, &[], read::credential).await?;
         if let Some(festi) = &self.festi {
@@ -140,12 +140,12 @@ impl SqlStore {
         Ok(rows)
     }
 
-    /// The services that run methods, by name.
+    /// Returns the upstreams by name.
     pub async fn upstreams(&self) -> Result<Vec<UpstreamRow>> {
         self.read(UPSTREAMS, &[], read::upstream).await
     }
 
-    /// The settings that are there.
+    /// Returns the settings.
     pub async fn settings(&self) -> Result<Vec<SettingRow>> {
         let own = self.read(SETTINGS, &[], read::setting).await?;
         match &self.festi {
@@ -154,14 +154,14 @@ impl SqlStore {
         }
     }
 
-    /// What imports wrote last, by upstream and id.
+    /// Returns the values of earlier imports by upstream and id.
     pub async fn imports(&self) -> Result<Vec<ImportRow>> {
         let template = "SELECT {text upstream}, {text rpc_method}, {text source}, {text written}
                         FROM callgate_imports ORDER BY upstream, rpc_method";
         self.read(template, &[], read::import).await
     }
 
-    /// A fact about the registry.
+    /// Returns a value of `callgate_meta`.
     pub async fn meta(&self, name: &str) -> Result<Option<String>> {
         let template = "SELECT value FROM callgate_meta WHERE name = ?";
         let rows = self.rows(template, &[name.into()]).await?;
@@ -169,7 +169,7 @@ impl SqlStore {
     }
 }
 
-impl Work<'_> {
+impl StoreTransaction<'_> {
     pub(super) async fn read<T>(
         &mut self,
         template: &str,
@@ -214,7 +214,7 @@ impl Work<'_> {
         })
     }
 
-    /// Whether what was read is of one moment, as the counter shows.
+    /// Whether the rows that were read are consistent.
     pub(super) async fn is_one_moment(&mut self, counter: &str, revision: i64) -> Result<bool> {
         Ok(self.dialect().reads_one_moment() || self.revision(counter).await? == revision)
     }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use callgate::Mask;
 
 use super::load::methods;
-use super::{Work, read};
+use super::{StoreTransaction, read};
 use crate::db::column::Kind;
 use crate::db::database::{Dialect, Value};
 use crate::db::dialect::{Put, Upsert};
@@ -22,21 +22,21 @@ fn values(dialect: Dialect, row: &MethodRow) -> Vec<Value<'_>> {
     std::iter::once((&row.rpc_method).into()).chain(columns).collect()
 }
 
-/// A column that holds JSON. Nothing is no JSON, but SQLite does not mind.
+/// Binds a JSON column. An empty text becomes null except in SQLite.
 pub(super) fn json(dialect: Dialect, text: Option<&String>) -> Value<'_> {
     let says_something = |text: &&String| dialect == Dialect::Sqlite || !text.trim().is_empty();
     Value::Json(text.filter(says_something).map(String::as_str))
 }
 
-/// What is neither yes nor no is for the database to refuse, or to keep.
+/// Binds the flag, or another text for the database to refuse or store.
 fn exposed(row: &MethodRow) -> Value<'_> {
     row.is_exposed().map_or((&row.exposed).into(), Value::Flag)
 }
 
-/// The sections that a method needs, and how much of each.
+/// Required sections and masks of a method.
 type Needs<'a> = &'a [(String, Mask)];
 
-impl Work<'_> {
+impl StoreTransaction<'_> {
     pub(super) async fn section_id(&mut self, ident: &str) -> Result<i64> {
         let template = "SELECT id FROM {sections} WHERE ident = ?";
         match self.row(template, &[ident.into()]).await? {
@@ -58,7 +58,7 @@ impl Work<'_> {
         self.insert_methods(&[(row, needs)]).await
     }
 
-    /// Not more than a statement takes.
+    /// Inserts at most as many methods as fit into a statement.
     pub(super) async fn insert_methods(
         &mut self,
         methods: &[(&MethodRow, Needs<'_>)],
@@ -107,8 +107,8 @@ impl Work<'_> {
         }
     }
 
-    /// Removes methods, and the actions that no other method has: those must not stay for a later
-    /// namesake, nor go while another method has them.
+    /// Deletes methods and the actions that no other method shares, so that none apply to a later method of the
+    /// same name.
     pub(super) async fn remove_methods(
         &mut self,
         is_one: impl Fn(&MethodRow) -> bool + Send,
@@ -125,7 +125,7 @@ impl Work<'_> {
         Ok(mine.len() as u64)
     }
 
-    /// Beside the ones that are there: those may protect another id of the same method.
+    /// Adds actions. Existing ones stay, since they may protect another id of the same method.
     async fn add_actions(&mut self, methods: &[(&MethodRow, Needs<'_>)]) -> Result<()> {
         let mut sections = HashMap::new();
         let mut actions: Vec<((&str, &str, i64), Mask)> = Vec::new();
@@ -138,7 +138,7 @@ impl Work<'_> {
                 };
                 sections.insert(section, id);
                 let action = (plugin, method, id);
-                // Of several that say it of the same method, the last counts.
+                // The last of several masks for a section applies.
                 actions.retain(|(other, _)| *other != action);
                 actions.push((action, *mask));
             }
@@ -176,7 +176,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What a method needed under its old key it also needs under its new one.
+    /// Copies the actions of the old key to the new one.
     async fn copy_actions(&mut self, old: &MethodRow, new: &MethodRow) -> Result<()> {
         let (plugin, method) = new.permission_key();
         for (id, id_section) in self.actions_of(old).await? {
@@ -193,8 +193,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The numbers of a method's actions and of their sections. Databases differ in what they take for
-    /// the same letter in another case, so they are asked for too many.
+    /// Returns the ids of a method's actions and their sections. The query may return too many, since databases
+    /// fold case differently.
     async fn actions_of(&mut self, row: &MethodRow) -> Result<Vec<(i64, i64)>> {
         let (plugin, method) = row.permission_key();
         let template = "SELECT id, {int id_section}, {text plugin}, {text method}
@@ -210,7 +210,7 @@ impl Work<'_> {
         Ok(found)
     }
 
-    /// Gives names to rows that have none; not more than a statement takes.
+    /// Sets tool names of rows without one.
     pub(super) async fn name_tools(&mut self, names: &[(i64, String)]) -> Result<()> {
         let cases = vec!["WHEN ? THEN ?"; names.len()].join(" ");
         let list = vec!["?"; names.len()].join(", ");

@@ -1,4 +1,4 @@
-//! Rows of a database to the registry's rows.
+//! Converts rows of a database into the registry's rows.
 
 use callgate::Secret;
 
@@ -18,7 +18,7 @@ pub(super) fn method(dialect: Dialect, mut row: Row) -> Result<MethodRow> {
     Ok(MethodRow::from_cells(id, || cells.next().unwrap_or(Cell::Null)))
 }
 
-/// Splits columns that were read as one JSON list.
+/// Splits columns that were read as one JSON array.
 fn joined(cell: Cell) -> Result<Vec<Cell>> {
     let (text, is_broken) = match cell {
         Cell::Text(text) => (text, false),

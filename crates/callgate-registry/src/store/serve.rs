@@ -1,4 +1,4 @@
-//! What a running gateway reads and writes.
+//! Operations of a running gateway.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use async_trait::async_trait;
 use callgate::Secret;
 
 use super::load::TOKENS;
-use super::{MAX_CHANGED, SqlStore, Work, listed, read};
+use super::{MAX_CHANGED, SqlStore, StoreTransaction, listed, read};
 use crate::db::database::{Purpose, Value};
 use crate::db::dialect::Upsert;
-use crate::db::pool::again;
+use crate::db::pool::retry_deadlocks;
 use crate::rows::{AccessRows, CatalogRows, KeyRow, MessageRow, Revisions, SessionRow, TokenRow};
-use crate::store::{ChangeSession, NewKey, Store};
+use crate::store::{NewKey, Store, UpdateSession};
 use crate::store::{Result, StoreError};
 
-/// Maximum number of attempts to read everything, where others write meanwhile and the database shows half of it.
+/// Maximum number of attempts to read consistent rows without snapshots.
 const MAX_READS: usize = 10;
 
 const REVISIONS: &str = "SELECT name, value FROM callgate_revisions";
@@ -58,9 +58,9 @@ impl Store for SqlStore {
         Err(StoreError::Conflict)
     }
 
-    async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
+    async fn tokens_by_digest(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
         let mut found = match &self.festi {
-            Some(festi) => festi.tokens_with(digests).await?,
+            Some(festi) => festi.tokens_by_digest(digests).await?,
             None => Vec::new(),
         };
         for part in digests.chunks(self.dialect().most_listed()) {
@@ -114,23 +114,23 @@ impl Store for SqlStore {
         work.commit().await
     }
 
-    async fn remember_tool_names(&self, names: &[(i64, String)]) -> Result<Option<(i64, i64)>> {
-        // Methods of an attached database have negative numbers; their names are in rows of our own.
+    async fn store_tool_names(&self, names: &[(i64, String)]) -> Result<Option<(i64, i64)>> {
+        // Methods of an attached database have negative ids; their names are stored in overlays.
         let (festis, own): (Vec<_>, Vec<_>) = names.iter().cloned().partition(|(id, _)| *id < 0);
         let mut raised = None;
         for part in own.chunks(MAX_CHANGED) {
-            // Another program that changes methods has their rows before the counters.
-            let (before, after) = again(|| self.name_some_tools(part)).await?;
+            // Another program locks the rows before the counters, which can deadlock.
+            let (before, after) = retry_deadlocks(|| self.name_some_tools(part)).await?;
             let (first, last) = raised.unwrap_or((before, before));
             if last != before {
-                // The next catalog, which is due now, has the other names.
+                // The next catalog assigns the other names.
                 return Ok(None);
             }
             raised = Some((first, after));
         }
         let Some(festi) = &self.festi else { return Ok(raised) };
         if !festis.is_empty() {
-            self.add_absent_methods(&festi.named_tools(festis).await?).await?;
+            self.add_missing_methods(&festi.named_tools(festis).await?).await?;
             return Ok(None);
         }
         let combined = |catalog| {
@@ -140,18 +140,18 @@ impl Store for SqlStore {
         Ok(raised.and_then(|(before, after)| combined(before).zip(combined(after))))
     }
 
-    async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
+    async fn record_token_uses(&self, uses: &[(i64, i64)]) -> Result<()> {
         let mut last = BTreeMap::new();
-        // It is noted nowhere when tokens of an attached database were used; their numbers are negative.
+        // Tokens of an attached database have negative ids; their uses are not recorded.
         for (id, at) in uses.iter().filter(|(id, _)| *id >= 0) {
             let last = last.entry(*id).or_insert(*at);
             *last = (*at).max(*last);
         }
-        // Each stands in the statement five times.
+        // Each is bound five times.
         let most = MAX_CHANGED.min(self.dialect().most_listed() / 5);
         let uses: Vec<(i64, i64)> = last.into_iter().collect();
         for part in uses.chunks(most) {
-            again(|| self.touch_some_tokens(part)).await?;
+            retry_deadlocks(|| self.touch_some_tokens(part)).await?;
         }
         Ok(())
     }
@@ -168,7 +168,7 @@ impl Store for SqlStore {
         let look =
             "SELECT {text secret} FROM callgate_credentials WHERE id_user = ? AND upstream = ?";
         let found = work.row(look, &keys).await?.and_then(|mut row| Secret::new(&row.text()));
-        // Compared here, since databases differ in when texts are equal.
+        // Compared here, since databases compare texts differently.
         if found.as_ref() != Some(old) {
             return Ok(found.as_ref() == Some(new));
         }
@@ -203,24 +203,24 @@ impl Store for SqlStore {
         work.commit().await
     }
 
-    async fn forget_messages(&self, before: i64) -> Result<()> {
+    async fn delete_messages(&self, before: i64) -> Result<()> {
         let template = "DELETE FROM callgate_messages WHERE posted_at < {at}";
         self.rows(template, &[Value::time(before)]).await.map(drop)
     }
 
-    async fn change_session(
+    async fn update_session(
         &self,
         nonce: &str,
         ends_at: i64,
-        change: &ChangeSession<'_>,
+        change: &UpdateSession<'_>,
     ) -> Result<SessionRow> {
         let mut work = self.begin(Purpose::Note).await?;
-        let row = work.change_session(nonce, ends_at, change).await?;
+        let row = work.update_session(nonce, ends_at, change).await?;
         work.commit().await?;
         Ok(row)
     }
 
-    async fn forget_sessions(&self, now: i64, most: i64) -> Result<()> {
+    async fn delete_sessions(&self, now: i64, most: i64) -> Result<()> {
         let template = "DELETE FROM callgate_sessions WHERE ends_at <= {at}";
         self.rows(template, &[Value::time(now)]).await?;
         let one = self.dialect().limit(1, most.max(0));
@@ -232,14 +232,12 @@ impl Store for SqlStore {
 }
 
 impl SqlStore {
-    /// Tokens in a list that is not too long for a statement.
     async fn some_tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
         let list = vec!["?"; digests.len()].join(", ");
         let values: Vec<Value<'_>> = digests.iter().map(Value::from).collect();
         self.read(&format!("{TOKENS} WHERE t.digest IN ({list})"), &values, read::token).await
     }
 
-    /// Tried again as a whole where it had to give way.
     async fn name_some_tools(&self, names: &[(i64, String)]) -> Result<(i64, i64)> {
         let mut work = self.begin(Purpose::Write).await?;
         let before = work.revision("catalog").await?;
@@ -249,17 +247,16 @@ impl SqlStore {
         Ok((before, after))
     }
 
-    /// Tried again as a whole where it had to give way.
     async fn touch_some_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
         let mut work = self.begin(Purpose::Note).await?;
-        work.touch_tokens(uses).await?;
+        work.record_token_uses(uses).await?;
         work.commit().await
     }
 }
 
-impl Work<'_> {
-    /// Notes when tokens were used, unless a later use is known; not more than a statement takes.
-    async fn touch_tokens(&mut self, uses: &[(i64, i64)]) -> Result<()> {
+impl StoreTransaction<'_> {
+    /// Records uses of tokens unless a later one is stored.
+    async fn record_token_uses(&mut self, uses: &[(i64, i64)]) -> Result<()> {
         let time = format!("CASE id {} END", vec!["WHEN ? THEN {at}"; uses.len()].join(" "));
         let pairs = uses.iter().flat_map(|(id, at)| [Value::from(*id), Value::time(*at)]);
         let pairs: Vec<Value<'_>> = pairs.collect();
@@ -272,7 +269,7 @@ impl Work<'_> {
         self.run(&template, &[&pairs[..], &pairs, &ids].concat()).await
     }
 
-    /// Comes back with whether the newest one was old enough.
+    /// Returns `true` if the newest key was old enough.
     async fn add_key(&mut self, key: &NewKey) -> Result<bool> {
         let look = "SELECT {seconds created_at} FROM callgate_keys WHERE purpose = ?
                     ORDER BY id DESC {limit 1}";
@@ -292,14 +289,13 @@ impl Work<'_> {
         Ok(true)
     }
 
-    /// What has ended stays so.
-    async fn change_session(
+    async fn update_session(
         &mut self,
         nonce: &str,
         ends_at: i64,
-        change: &ChangeSession<'_>,
+        change: &UpdateSession<'_>,
     ) -> Result<SessionRow> {
-        // First of all, so that others who write sessions wait.
+        // First, so that other writers of sessions wait.
         let number = self.next_number("sessions").await?;
         let look = "SELECT {text nonce}, number, {int ended}, {text log_level},
                     {text subscriptions}, {seconds ends_at} FROM callgate_sessions WHERE nonce = ?";

@@ -1,12 +1,11 @@
-//! The registry in a SQL database: each operation is written once, for all of them.
+//! A registry in a SQL database.
 //!
-//! `follow.rs` has the operations of a running gateway, `load.rs` and `edit.rs` those of administration, [`Work`] a
-//! transaction with what several of them do. The statements are templates; `dialect.rs` says what is in them.
+//! Statements are templates, which `db/dialect.rs` describes.
 
 use std::sync::Arc;
 
-use super::Work;
-use crate::db::connect::{DatabaseOptions, Wanted, connect};
+use super::StoreTransaction;
+use crate::db::connect::{DatabaseOptions, OpenMode, connect};
 use crate::db::database::{Dialect, Purpose, Row, Value};
 use crate::db::error::OpenError;
 use crate::db::migrate::{self, PendingMigration};
@@ -16,7 +15,7 @@ use crate::db::url::DatabaseUrl;
 use crate::festi::attached::Attached;
 use crate::store::Result;
 
-/// So many rows are changed in one go, so that other writers need not wait for all of them.
+/// Maximum number of rows changed in one transaction, so that other writers do not wait for long.
 pub(super) const MAX_CHANGED: usize = 500;
 
 /// A registry in a database.
@@ -24,37 +23,35 @@ pub(super) const MAX_CHANGED: usize = 500;
 pub struct SqlStore {
     pub(super) database: Arc<Pool>,
     pub(super) tables: TableNames,
-    /// The Festi database that is attached to it, if one is.
+    /// Attached Festi database.
     pub(super) festi: Option<Arc<Attached>>,
 }
 
 impl SqlStore {
-    /// Opens a registry that is there. Its own note says what the tables are called; `tables`, if
-    /// given, must agree.
+    /// Opens an existing registry. If `tables` is given, it must match the stored table names.
     pub async fn open(
         url: &DatabaseUrl,
         options: &DatabaseOptions,
         tables: Option<&TableNames>,
     ) -> Result<Self, OpenError> {
-        let database = connect(url, options, Wanted::There).await?;
+        let database = connect(url, options, OpenMode::Existing).await?;
         let shown = url.path().map_or_else(|| url.to_string(), |path| path.display().to_string());
         let tables = migrate::tables_of(&database, &shown, tables).await?;
         Ok(Self { database: Arc::new(database), tables, festi: None })
     }
 
-    /// Opens a registry and brings it up to date, making it first if it is not there. Returns
-    /// the names of the migrations that were applied.
+    /// Opens a registry, and creates or migrates it. Returns the names of the applied migrations.
     pub async fn migrate(
         url: &DatabaseUrl,
         options: &DatabaseOptions,
         tables: Option<&TableNames>,
     ) -> Result<(Self, Vec<&'static str>), OpenError> {
         let (tables, applied) = migrate::migrate(url, options, tables).await?;
-        let database = Arc::new(connect(url, options, Wanted::There).await?);
+        let database = Arc::new(connect(url, options, OpenMode::Existing).await?);
         Ok((Self { database, tables, festi: None }, applied))
     }
 
-    /// What [`Self::migrate`] would apply. Nothing is made.
+    /// Returns the migrations that [`Self::migrate`] would apply.
     pub async fn pending(
         url: &DatabaseUrl,
         options: &DatabaseOptions,
@@ -67,7 +64,7 @@ impl SqlStore {
         Self { festi: Some(Arc::new(festi)), ..self.clone() }
     }
 
-    /// Returns the registry without the Festi database that is attached to it.
+    /// Returns the registry without its attached database.
     #[must_use]
     pub fn own(&self) -> Self {
         Self { festi: None, ..self.clone() }
@@ -77,22 +74,22 @@ impl SqlStore {
         self.database.dialect()
     }
 
-    /// A template as SQL of this database, with the tables' names in it.
+    /// Expands a template.
     pub(super) fn sql(&self, template: &str) -> String {
         self.tables.expand(&self.dialect().expand(template))
     }
 
-    /// Runs one statement by itself.
+    /// Runs one statement outside a transaction.
     pub(super) async fn rows(&self, template: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
         Ok(self.database.rows(&self.sql(template), values).await?)
     }
 
-    pub(super) async fn begin(&self, purpose: Purpose) -> Result<Work<'_>> {
-        Ok(Work::new(self, self.database.begin(purpose).await?))
+    pub(super) async fn begin(&self, purpose: Purpose) -> Result<StoreTransaction<'_>> {
+        Ok(StoreTransaction::new(self, self.database.begin(purpose).await?))
     }
 }
 
-/// Numbers as the list of a statement, and its values.
+/// Returns the placeholders and values of an `IN` list.
 pub(super) fn listed(ids: impl Iterator<Item = i64>) -> (String, Vec<Value<'static>>) {
     let ids: Vec<_> = ids.map(Value::from).collect();
     (vec!["?"; ids.len()].join(", "), ids)

@@ -1,4 +1,4 @@
-//! A transaction of the store, and what several operations do in one.
+//! A transaction of the store.
 
 use super::SqlStore;
 use crate::db::database::{Dialect, Row, Value};
@@ -7,13 +7,13 @@ use crate::db::error::DatabaseErrorKind;
 use crate::db::pool::PoolTransaction;
 use crate::store::{Entity, Result, StoreError};
 
-/// A transaction. Dropped, it is rolled back.
-pub(super) struct Work<'s> {
+/// A transaction, which is rolled back when dropped.
+pub(super) struct StoreTransaction<'s> {
     pub(super) store: &'s SqlStore,
     transaction: PoolTransaction,
 }
 
-impl<'s> Work<'s> {
+impl<'s> StoreTransaction<'s> {
     pub(super) fn new(store: &'s SqlStore, transaction: PoolTransaction) -> Self {
         Self { store, transaction }
     }
@@ -26,7 +26,7 @@ impl<'s> Work<'s> {
         Ok(self.transaction.rows(&self.store.sql(template), values).await?)
     }
 
-    /// The first row.
+    /// Returns the first row.
     pub(super) async fn row(
         &mut self,
         template: &str,
@@ -35,7 +35,7 @@ impl<'s> Work<'s> {
         Ok(self.rows(template, values).await?.into_iter().next())
     }
 
-    /// The number in the first column of the first row; 0 where there is none.
+    /// Returns the number in the first column of the first row, or 0.
     pub(super) async fn number(&mut self, template: &str, values: &[Value<'_>]) -> Result<i64> {
         self.row(template, values).await?.map_or(Ok(0), |mut row| Ok(row.int()?))
     }
@@ -48,7 +48,7 @@ impl<'s> Work<'s> {
         self.rows(template, values).await.map(drop)
     }
 
-    /// Writes rows of one table, no two of them with the same keys; not more than a statement takes.
+    /// Upserts rows of one table with different keys, at most as many as fit into a statement.
     pub(super) async fn upsert_all(&mut self, rows: &[Upsert<'_>]) -> Result<()> {
         let Some(first) = rows.first() else { return Ok(()) };
         if let Some(all) = first.in_one(rows.len(), self.dialect()) {
@@ -74,8 +74,7 @@ impl<'s> Work<'s> {
         }
     }
 
-    /// Raises one of the counters that operations raise, and comes back with it. Others who would too
-    /// wait.
+    /// Increments a counter and returns it. Other writers of the counter wait.
     pub(super) async fn next_number(&mut self, counter: &str) -> Result<i64> {
         let raise = "UPDATE callgate_revisions SET value = value + 1 WHERE name = ?";
         self.run(raise, &[counter.into()]).await?;
@@ -92,7 +91,7 @@ impl<'s> Work<'s> {
     }
 }
 
-/// What is taken has a name.
+/// Converts a duplicate key into [`StoreError::AlreadyExists`].
 pub(super) fn taken(error: StoreError, entity: Entity, name: &str) -> StoreError {
     match error {
         StoreError::Database(error) if error.kind == DatabaseErrorKind::Duplicate => {

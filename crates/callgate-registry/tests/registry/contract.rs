@@ -53,11 +53,11 @@ macro_rules! contract {
                 a_method_is_added_changed_and_removed_with_its_actions,
                 what_protects_a_method_stays_when_its_key_changes_or_a_namesake_goes,
                 names_that_are_taken_and_things_that_are_missing_are_errors_that_change_nothing,
-                b61_d19_d20_grants_of_users_and_roles_become_access,
-                d22_tokens_are_found_until_they_end_or_are_revoked,
-                d13_every_change_raises_its_revision_and_the_use_of_a_token_raises_none,
+                grants_of_users_and_roles_become_access,
+                tokens_are_found_until_they_end_or_are_revoked,
+                every_change_raises_its_revision_and_the_use_of_a_token_raises_none,
                 uses_of_many_tokens_are_noted_at_once_and_never_backwards,
-                d14_presets_insert_what_is_absent,
+                presets_insert_what_is_absent,
                 names_and_sections_are_written_once,
                 an_import_writes_all_of_it_or_nothing,
                 an_import_of_many_methods_takes_few_statements_and_loses_none,
@@ -101,13 +101,13 @@ macro_rules! contract {
             }
             tests! { gateways: registry
                 the_first_key_stays_the_first_until_it_is_old,
-                d34_sessions_are_read_in_the_order_of_their_changes,
+                sessions_are_read_in_the_order_of_their_changes,
                 messages_are_read_in_order_and_forgotten,
             }
             tests! { plain_sql: kind
-                b63_the_seeds_inserts_work_as_written,
-                b40_settings_are_changed_in_the_database,
-                d13_plain_sql_on_every_table_raises_a_revision,
+                the_seeds_inserts_work_as_written,
+                settings_are_changed_in_the_database,
+                plain_sql_on_every_table_raises_a_revision,
             }
             tests! { constraints: kind
                 what_is_there_once_is_refused_twice,
@@ -124,9 +124,9 @@ macro_rules! contract {
                 what_a_database_cannot_keep_is_told_before_anything_is_written,
             }
             tests! { festi: kind
-                b63_the_seeds_inserts_change_what_an_attached_database_says,
-                d13_what_changes_in_an_attached_database_raises_a_revision,
-                d13_a_site_of_many_users_is_followed,
+                the_seeds_inserts_change_what_an_attached_database_says,
+                what_changes_in_an_attached_database_raises_a_revision,
+                a_site_of_many_users_is_followed,
                 a_festi_database_is_read_for_an_import,
             }
             tests! { migrations: kind
@@ -135,7 +135,7 @@ macro_rules! contract {
                 a_database_with_tables_of_its_own_is_refused,
                 what_would_be_applied_is_told_and_not_done,
                 the_install_script_makes_a_registry,
-                b67_the_install_file_and_migrating_make_the_same,
+                the_install_file_and_migrating_make_the_same,
             }
         }
     )*};

@@ -32,7 +32,7 @@ fn text(dialect: Dialect) -> String {
 }
 
 #[test]
-fn b67_the_install_files_are_what_the_migrations_make() {
+fn the_install_files_are_what_the_migrations_make() {
     for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::MySql, Dialect::SqlServer] {
         let (path, text) = (path(dialect), text(dialect));
         if std::env::var_os("INSTA_UPDATE").is_some_and(|update| update == "always") {

@@ -47,7 +47,7 @@ where
     for number in 2..5 {
         store.add_token(&token(number)).await.unwrap();
     }
-    store.touch_tokens(&[(id, 1_000)]).await.unwrap();
+    store.record_token_uses(&[(id, 1_000)]).await.unwrap();
     store.revoke_token(id).await.unwrap();
     assert_eq!(store.revoke_tokens_named("t").await.unwrap(), 3);
     assert!(store.add_key(&NewKey::first().unwrap()).await.unwrap());
@@ -95,7 +95,7 @@ where
     let store = Arc::new(store);
     let noting = tokio::spawn({
         let store = Arc::clone(&store);
-        async move { store.touch_tokens(&uses).await }
+        async move { store.record_token_uses(&uses).await }
     });
     let name = database.name.clone();
     let until_it_waits =
@@ -261,10 +261,10 @@ async fn times_of_postgres_without_an_end_are_far_ones() {
     let ends: Vec<_> = tokens.iter().map(|token| token.expires_at).collect();
     assert_eq!(ends, [Some(last), Some(0), None]);
     assert_eq!((tokens[0].created_at, tokens[0].last_used_at), (0, Some(last)));
-    assert_eq!(store.tokens_with(&digests).await.unwrap().len(), 3);
+    assert_eq!(store.tokens_by_digest(&digests).await.unwrap().len(), 3);
     assert_eq!(store.access_rows().await.unwrap().credentials.len(), 1);
     assert_eq!(store.keys("session").await.unwrap()[0].active_from, last);
-    store.touch_tokens(&[(tokens[0].id, 1_000), (tokens[2].id, 1_000)]).await.unwrap();
+    store.record_token_uses(&[(tokens[0].id, 1_000), (tokens[2].id, 1_000)]).await.unwrap();
     let used: Vec<_> = store.tokens().await.unwrap().iter().map(|row| row.last_used_at).collect();
     assert_eq!(used, [Some(last), None, Some(1_000)]);
 }

@@ -13,7 +13,7 @@ use callgate::mcp::LogLevel;
 use callgate::model::{Method, Safety};
 use callgate::{Callgate, Content, Context, Mask};
 use callgate_registry::{
-    Following, Holder, NewKey, NewToken, Registry, SESSION_KEYS, Store as _, Token, signing_key,
+    Following, NewKey, NewToken, Principal, Registry, SESSION_KEYS, Store as _, Token, signing_key,
 };
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -52,13 +52,13 @@ macro_rules! fleets {
 
 fleets! {
     an_answer_finds_its_call_whichever_gateways_have_them,
-    d30_a_cancellation_finds_its_call_and_no_other,
-    d34_a_session_that_is_ended_at_one_gateway_is_over_at_all,
+    a_cancellation_finds_its_call_and_no_other,
+    a_session_that_is_ended_at_one_gateway_is_over_at_all,
     what_a_client_sets_at_one_gateway_counts_at_the_others,
-    d13_clients_hear_of_changes_whichever_gateway_they_listen_at,
-    d22_a_revoked_token_is_refused_by_all_gateways,
+    clients_hear_of_changes_whichever_gateway_they_listen_at,
+    a_revoked_token_is_refused_by_all_gateways,
     a_gateway_begins_with_the_messages_of_now_and_none_stays,
-    d34_no_session_is_lost_while_keys_are_replaced,
+    no_session_is_lost_while_keys_are_replaced,
 }
 
 fn method(id: &str) -> Method {
@@ -278,7 +278,7 @@ async fn an_answer_finds_its_call_whichever_gateways_have_them(kind: Kind) {
     }
 }
 
-async fn d30_a_cancellation_finds_its_call_and_no_other(kind: Kind) {
+async fn a_cancellation_finds_its_call_and_no_other(kind: Kind) {
     let fleet = Fleet::of(kind, 2).await;
     let (mine, other) = (fleet.initialize(0).await, fleet.initialize(0).await);
     let mut cancelled = fleet.call(1, &mine, "wait").await;
@@ -291,7 +291,7 @@ async fn d30_a_cancellation_finds_its_call_and_no_other(kind: Kind) {
     assert!(greets.next().await.unwrap()["result"].is_object(), "the other one goes on");
 }
 
-async fn d34_a_session_that_is_ended_at_one_gateway_is_over_at_all(kind: Kind) {
+async fn a_session_that_is_ended_at_one_gateway_is_over_at_all(kind: Kind) {
     let mut fleet = Fleet::of(kind, 2).await;
     let session = fleet.initialize(1).await;
     let mut call = fleet.call(1, &session, "wait").await;
@@ -316,7 +316,7 @@ async fn what_a_client_sets_at_one_gateway_counts_at_the_others(kind: Kind) {
     .await;
 }
 
-async fn d13_clients_hear_of_changes_whichever_gateway_they_listen_at(kind: Kind) {
+async fn clients_hear_of_changes_whichever_gateway_they_listen_at(kind: Kind) {
     let fleet = Fleet::of(kind, 2).await;
     let session = fleet.initialize(0).await;
     let mut listeners = Vec::new();
@@ -325,14 +325,14 @@ async fn d13_clients_hear_of_changes_whichever_gateway_they_listen_at(kind: Kind
         listeners.push(fleet.listen(at).await);
     }
     let store = &fleet.registry.store;
-    store.grant(Holder::User(fleet.user), "secrets", Mask::Read).await.unwrap();
+    store.grant(Principal::User(fleet.user), "secrets", Mask::Read).await.unwrap();
     for listener in &mut listeners {
         let told = listener.next().await.unwrap();
         assert_eq!(told["method"], "notifications/tools/list_changed");
     }
 }
 
-async fn d22_a_revoked_token_is_refused_by_all_gateways(kind: Kind) {
+async fn a_revoked_token_is_refused_by_all_gateways(kind: Kind) {
     let fleet = Fleet::of(kind, 3).await;
     let session = fleet.initialize(0).await;
     let mut listeners = Vec::new();
@@ -361,13 +361,13 @@ async fn a_gateway_begins_with_the_messages_of_now_and_none_stays(kind: Kind) {
     fleet.send(0, "POST", Some(&session), answer(&question, "Ada")).await;
     assert!(call.next().await.unwrap()["result"].is_object(), "not cancelled by what was before");
     let store = &fleet.registry.store;
-    store.forget_messages(unix_time() - 60).await.unwrap();
+    store.delete_messages(unix_time() - 60).await.unwrap();
     assert_eq!(store.messages_after(0).await.unwrap().len(), 2, "they are young");
-    store.forget_messages(unix_time() + 60).await.unwrap();
+    store.delete_messages(unix_time() + 60).await.unwrap();
     assert!(store.messages_after(0).await.unwrap().is_empty());
 }
 
-async fn d34_no_session_is_lost_while_keys_are_replaced(kind: Kind) {
+async fn no_session_is_lost_while_keys_are_replaced(kind: Kind) {
     let fleet = Fleet::of(kind, 3).await;
     let store = &fleet.registry.store;
     let before = fleet.initialize(0).await;

@@ -40,7 +40,7 @@ async fn told(store: &SqlStore) {
 }
 
 #[tokio::test]
-async fn d13_postgres_tells_of_each_kind_of_change_also_after_its_connection_was_lost() {
+async fn postgres_tells_of_each_kind_of_change_also_after_its_connection_was_lost() {
     let registry = Kind::Postgres.registry().await;
     let (store, place) = (&registry.store, &registry.place);
     told(store).await;

@@ -30,7 +30,7 @@ pub(super) async fn decide(
         return Ok(None);
     }
     // An authorization server may replace a refresh token, which must not be lost.
-    let credentials = UserCredentials::kept_in(Arc::clone(store) as _);
+    let credentials = UserCredentials::stored_in(Arc::clone(store) as _);
     credentials.set(&store.credentials().await?);
     let maker = Maker { call_timeout: config.call_timeout, credentials };
     let forward = config.upstreams.forward(name, &upstreams, &maker)?;

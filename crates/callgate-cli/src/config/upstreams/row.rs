@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use callgate::upstream::Upstream;
-use callgate_registry::{MakeUpstream, UpstreamRow};
+use callgate_registry::{UpstreamFactory, UpstreamRow};
 use serde_json::{Map, Value};
 
 use super::Maker;
@@ -42,7 +42,7 @@ pub(crate) fn check(row: &UpstreamRow) -> anyhow::Result<()> {
     Maker::default().forward(&row.name, &described(row)?, Reading::Assumed).map(drop)
 }
 
-impl MakeUpstream for Maker {
+impl UpstreamFactory for Maker {
     fn make(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String> {
         let made = described(row).and_then(|it| self.forward(&row.name, &it, Reading::Real));
         made.map(|forward| Arc::new(forward) as _).map_err(|error| format!("{error:#}"))

@@ -52,7 +52,7 @@ fn listed(catalog: &Catalog, grants: &[(&str, Mask)]) -> usize {
 const ALL: [(&str, Mask); 2] = [("content", Mask::Execute), ("system", Mask::Execute)];
 
 #[test]
-fn b60_the_action_of_plugin_and_method_says_what_is_needed() {
+fn the_action_of_plugin_and_method_says_what_is_needed() {
     let mut rows = rows();
     rows.methods = vec![row("m")];
     rows.actions = vec![action("m", 1, "4"), action("other", 2, "6")];
@@ -97,7 +97,7 @@ fn festi_bug_the_mask_of_the_action_counts_and_not_that_of_the_section() {
 }
 
 #[test]
-fn d19_a_section_that_does_not_exist_and_a_mask_that_is_none_are_closed() {
+fn a_section_that_does_not_exist_and_a_mask_that_is_none_are_closed() {
     for action in [action("m", 99, "2"), action("m", 1, "99"), action("m", 1, "lots")] {
         let rows = CatalogRows { methods: vec![row("m")], actions: vec![action], ..rows() };
         assert_eq!(listed(&assemble(&rows, assembly(&[])).catalog, &ALL), 0);
@@ -110,13 +110,13 @@ fn d19_a_section_that_does_not_exist_and_a_mask_that_is_none_are_closed() {
 }
 
 #[test]
-fn d19_a_method_that_names_no_section_is_open() {
+fn a_method_that_names_no_section_is_open() {
     let rows = CatalogRows { methods: vec![row("m")], ..rows() };
     assert_eq!(listed(&assemble(&rows, assembly(&[])).catalog, &[]), 1);
 }
 
 #[test]
-fn b8_b44_d16_which_methods_are_tools() {
+fn which_methods_are_tools() {
     let exposed =
         |id: &str, value: Option<&str>| MethodRow { exposed: value.map(str::to_owned), ..row(id) };
     let rows = CatalogRows {
@@ -132,7 +132,7 @@ fn b8_b44_d16_which_methods_are_tools() {
 }
 
 #[test]
-fn d18_a_duplicate_id_is_quarantined_and_the_first_row_stays() {
+fn a_duplicate_id_is_quarantined_and_the_first_row_stays() {
     let titled = |title: &str| MethodRow { title: Some(title.to_owned()), ..row("m") };
     let rows = CatalogRows { methods: vec![titled("first"), titled("second")], ..rows() };
     let catalog = assemble(&rows, assembly(&[])).catalog;
@@ -142,7 +142,7 @@ fn d18_a_duplicate_id_is_quarantined_and_the_first_row_stays() {
 }
 
 #[test]
-fn d18_a_row_without_a_working_upstream_is_listed_with_a_finding() {
+fn a_row_without_a_working_upstream_is_listed_with_a_finding() {
     let rows = CatalogRows {
         methods: vec![MethodRow { upstream: Some("nowhere".to_owned()), ..row("m") }],
         ..rows()
@@ -166,7 +166,7 @@ fn only_tool(catalog: &Catalog) -> serde_json::Value {
 }
 
 #[test]
-fn d17_code_needs_no_row_and_a_row_is_an_overlay() {
+fn code_needs_no_row_and_a_row_is_an_overlay() {
     let code = [code()];
     let bare = assemble(&rows(), assembly(&code)).catalog;
     assert_eq!(only_tool(&bare)["description"], "From code.");
@@ -185,7 +185,7 @@ fn d17_code_needs_no_row_and_a_row_is_an_overlay() {
 }
 
 #[test]
-fn d17_a_row_changes_the_mask_and_never_removes_the_section() {
+fn a_row_changes_the_mask_and_never_removes_the_section() {
     let code = [code()];
     let action = |id_section, mask: &str| ActionRow {
         plugin: LOCAL.to_owned(),
@@ -205,7 +205,7 @@ fn d17_a_row_changes_the_mask_and_never_removes_the_section() {
 }
 
 #[test]
-fn d17_the_same_id_on_another_upstream_is_quarantined_and_code_wins() {
+fn the_same_id_on_another_upstream_is_quarantined_and_code_wins() {
     let code = [code()];
     let rows = CatalogRows { methods: vec![row("m")], ..rows() };
     let catalog = assemble(&rows, assembly(&code)).catalog;
@@ -218,7 +218,7 @@ fn d17_the_same_id_on_another_upstream_is_quarantined_and_code_wins() {
 }
 
 #[test]
-fn d17_a_section_that_an_overlay_names_is_closed_without_an_action() {
+fn a_section_that_an_overlay_names_is_closed_without_an_action() {
     let open = [Method::new("m".parse().unwrap())];
     let row = MethodRow { sections: Some("[\"system\"]".to_owned()), ..overlay() };
     let rows = CatalogRows { methods: vec![row], ..rows() };
@@ -226,7 +226,7 @@ fn d17_a_section_that_an_overlay_names_is_closed_without_an_action() {
 }
 
 #[test]
-fn d18_of_two_overlays_the_first_counts() {
+fn of_two_overlays_the_first_counts() {
     let hidden = MethodRow { exposed: Some("0".to_owned()), ..overlay() };
     let rows = CatalogRows { methods: vec![hidden, overlay()], ..rows() };
     let catalog = assemble(&rows, assembly(&[code()])).catalog;
@@ -246,7 +246,7 @@ fn an_action_protects_its_method_in_whatever_case_it_is_written() {
 }
 
 #[test]
-fn d19_what_closes_a_method_is_a_finding_that_goes_when_it_is_mended() {
+fn what_closes_a_method_is_a_finding_that_goes_when_it_is_mended() {
     let mut rows = CatalogRows {
         methods: vec![MethodRow { sections: Some("gone".to_owned()), ..row("m") }, row("n")],
         actions: vec![action("n", 1, "99")],
@@ -270,7 +270,7 @@ fn d19_what_closes_a_method_is_a_finding_that_goes_when_it_is_mended() {
 }
 
 #[test]
-fn d2_a_hidden_method_keeps_its_name_and_a_duplicate_gets_none() {
+fn a_hidden_method_keeps_its_name_and_a_duplicate_gets_none() {
     let numbered = |id: i64, name: &str| MethodRow { id, ..row(name) };
     let hidden = MethodRow {
         exposed: Some("0".to_owned()),
@@ -288,7 +288,7 @@ fn d2_a_hidden_method_keeps_its_name_and_a_duplicate_gets_none() {
 }
 
 #[test]
-fn d17_a_row_can_hide_code() {
+fn a_row_can_hide_code() {
     let rows = CatalogRows {
         methods: vec![MethodRow { exposed: Some("0".to_owned()), ..overlay() }],
         ..rows()
@@ -297,7 +297,7 @@ fn d17_a_row_can_hide_code() {
 }
 
 #[test]
-fn d2_names_that_are_not_the_id_are_remembered_and_stay() {
+fn names_that_are_not_the_id_are_remembered_and_stay() {
     let numbered = |id: i64, name: &str| MethodRow { id, ..row(name) };
     let mut rows =
         CatalogRows { methods: vec![numbered(1, "a.b"), numbered(2, "plain")], ..rows() };
@@ -312,17 +312,17 @@ fn d2_names_that_are_not_the_id_are_remembered_and_stay() {
 }
 
 #[test]
-fn d13_unchanged_rows_are_taken_over_and_changed_ones_are_not() {
+fn unchanged_rows_are_taken_over_and_changed_ones_are_not() {
     let mut rows = CatalogRows { methods: vec![row("a"), row("b")], ..rows() };
     rows.actions = vec![action("a", 1, "2")];
     let first = Arc::new(assemble(&rows, assembly(&[])).catalog);
-    let again = |rows: &CatalogRows| {
+    let rebuild = |rows: &CatalogRows| {
         let previous = Some(Arc::clone(&first));
         assemble(rows, Assembly { previous, ..assembly(&[]) }).catalog
     };
     rows.methods[1].title = Some("New".to_owned());
     rows.actions[0].mask = "6".to_owned();
-    let second = again(&rows);
+    let second = rebuild(&rows);
     assert!(std::str::from_utf8(&second.tool(second.by_id("b").unwrap())).unwrap().contains("New"));
     assert_eq!(listed(&second, &[("content", Mask::Read)]), 1, "only `b`, which is open");
     // A class that is defined changes every method that names it.
@@ -359,7 +359,7 @@ fn wrong_classes_are_told_and_the_rest_is_served() {
 }
 
 #[test]
-fn d14_a_bad_setting_in_sql_leaves_the_last_good_one() {
+fn a_bad_setting_in_sql_leaves_the_last_good_one() {
     let setting =
         |name: &str, value: &str| SettingRow { name: name.to_owned(), value: value.to_owned() };
     let mut rows = rows();

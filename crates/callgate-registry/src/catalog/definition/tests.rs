@@ -33,7 +33,7 @@ fn schema(params: &str) -> Value {
 }
 
 #[test]
-fn b57_names_come_from_params_and_types_from_params_types() {
+fn names_come_from_params_and_types_from_params_types() {
     let festi = MethodRow {
         params: some(r#"["CommitValuesObject[] $commits","string $serviceName","int $idProject"]"#),
         params_types: some(
@@ -66,7 +66,7 @@ fn b57_names_come_from_params_and_types_from_params_types() {
 }
 
 #[test]
-fn b58_without_a_name_they_are_param1_param2() {
+fn without_a_name_they_are_param1_param2() {
     let unnamed = MethodRow { params_types: some(r#"["int","string"]"#), ..row() };
     assert_eq!(tool(&unnamed)["inputSchema"]["required"], json!(["param1", "param2"]));
     assert_eq!(schema(r#"["int","string $named"]"#)["required"], json!(["param1", "named"]));
@@ -76,7 +76,7 @@ fn b58_without_a_name_they_are_param1_param2() {
 }
 
 #[test]
-fn b59_defaults_make_parameters_optional() {
+fn defaults_make_parameters_optional() {
     assert_eq!(
         schema(
             r#"["int $idUser","bool $includeDetails = false","?string $q = null",
@@ -139,7 +139,7 @@ fn params_may_be_objects_that_say_more() {
 }
 
 #[test]
-fn b64_a_response_first_is_no_argument() {
+fn a_response_first_is_no_argument() {
     for params in [
         r#"["Response $response"]"#,
         r#"["Response &$response"]"#,
@@ -158,7 +158,7 @@ fn b64_a_response_first_is_no_argument() {
 }
 
 #[test]
-fn b45_b46_texts_safety_and_annotations_are_the_rows() {
+fn texts_safety_and_annotations_are_the_rows() {
     let full = MethodRow {
         title: some("Title"),
         description: some("What it does."),

@@ -1,8 +1,7 @@
-//! The driver for SQL Server.
+//! Driver for SQL Server.
 //!
-//! A transaction for reading is none here: under READ COMMITTED it would promise nothing that single
-//! statements do not, and the operations look at the revision before and after. Whoever fails in a
-//! transaction loses it, and its connection with it: so nothing of it can be committed by mistake.
+//! Read transactions are plain statements: `READ COMMITTED` would not give them a snapshot, and operations
+//! compare revisions instead. After an error the connection is closed, which rolls its transaction back.
 
 mod address;
 mod connection;
@@ -17,7 +16,7 @@ use deadpool::Runtime;
 use deadpool::managed::{Object, Pool, PoolConfig, PoolError, QueueMode, Timeouts};
 use url::Url;
 
-use crate::db::connect::{DatabaseOptions, Wanted};
+use crate::db::connect::{DatabaseOptions, OpenMode};
 use crate::db::database::{Database, Dialect, Purpose, Row, Transaction, Value};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 use address::Address;
@@ -25,16 +24,16 @@ use connection::{Connection, Connections};
 
 const BEGIN: &str = "BEGIN TRANSACTION";
 
-/// Of two that make the table, one waits and is then told that it is there.
+/// Locks out other migrations.
 const LOCK_MIGRATIONS: &str = "BEGIN TRANSACTION; \
     IF OBJECT_ID(N'callgate_migrations', N'U') IS NOT NULL \
     SELECT version FROM callgate_migrations WITH (TABLOCKX, HOLDLOCK)";
 
-/// Whether those who read wait for those who write.
+/// Returns a row if readers wait for writers.
 const READERS_WAIT: &str = "SELECT 1 FROM sys.databases \
     WHERE name = DB_NAME() AND is_read_committed_snapshot_on = 0";
 
-/// SQL Server, with connections that are kept.
+/// A SQL Server with pooled connections.
 pub(crate) struct SqlServer {
     pool: Pool<Connections>,
     shown: String,
@@ -47,14 +46,13 @@ impl fmt::Debug for SqlServer {
     }
 }
 
-/// Connects once, to see that it can be done.
 ///
-/// That it is only to be read is for the rights of its login to say: what SQL Server calls the intent to read
-/// forbids nothing, and may lead to another server.
+/// Read-only access must be set for the login: SQL Server's `ApplicationIntent=ReadOnly` does not forbid writes,
+/// and may redirect to another server.
 pub(crate) async fn connect(
     url: &Url,
     options: &DatabaseOptions,
-    wanted: Wanted,
+    mode: OpenMode,
 ) -> Result<Box<dyn Database>, OpenError> {
     let address = Address::of(url)?;
     let shown = address.to_string();
@@ -63,11 +61,11 @@ pub(crate) async fn connect(
             max_size: usize::try_from(options.max_connections).unwrap_or(1).max(1),
             timeouts: Timeouts {
                 wait: Some(options.connect_timeout),
-                // It has a limit of its own.
+                // `Connections` has its own time limit.
                 create: None,
                 recycle: Some(options.connect_timeout),
             },
-            // So that what is not needed is not used.
+            // Lets unused connections expire.
             queue_mode: QueueMode::Lifo,
         })
         .runtime(Runtime::Tokio1)
@@ -75,7 +73,7 @@ pub(crate) async fn connect(
         .map_err(|error| DatabaseError::new(DatabaseErrorKind::Other, error.to_string()))?;
     let server = SqlServer { pool, shown, options: options.clone() };
     drop(server.connection().await?);
-    if wanted == Wanted::There {
+    if mode == OpenMode::Existing {
         server.warn_if_readers_wait().await;
     }
     Ok(Box::new(server))
@@ -93,13 +91,12 @@ impl SqlServer {
         })
     }
 
-    /// One that does not say is not warned of.
     async fn warn_if_readers_wait(&self) {
         if self.rows(READERS_WAIT, &[]).await.is_ok_and(|rows| !rows.is_empty()) {
             tracing::warn!(
                 database = self.shown,
-                "whoever reads from this database waits for whoever writes: during a long import, \
-                 every gateway is without its registry. Run `ALTER DATABASE … SET \
+                "readers of this database wait for writers, so gateways cannot read the registry during a \
+                 long import. Run `ALTER DATABASE … SET \
                  READ_COMMITTED_SNAPSHOT ON` in it; see docs/operate/databases.md"
             );
         }
@@ -123,7 +120,7 @@ impl Database for SqlServer {
             (Purpose::Read, _) => None,
             (Purpose::Migrate, _) => Some(LOCK_MIGRATIONS.to_owned()),
             (_, None) => Some(BEGIN.to_owned()),
-            // Changes nothing, and locks what triggers change, in the order of the key.
+            // Changes nothing, but locks the counters in the order of the key.
             (_, Some(counters)) => Some(format!(
                 "{BEGIN}; UPDATE callgate_revisions SET value = value WHERE name IN ({counters})"
             )),
@@ -137,11 +134,11 @@ impl Database for SqlServer {
     }
 }
 
-/// A transaction under way.
+/// An open transaction.
 struct Open {
-    /// `None` once it has ended.
+    /// `None` after the end.
     connection: Option<Object<Connections>>,
-    /// Whether there is something to commit, or to leave.
+    /// Whether `BEGIN` was sent.
     is_begun: bool,
     limit: Duration,
 }
@@ -160,7 +157,7 @@ impl Transaction for Open {
         self.connection()?.rows(sql, values, limit).await
     }
 
-    /// What stands between lines with `GO` is sent one by one, as the database's own tools do.
+    /// Runs the batches between lines with `GO` one by one, as `sqlcmd` does.
     async fn script(&mut self, sql: &str) -> Result<()> {
         let limit = self.limit;
         for batch in values::batches(sql) {
@@ -179,7 +176,7 @@ impl Transaction for Open {
     }
 }
 
-/// The server takes back what was not committed when the connection goes.
+/// Closing the connection rolls the transaction back.
 impl Drop for Open {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take().filter(|_| self.is_begun) {

@@ -1,4 +1,4 @@
-//! MySQL and MariaDB as databases of the registry.
+//! Driver for MySQL and MariaDB.
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -9,66 +9,65 @@ use sqlx::{
 };
 use url::Url;
 
-use crate::db::connect::{DatabaseOptions, Wanted};
+use crate::db::connect::{DatabaseOptions, OpenMode};
 use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
-use crate::db::driver::sqlx_pool::{self, Frame, IDLE_IN_TRANSACTION, Pooled, Talk};
+use crate::db::driver::sqlx_pool::{
+    self, IDLE_IN_TRANSACTION, ServerPool, SqlxDriver, TransactionSql,
+};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 
-/// What a URL may say behind its question mark.
+/// Supported query parameters of the URL.
 const PARAMETERS: &[&str] =
     &["ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "ssl-key", "socket"];
-/// The same on each server, whatever it is configured with: what does not fit is an error, and the number 0
-/// is one.
+/// Fixed SQL mode: values that do not fit are errors, and 0 is a valid id.
 const MODE: &str = "ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION,\
      NO_ZERO_DATE,NO_ZERO_IN_DATE,ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES,STRICT_TRANS_TABLES";
 
-/// Whose server it is: they call things differently.
+/// Vendor of the server: some settings have different names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Maker {
+enum Vendor {
     MySql,
     MariaDb,
 }
 
-/// A server of MySQL or MariaDB.
 #[derive(Debug)]
 struct MySqlServer {
-    pooled: Pooled<MySql>,
-    maker: Maker,
+    pooled: ServerPool<MySql>,
+    vendor: Vendor,
     options: DatabaseOptions,
 }
 
-/// Connects to a server.
 pub(crate) async fn connect(
     url: &Url,
     options: &DatabaseOptions,
-    wanted: Wanted,
+    mode: OpenMode,
 ) -> Result<Box<dyn Database>, OpenError> {
     sqlx_pool::check_parameters(url, PARAMETERS)?;
     let connect = MySqlConnectOptions::from_url(url)
         .map_err(DatabaseError::from)?
         .disable_statement_logging();
     let mut first = sqlx_pool::first::<MySql>(&connect, options).await?;
-    let mut version = <MySql as Talk>::rows(&mut first, "SELECT VERSION()", &[]).await?;
+    let mut version = <MySql as SqlxDriver>::rows(&mut first, "SELECT VERSION()", &[]).await?;
     let version = version.pop().map(|mut row| row.text()).unwrap_or_default();
     first.close().await.map_err(DatabaseError::from)?;
-    let maker = if version.contains("MariaDB") { Maker::MariaDb } else { Maker::MySql };
-    let pooled = Pooled::new(connect, maker.session(options, wanted), options);
-    Ok(Box::new(MySqlServer { pooled, maker, options: options.clone() }))
+    let vendor = if version.contains("MariaDB") { Vendor::MariaDb } else { Vendor::MySql };
+    let pooled = ServerPool::new(connect, vendor.session(options, mode), options);
+    Ok(Box::new(MySqlServer { pooled, vendor, options: options.clone() }))
 }
 
-impl Maker {
-    /// What each connection begins with.
-    fn session(self, options: &DatabaseOptions, wanted: Wanted) -> String {
+impl Vendor {
+    /// Returns the statements that initialize a connection.
+    fn session(self, options: &DatabaseOptions, mode: OpenMode) -> String {
         let limit = self.time_limit(options, Purpose::Write);
-        // Less than the limit of a statement, to hear that another is in the way.
+        // Shorter than the statement timeout, so that the error names the lock.
         let lock = (options.statement_timeout * 9 / 10).as_secs().max(1);
         let idle = IDLE_IN_TRANSACTION.as_secs();
         let only_read =
-            if wanted.is_only_to_read() { "; SET SESSION TRANSACTION READ ONLY" } else { "" };
+            if mode.is_read_only() { "; SET SESSION TRANSACTION READ ONLY" } else { "" };
         let idle = match self {
             Self::MariaDb => format!("idle_transaction_timeout = {idle}"),
-            // It has none of its own. Longer than the pool keeps a connection. What it knows of its tables
-            // is as of now.
+            // MySQL has no idle timeout for transactions. `wait_timeout` is longer than the pool's idle timeout.
+            // Without caching, table statistics are current.
             Self::MySql => {
                 "wait_timeout = 60, SESSION information_schema_stats_expiry = 0".to_owned()
             }
@@ -79,7 +78,7 @@ impl Maker {
         )
     }
 
-    /// Sets how long a statement may take; with MySQL, one that reads.
+    /// Returns the statement that sets the time limit of statements; in MySQL it only applies to reads.
     fn time_limit(self, options: &DatabaseOptions, purpose: Purpose) -> String {
         let limit = purpose.limit(options);
         match self {
@@ -100,19 +99,19 @@ impl Database for MySqlServer {
     }
 
     async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
-        let longer = self.maker.time_limit(&self.options, purpose);
-        let again = format!("; {}", self.maker.time_limit(&self.options, Purpose::Write));
+        let longer = self.vendor.time_limit(&self.options, purpose);
+        let reset = format!("; {}", self.vendor.time_limit(&self.options, Purpose::Write));
         let writing = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
         let (mut begin, end) = match purpose {
             Purpose::Read => {
                 let reading = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
                                START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
-                (format!("{longer}; {reading}"), again)
+                (format!("{longer}; {reading}"), reset)
             }
             Purpose::Write | Purpose::Tokens | Purpose::Keys | Purpose::Note => {
                 (writing.to_owned(), String::new())
             }
-            Purpose::Migrate => (format!("{longer}; {writing}"), again),
+            Purpose::Migrate => (format!("{longer}; {writing}"), reset),
         };
         if let Some(counters) = purpose.locked() {
             begin.extend([
@@ -121,8 +120,8 @@ impl Database for MySqlServer {
                 ") ORDER BY name FOR UPDATE",
             ]);
         }
-        // The lock of those who make tables is let go with the connection.
-        let frame = Frame { begin, end, is_kept: purpose != Purpose::Migrate };
+        // Closing the connection releases the migration lock.
+        let frame = TransactionSql { begin, end, is_kept: purpose != Purpose::Migrate };
         let mut transaction = self.pooled.begin(purpose, frame).await?;
         if purpose == Purpose::Migrate {
             self.lock_tables(&mut transaction).await?;
@@ -132,21 +131,21 @@ impl Database for MySqlServer {
 }
 
 impl MySqlServer {
-    /// What makes tables also commits, which lets go of the locks on rows.
+    /// Takes a named lock: DDL statements commit, which would release row locks.
     async fn lock_tables(&self, transaction: &mut dyn Transaction) -> Result<()> {
         let sql = "SELECT GET_LOCK(CONCAT('callgate ', MD5(DATABASE())), ?)";
-        let patience = i64::try_from(self.options.load_timeout.as_secs()).unwrap_or(i64::MAX);
-        let mut rows = transaction.rows(sql, &[patience.into()]).await?;
+        let write_timeout = i64::try_from(self.options.load_timeout.as_secs()).unwrap_or(i64::MAX);
+        let mut rows = transaction.rows(sql, &[write_timeout.into()]).await?;
         if rows.pop().map_or(Ok(0), |mut row| row.int())? == 1 {
             return Ok(());
         }
-        let message = "somebody else is making tables in the database";
+        let message = "another program is migrating the database";
         Err(DatabaseError::new(DatabaseErrorKind::Busy, message))
     }
 }
 
 #[async_trait]
-impl Talk for MySql {
+impl SqlxDriver for MySql {
     async fn rows(
         connection: &mut MySqlConnection,
         sql: &str,
@@ -196,7 +195,7 @@ fn cell(row: &MySqlRow, index: usize) -> Result<Cell> {
     if matches!(kind, "TIMESTAMP" | "DATE" | "TIME" | "DATETIME" | "YEAR" | "BIT" | "GEOMETRY") {
         return Err(DatabaseError::unsupported_type(kind));
     }
-    // Text with a binary collation is said to be bytes.
+    // Text with a binary collation is reported as bytes.
     let bytes: &[u8] = row.try_get_unchecked(index)?;
     Ok(match std::str::from_utf8(bytes) {
         Ok(text) => Cell::Text(text.to_owned()),

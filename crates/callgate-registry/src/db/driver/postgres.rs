@@ -1,4 +1,4 @@
-//! PostgreSQL as a database of the registry.
+//! Driver for PostgreSQL.
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -15,32 +15,32 @@ use sqlx::{
 use url::Url;
 
 use super::postgres_listener::Listener;
-use crate::db::connect::{DatabaseOptions, Wanted};
+use crate::db::connect::{DatabaseOptions, OpenMode};
 use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value, numbered};
-use crate::db::driver::sqlx_pool::{self, Frame, IDLE_IN_TRANSACTION, Pooled, Talk};
+use crate::db::driver::sqlx_pool::{
+    self, IDLE_IN_TRANSACTION, ServerPool, SqlxDriver, TransactionSql,
+};
 use crate::db::error::{DatabaseError, OpenError, Result};
 
-/// What a URL may say behind its question mark.
+/// Supported query parameters of the URL.
 const PARAMETERS: &[&str] =
     &["sslmode", "sslrootcert", "sslcert", "sslkey", "host", "application_name"];
-/// Of the lock that keeps those who make tables apart; any number that nobody else has.
+/// Key of the advisory lock for migrations.
 const MIGRATING: i64 = 0x6361_6c6c_6761_7465;
-/// The number of the type `json`.
+/// OID of the type `json`.
 const JSON: Oid = Oid(114);
 
-/// A server of PostgreSQL.
 #[derive(Debug)]
 struct PostgresServer {
-    pooled: Pooled<Postgres>,
+    pooled: ServerPool<Postgres>,
     listener: Listener,
     options: DatabaseOptions,
 }
 
-/// Connects to a server.
 pub(crate) async fn connect(
     url: &Url,
     options: &DatabaseOptions,
-    wanted: Wanted,
+    mode: OpenMode,
 ) -> Result<Box<dyn Database>, OpenError> {
     sqlx_pool::check_parameters(url, PARAMETERS)?;
     let mut connect =
@@ -53,26 +53,26 @@ pub(crate) async fn connect(
         .close()
         .await
         .map_err(DatabaseError::from)?;
-    let pooled = Pooled::new(connect.clone(), session(options, wanted), options);
+    let pooled = ServerPool::new(connect.clone(), session(options, mode), options);
     let listener = Listener::new(connect, options.connect_timeout);
     Ok(Box::new(PostgresServer { pooled, listener, options: options.clone() }))
 }
 
-/// What each connection begins with.
-fn session(options: &DatabaseOptions, wanted: Wanted) -> String {
+/// Returns the statements that initialize a connection.
+fn session(options: &DatabaseOptions, mode: OpenMode) -> String {
     let limit = options.statement_timeout.as_millis();
-    // Less than the limit of a statement, to hear that another is in the way.
+    // Shorter than the statement timeout, so that the error names the lock.
     let lock = (limit * 9 / 10).max(1);
     let idle = IDLE_IN_TRANSACTION.as_millis();
     let only_read =
-        if wanted.is_only_to_read() { "; SET default_transaction_read_only = on" } else { "" };
+        if mode.is_read_only() { "; SET default_transaction_read_only = on" } else { "" };
     format!(
         "SET statement_timeout = {limit}; SET lock_timeout = {lock}; \
          SET idle_in_transaction_session_timeout = {idle}; SET client_min_messages = warning{only_read}"
     )
 }
 
-/// What a transaction begins with, but for the counters that it locks.
+/// Returns the statements that begin a transaction, without the locks on counters.
 fn beginning(purpose: Purpose, options: &DatabaseOptions) -> String {
     let limit = purpose.limit(options).as_millis();
     match purpose {
@@ -108,7 +108,7 @@ impl Database for PostgresServer {
                 ") ORDER BY name FOR UPDATE",
             ]);
         }
-        let frame = Frame { begin, end: String::new(), is_kept: true };
+        let frame = TransactionSql { begin, end: String::new(), is_kept: true };
         Ok(Box::new(self.pooled.begin(purpose, frame).await?))
     }
 
@@ -118,7 +118,7 @@ impl Database for PostgresServer {
 }
 
 #[async_trait]
-impl Talk for Postgres {
+impl SqlxDriver for Postgres {
     async fn rows(
         connection: &mut PgConnection,
         sql: &str,
@@ -148,7 +148,7 @@ fn bind<'q>(query: Query<'q>, value: Value<'q>) -> Query<'q> {
     }
 }
 
-/// A text that goes into a column of the type `json` as it is.
+/// Text that is bound as `json` unchanged.
 struct JsonText<'a>(&'a str);
 
 impl Type<Postgres> for JsonText<'_> {

@@ -1,7 +1,7 @@
-//! What PostgreSQL tells of changes.
+//! Listens for notifications of PostgreSQL.
 //!
-//! On a connection of its own. One that is lost is made again, after a pause that grows; since nobody says
-//! again what was said meanwhile, each new one counts as a change.
+//! Uses its own connection, and reconnects with a growing delay. Notifications may be missed meanwhile, so each
+//! new connection counts as a change.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,42 +12,42 @@ use tokio::task::JoinSet;
 
 use callgate::internal::random_between;
 
-/// What the triggers tell it on.
+/// Channel of the triggers' notifications.
 const CHANNEL: &str = "callgate";
-/// How long nothing may be heard before the connection is tried: one that was cut off says nothing.
+/// Idle time after which the connection is checked.
 const SILENCE: Duration = Duration::from_secs(15);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Listens from the first time that somebody waits.
+/// Starts to listen at the first call of [`Self::changed`].
 #[derive(Debug)]
 pub(super) struct Listener {
-    ear: Ear,
+    ear: ListenOptions,
     told: Arc<Notify>,
-    /// Ends with it.
+    /// Aborted on drop.
     listening: OnceLock<JoinSet<()>>,
 }
 
 #[derive(Clone)]
-struct Ear {
+struct ListenOptions {
     connect: PgConnectOptions,
     timeout: Duration,
 }
 
-/// Not what it connects with, which has the password.
-impl std::fmt::Debug for Ear {
+/// The connect options contain the password.
+impl std::fmt::Debug for ListenOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ear").field("timeout", &self.timeout).finish_non_exhaustive()
+        f.debug_struct("ListenOptions").field("timeout", &self.timeout).finish_non_exhaustive()
     }
 }
 
 impl Listener {
     pub(super) fn new(connect: PgConnectOptions, timeout: Duration) -> Self {
-        let ear = Ear { connect, timeout };
+        let ear = ListenOptions { connect, timeout };
         Self { ear, told: Arc::default(), listening: OnceLock::new() }
     }
 
-    /// Waits for a change. Many that come while nobody waits are one.
+    /// Waits for a change. Several changes since the last call count as one.
     pub(super) async fn changed(&self) {
         self.listening.get_or_init(|| {
             let mut listening = JoinSet::new();
@@ -58,7 +58,7 @@ impl Listener {
     }
 }
 
-async fn listen(ear: Ear, told: Arc<Notify>) {
+async fn listen(ear: ListenOptions, told: Arc<Notify>) {
     let mut pause = FIRST_PAUSE;
     loop {
         match ear.open().await {
@@ -66,11 +66,11 @@ async fn listen(ear: Ear, told: Arc<Notify>) {
                 pause = FIRST_PAUSE;
                 told.notify_one();
                 let lost = hear(&mut listener, ear.timeout, &told).await;
-                tracing::debug!(error = lost, "the database does not tell of changes any more");
+                tracing::debug!(error = lost, "lost the connection for change notifications");
             }
             Err(error) => {
                 let error = error.to_string();
-                tracing::debug!(error, "cannot listen for changes of the database");
+                tracing::debug!(error, "failed to listen for change notifications");
             }
         }
         tokio::time::sleep(random_between(pause / 2, pause)).await;
@@ -78,7 +78,7 @@ async fn listen(ear: Ear, told: Arc<Notify>) {
     }
 }
 
-impl Ear {
+impl ListenOptions {
     async fn open(&self) -> sqlx::Result<PgListener> {
         let pool = PgPoolOptions::new()
             .max_connections(1)
@@ -93,7 +93,7 @@ impl Ear {
     }
 }
 
-/// Passes on what is heard, until the connection is lost.
+/// Forwards notifications until the connection is lost. Returns the reason.
 async fn hear(listener: &mut PgListener, timeout: Duration, told: &Notify) -> String {
     loop {
         match tokio::time::timeout(SILENCE, listener.try_recv()).await {

@@ -1,4 +1,4 @@
-//! SQLite as a database of the registry: a file.
+//! Driver for SQLite.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -15,40 +15,40 @@ use sqlx::{
     ValueRef as _,
 };
 
-use crate::db::connect::{DatabaseOptions, Wanted};
+use crate::db::connect::{DatabaseOptions, OpenMode};
 use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 
-/// How long to pause where SQLite does not wait by itself.
+/// Interval between attempts to switch the journal mode.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// So many rows wait at most between the thread that reads them and the one that takes them.
+/// Maximum number of rows that are buffered by the reading thread.
 const ROWS_AHEAD: usize = 1024;
 
-/// A file, with connections to it.
+/// A database file with pooled connections.
 #[derive(Debug)]
 struct SqliteFile {
     pool: SqlitePool,
     path: PathBuf,
     file: Option<FileId>,
-    /// How long to wait for another process that writes.
-    patience: Duration,
+    /// Maximum time to wait for another writer.
+    write_timeout: Duration,
 }
 
-/// Opens a file; makes it, if that is wanted.
+/// Opens a file.
 pub(crate) async fn connect(
     path: &Path,
     options: &DatabaseOptions,
-    wanted: Wanted,
+    mode: OpenMode,
 ) -> Result<Box<dyn Database>, OpenError> {
-    if wanted == Wanted::There && !path.exists() {
+    if mode == OpenMode::Existing && !path.exists() {
         return Err(OpenError::Missing(path.display().to_string()));
     }
     let connect = SqliteConnectOptions::new()
         .filename(path)
-        .create_if_missing(wanted == Wanted::Made)
-        .read_only(wanted.is_only_to_read())
-        .immutable(wanted == Wanted::ReadOnce && rests_with_a_log(path))
+        .create_if_missing(mode == OpenMode::Create)
+        .read_only(mode.is_read_only())
+        .immutable(mode == OpenMode::ReadOnce && rests_with_a_log(path))
         .busy_timeout(options.statement_timeout)
         .synchronous(SqliteSynchronous::Normal)
         .row_buffer_size(ROWS_AHEAD)
@@ -59,12 +59,12 @@ pub(crate) async fn connect(
         .connect_with(connect)
         .await
         .map_err(DatabaseError::from)?;
-    let patience = options.statement_timeout;
-    Ok(Box::new(SqliteFile { pool, path: path.to_owned(), file: file_id(path), patience }))
+    let write_timeout = options.statement_timeout;
+    Ok(Box::new(SqliteFile { pool, path: path.to_owned(), file: file_id(path), write_timeout }))
 }
 
-/// Whether a database has a write-ahead log and nobody has it open. SQLite would then make the log's files
-/// anew, and leave them there; without them nothing can be written meanwhile that it would have to see.
+/// Returns `true` if a database in WAL mode is not open anywhere. SQLite would create the log files and leave
+/// them; nothing can be written meanwhile without them.
 fn rests_with_a_log(path: &Path) -> bool {
     let mut header = [0; 20];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
@@ -86,7 +86,7 @@ impl Database for SqliteFile {
     async fn begin(&self, purpose: Purpose) -> Result<Box<dyn Transaction>> {
         let transaction = match purpose {
             Purpose::Read => self.pool.begin().await?,
-            // One that begins by reading could not go on to write when another wrote meanwhile.
+            // A deferred transaction could not write after another writer committed.
             Purpose::Write | Purpose::Tokens | Purpose::Keys | Purpose::Note | Purpose::Migrate => {
                 self.pool.begin_with("BEGIN IMMEDIATE").await?
             }
@@ -94,21 +94,19 @@ impl Database for SqliteFile {
         Ok(Box::new(SqliteTransaction(transaction)))
     }
 
-    /// With a write-ahead log, readers and a writer do not wait for each other. The file keeps it; it is
-    /// set only when the file is known to be ours.
+    /// Switches to a write-ahead log, so that readers and the writer do not block each other. The mode is stored
+    /// in the file.
     async fn prepare(&self) -> Result<()> {
-        use_wal(&mut *self.pool.acquire().await?, self.patience).await
+        use_wal(&mut *self.pool.acquire().await?, self.write_timeout).await
     }
 
-    /// What was written is in the log beside the file, until somebody closes it in order. Who copies only the
-    /// file would have less than they think.
+    /// Moves writes from the log to the file, which may be copied without the log.
     async fn settle(&self) -> Result<()> {
-        // It waits for nobody: what others read of the file stays in the log until they are done.
+        // Does not wait for readers; their pages stay in the log.
         self.rows("PRAGMA wal_checkpoint(PASSIVE)", &[]).await.map(drop)
     }
 
-    /// An open file goes on to be read after another has taken its place; nobody would notice that
-    /// what they change there does not count.
+    /// Detects a replaced file, whose changes would not be noticed.
     fn check(&self) -> Result<()> {
         if file_id(&self.path) == self.file {
             return Ok(());
@@ -181,22 +179,22 @@ fn cell(row: &SqliteRow, index: usize) -> Result<Cell> {
     })
 }
 
-/// SQLite does not wait for others here by itself.
-async fn use_wal(connection: &mut SqliteConnection, patience: Duration) -> Result<()> {
+/// SQLite's busy timeout does not apply to this statement.
+async fn use_wal(connection: &mut SqliteConnection, write_timeout: Duration) -> Result<()> {
     let started = Instant::now();
     loop {
         let error = match sqlx::query("PRAGMA journal_mode = WAL").execute(&mut *connection).await {
             Ok(_) => return Ok(()),
             Err(error) => DatabaseError::from(error),
         };
-        if !error.is_busy() || started.elapsed() > patience {
+        if !error.is_busy() || started.elapsed() > write_timeout {
             return Err(error);
         }
         tokio::time::sleep(BUSY_PAUSE).await;
     }
 }
 
-/// Which file it is: device and number, where the system has them.
+/// Device and inode.
 type FileId = (u64, u64);
 
 #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! What it means when a database that sqlx speaks to says no.
+//! Classifies errors of sqlx.
 
 use sqlx::sqlite::SqliteError;
 
@@ -11,7 +11,7 @@ impl From<sqlx::Error> for DatabaseError {
                 (said.message().to_owned(), DatabaseErrorKind::Duplicate)
             }
             sqlx::Error::Database(said) => (said.message().to_owned(), kind(&**said)),
-            // A certificate that nobody vouches for is told so.
+            // An untrusted certificate is reported as this kind.
             sqlx::Error::Io(io) if io.kind() == std::io::ErrorKind::InvalidData => {
                 (error.to_string(), DatabaseErrorKind::Untrusted)
             }
@@ -40,15 +40,15 @@ fn kind(said: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
     DatabaseErrorKind::Other
 }
 
-/// By the SQLSTATE.
+/// Classifies by SQLSTATE.
 #[cfg(feature = "postgres")]
 fn postgres_kind(code: &str) -> DatabaseErrorKind {
     match code {
-        // Not serializable, deadlock.
+        // Serialization failure, deadlock.
         "40001" | "40P01" => DatabaseErrorKind::Deadlock,
-        // No lock in time.
+        // Lock timeout.
         "55P03" => DatabaseErrorKind::Busy,
-        // Too many connections, shutting down or starting up, no answer in time, idle for too long.
+        // Too many connections, shutdown or startup, statement timeout, idle timeout.
         "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "57014" | "25P03" => {
             DatabaseErrorKind::Unavailable
         }
@@ -57,21 +57,21 @@ fn postgres_kind(code: &str) -> DatabaseErrorKind {
         "25006" => DatabaseErrorKind::ReadOnly,
         "53100" => DatabaseErrorKind::Full,
         "XX001" | "XX002" => DatabaseErrorKind::Corrupt,
-        // The connection itself.
+        // Connection errors.
         code if code.starts_with("08") => DatabaseErrorKind::Unavailable,
         _ => DatabaseErrorKind::Other,
     }
 }
 
-/// By the number, which MySQL and MariaDB share but for the newest.
+/// Classifies by error number.
 #[cfg(feature = "mysql")]
 fn mysql_kind(number: u16) -> DatabaseErrorKind {
     match number {
-        // Another changed it, no lock in time.
+        // Changed row, lock timeout.
         1020 | 1205 => DatabaseErrorKind::Busy,
         // Deadlock.
         1213 => DatabaseErrorKind::Deadlock,
-        // Too many connections, shutting down, killed, the network, no answer in time, idle for too long.
+        // Too many connections, shutdown, killed, network, statement timeout, idle timeout.
         1040
         | 1053
         | 1077
@@ -85,7 +85,7 @@ fn mysql_kind(number: u16) -> DatabaseErrorKind {
         | 1969
         | 3024
         | 4031 => DatabaseErrorKind::Unavailable,
-        // This user, or what they may do; triggers, where the server writes a log of changes.
+        // Login and permissions, including those for triggers with binary logging.
         1044 | 1045 | 1130 | 1142 | 1143 | 1227 | 1370 | 1410 | 1419 | 1698 => {
             DatabaseErrorKind::Denied
         }
@@ -97,7 +97,7 @@ fn mysql_kind(number: u16) -> DatabaseErrorKind {
     }
 }
 
-/// By SQLite's primary code, which is the low byte.
+/// Classifies by SQLite's primary code, the low byte.
 fn sqlite_kind(said: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
     let code = said.code().and_then(|code| code.parse::<i32>().ok()).map(|code| code & 0xff);
     match code {

@@ -1,8 +1,7 @@
-//! What PostgreSQL and MySQL have in common: connections that are kept, statements that may take so long
-//! and no longer, and transactions.
+//! Connection pool of the drivers for PostgreSQL and MySQL, with time limits and transactions.
 //!
-//! The server has a limit of its own for each statement. One that was cut off says nothing at all, so a
-//! little later the wait ends here too, and the connection is given up.
+//! The server enforces a time limit on each statement. A lost connection does not respond at all, so the client
+//! gives up a little later and closes the connection.
 
 use std::future::Future;
 use std::time::Duration;
@@ -16,20 +15,19 @@ use crate::db::connect::DatabaseOptions;
 use crate::db::database::{Purpose, Row, Transaction, Value};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result, UrlError};
 
-/// How much later than the server this side gives up.
+/// Time between the server's limit and the client's.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long a connection is kept that nobody uses.
+/// Idle timeout of connections.
 const IDLE: Duration = Duration::from_secs(30);
-/// How long a connection that was kept may take to say that it is there. One that a router has forgotten says
-/// nothing; a new one is made in its place, also of one that is only slow.
+/// Time limit of the ping before a pooled connection is used. A connection that a router dropped does not
+/// respond; it is replaced.
 const PING_LIMIT: Duration = Duration::from_millis(300);
-/// How long the server lets a transaction wait for its next statement: the locks of a gateway that was cut
-/// off are held no longer.
+/// Idle timeout of transactions on the server, which releases the locks of a disconnected gateway.
 pub(crate) const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(15);
 
-/// A database that sqlx speaks to.
+/// A database with a driver of sqlx.
 #[async_trait]
-pub(crate) trait Talk: sqlx::Database {
+pub(crate) trait SqlxDriver: sqlx::Database {
     /// Runs one statement.
     async fn rows(
         connection: &mut Self::Connection,
@@ -37,35 +35,35 @@ pub(crate) trait Talk: sqlx::Database {
         values: &[Value<'_>],
     ) -> Result<Vec<Row>>;
 
-    /// Runs statements without values; their rows do not count.
+    /// Runs statements without values and discards their rows.
     async fn run(connection: &mut Self::Connection, sql: &str) -> Result<()>;
 }
 
-/// What a transaction stands between.
+/// Statements around a transaction.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct TransactionSql {
     pub(crate) begin: String,
-    /// Behind `COMMIT` or `ROLLBACK`.
+    /// Appended to `COMMIT` or `ROLLBACK`.
     pub(crate) end: String,
-    /// Whether others may have the connection afterwards.
+    /// Whether the connection returns to the pool.
     pub(crate) is_kept: bool,
 }
 
-/// A server, with connections to it.
-pub(crate) struct Pooled<D: Talk> {
+/// A connection pool.
+pub(crate) struct ServerPool<D: SqlxDriver> {
     pool: Pool<D>,
     options: DatabaseOptions,
 }
 
-/// Not what it connects with, which has the password.
-impl<D: Talk> std::fmt::Debug for Pooled<D> {
+/// The connect options contain the password.
+impl<D: SqlxDriver> std::fmt::Debug for ServerPool<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pooled").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("ServerPool").field("options", &self.options).finish_non_exhaustive()
     }
 }
 
-impl<D: Talk> Pooled<D> {
-    /// Connections are made as they are needed; each begins with `session`.
+impl<D: SqlxDriver> ServerPool<D> {
+    /// Creates a pool. Each connection runs `session` first.
     pub(crate) fn new(
         connect: <D::Connection as sqlx::Connection>::Options,
         session: String,
@@ -75,7 +73,7 @@ impl<D: Talk> Pooled<D> {
             .max_connections(options.max_connections)
             .acquire_timeout(options.connect_timeout)
             .idle_timeout(IDLE)
-            // Its own look at a connection has no limit.
+            // The pool's own ping has no time limit.
             .test_before_acquire(false)
             .before_acquire(|connection: &mut D::Connection, _| {
                 Box::pin(async move {
@@ -98,20 +96,26 @@ impl<D: Talk> Pooled<D> {
         self.acquire(self.options.statement_timeout).await?.rows(sql, values).await
     }
 
-    pub(crate) async fn begin(&self, purpose: Purpose, frame: Frame) -> Result<Pending<D>> {
-        let Frame { begin, end, is_kept } = frame;
+    pub(crate) async fn begin(
+        &self,
+        purpose: Purpose,
+        frame: TransactionSql,
+    ) -> Result<ServerTransaction<D>> {
+        let TransactionSql { begin, end, is_kept } = frame;
         let mut held = self.acquire(purpose.limit(&self.options)).await?;
         held.is_kept = is_kept;
-        let mut pending = Pending { held: Some(held), end };
+        let mut pending = ServerTransaction { held: Some(held), end };
         pending.held()?.run(&begin).await?;
         Ok(pending)
     }
 
-    async fn acquire(&self, limit: Duration) -> Result<Held<D>> {
+    async fn acquire(&self, limit: Duration) -> Result<PooledConnection<D>> {
         match self.pool.acquire().await {
-            Ok(connection) => Ok(Held { connection, limit, is_sound: true, is_kept: true }),
+            Ok(connection) => {
+                Ok(PooledConnection { connection, limit, is_sound: true, is_kept: true })
+            }
             Err(sqlx::Error::PoolTimedOut) => Err(away(format!(
-                "there was no connection to the database within {}",
+                "could not connect to the database within {}",
                 seconds(self.options.connect_timeout)
             ))),
             Err(error) => Err(error.into()),
@@ -119,16 +123,16 @@ impl<D: Talk> Pooled<D> {
     }
 }
 
-/// A connection that somebody uses.
-struct Held<D: Talk> {
+/// A connection in use.
+struct PooledConnection<D: SqlxDriver> {
     connection: PoolConnection<D>,
     limit: Duration,
-    /// Whether it is known what comes next on it.
+    /// Whether no reply is outstanding.
     is_sound: bool,
     is_kept: bool,
 }
 
-impl<D: Talk> Held<D> {
+impl<D: SqlxDriver> PooledConnection<D> {
     async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
         self.is_sound = false;
         let done = limited(self.limit, D::rows(&mut self.connection, sql, values)).await;
@@ -144,8 +148,8 @@ impl<D: Talk> Held<D> {
     }
 }
 
-/// In the middle of a statement, the connection is of no use to anybody else.
-impl<D: Talk> Drop for Held<D> {
+/// A connection with an outstanding reply is closed.
+impl<D: SqlxDriver> Drop for PooledConnection<D> {
     fn drop(&mut self) {
         if !self.is_sound || !self.is_kept {
             self.connection.close_on_drop();
@@ -153,20 +157,19 @@ impl<D: Talk> Drop for Held<D> {
     }
 }
 
-/// A transaction.
-pub(crate) struct Pending<D: Talk> {
-    held: Option<Held<D>>,
+pub(crate) struct ServerTransaction<D: SqlxDriver> {
+    held: Option<PooledConnection<D>>,
     end: String,
 }
 
-impl<D: Talk> Pending<D> {
-    fn held(&mut self) -> Result<&mut Held<D>> {
+impl<D: SqlxDriver> ServerTransaction<D> {
+    fn held(&mut self) -> Result<&mut PooledConnection<D>> {
         self.held.as_mut().ok_or_else(|| away("the transaction is over".to_owned()))
     }
 }
 
 #[async_trait]
-impl<D: Talk> Transaction for Pending<D> {
+impl<D: SqlxDriver> Transaction for ServerTransaction<D> {
     async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
         self.held()?.rows(sql, values).await
     }
@@ -183,7 +186,7 @@ impl<D: Talk> Transaction for Pending<D> {
     }
 }
 
-impl<D: Talk> Drop for Pending<D> {
+impl<D: SqlxDriver> Drop for ServerTransaction<D> {
     fn drop(&mut self) {
         let Some(mut held) = self.held.take().filter(|held| held.is_sound && held.is_kept) else {
             return;
@@ -191,7 +194,7 @@ impl<D: Talk> Drop for Pending<D> {
         let rollback = format!("ROLLBACK{}", self.end);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                // One that cannot be rolled back is given up, which does the same.
+                // Closing the connection rolls back too.
                 if held.run(&rollback).await.is_err() {
                     held.connection.close_on_drop();
                 }
@@ -200,16 +203,16 @@ impl<D: Talk> Drop for Pending<D> {
     }
 }
 
-/// The answer, unless the server has been silent for longer than its own limit.
+/// Fails if the server does not respond within its own limit and a grace period.
 async fn limited<T>(limit: Duration, statement: impl Future<Output = Result<T>>) -> Result<T> {
     let answered = tokio::time::timeout(limit + GRACE, statement).await;
     answered.unwrap_or_else(|_| {
-        Err(away(format!("the database has not answered within {}", seconds(limit + GRACE))))
+        Err(away(format!("the database did not respond within {}", seconds(limit + GRACE))))
     })
 }
 
-/// Makes a first connection, to hear at once what is wrong.
-pub(crate) async fn first<D: Talk>(
+/// Makes the first connection, so that errors are reported immediately.
+pub(crate) async fn first<D: SqlxDriver>(
     connect: &<D::Connection as sqlx::Connection>::Options,
     options: &DatabaseOptions,
 ) -> Result<D::Connection> {
@@ -217,11 +220,11 @@ pub(crate) async fn first<D: Talk>(
     let connected = tokio::time::timeout(options.connect_timeout, connecting).await;
     connected.unwrap_or_else(|_| {
         let limit = seconds(options.connect_timeout);
-        Err(away(format!("there was no connection to the database within {limit}")))
+        Err(away(format!("could not connect to the database within {limit}")))
     })
 }
 
-/// A URL says nothing beyond what is known: what nobody reads could have been meant to protect something.
+/// Refuses unknown parameters, which may have been meant to protect the connection.
 pub(crate) fn check_parameters(url: &Url, known: &[&str]) -> Result<(), UrlError> {
     let unknown = url.query_pairs().find(|(name, _)| !known.contains(&name.as_ref()));
     let Some((name, _)) = unknown else { return Ok(()) };

@@ -1,9 +1,9 @@
-//! Triggers that raise counters, also where rows are changed by plain SQL.
+//! Triggers that increment counters, so that changes by plain SQL are noticed.
 
 use super::{TABLES, Table};
 use crate::db::database::Dialect;
 
-/// Whoever raises one of these takes both, in this order.
+/// Counters that are always locked together, in this order.
 const BOTH: &[&str] = &["access", "catalog"];
 
 /// In PostgreSQL, triggers call functions.
@@ -72,7 +72,7 @@ const SQL_SERVER: &str =
 -- trigger sends no counts of rows of its own: programs would take them for those of their statement.
 ";
 
-/// Returns the statements that make the triggers of all tables.
+/// Returns the statements that create the triggers of all tables.
 pub(super) fn script(dialect: Dialect) -> String {
     let about = dialect.pick(["", POSTGRES, MYSQL, SQL_SERVER]);
     let watched = TABLES.iter().filter(|table| !table.raises.is_empty());
@@ -145,7 +145,7 @@ impl Table {
             trigger("i", "INSERT", new, changed.clone()),
             trigger("d", "DELETE", old, changed.clone()),
             trigger("t", "TRUNCATE", "", touched.clone()),
-            // One for some columns cannot see the rows.
+            // A trigger for some columns cannot have a transition table.
             if watched.is_empty() {
                 trigger("u", "UPDATE", new, changed)
             } else {

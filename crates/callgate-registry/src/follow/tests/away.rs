@@ -67,7 +67,7 @@ impl Followed {
     }
 
     pub(super) fn is_away(&self) -> bool {
-        self.registry.authenticator().contact().is_away()
+        self.registry.authenticator().tracker().is_away()
     }
 
     /// How long until it is so. Time passes by itself where all wait.
@@ -188,10 +188,10 @@ async fn a_failing_database_leaves_confirmed_tokens_good_for_the_grace_and_no_lo
         followed.until(async |it| it.is_away()).await;
         assert_eq!(followed.ask("one").await.unwrap(), "ada");
         assert!(followed.is_unavailable("two").await, "never seen: it may be good, so never 401");
-        let contact = Arc::clone(followed.registry.authenticator().contact());
-        assert!(contact.is_away() && contact.failures() > 0);
+        let tracker = Arc::clone(followed.registry.authenticator().tracker());
+        assert!(tracker.is_away() && tracker.failures() > 0);
         followed.until(async |it| it.is_unavailable("one").await).await;
-        let age = contact.age().unwrap();
+        let age = tracker.age().unwrap();
         assert!(age >= Duration::from_mins(1) && age < Duration::from_secs(61), "{age:?}");
         let anonymous = followed.registry.authenticator().caller_of(None).await;
         assert_eq!(anonymous.unwrap().name(), "anonymous");

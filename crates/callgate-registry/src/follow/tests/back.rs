@@ -18,7 +18,7 @@ pub(super) fn method(id: &str) -> MethodRow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn d13_an_older_state_that_was_restored_is_read_again() {
+async fn an_older_state_that_was_restored_is_read_again() {
     let followed = followed(Duration::from_mins(1)).await;
     let tools = |it: &Followed| it.gateway.gateway().catalog().len();
     followed.set(|rows| {
@@ -68,7 +68,7 @@ async fn replaced(followed: &Followed, ids: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn d13_another_catalog_under_the_same_number_is_read() {
+async fn another_catalog_under_the_same_number_is_read() {
     let followed = followed(Duration::from_mins(1)).await;
     let tools = |it: &Followed| it.gateway.gateway().catalog().len();
     followed.set(|rows| {
@@ -83,7 +83,7 @@ async fn d13_another_catalog_under_the_same_number_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn d13_a_catalog_that_was_being_made_meanwhile_is_made_again() {
+async fn a_catalog_that_was_being_made_meanwhile_is_made_again() {
     let followed = followed(Duration::from_mins(1)).await;
     let tools = |it: &Followed| it.gateway.gateway().catalog().len();
     followed.set(|rows| {
@@ -99,7 +99,7 @@ async fn d13_a_catalog_that_was_being_made_meanwhile_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn d34_the_last_changes_of_sessions_are_read_again() {
+async fn the_last_changes_of_sessions_are_read_again() {
     let followed = followed(Duration::from_mins(1)).await;
     followed.set(|rows| rows.revisions.sessions = 50_000);
     followed.until(async |it| it.set(|rows| !rows.asked_after.is_empty())).await;

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::super::registry::flush_uses;
-use super::super::session_store::Durable;
+use super::super::session_writer::SessionWriter;
 use super::away::{Followed, POLL, followed};
 use super::back::method;
 use super::double::Mood;
@@ -112,9 +112,9 @@ async fn tokens_are_known_also_where_messages_cannot_be_read() {
 #[tokio::test(start_paused = true)]
 async fn however_many_messages_there_are_few_are_written_at_once() {
     let followed = followed(Duration::from_mins(1)).await;
-    let contact = Arc::clone(followed.registry.authenticator().contact());
+    let tracker = Arc::clone(followed.registry.authenticator().tracker());
     let store: Arc<dyn Store> = Arc::clone(&followed.store) as _;
-    let relay = Arc::new(Durable::new(&store, &contact));
+    let relay = Arc::new(SessionWriter::new(&store, &tracker));
     let mut posting = JoinSet::new();
     for number in 0..1_000 {
         let relay = Arc::clone(&relay);

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::db::error::{DatabaseError, DatabaseErrorKind};
 use crate::rows::{AccessRows, CatalogRows, KeyRow, MessageRow, Revisions, SessionRow, TokenRow};
-use crate::store::{ChangeSession, NewKey, Store};
+use crate::store::{NewKey, Store, UpdateSession};
 use crate::store::{Result, StoreError};
 
 /// How long a slow login takes.
@@ -133,7 +133,7 @@ impl Store for Double {
             |rows: &Rows| AccessRows { revision: rows.revisions.access, ..rows.access.clone() };
         self.ask(What::Other, read).await
     }
-    async fn tokens_with(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
+    async fn tokens_by_digest(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
         self.most_digests.fetch_max(digests.len(), Ordering::SeqCst);
         let is_wanted = |row: &&TokenRow| digests.contains(&row.digest);
         let read = |rows: &Rows| rows.tokens.iter().filter(is_wanted).cloned().collect();
@@ -156,22 +156,22 @@ impl Store for Double {
         self.ask(What::Other, |_| vec![KeyRow { id: 1, secret, created_at: 0, active_from: 0 }])
             .await
     }
-    async fn touch_tokens(&self, uses: &[(i64, i64)]) -> Result<()> {
+    async fn record_token_uses(&self, uses: &[(i64, i64)]) -> Result<()> {
         self.ask(What::Write, |_| ()).await?;
         self.set(|rows| rows.touched.extend(uses));
         Ok(())
     }
-    async fn change_session(
+    async fn update_session(
         &self,
         _: &str,
         _: i64,
-        change: &ChangeSession<'_>,
+        change: &UpdateSession<'_>,
     ) -> Result<SessionRow> {
         let mut row = SessionRow::default();
         change(&mut row);
         self.ask(What::Write, |_| row).await
     }
-    async fn forget_messages(&self, _: i64) -> Result<()> {
+    async fn delete_messages(&self, _: i64) -> Result<()> {
         self.ask(What::Write, |_| ()).await
     }
     async fn add_key(&self, _: &NewKey) -> Result<bool> {
@@ -184,10 +184,10 @@ impl Store for Double {
         self.writing.fetch_sub(1, Ordering::SeqCst);
         self.ask(What::Write, |_| ()).await
     }
-    async fn forget_sessions(&self, _: i64, _: i64) -> Result<()> {
+    async fn delete_sessions(&self, _: i64, _: i64) -> Result<()> {
         self.ask(What::Write, |_| ()).await
     }
-    async fn remember_tool_names(&self, _: &[(i64, String)]) -> Result<Option<(i64, i64)>> {
+    async fn store_tool_names(&self, _: &[(i64, String)]) -> Result<Option<(i64, i64)>> {
         self.ask(What::Names, |_| None).await
     }
 

@@ -10,7 +10,7 @@ use super::*;
 use crate::auth::access::access;
 use crate::festi::merge::Overlay;
 use crate::hex::to_hex;
-use crate::rows::{Holder, MethodRow};
+use crate::rows::{MethodRow, Principal};
 use crate::store::Store as _;
 
 const TABLES: &str = concat!(
@@ -35,7 +35,8 @@ impl Place {
         let tables = TableNames::with_prefix("festi_").unwrap();
         let taken = AttachOptions { upstream: "php".to_owned(), output_schemas: false, overlay };
         // Not by itself.
-        let every = LookEvery { access: Duration::from_hours(1), methods: Duration::from_hours(1) };
+        let every =
+            PollIntervals { access: Duration::from_hours(1), methods: Duration::from_hours(1) };
         let festi = url("festi.db");
         let store = own.attach((&festi, &options), &tables, taken, every).await.unwrap();
         Self { directory, store }
@@ -76,7 +77,7 @@ fn some(text: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn d17_columns_come_from_ours_then_the_file_then_festi() {
+async fn columns_come_from_ours_then_the_file_then_festi() {
     let file = MethodRow { title: some("file"), safety: some("read_only"), ..said("getUserInfo") };
     let overlay = Overlay { methods: vec![file, said("gone")], types: Vec::new() };
     let place = Place::new(overlay).await;
@@ -98,7 +99,7 @@ async fn d17_columns_come_from_ours_then_the_file_then_festi() {
 }
 
 #[tokio::test]
-async fn d17_only_what_is_changed_is_written_beside_and_festi_goes_on_to_say_the_rest() {
+async fn only_what_is_changed_is_written_beside_and_festi_goes_on_to_say_the_rest() {
     let place = Place::new(Overlay::default()).await;
     let mut row = place.method("getUserInfo").await;
     row.title = some("Look up");
@@ -176,7 +177,7 @@ async fn users_with_keys_that_are_no_numbers_are_refused() {
         )
         .await;
     let asked = [to_hex(TokenDigest::of("of ada").as_bytes())];
-    assert!(place.store.tokens_with(&asked).await.is_err());
+    assert!(place.store.tokens_by_digest(&asked).await.is_err());
     let error = place.store.access_rows().await.unwrap_err().to_string();
     assert!(error.contains("in `id` of the table `users` is not a number"), "{error}");
     assert!(place.store.look().await.is_err());
@@ -191,14 +192,14 @@ async fn names_of_tools_are_remembered_beside() {
     for names in
         [vec![(id, "projects".to_owned())], vec![(id, "x".to_owned()), (other, "y".to_owned())]]
     {
-        place.store.remember_tool_names(&names).await.unwrap();
+        place.store.store_tool_names(&names).await.unwrap();
     }
     assert_eq!(place.method("getProjects").await.tool_name, some("projects"));
     assert_eq!(place.method("deleteUser").await.tool_name, some("y"));
 }
 
 #[tokio::test]
-async fn d13_each_table_raises_what_is_made_from_it_and_only_that() {
+async fn each_table_raises_what_is_made_from_it_and_only_that() {
     let place = Place::new(Overlay::default()).await;
     place.store.access_rows().await.unwrap();
     place.store.catalog_rows().await.unwrap();
@@ -263,24 +264,24 @@ async fn a_festi_token_is_found_by_its_digest_and_never_an_empty_one() {
     place.sql("UPDATE users SET access_token = '  ' WHERE id = 7").await;
     place.numbers().await;
     let asked = ["of ada", "of root", "", "  "].map(digest);
-    let found = place.store.tokens_with(&asked).await.unwrap();
+    let found = place.store.tokens_by_digest(&asked).await.unwrap();
     let found: Vec<(i64, i64)> = found.iter().map(|row| (row.id_user, row.id)).collect();
     assert_eq!(found, [(123, !123)]);
     // It is noted nowhere when they were used.
-    place.store.touch_tokens(&[(!123, 1)]).await.unwrap();
+    place.store.record_token_uses(&[(!123, 1)]).await.unwrap();
 }
 
 #[tokio::test]
-async fn b61_grants_are_festis_and_ours_only_on_sections_of_our_own() {
+async fn grants_are_festis_and_ours_only_on_sections_of_our_own() {
     let place = Place::new(Overlay::default()).await;
     place.sql("INSERT INTO festi_sections VALUES (1, 'A', 'a', '2')").await;
     place.sql("INSERT INTO festi_sections_user_types_permission VALUES (1, 1, 2, 2)").await;
     let own = place.store.own();
     own.ensure_sections(&["a".to_owned(), "b".to_owned()]).await.unwrap();
     // By plain SQL, or by a program that does not know of Festi.
-    own.grant(Holder::User(123), "a", Mask::Execute).await.unwrap();
-    place.store.grant(Holder::User(123), "b", Mask::Write).await.unwrap();
-    assert!(place.store.grant(Holder::User(123), "a", Mask::Execute).await.is_err());
+    own.grant(Principal::User(123), "a", Mask::Execute).await.unwrap();
+    place.store.grant(Principal::User(123), "b", Mask::Write).await.unwrap();
+    assert!(place.store.grant(Principal::User(123), "a", Mask::Execute).await.is_err());
     let access = access(&place.store.access_rows().await.unwrap());
     let ada = access.caller_named("ada").unwrap();
     let has = |section: &str| ada.grants.mask(&section.into());

@@ -1,4 +1,4 @@
-//! All rows of a registry, in memory.
+//! All rows of a registry in memory.
 
 use sha2::{Digest as _, Sha256};
 
@@ -9,25 +9,25 @@ use crate::db::dialect::placeholder;
 use crate::db::table_names::TableNames;
 use crate::store::Result;
 use crate::store::contents::{Column, Table, tables};
-use crate::store::{SqlStore, Work};
+use crate::store::{SqlStore, StoreTransaction};
 
-/// Maximum number of values in a statement: SQL Server takes 2,100.
+/// Maximum number of values in a statement. SQL Server accepts 2,100.
 const MAX_VALUES: usize = 2_000;
 /// Maximum number of characters of a key in a message.
 const MAX_SHOWN: usize = 80;
 
-/// The rows of all tables.
+/// Rows of all tables.
 pub(super) struct Content(Vec<TableContent>);
 
 struct TableContent {
     table: Table,
     rows: Vec<Vec<Cell>>,
-    /// The highest number that the database gave to a row, also to one that is gone.
+    /// Highest id that the database assigned.
     last_given: Option<i64>,
 }
 
 impl Content {
-    /// Reads a registry as of one moment.
+    /// Reads a consistent state of a registry.
     pub(super) async fn read(store: &SqlStore) -> Result<Self> {
         let mut moment = store.begin(Purpose::Read).await?;
         let mut all = Vec::new();
@@ -53,9 +53,14 @@ impl Content {
         for TableContent { table, rows, .. } in &self.0 {
             for row in rows {
                 for (column, cell) in table.columns.iter().zip(row) {
-                    if let Some(why) = column.kind.misfit(cell, target) {
+                    if let Some(why) = column.kind.mismatch(cell, target) {
                         let (table, row) = (names.expand(table.name), row_shown(table, row));
-                        return Err(CopyError::Unfit { table, row, column: column.name, why });
+                        return Err(CopyError::Incompatible {
+                            table,
+                            row,
+                            column: column.name,
+                            why,
+                        });
                     }
                 }
             }
@@ -67,10 +72,10 @@ impl Content {
         self.0.iter().map(|content| Sum::of(&content.rows)).collect()
     }
 
-    /// Writes all rows, and moves what gives numbers behind those that the source gave.
+    /// Writes all rows and advances the id sequences.
     pub(super) async fn write(
         &self,
-        work: &mut Work<'_>,
+        work: &mut StoreTransaction<'_>,
         tell: &mut (dyn FnMut(&str) + Send),
     ) -> Result<()> {
         for TableContent { table, rows, last_given } in &self.0 {
@@ -88,7 +93,7 @@ impl Content {
 }
 
 /// Returns the sums of all tables.
-pub(super) async fn sum_up(work: &mut Work<'_>) -> Result<Vec<Sum>> {
+pub(super) async fn sum_up(work: &mut StoreTransaction<'_>) -> Result<Vec<Sum>> {
     let mut sums = Vec::new();
     for table in tables() {
         sums.push(Sum::of(&read(work, &table).await?));
@@ -96,8 +101,8 @@ pub(super) async fn sum_up(work: &mut Work<'_>) -> Result<Vec<Sum>> {
     Ok(sums)
 }
 
-/// Reads a table, each value as each database would give it.
-async fn read(work: &mut Work<'_>, table: &Table) -> Result<Vec<Vec<Cell>>> {
+/// Reads a table with values in canonical form.
+async fn read(work: &mut StoreTransaction<'_>, table: &Table) -> Result<Vec<Vec<Cell>>> {
     let dialect = work.dialect();
     let columns: Vec<_> = table.columns.iter().map(|column| column.template(dialect)).collect();
     let template = format!("SELECT {} FROM {}", columns.join(", "), table.copied_rows());
@@ -107,7 +112,7 @@ async fn read(work: &mut Work<'_>, table: &Table) -> Result<Vec<Vec<Cell>>> {
     Ok(rows.collect())
 }
 
-async fn write(work: &mut Work<'_>, table: &Table, rows: &[Vec<Cell>]) -> Result<()> {
+async fn write(work: &mut StoreTransaction<'_>, table: &Table, rows: &[Vec<Cell>]) -> Result<()> {
     let quoted = |column: &Column| format!("{{name {}}}", column.name);
     let columns = table.columns.iter().map(quoted).collect::<Vec<_>>().join(", ");
     for rows in rows.chunks((MAX_VALUES / table.columns.len()).max(1)) {
@@ -130,10 +135,9 @@ async fn write(work: &mut Work<'_>, table: &Table, rows: &[Vec<Cell>]) -> Result
     Ok(())
 }
 
-/// Has a database go on behind a number that the source gave. None is given again: tokens and grants may still
-/// name a user who was removed, and must not pass to whoever comes next. Each database counts on behind a row
-/// that was there, so a row is written and removed.
-async fn pass(work: &mut Work<'_>, table: &Table, last: i64) -> Result<()> {
+/// Advances an id sequence past the source's ids, which tokens and grants of deleted users may still have.
+/// Inserts and deletes a row, which works in every database.
+async fn pass(work: &mut StoreTransaction<'_>, table: &Table, last: i64) -> Result<()> {
     let highest = format!("SELECT MAX(id) FROM {}", table.name);
     let highest = work.number(&highest, &[]).await?;
     if last <= highest {
@@ -145,7 +149,7 @@ async fn pass(work: &mut Work<'_>, table: &Table, last: i64) -> Result<()> {
     work.run(&format!("DELETE FROM {} WHERE id = ?", table.name), &[last.into()]).await
 }
 
-/// What each database takes in such a column, and no other row has.
+/// Returns a valid and unique value of a column.
 fn filler(kind: Kind) -> Cell {
     match kind {
         Kind::Int => Cell::Int(i64::MIN),
@@ -155,7 +159,7 @@ fn filler(kind: Kind) -> Cell {
     }
 }
 
-/// Returns the keys of a row, for people.
+/// Formats the key of a row for messages.
 fn row_shown(table: &Table, row: &[Cell]) -> String {
     let shown = |cell: &Cell| match cell {
         Cell::Null => "null".to_owned(),
@@ -171,8 +175,7 @@ fn row_shown(table: &Table, row: &[Cell]) -> String {
         .join(", ")
 }
 
-/// The number of rows, and the sum of their hashes. The order does not count: databases have several for the
-/// same texts.
+/// Number of rows and sum of their hashes, which does not depend on the order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Sum {
     pub(super) rows: u64,
@@ -193,7 +196,7 @@ impl Sum {
     }
 }
 
-/// Null is not empty, and no two columns can be taken for one.
+/// Distinguishes null from empty, and separates columns.
 fn hash(row: &[Cell]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for cell in row {

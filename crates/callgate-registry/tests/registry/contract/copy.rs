@@ -2,7 +2,7 @@
 
 use callgate::Mask;
 use callgate_registry::{
-    Copied, Copy, CopyError, DatabaseOptions, DatabaseUrl, OpenError, Store as _, copy,
+    Copy, CopyError, CopyReport, DatabaseOptions, DatabaseUrl, OpenError, Store as _, copy,
 };
 
 use crate::databases::{Kind, Place};
@@ -51,7 +51,7 @@ const TOKENS: &str = "
     FROM numbers;
 ";
 
-pub(crate) async fn copied(from: &DatabaseUrl, to: &DatabaseUrl) -> Result<Copied, CopyError> {
+pub(crate) async fn copied(from: &DatabaseUrl, to: &DatabaseUrl) -> Result<CopyReport, CopyError> {
     let options = DatabaseOptions::default();
     copy(Copy { from, to, options: &options, tables: None }, &mut |_| ()).await
 }
@@ -165,7 +165,7 @@ pub(crate) async fn a_registry_with_other_content_is_not_written_to(kind: Kind) 
     there.sql("INSERT INTO users (login) VALUES ('somebody')").await;
     let error = copied(&from.url, &there.url).await.unwrap_err();
     assert!(
-        matches!(&error, CopyError::Occupied { table, rows: 1, .. } if table == "users"),
+        matches!(&error, CopyError::NotEmpty { table, rows: 1, .. } if table == "users"),
         "{error}"
     );
     assert_eq!(there.open(None).await.unwrap().users().await.unwrap().len(), 1);
@@ -189,7 +189,7 @@ pub(crate) async fn a_copy_that_was_interrupted_leaves_an_empty_target_and_runs_
         done = copy(what, &mut tell) => panic!("{done:?}"),
     }
     assert_eq!(there.open(None).await.unwrap().users().await.unwrap(), []);
-    assert!(matches!(copied(&there.url, &from.url).await, Err(CopyError::Occupied { .. })));
+    assert!(matches!(copied(&there.url, &from.url).await, Err(CopyError::NotEmpty { .. })));
     let mut told = Vec::new();
     let done = copy(what, &mut |table| told.push(table.to_owned())).await.unwrap();
     assert!(done.is_finished() && !done.was_there, "{done:?}");
@@ -277,7 +277,7 @@ pub(crate) async fn what_a_database_cannot_keep_is_told_before_anything_is_writt
         }
         let error = copied.unwrap_err();
         assert!(
-            matches!(&error, CopyError::Unfit { table: t, column: c, .. } if t == table && *c == column),
+            matches!(&error, CopyError::Incompatible { table: t, column: c, .. } if t == table && *c == column),
             "{sql}: {error}"
         );
         assert!(matches!(there.open(None).await, Err(OpenError::Missing(_))));

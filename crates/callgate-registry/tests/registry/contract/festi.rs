@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use callgate::Callgate;
 use callgate_registry::{
-    AttachOptions, DatabaseOptions, DatabaseUrl, Dialect, LookEvery, Overlay, Registry, SqlStore,
-    Store as _, TableNames, access, read_festi,
+    AttachOptions, DatabaseOptions, DatabaseUrl, Dialect, Overlay, PollIntervals, Registry,
+    SqlStore, Store as _, TableNames, access, read_festi,
 };
 use tempfile::TempDir;
 
@@ -52,11 +52,11 @@ fn tables() -> TableNames {
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Nothing is looked at by itself.
-const BY_HAND: LookEvery =
-    LookEvery { access: Duration::from_hours(1), methods: Duration::from_hours(1) };
+const BY_HAND: PollIntervals =
+    PollIntervals { access: Duration::from_hours(1), methods: Duration::from_hours(1) };
 
 /// With a registry beside, in a file.
-async fn attached(place: &Place, every: LookEvery) -> (TempDir, SqlStore) {
+async fn attached(place: &Place, every: PollIntervals) -> (TempDir, SqlStore) {
     let (directory, options) = (tempfile::tempdir().unwrap(), DatabaseOptions::default());
     let beside = DatabaseUrl::sqlite(directory.path().join("own.db"));
     let (own, _) = SqlStore::migrate(&beside, &options, None).await.unwrap();
@@ -77,7 +77,7 @@ async fn may(store: &SqlStore, login: &str, id: &str) -> bool {
     requirement.allows(&access.caller_named(login).unwrap().grants)
 }
 
-pub(super) async fn b63_the_seeds_inserts_change_what_an_attached_database_says(kind: Kind) {
+pub(super) async fn the_seeds_inserts_change_what_an_attached_database_says(kind: Kind) {
     let place = application(kind).await;
     let (_kept, store) = attached(&place, BY_HAND).await;
     assert!(may(&store, "ada", "getUserInfo").await);
@@ -101,7 +101,7 @@ pub(super) async fn b63_the_seeds_inserts_change_what_an_attached_database_says(
     assert!(settings.iter().all(|row| row.name.starts_with("mcp_")), "no others are read");
 }
 
-pub(super) async fn d13_what_changes_in_an_attached_database_raises_a_revision(kind: Kind) {
+pub(super) async fn what_changes_in_an_attached_database_raises_a_revision(kind: Kind) {
     let place = application(kind).await;
     place.sql(SECTION).await;
     place.sql(ACTION).await;
@@ -172,10 +172,10 @@ async fn add_users(place: &Place, count: usize) {
     }
 }
 
-pub(super) async fn d13_a_site_of_many_users_is_followed(kind: Kind) {
+pub(super) async fn a_site_of_many_users_is_followed(kind: Kind) {
     let place = application(kind).await;
     add_users(&place, if kind == Kind::SqlServer { 400 } else { 50_000 }).await;
-    let (_kept, store) = attached(&place, LookEvery::default()).await;
+    let (_kept, store) = attached(&place, PollIntervals::default()).await;
     let registry = Registry::new(Arc::new(store));
     let tokens = registry.authenticator();
     let gateway = Callgate::builder().authenticate(registry.authenticator()).build().unwrap();

@@ -48,14 +48,14 @@ pub(crate) async fn of_several_gateways_that_find_the_key_old_one_adds_one(regis
     assert_eq!((added, store.keys("session").await.unwrap().len()), (1, 1));
 }
 
-pub(crate) async fn d34_sessions_are_read_in_the_order_of_their_changes(registry: Registry) {
+pub(crate) async fn sessions_are_read_in_the_order_of_their_changes(registry: Registry) {
     let store = &registry.store;
     let change = async |nonce: &str, is_end: bool, ends_at| {
         let change = |row: &mut SessionRow| {
             row.ended = is_end;
             row.subscriptions = Some(r#"["a:b"]"#.to_owned());
         };
-        store.change_session(nonce, ends_at, &change).await.unwrap()
+        store.update_session(nonce, ends_at, &change).await.unwrap()
     };
     let before = store.revisions().await.unwrap();
     for (nonce, is_end, ends_at) in [("a", false, 10), ("b", true, 20), ("a", true, 10)] {
@@ -71,10 +71,10 @@ pub(crate) async fn d34_sessions_are_read_in_the_order_of_their_changes(registry
     assert_eq!(seen, [("b", true), ("a", true)], "what has ended stays so");
     let (older, newer) = rows.split_first().unwrap();
     assert_eq!(store.sessions_after(older.number).await.unwrap(), newer);
-    store.forget_sessions(10, 10).await.unwrap();
+    store.delete_sessions(10, 10).await.unwrap();
     assert_eq!(store.sessions_after(0).await.unwrap(), std::slice::from_ref(older), "a is over");
     change("c", true, 20).await;
-    store.forget_sessions(10, 1).await.unwrap();
+    store.delete_sessions(10, 1).await.unwrap();
     let left = store.sessions_after(0).await.unwrap();
     assert_eq!(left.iter().map(|row| row.nonce.as_str()).collect::<Vec<_>>(), ["c"], "the newest");
     assert!(left.iter().all(|row| newer.iter().all(|old| row.number > old.number)), "new numbers");
@@ -86,9 +86,9 @@ pub(crate) async fn changes_of_one_session_by_several_gateways_are_all_kept(regi
     let subscribe = |row: &mut SessionRow| row.subscriptions = Some(r#"["a:b"]"#.to_owned());
     let end = |row: &mut SessionRow| row.ended = true;
     let (one, other, third) = tokio::join!(
-        store.change_session("a", 10, &level),
-        store.change_session("a", 10, &subscribe),
-        store.change_session("a", 10, &end),
+        store.update_session("a", 10, &level),
+        store.update_session("a", 10, &subscribe),
+        store.update_session("a", 10, &end),
     );
     assert!(one.is_ok() && other.is_ok() && third.is_ok());
     let rows = store.sessions_after(0).await.unwrap();
@@ -114,8 +114,8 @@ pub(crate) async fn messages_are_read_in_order_and_forgotten(registry: Registry)
     assert!(store.messages_after(after.messages).await.unwrap().is_empty());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let now = i64::try_from(now).unwrap();
-    store.forget_messages(now - 3600).await.unwrap();
+    store.delete_messages(now - 3600).await.unwrap();
     assert_eq!(store.messages_after(0).await.unwrap().len(), 3, "they are young");
-    store.forget_messages(now + 3600).await.unwrap();
+    store.delete_messages(now + 3600).await.unwrap();
     assert!(store.messages_after(0).await.unwrap().is_empty());
 }

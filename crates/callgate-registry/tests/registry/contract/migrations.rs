@@ -93,7 +93,7 @@ pub(crate) async fn the_install_script_makes_a_registry(kind: Kind) {
     assert_eq!(place.open(Some(&names)).await.unwrap().sections().await.unwrap().len(), 1);
 }
 
-pub(crate) async fn b67_the_install_file_and_migrating_make_the_same(kind: Kind) {
+pub(crate) async fn the_install_file_and_migrating_make_the_same(kind: Kind) {
     let installed = kind.place().await;
     let dialect = installed.url.dialect();
     installed.sql(&std::fs::read_to_string(crate::install::path(dialect)).unwrap()).await;

@@ -2,8 +2,8 @@
 
 use callgate::{Caller, Mask, Secret, User};
 use callgate_registry::{
-    Holder, Import, ImportAccess, ImportChange, ImportGrant, ImportRow, MethodRow, NewKey,
-    NewToken, RoleRow, SectionRow, Store as _, StoreError, Token, TypeRow, UpstreamRow,
+    Import, ImportAccess, ImportChange, ImportGrant, ImportRow, MethodRow, NewKey, NewToken,
+    Principal, RoleRow, SectionRow, Store as _, StoreError, Token, TypeRow, UpstreamRow,
     UserCredentials, UserRow, access,
 };
 
@@ -89,7 +89,7 @@ pub(crate) async fn names_that_are_taken_and_things_that_are_missing_are_errors_
         store.update_method(&row("n"), None).await.unwrap_err(),
         store.add_user("ada", Some("newrole")).await.map(|_| ()).unwrap_err(),
         store.add_section("s", "S", Mask::Execute).await.unwrap_err(),
-        store.grant(Holder::User(1), "gone", Mask::Read).await.unwrap_err(),
+        store.grant(Principal::User(1), "gone", Mask::Read).await.unwrap_err(),
         store.revoke_token(7).await.unwrap_err(),
         store.user("bob").await.map(|_| ()).unwrap_err(),
         store.role("newrole").await.map(|_| ()).unwrap_err(),
@@ -99,7 +99,7 @@ pub(crate) async fn names_that_are_taken_and_things_that_are_missing_are_errors_
     assert_eq!(store.revisions().await.unwrap(), before);
 }
 
-pub(crate) async fn b61_d19_d20_grants_of_users_and_roles_become_access(registry: Registry) {
+pub(crate) async fn grants_of_users_and_roles_become_access(registry: Registry) {
     let store = &registry.store;
     for section in ["content", "system"] {
         store.add_section(section, section, Mask::Execute).await.unwrap();
@@ -110,11 +110,11 @@ pub(crate) async fn b61_d19_d20_grants_of_users_and_roles_become_access(registry
     store.add_user("nobody", Some("Anonymous")).await.unwrap();
     let editors = store.role("editors").await.unwrap().id;
     let anonymous = store.role("Anonymous").await.unwrap().id;
-    store.grant(Holder::Role(editors), "content", Mask::Read).await.unwrap();
-    store.grant(Holder::Role(editors), "content", Mask::Write).await.unwrap();
-    store.grant(Holder::User(ada), "content", Mask::None).await.unwrap();
-    store.grant(Holder::User(ada), "system", Mask::Execute).await.unwrap();
-    store.grant(Holder::Role(anonymous), "content", Mask::Read).await.unwrap();
+    store.grant(Principal::Role(editors), "content", Mask::Read).await.unwrap();
+    store.grant(Principal::Role(editors), "content", Mask::Write).await.unwrap();
+    store.grant(Principal::User(ada), "content", Mask::None).await.unwrap();
+    store.grant(Principal::User(ada), "system", Mask::Execute).await.unwrap();
+    store.grant(Principal::Role(anonymous), "content", Mask::Read).await.unwrap();
     let access = access(&store.access_rows().await.unwrap());
     let mask = |caller: &Caller, section: &str| caller.grants.mask(&section.into());
     let named = |name| access.caller_named(name).unwrap();
@@ -126,31 +126,31 @@ pub(crate) async fn b61_d19_d20_grants_of_users_and_roles_become_access(registry
     assert_eq!(named("ada").user.as_ref().unwrap().role.as_deref(), Some("editors"));
 }
 
-pub(crate) async fn d22_tokens_are_found_until_they_end_or_are_revoked(registry: Registry) {
+pub(crate) async fn tokens_are_found_until_they_end_or_are_revoked(registry: Registry) {
     let store = &registry.store;
     let ada = store.add_user("ada", None).await.unwrap();
     let (good, ended) = (Token::generate().unwrap(), Token::generate().unwrap());
     let id = store.add_token(&token(ada, &good, None)).await.unwrap();
     store.add_token(&token(ada, &ended, Some(1_000))).await.unwrap();
     let digests = [&good, &ended, &Token::generate().unwrap()].map(Token::stored_digest);
-    let mut found = store.tokens_with(&digests).await.unwrap();
+    let mut found = store.tokens_by_digest(&digests).await.unwrap();
     found.sort_by_key(|row| row.id);
     let seen = found.iter().map(|row| (row.id_user, &row.digest, row.expires_at));
     let expected = [(ada, &digests[0], None), (ada, &digests[1], Some(1_000))];
     assert!(seen.eq(expected), "{found:?}");
-    assert_eq!(store.tokens_with(&[]).await.unwrap(), []);
+    assert_eq!(store.tokens_by_digest(&[]).await.unwrap(), []);
     let listed = registry.place.scale().listed;
     let many: Vec<String> = (0..listed).map(|number| format!("{number:064x}")).collect();
-    assert_eq!(store.tokens_with(&[&digests[..1], &many].concat()).await.unwrap().len(), 1);
+    assert_eq!(store.tokens_by_digest(&[&digests[..1], &many].concat()).await.unwrap().len(), 1);
     // Nothing of the secret is in the database.
     let stored = format!("{:?}", store.tokens().await.unwrap());
     assert!(!stored.contains(good.expose()) && !stored.contains(&good.expose()[3..]));
     store.revoke_token(id).await.unwrap();
-    assert_eq!(store.tokens_with(&digests).await.unwrap().len(), 1);
+    assert_eq!(store.tokens_by_digest(&digests).await.unwrap().len(), 1);
     assert_eq!(store.revoke_tokens_named("t").await.unwrap(), 1);
 }
 
-pub(crate) async fn d13_every_change_raises_its_revision_and_the_use_of_a_token_raises_none(
+pub(crate) async fn every_change_raises_its_revision_and_the_use_of_a_token_raises_none(
     registry: Registry,
 ) {
     let store = &registry.store;
@@ -178,17 +178,17 @@ pub(crate) async fn d13_every_change_raises_its_revision_and_the_use_of_a_token_
     assert_eq!(raised("method").await.1, catalog);
     let ada = store.add_user("ada", Some("role")).await.unwrap();
     assert_eq!(raised("user").await.1, access);
-    store.grant(Holder::User(ada), "s", Mask::Read).await.unwrap();
+    store.grant(Principal::User(ada), "s", Mask::Read).await.unwrap();
     assert_eq!(raised("grant").await.1, access);
     let role = store.role("role").await.unwrap().id;
-    store.grant(Holder::Role(role), "s", Mask::Read).await.unwrap();
+    store.grant(Principal::Role(role), "s", Mask::Read).await.unwrap();
     assert_eq!(raised("role grant").await.1, access);
     let id = store.add_token(&token(ada, &Token::generate().unwrap(), None)).await.unwrap();
     assert_eq!(raised("token").await.1, tokens);
-    store.touch_tokens(&[(id, 123)]).await.unwrap();
+    store.record_token_uses(&[(id, 123)]).await.unwrap();
     assert_eq!(raised("use").await.1, none);
     assert_eq!(store.tokens().await.unwrap()[0].last_used_at, Some(123));
-    store.touch_tokens(&[(id, 100)]).await.unwrap();
+    store.record_token_uses(&[(id, 100)]).await.unwrap();
     assert_eq!(store.tokens().await.unwrap()[0].last_used_at, Some(123), "never backwards");
     store.set_setting("mcp_server_name", "x").await.unwrap();
     assert_eq!(raised("setting").await.1, both);
@@ -223,13 +223,13 @@ pub(crate) async fn uses_of_many_tokens_are_noted_at_once_and_never_backwards(re
     }
     let ids: Vec<i64> = store.tokens().await.unwrap().iter().map(|token| token.id).collect();
     assert_eq!(ids.len(), count);
-    store.touch_tokens(&[(ids[1], 5_000)]).await.unwrap();
+    store.record_token_uses(&[(ids[1], 5_000)]).await.unwrap();
     let before = store.statements();
     // In no order, one of them twice, and one that is gone.
     let mut uses: Vec<(i64, i64)> = ids.iter().map(|id| (*id, 1_000 + id)).collect();
     uses.extend([(ids[0], 4_000), (i64::MAX, 1)]);
     uses.reverse();
-    store.touch_tokens(&uses).await.unwrap();
+    store.record_token_uses(&uses).await.unwrap();
     let sent = usize::try_from(store.statements() - before).unwrap();
     assert!(sent < 5 + count / 20, "{sent} statements");
     for token in store.tokens().await.unwrap() {
@@ -242,11 +242,11 @@ pub(crate) async fn uses_of_many_tokens_are_noted_at_once_and_never_backwards(re
     }
 }
 
-pub(crate) async fn d14_presets_insert_what_is_absent(registry: Registry) {
+pub(crate) async fn presets_insert_what_is_absent(registry: Registry) {
     let store = &registry.store;
     store.set_setting("mcp_server_name", "mine").await.unwrap();
     let preset = [("mcp_server_name", "festi-mcp"), ("mcp_server_version", "1.0.0")];
-    store.insert_absent_settings(&preset).await.unwrap();
+    store.add_missing_settings(&preset).await.unwrap();
     store.set_setting("mcp_server_version", "2").await.unwrap();
     let settings: Vec<(String, String)> =
         store.settings().await.unwrap().into_iter().map(|row| (row.name, row.value)).collect();
@@ -258,10 +258,10 @@ pub(crate) async fn names_and_sections_are_written_once(registry: Registry) {
     let store = &registry.store;
     store.add_method(&row("a.b"), &[]).await.unwrap();
     let id = store.methods_with_id("a.b").await.unwrap()[0].id;
-    store.remember_tool_names(&[(id, "a_b".to_owned())]).await.unwrap();
+    store.store_tool_names(&[(id, "a_b".to_owned())]).await.unwrap();
     let name = store.methods_with_id("a.b").await.unwrap().remove(0).tool_name;
     assert_eq!(name.as_deref(), Some("a_b"));
-    store.remember_tool_names(&[(id, "other".to_owned())]).await.unwrap();
+    store.store_tool_names(&[(id, "other".to_owned())]).await.unwrap();
     let name = store.methods_with_id("a.b").await.unwrap().remove(0).tool_name;
     assert_eq!(name.as_deref(), Some("a_b"), "what is there stays");
     store.add_section("s", "Mine", Mask::Read).await.unwrap();
@@ -462,7 +462,7 @@ pub(crate) async fn an_import_of_who_may_do_what_is_for_what_is_not_there(regist
         sections: vec![section("Users"), section("Twice")],
         roles: vec![RoleRow { id: 7, caption: "clerk".to_owned() }],
         users: vec![UserRow { id: 9, login: "ada".to_owned(), id_type: Some(7), role: None }],
-        grants: vec![grant(Holder::Role(7)), grant(Holder::User(9))],
+        grants: vec![grant(Principal::Role(7)), grant(Principal::User(9))],
     };
     let revision = store.revisions().await.unwrap().catalog;
     let import = Import { revision, access, ..Import::default() };

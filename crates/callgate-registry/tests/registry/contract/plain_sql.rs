@@ -62,7 +62,7 @@ pub(crate) fn catalog(rows: &CatalogRows) -> callgate::catalog::Catalog {
     assemble(rows, assembly).catalog
 }
 
-pub(crate) async fn b63_the_seeds_inserts_work_as_written(kind: Kind) {
+pub(crate) async fn the_seeds_inserts_work_as_written(kind: Kind) {
     let registry = festi(kind).await;
     registry.place.sql(FESTI).await;
     let store = &registry.store;
@@ -91,7 +91,7 @@ pub(crate) async fn b63_the_seeds_inserts_work_as_written(kind: Kind) {
     }
 }
 
-pub(crate) async fn b40_settings_are_changed_in_the_database(kind: Kind) {
+pub(crate) async fn settings_are_changed_in_the_database(kind: Kind) {
     let registry = festi(kind).await;
     registry
         .place
@@ -175,7 +175,7 @@ const RAISED: &[(&str, [bool; 4])] = {
     ]
 };
 
-pub(crate) async fn d13_plain_sql_on_every_table_raises_a_revision(kind: Kind) {
+pub(crate) async fn plain_sql_on_every_table_raises_a_revision(kind: Kind) {
     let registry = festi(kind).await;
     registry.place.sql(FESTI).await;
     for (sql, expected) in RAISED {

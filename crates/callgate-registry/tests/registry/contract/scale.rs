@@ -31,7 +31,7 @@ pub(crate) async fn a_large_catalog_is_read_whole(registry: Registry) {
     assert_eq!(last.params.as_deref(), Some(r#"["int $id"]"#));
     let some = rows.methods.iter().take(scale.listed);
     let named: Vec<(i64, String)> = some.map(|row| (row.id, format!("t{}", row.id))).collect();
-    registry.store.remember_tool_names(&named).await.unwrap();
+    registry.store.store_tool_names(&named).await.unwrap();
     let rows = registry.store.catalog_rows().await.unwrap();
     let is_named = |row: &&callgate_registry::MethodRow| {
         row.tool_name.as_ref().is_some_and(|name| *name == format!("t{}", row.id))
@@ -77,11 +77,11 @@ pub(crate) async fn many_users_are_read_and_many_tokens_are_not(registry: Regist
     let step = scale.tokens / scale.listed;
     let digests: Vec<String> =
         (0..scale.listed).map(|number| format!("{:064}", number * step)).collect();
-    let found = registry.store.tokens_with(&digests).await.unwrap();
+    let found = registry.store.tokens_by_digest(&digests).await.unwrap();
     assert_eq!(found.len(), scale.listed);
     let unknown = [format!("{:064}", scale.tokens)];
-    assert_eq!(registry.store.tokens_with(&unknown).await.unwrap(), []);
+    assert_eq!(registry.store.tokens_by_digest(&unknown).await.unwrap(), []);
     assert_eq!(registry.store.revoke_tokens_named("none").await.unwrap(), 0);
     registry.store.revoke_token(found[0].id).await.unwrap();
-    assert_eq!(registry.store.tokens_with(&digests).await.unwrap().len(), scale.listed - 1);
+    assert_eq!(registry.store.tokens_by_digest(&digests).await.unwrap().len(), scale.listed - 1);
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use callgate::Mask;
 use callgate_registry::{
-    Holder, Import, ImportChange, ImportRow, MethodRow, NewKey, NewToken, SessionRow, Store as _,
-    StoreError,
+    Import, ImportChange, ImportRow, MethodRow, NewKey, NewToken, Principal, SessionRow,
+    Store as _, StoreError,
 };
 
 use crate::databases::Registry;
@@ -39,7 +39,7 @@ pub(crate) async fn writers_take_turns_and_nothing_is_lost(registry: Registry) {
             let name = format!("{writer}-{round}");
             store.ensure_sections(&["shared".to_owned(), name.clone()]).await.unwrap();
             let id = store.add_user(&name, Some("everybody")).await.unwrap();
-            store.grant(Holder::User(id), "shared", Mask::Read).await.unwrap();
+            store.grant(Principal::User(id), "shared", Mask::Read).await.unwrap();
             let row = MethodRow { rpc_method: name.clone(), ..MethodRow::default() };
             store.add_method(&row, &[("shared".to_owned(), Mask::Read)]).await.unwrap();
             store.add_token(&token(id, writer * ROUNDS + round)).await.unwrap();
@@ -105,7 +105,7 @@ pub(crate) async fn messages_and_sessions_have_each_a_number_of_their_own(regist
             registry.store.post_message(&session, &format!("{{\"n\":{round}}}")).await.unwrap();
             let (nonce, change) =
                 (format!("{round:02x}"), |row: &mut SessionRow| row.ended = writer == 0);
-            registry.store.change_session(&nonce, 1_000 + writer, &change).await.unwrap();
+            registry.store.update_session(&nonce, 1_000 + writer, &change).await.unwrap();
         }
     })
     .await;
@@ -122,9 +122,9 @@ pub(crate) async fn messages_and_sessions_have_each_a_number_of_their_own(regist
     let sessions = store.sessions_after(0).await.unwrap();
     assert_eq!(sessions.len(), 3);
     assert!(sessions.iter().all(|session| session.ended), "what has ended stays so");
-    store.forget_messages(1).await.unwrap();
+    store.delete_messages(1).await.unwrap();
     assert_eq!(store.messages_after(0).await.unwrap().len(), messages.len(), "they are new");
-    store.forget_messages(i64::MAX).await.unwrap();
+    store.delete_messages(i64::MAX).await.unwrap();
     assert_eq!(store.messages_after(0).await.unwrap(), []);
     store.post_message("05", "{}").await.unwrap();
     assert_eq!(store.messages_after(0).await.unwrap()[0].number, 25, "no number comes twice");
@@ -151,12 +151,12 @@ pub(crate) async fn tokens_are_found_by_their_digests(registry: Registry) {
     // More than a statement takes at once, most of them unknown.
     let listed = registry.place.scale().listed;
     let digests: Vec<String> = (1..listed).map(|number| format!("{number:064x}")).collect();
-    let mut found = store.tokens_with(&digests).await.unwrap();
+    let mut found = store.tokens_by_digest(&digests).await.unwrap();
     found.sort_by(|a, b| a.digest.cmp(&b.digest));
     let who: Vec<_> = found.iter().map(|token| (token.id_user, token.login.as_deref())).collect();
     assert_eq!(who, [(ada, Some("ada")), (999, None)]);
     assert_eq!(found, store.tokens().await.unwrap()[1..]);
-    assert_eq!(store.tokens_with(&[]).await.unwrap(), []);
+    assert_eq!(store.tokens_by_digest(&[]).await.unwrap(), []);
 }
 
 pub(crate) async fn keys_come_into_force_later_and_old_ones_go(registry: Registry) {

@@ -2,7 +2,7 @@
 
 use callgate::{Mask, Secret};
 use callgate_registry::{
-    DatabaseErrorKind, Holder, Import, ImportChange, ImportRow, MethodRow, NewToken, Store as _,
+    DatabaseErrorKind, Import, ImportChange, ImportRow, MethodRow, NewToken, Principal, Store as _,
     StoreError, TypeRow, UpstreamRow,
 };
 
@@ -133,7 +133,7 @@ pub(crate) async fn names_have_up_to_255_letters(registry: Registry) {
     store.add_method(&row, &[(name.clone(), Mask::Read)]).await.unwrap();
     assert_eq!(read_back(&registry, &row).await, row);
     let id = store.add_user(&name, Some(&name)).await.unwrap();
-    store.grant(Holder::User(id), &name, Mask::Write).await.unwrap();
+    store.grant(Principal::User(id), &name, Mask::Write).await.unwrap();
     store.set_credential(id, &name, &Secret::new(AWKWARD.trim_end()).unwrap()).await.unwrap();
     let access = store.access_rows().await.unwrap();
     assert_eq!((access.users[0].login.as_str(), access.user_grants.len()), (name.as_str(), 1));
@@ -190,7 +190,7 @@ pub(crate) async fn times_are_kept_to_the_second_in_whatever_zone(registry: Regi
             assert!(at.abs_diff(i64::try_from(now.as_secs()).unwrap()) < 3_600, "{at}");
         }
     }
-    store.change_session("ab", i64::MAX, &|_| ()).await.unwrap();
+    store.update_session("ab", i64::MAX, &|_| ()).await.unwrap();
     let kept = store.sessions_after(0).await.unwrap().remove(0);
     assert!(kept.ends_at > LATE, "as late as the database can");
     assert_eq!((kept.log_level, kept.subscriptions, kept.ended), (None, None, false));

@@ -1,4 +1,4 @@
-//! What the URL says of the server.
+//! Server address and login of a URL.
 
 use tiberius::{AuthMethod, Config, EncryptionLevel};
 use url::{Host, Url};
@@ -7,7 +7,7 @@ use crate::db::error::UrlError;
 
 const DEFAULT_PORT: u16 = 1433;
 
-/// A server and how to log in there.
+/// Address of a server, and its login.
 #[derive(Debug)]
 pub(super) struct Address {
     pub(super) host: String,
@@ -22,10 +22,9 @@ impl std::fmt::Display for Address {
 }
 
 impl Address {
-    /// Of `mssql://USER:PASSWORD@HOST:PORT/DATABASE?encrypt=…&trust_certificate=…&ca=FILE`.
+    /// Parses `mssql://USER:PASSWORD@HOST:PORT/DATABASE?encrypt=…&trust_certificate=…&ca=FILE`.
     pub(super) fn of(url: &Url) -> Result<Self, UrlError> {
         let host = match url.host() {
-            // Without its brackets.
             Some(Host::Ipv6(address)) => address.to_string(),
             _ => decoded(url.host_str().unwrap_or_default()),
         };
@@ -52,7 +51,7 @@ fn config(url: &Url) -> Result<Config, UrlError> {
     Ok(config)
 }
 
-/// What stands behind the `?`.
+/// Query parameters of the URL.
 struct Options {
     encryption: EncryptionLevel,
     trust_certificate: bool,
@@ -84,7 +83,7 @@ impl Options {
     }
 }
 
-/// The value is not shown: whoever mistakes the place of a password must not find it in a log.
+/// The value may be a misplaced password, and is not shown.
 fn wrong(option: &str, expected: &str) -> UrlError {
     UrlError::Parameter { name: option.to_owned(), expected: expected.to_owned() }
 }

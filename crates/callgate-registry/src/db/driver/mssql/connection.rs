@@ -1,4 +1,4 @@
-//! A connection, and how those that are kept are made and looked at.
+//! Connections, and their pool.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ use crate::db::connect::DatabaseOptions;
 use crate::db::database::{Row, Value, numbered};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 
-/// A connection that nobody used for so long is asked whether it still is one.
+/// Connections that were idle for longer are pinged before use.
 const MAX_IDLE: Duration = Duration::from_secs(5);
-/// So long may that take. One that a router has forgotten says nothing; another is taken, or made.
+/// Time limit of a ping. A connection that a router dropped does not respond.
 const PING_LIMIT: Duration = Duration::from_millis(300);
 
-/// What each connection begins with: the settings of the database's own tools, values in full, no counts
-/// of rows. What fails ends its transaction.
+/// Settings of each connection: those of SQL Server's tools, unlimited text size, no row counts. Errors abort
+/// the transaction.
 const SETTINGS: &str = "SET ANSI_NULLS ON; SET ANSI_PADDING ON; SET ANSI_WARNINGS ON; \
     SET ARITHABORT ON; SET CONCAT_NULL_YIELDS_NULL ON; SET QUOTED_IDENTIFIER ON; \
     SET TEXTSIZE 2147483647; SET NOCOUNT ON; SET XACT_ABORT ON; \
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
-/// A connection. After an error it is not used again: part of an answer may still be on its way.
+/// A connection. It is not reused after an error, since part of a reply may still arrive.
 pub(super) struct Connection {
     client: Client<Compat<TcpStream>>,
     is_broken: bool,
 }
 
-/// What is asked of the server.
+/// A request to the server.
 enum Ask<'a> {
     Statement(Query<'a>),
     Batch(&'a str),
@@ -47,7 +47,7 @@ impl Connection {
             let message = format!("cannot connect to `{address}`: {error}");
             DatabaseError::new(DatabaseErrorKind::Unavailable, message)
         })?;
-        // It is large, and callers are deep.
+        // The future is large.
         let client = Box::pin(Client::connect(address.config.clone(), stream.compat_write())).await;
         let client = client.map_err(|error| error::of_login(error, address))?;
         Ok(Self { client, is_broken: false })
@@ -68,7 +68,7 @@ impl Connection {
         Ok(results.into_iter().flatten().map(values::row).collect())
     }
 
-    /// Runs statements without values.
+    /// Runs several statements without values.
     pub(super) async fn batch(&mut self, sql: &str, limit: Duration) -> Result<()> {
         self.ask(Ask::Batch(sql), limit).await.map(drop)
     }
@@ -78,7 +78,7 @@ impl Connection {
             let message = "the connection was lost, or what it was used for failed before";
             return Err(DatabaseError::new(DatabaseErrorKind::Unavailable, message));
         }
-        // Also where nobody waits for the answer any more.
+        // Stays set if the future is dropped.
         self.is_broken = true;
         let answer = async {
             let stream = match ask {
@@ -88,7 +88,7 @@ impl Connection {
             stream.into_results().await
         };
         let answer = timeout(limit, Box::pin(answer)).await.map_err(|_| {
-            let message = format!("the database did not answer within {limit:?}");
+            let message = format!("the database did not respond within {limit:?}");
             DatabaseError::new(DatabaseErrorKind::Unavailable, message)
         })?;
         let results = answer.map_err(error::of_statement)?;
@@ -97,7 +97,7 @@ impl Connection {
     }
 }
 
-/// Makes connections, and looks at those that were used.
+/// Creates and checks connections for the pool.
 pub(super) struct Connections {
     address: Address,
     settings: String,
@@ -108,10 +108,10 @@ impl Connections {
     pub(super) fn new(mut address: Address, options: &DatabaseOptions) -> Self {
         let config = &mut address.config;
         config.application_name("callgate");
-        // All of it has one, and each statement its own.
+        // The whole connect has a time limit, and so has each statement.
         config.handshake_timeout(None);
         config.command_timeout(None);
-        // The server's words say more than a client that has waited for long enough.
+        // Shorter than the client's limit, so that the server's error message arrives.
         let for_locks = options.statement_timeout * 4 / 5;
         let settings = format!("{SETTINGS}; SET LOCK_TIMEOUT {}", for_locks.as_millis());
         Self { address, settings, timeout: options.connect_timeout }

@@ -1,11 +1,11 @@
-//! What the server's errors mean here.
+//! Classifies errors of the server.
 
 use tiberius::error::{Error, TokenError};
 
 use super::address::Address;
 use crate::db::error::{DatabaseError, DatabaseErrorKind};
 
-/// While connecting: what the server says then is that it does not let us in.
+/// Converts an error of connecting, where unknown server errors mean that access is denied.
 pub(super) fn of_login(error: Error, address: &Address) -> DatabaseError {
     let (said, kind) = match error {
         Error::Server(said) => {
@@ -40,7 +40,7 @@ pub(super) fn of_statement(error: Error) -> DatabaseError {
     }
 }
 
-/// Without the driver's advice to programmers.
+/// Removes the driver's advice to programmers.
 fn certificate(said: &str) -> String {
     let said = said.split(" To connect anyway").next().unwrap_or(said);
     said.trim_end_matches('.').to_owned()
@@ -48,24 +48,24 @@ fn certificate(said: &str) -> String {
 
 fn kind(said: &TokenError) -> DatabaseErrorKind {
     match said.code() {
-        // A unique constraint, and a unique index.
+        // Unique constraint; unique index.
         2627 | 2601 => DatabaseErrorKind::Duplicate,
-        // A lock that was not to be had in time; somebody else made the same table.
+        // Lock timeout; another program created the table.
         1222 | 2714 => DatabaseErrorKind::Busy,
-        // A deadlock.
+        // Deadlock.
         1205 => DatabaseErrorKind::Deadlock,
-        // Permission, also to make tables; the login and its password; the database is not for it.
+        // Permissions; login or password; access to the database.
         229 | 230 | 262 | 297 | 300 | 916 | 4060 | 18452 | 18456 | 18470 | 18486..=18488 => {
             DatabaseErrorKind::Denied
         }
         3906 | 3908 => DatabaseErrorKind::ReadOnly,
-        // The files; the log.
+        // Files; log.
         1101 | 1105 | 9002 => DatabaseErrorKind::Full,
-        // It starts, stops, or is being moved.
+        // Server is starting, stopping or failing over.
         596 | 6005 | 17142 | 17188 | 18401 | 40197 | 40501 | 40613 => {
             DatabaseErrorKind::Unavailable
         }
-        // What the stand-in of the tests says has no number of its own.
+        // The emulator of the tests has no error number for it.
         50_000 if said.message().contains("Cannot insert duplicate key") => {
             DatabaseErrorKind::Duplicate
         }

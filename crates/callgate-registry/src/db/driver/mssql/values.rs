@@ -1,4 +1,4 @@
-//! Values to the server, and rows from it.
+//! Binds values and reads rows.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::db::database::{Cell, Row, Value};
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// The parts of a script between lines that say `GO`.
+/// Splits a script at lines with `GO`.
 pub(super) fn batches(script: &str) -> Vec<String> {
     let mut batches = vec![String::new()];
     for line in script.lines() {
@@ -23,7 +23,7 @@ pub(super) fn batches(script: &str) -> Vec<String> {
     batches
 }
 
-/// A time is written out: the dialect makes a time of the text.
+/// Binds a value. Times are sent as text, which the dialect casts.
 pub(super) fn bind<'a>(query: &mut Query<'a>, value: Value<'a>) {
     match value {
         Value::Int(value) => query.bind(value),
@@ -33,10 +33,10 @@ pub(super) fn bind<'a>(query: &mut Query<'a>, value: Value<'a>) {
     }
 }
 
-/// Seconds since 1970 as `2026-11-16T12:00:00`, in UTC.
+/// Formats a Unix time as `2026-11-16T12:00:00` in UTC.
 fn written(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(SECONDS_PER_DAY), seconds.rem_euclid(SECONDS_PER_DAY));
-    // Years that begin in March have their odd day at the end; 400 of them are 146,097 days.
+    // Years that begin in March have the leap day at the end; 400 years have 146,097 days.
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

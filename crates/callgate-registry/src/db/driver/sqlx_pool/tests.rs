@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use callgate_test_support::{DatabaseServer, Engine};
 
 use super::*;
-use crate::db::connect::{Wanted, connect};
+use crate::db::connect::{OpenMode, connect};
 use crate::db::pool::Pool;
 use crate::db::url::DatabaseUrl;
 
@@ -16,22 +16,22 @@ fn servers() -> [&'static DatabaseServer; 2] {
     [Engine::Postgres.shared(&tmp), Engine::MariaDb.shared(&tmp)]
 }
 
-async fn open(server: &DatabaseServer, options: &DatabaseOptions, wanted: Wanted) -> Pool {
+async fn open(server: &DatabaseServer, options: &DatabaseOptions, mode: OpenMode) -> Pool {
     let url: DatabaseUrl = server.database().url.parse().unwrap();
-    connect(&url, options, Wanted::There)
+    connect(&url, options, OpenMode::Existing)
         .await
         .unwrap()
         .rows("CREATE TABLE things (id INT)", &[])
         .await
         .unwrap();
-    connect(&url, options, wanted).await.unwrap()
+    connect(&url, options, mode).await.unwrap()
 }
 
 #[tokio::test]
 async fn what_is_only_to_be_read_cannot_be_written() {
     for server in servers() {
-        for wanted in [Wanted::OnlyRead, Wanted::ReadOnce] {
-            let database = open(server, &DatabaseOptions::default(), wanted).await;
+        for mode in [OpenMode::ReadOnly, OpenMode::ReadOnce] {
+            let database = open(server, &DatabaseOptions::default(), mode).await;
             let insert = "INSERT INTO things (id) VALUES (1)";
             let alone = database.rows(insert, &[]).await.unwrap_err();
             let mut work = database.begin(Purpose::Note).await.unwrap();
@@ -48,7 +48,7 @@ async fn there_are_no_more_connections_than_configured() {
     let who = ["SELECT pg_backend_pid() FROM pg_sleep(0.2)", "SELECT CONNECTION_ID() + SLEEP(0.2)"];
     for (server, who) in servers().into_iter().zip(who) {
         let options = DatabaseOptions { max_connections: 3, ..DatabaseOptions::default() };
-        let database = open(server, &options, Wanted::There).await;
+        let database = open(server, &options, OpenMode::Existing).await;
         let asked = futures_util::future::join_all((0..12).map(|_| database.rows(who, &[]))).await;
         let seen: BTreeSet<i64> =
             asked.into_iter().map(|rows| rows.unwrap().pop().unwrap().int().unwrap()).collect();

@@ -1,5 +1,4 @@
-//! Changes of sessions and messages to other gateways are stored in the registry or refused: never kept here
-//! alone.
+//! Stores session changes and messages in the registry, or fails.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -10,57 +9,57 @@ use callgate::upstream::BoxFuture;
 use thiserror::Error as ThisError;
 use tokio::sync::Semaphore;
 
-use crate::auth::health::Contact;
+use crate::auth::health::HealthTracker;
 use crate::follow::sessions;
 use crate::hex::to_hex;
 use crate::store::Result;
 use crate::store::Store;
 
-/// Time limit for storing something.
+/// Time limit of a write.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Number of writes at once. In the database they wait for one row anyway; who waits here instead takes no turn of
-/// other writers.
+/// Maximum number of concurrent writes. They wait for one row in the database anyway, and would take connections
+/// from other writers.
 const AT_ONCE: usize = 2;
 
-/// Stores changes of sessions, or messages to other gateways, while the registry is in reach.
+/// Writes session changes or messages while the registry is available.
 #[derive(Debug)]
-pub(crate) struct Durable {
+pub(crate) struct SessionWriter {
     store: Arc<dyn Store>,
-    contact: Arc<Contact>,
+    tracker: Arc<HealthTracker>,
     turns: Semaphore,
 }
 
 #[derive(Debug, ThisError)]
-enum NotDurable {
+enum WriteError {
     #[error("the registry cannot be read just now")]
     Away,
-    #[error("the registry did not answer within {LIMIT:?}")]
+    #[error("the registry did not respond within {LIMIT:?}")]
     NoAnswer,
 }
 
 type Stored<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-impl Durable {
-    pub(crate) fn new(store: &Arc<dyn Store>, contact: &Arc<Contact>) -> Self {
-        let (store, contact) = (Arc::clone(store), Arc::clone(contact));
-        Self { store, contact, turns: Semaphore::new(AT_ONCE) }
+impl SessionWriter {
+    pub(crate) fn new(store: &Arc<dyn Store>, tracker: &Arc<HealthTracker>) -> Self {
+        let (store, tracker) = (Arc::clone(store), Arc::clone(tracker));
+        Self { store, tracker, turns: Semaphore::new(AT_ONCE) }
     }
 
     async fn write<T>(&self, write: impl Future<Output = Result<T>>) -> Stored<T> {
-        // Before the first look there was no failure either.
-        if self.contact.age().is_some() && self.contact.is_away() {
-            return Err(NotDurable::Away.into());
+        // Before the first poll there is no failure.
+        if self.tracker.age().is_some() && self.tracker.is_away() {
+            return Err(WriteError::Away.into());
         }
         let in_turn = async {
             let _turn = self.turns.acquire().await?;
             Ok(write.await?)
         };
         let stored = tokio::time::timeout(LIMIT, in_turn).await;
-        stored.unwrap_or_else(|_| Err(NotDurable::NoAnswer.into()))
+        stored.unwrap_or_else(|_| Err(WriteError::NoAnswer.into()))
     }
 }
 
-impl SessionStore for Durable {
+impl SessionStore for SessionWriter {
     fn update(
         &self,
         session: Nonce,
@@ -71,7 +70,7 @@ impl SessionStore for Durable {
     }
 }
 
-impl Relay for Durable {
+impl Relay for SessionWriter {
     fn post(&self, session: Nonce, message: String) -> BoxFuture<'_, Stored<()>> {
         let session = to_hex(&session);
         Box::pin(self.write(async move { self.store.post_message(&session, &message).await }))

@@ -1,7 +1,7 @@
-//! A Festi database, what was seen of it last, and the task that looks at it again and again.
+//! Polls a Festi database.
 //!
-//! A look adds up all that Festi's tables say, which takes long where they are large. So nobody waits for
-//! it: whoever follows is told what the last one found, and that it failed where it did.
+//! A poll computes fingerprints of whole tables, which is slow for large ones. It runs in a task, and followers
+//! read the result of the last poll.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,42 +9,42 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-use super::watch::Watch;
-use crate::db::pool::within;
+use super::poll_state::PollState;
+use crate::db::pool::with_timeout;
 use crate::festi::database::{Festi, FestiRows, Read};
 use crate::festi::error::Result;
 use crate::festi::layout::Table;
 use crate::rows::Revisions;
 use callgate::internal::random_between;
 
-/// The longest pause after a look that failed.
+/// Maximum delay after a failed poll.
 const RETRY: Duration = Duration::from_millis(750);
-/// Time limit for a look.
+/// Time limit of a poll.
 const LOOK_LIMIT: Duration = Duration::from_mins(1);
-/// Looks are no closer together than this.
+/// Minimum interval between polls.
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct Poller {
     pub(super) festi: Festi,
-    pub(super) watch: Watch,
-    /// One look at a time.
+    pub(super) watch: PollState,
+    /// Serializes polls.
     looking: Mutex<()>,
 }
 
-impl Site {
-    pub(super) fn new(festi: Festi, watch: Watch) -> Self {
+impl Poller {
+    pub(super) fn new(festi: Festi, watch: PollState) -> Self {
         Self { festi, watch, looking: Mutex::default() }
     }
 
-    /// Looks when it is time, until the task is dropped.
+    /// Polls at intervals.
     pub(super) async fn run(self: Arc<Self>) {
         loop {
             let began = Instant::now();
-            let looked = within(LOOK_LIMIT, self.look(&self.watch.due(began))).await;
+            let looked = with_timeout(LOOK_LIMIT, self.look(&self.watch.due(began))).await;
             let took = began.elapsed();
             let next = match &looked {
-                // The database has at least as much time for others.
+                // At least as long as the poll took.
                 Ok(()) => self.watch.next_due().max(Instant::now() + took.max(MIN_PAUSE)),
                 Err(_) => Instant::now() + random_between(RETRY / 2, RETRY),
             };
@@ -53,11 +53,11 @@ impl Site {
         }
     }
 
-    /// Looks at these tables.
+    /// Polls tables.
     pub(super) async fn look(&self, due: &[Table]) -> Result<()> {
         let _one = self.looking.lock().await;
         let began = Instant::now();
-        // A column more or less is noticed as rarely as methods are.
+        // The layout is read with the interval of methods.
         let layout = if due.contains(&Table::Methods) {
             let layout = self.festi.layout().await?;
             layout.check(self.festi.tables())?;
@@ -75,7 +75,7 @@ impl Site {
         Ok(())
     }
 
-    /// Reads tables, and what they say is known from then on.
+    /// Reads tables and records their fingerprints.
     pub(super) async fn read(&self, tables: &[Table]) -> Result<(FestiRows, Revisions)> {
         let began = Instant::now();
         let read = self.festi.read(tables).await?;
@@ -83,19 +83,19 @@ impl Site {
         Ok(self.take(began, read))
     }
 
-    /// Reads tables.
+    /// Reads tables without recording fingerprints.
     pub(super) async fn rows(&self, tables: &[Table]) -> Result<FestiRows> {
         Ok(self.festi.read(tables).await?.rows)
     }
 
-    /// Notes what was read, tokens first: they are looked up once their number is another.
+    /// Records what was read; tokens first, since followers look them up when the counter changes.
     fn take(&self, began: Instant, read: Read) -> (FestiRows, Revisions) {
         if self.watch.has_other_tokens(&read.fingerprints)
             && let Some(shared) = self.watch.set_tokens(read.tokens)
         {
             tracing::warn!(
                 tokens = shared,
-                "several of Festi's users have the same `access_token`, which is nobody's then"
+                "several Festi users share an `access_token`, which is therefore refused"
             );
         }
         let numbers = self.watch.note(began, read.layout, &read.fingerprints);
@@ -110,7 +110,7 @@ mod tests {
     use async_trait::async_trait;
     use tokio::time::{sleep, timeout};
 
-    use super::super::watch::LookEvery;
+    use super::super::poll_state::PollIntervals;
     use super::*;
     use crate::db::connect::DatabaseOptions;
     use crate::db::database::{Cell, Database, Dialect, Purpose, Row, Transaction, Value};
@@ -205,12 +205,12 @@ mod tests {
         }
     }
 
-    fn site() -> (Shared, Arc<Site>) {
+    fn site() -> (Shared, Arc<Poller>) {
         let database = Shared::default();
         let tables = TableNames::with_prefix("festi_").unwrap();
         let festi =
             Festi::new(Pool::new(Box::new(database.clone()), &DatabaseOptions::default()), &tables);
-        (database, Arc::new(Site::new(festi, Watch::new(LookEvery::default()))))
+        (database, Arc::new(Poller::new(festi, PollState::new(PollIntervals::default()))))
     }
 
     async fn until(what: &str, is_so: impl Fn() -> bool) {

@@ -1,4 +1,4 @@
-//! What was seen of a Festi database last, and numbers that go up when it says something else.
+//! State of polling a Festi database: fingerprints, and counters that increase with changes.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,13 +13,13 @@ use crate::festi::fingerprint::Fingerprints;
 use crate::festi::layout::{Layout, Table};
 use crate::rows::Revisions;
 
-/// The revisions of our own rows stand in so many bits, the numbers of here above them.
+/// Number of bits for the registry's revision; polled counters are above.
 const OWN_BITS: u32 = 40;
 
-/// The tables that a catalog is made from.
+/// Tables of the catalog.
 pub(super) const CATALOG: [Table; 4] =
     [Table::Methods, Table::Sections, Table::Actions, Table::Settings];
-/// The tables that access is made from.
+/// Tables of the access snapshot.
 pub(super) const ACCESS: [Table; 6] = [
     Table::Users,
     Table::Roles,
@@ -29,37 +29,37 @@ pub(super) const ACCESS: [Table; 6] = [
     Table::Settings,
 ];
 
-/// How often a Festi database is looked at.
+/// Intervals of polling a Festi database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LookEvery {
-    /// Permissions, users, their tokens, and settings.
+pub struct PollIntervals {
+    /// Interval for permissions, users, tokens and settings.
     pub access: Duration,
-    /// Methods.
+    /// Interval for methods.
     pub methods: Duration,
 }
 
-impl Default for LookEvery {
+impl Default for PollIntervals {
     fn default() -> Self {
         Self { access: Duration::from_secs(1), methods: Duration::from_secs(5) }
     }
 }
 
-/// So much earlier than said they are looked at: a look takes its time too, and what it found is read then.
+/// Time by which polls begin earlier, to allow for their duration.
 const SLACK: Duration = Duration::from_millis(250);
 
-/// A revision of our own rows and a number of here as one; it differs where one of them does.
+/// Combines a revision of the registry with a polled counter.
 pub(super) fn combined(own: i64, number: i64) -> i64 {
     own.wrapping_add(number.wrapping_shl(OWN_BITS))
 }
 
-/// The revision of our own rows in a combined one.
+/// Returns the registry's revision in a combined one.
 pub(crate) fn own_part(combined: i64) -> i64 {
     combined & ((1 << OWN_BITS) - 1)
 }
 
 #[derive(Debug)]
-pub(super) struct Watch {
-    every: LookEvery,
+pub(super) struct PollState {
+    every: PollIntervals,
     begun: Instant,
     seen: Mutex<Seen>,
     changed: Notify,
@@ -70,18 +70,18 @@ struct Seen {
     layout: Layout,
     fingerprints: Fingerprints,
     numbers: Revisions,
-    /// `None` before they were first read.
+    /// `None` before the first read.
     tokens: Option<HashMap<TokenDigest, Option<i64>>>,
-    /// How many of them several users have.
+    /// Number of tokens that several users share.
     shared: usize,
     looked_at_access: Option<Instant>,
     looked_at_methods: Option<Instant>,
-    /// Why the last look failed.
+    /// Error of the last poll.
     failure: Option<FestiError>,
 }
 
-impl Watch {
-    pub(super) fn new(every: LookEvery) -> Self {
+impl PollState {
+    pub(super) fn new(every: PollIntervals) -> Self {
         let (begun, changed) = (Instant::now(), Notify::new());
         Self { every, begun, seen: Mutex::default(), changed }
     }
@@ -90,7 +90,7 @@ impl Watch {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tables that are to be looked at then.
+    /// Returns the tables to poll now.
     pub(super) fn due(&self, now: Instant) -> Vec<Table> {
         let seen = self.seen();
         let is_due = |last: Option<Instant>, every: Duration| {
@@ -106,7 +106,7 @@ impl Watch {
         due
     }
 
-    /// When something is to be looked at next.
+    /// Returns the time of the next poll.
     pub(super) fn next_due(&self) -> Instant {
         let seen = self.seen();
         let due = |last: Option<Instant>, every: Duration| {
@@ -124,7 +124,7 @@ impl Watch {
         self.seen().layout = layout;
     }
 
-    /// How often each changed, unless the last look failed.
+    /// Returns the counters, or the error of the last poll.
     pub(super) fn numbers(&self) -> Result<Revisions> {
         let seen = self.seen();
         match &seen.failure {
@@ -133,36 +133,34 @@ impl Watch {
         }
     }
 
-    /// Takes why a look failed, or that it did not.
     pub(super) fn set_failure(&self, failure: Option<FestiError>) {
         self.seen().failure = failure;
     }
 
-    /// How long ago permissions and tokens should have been looked at again: 0 as long as they are, and
-    /// counted from when a look that succeeded began.
+    /// Returns by how much the poll of permissions and tokens is overdue, counted from the start of the last
+    /// successful one.
     pub(super) fn age(&self) -> Duration {
         let last = self.seen().looked_at_access.unwrap_or(self.begun);
         last.elapsed().saturating_sub(self.every.access)
     }
 
-    /// Waits until something is different.
+    /// Waits for a change.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Whether the tokens are not the ones that are known here.
+    /// Whether the fingerprint of tokens changed.
     pub(super) fn has_other_tokens(&self, fingerprints: &Fingerprints) -> bool {
         let tokens = fingerprints.get(&Table::Tokens);
         tokens.is_some() && self.seen().fingerprints.get(&Table::Tokens) != tokens
     }
 
-    /// Whether they were read.
     pub(super) fn knows_tokens(&self) -> bool {
         self.seen().tokens.is_some()
     }
 
-    /// Takes what the users' tokens are now. What two users have is nobody's; comes back with how many
-    /// such there are, where it were not as many before.
+    /// Replaces the tokens. A token of several users is invalid. Returns the number of such tokens if it
+    /// changed.
     pub(super) fn set_tokens(&self, tokens: Vec<(i64, TokenDigest)>) -> Option<usize> {
         let mut known: HashMap<TokenDigest, Option<i64>> = HashMap::with_capacity(tokens.len());
         for (user, digest) in tokens {
@@ -175,13 +173,12 @@ impl Watch {
         (shared > 0 && shared != before).then_some(shared)
     }
 
-    /// Whose token it is.
+    /// Returns the user with this token.
     pub(super) fn owner(&self, digest: &TokenDigest) -> Option<i64> {
         self.seen().tokens.as_ref()?.get(digest).copied().flatten()
     }
 
-    /// Takes what was seen at a moment that began then. What is different raises the numbers of all that
-    /// is made from it.
+    /// Records the fingerprints of a poll that began at `begun`, and increments the counters of changed tables.
     pub(super) fn note(&self, begun: Instant, layout: Layout, now: &Fingerprints) -> Revisions {
         let mut seen = self.seen();
         let seen = &mut *seen;
@@ -221,8 +218,8 @@ mod tests {
     }
 
     #[test]
-    fn d13_each_change_raises_what_is_made_from_it() {
-        let watch = Watch::new(LookEvery::default());
+    fn each_change_raises_what_is_made_from_it() {
+        let watch = PollState::new(PollIntervals::default());
         let note = |table, fingerprint| {
             let numbers =
                 watch.note(Instant::now(), Layout::default(), &seen(&[(table, fingerprint)]));
@@ -240,8 +237,8 @@ mod tests {
     }
 
     #[test]
-    fn d13_permissions_are_looked_at_within_a_second_and_methods_more_rarely() {
-        let (watch, begun) = (Watch::new(LookEvery::default()), Instant::now());
+    fn permissions_are_looked_at_within_a_second_and_methods_more_rarely() {
+        let (watch, begun) = (PollState::new(PollIntervals::default()), Instant::now());
         assert_eq!(watch.due(begun).len(), Table::ALL.len());
         let all = Table::ALL.map(|table| (table, 0));
         watch.note(begun, Layout::default(), &seen(&all));
@@ -253,7 +250,7 @@ mod tests {
 
     #[test]
     fn what_two_users_have_is_nobodys_token() {
-        let watch = Watch::new(LookEvery::default());
+        let watch = PollState::new(PollIntervals::default());
         let digest = TokenDigest::of;
         let tokens = vec![(1, digest("a")), (2, digest("b")), (3, digest("a"))];
         assert_eq!(watch.set_tokens(tokens.clone()), Some(1));
