@@ -14,14 +14,16 @@ mod upstreams;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{
+    IpAddr, {SocketAddr, ToSocketAddrs as _},
+};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use callgate::Secret;
-use callgate::http::{HttpOptions, ServerLimits};
+use callgate::http::{HttpOptions, IpNet, ServerLimits};
 use callgate_registry::{DatabaseOptions, DatabaseUrl, Exposure, TableNames, TokenOptions};
 
 use crate::cli::{Cli, Command, Try};
@@ -151,6 +153,7 @@ impl Config {
             http: HttpOptions {
                 require_auth: get("require_auth").flag()? || is_festi,
                 max_body_bytes: get("max_body_bytes").number(1..=1 << 30)?,
+                trusted_proxies: get("trusted_proxies").networks()?,
                 allowed_hosts: get("allowed_hosts").list(),
                 allowed_origins: get("allowed_origins").list(),
                 raw_request: match get("raw_request") {
@@ -370,6 +373,14 @@ impl Value<'_> {
     fn list(self) -> Vec<String> {
         let items = self.text.split(',').map(str::trim).filter(|item| !item.is_empty());
         items.map(ToOwned::to_owned).collect()
+    }
+
+    fn networks(self) -> anyhow::Result<Vec<IpNet>> {
+        let network = |text: String| {
+            let network = text.parse().or_else(|_| text.parse().map(|one: IpAddr| one.into()));
+            network.map_err(|_| self.wrong("addresses such as `127.0.0.1` or `10.0.0.0/8`"))
+        };
+        self.list().into_iter().map(network).collect()
     }
 
     fn number(self, range: RangeInclusive<usize>) -> anyhow::Result<usize> {

@@ -9,11 +9,13 @@ mod visible_methods;
 mod memo;
 mod method_set;
 mod requirement;
+mod shares;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -24,6 +26,7 @@ use crate::secret::Secret;
 pub use grants::{Grant, GrantSource, Grants, Mask, Section};
 pub(crate) use method_set::{MethodSet, MethodSets};
 pub use requirement::{Decision, Need, Requirement, SectionCheck};
+pub(crate) use shares::{NoShare, Principal, Share, Shares};
 pub(crate) use visible_methods::VisibleMethods;
 
 /// Who is asking.
@@ -35,6 +38,8 @@ pub struct Caller {
     pub grants: Arc<Grants>,
     /// What they came with, where an upstream is to be told it.
     token: Option<Secret>,
+    /// The address of the client.
+    address: Option<IpAddr>,
     /// What services list for them, where that was looked up for this request.
     pub(crate) visible: Option<Arc<VisibleMethods>>,
 }
@@ -53,7 +58,7 @@ pub struct User {
 impl Caller {
     /// Somebody unknown, without grants.
     pub fn anonymous() -> Self {
-        Self { user: None, grants: Arc::default(), token: None, visible: None }
+        Self { user: None, grants: Arc::default(), token: None, address: None, visible: None }
     }
 
     /// A user with grants. Every user also has read on [`Section::authenticated`], unless the grants say
@@ -61,7 +66,7 @@ impl Caller {
     pub fn user(user: User, mut grants: Grants) -> Self {
         grants.add_authenticated();
         let (user, grants) = (Some(Arc::new(user)), Arc::new(grants));
-        Self { user, grants, token: None, visible: None }
+        Self { user, grants, ..Self::anonymous() }
     }
 
     /// With the token that they came with. Upstreams that ask for it are sent it; see
@@ -75,6 +80,22 @@ impl Caller {
     /// The token that they came with, if an upstream is to be told it.
     pub fn token(&self) -> Option<&Secret> {
         self.token.as_ref()
+    }
+
+    /// Sets the address of the client. Limits are shared per address among callers without a user.
+    #[must_use]
+    pub fn with_address(mut self, address: IpAddr) -> Self {
+        self.address = Some(address);
+        self
+    }
+
+    /// Returns whose share of the limits this caller uses.
+    pub(crate) fn principal(&self) -> Principal {
+        match (&self.user, self.address) {
+            (Some(user), _) => Principal::User(user.id),
+            (None, Some(address)) => Principal::address(address),
+            (None, None) => Principal::Unknown,
+        }
     }
 
     /// A name for logs.

@@ -24,12 +24,12 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::access::{Caller, Section};
+use crate::access::{Caller, Section, Shares};
 use crate::catalog::{Catalog, Entry};
 use crate::model::arguments::{InputCache, ParamFormat, ParamStyle};
 use crate::model::method::Safety;
 use crate::secret::Secret;
-use crate::upstream::budget::{Budget, BudgetExceeded, BudgetReservation};
+use crate::upstream::budget::{BudgetExceeded, BudgetReservation, DEFAULT_IN_FLIGHT_BYTES};
 use crate::upstream::client::Client;
 use crate::upstream::local::TOOL_ERROR;
 use crate::upstream::{
@@ -68,7 +68,7 @@ pub struct Gateway {
     documents: DocumentCache,
     call_timeout: Duration,
     call_ids: CallIds,
-    budget: Arc<Budget>,
+    budget: Arc<Shares>,
     /// Raised when the tools of a caller may have changed.
     changes: watch::Sender<u64>,
 }
@@ -130,7 +130,7 @@ impl Gateway {
             documents: DocumentCache::default(),
             call_timeout: DEFAULT_CALL_TIMEOUT,
             call_ids: CallIds::default(),
-            budget: Arc::default(),
+            budget: Shares::new(DEFAULT_IN_FLIGHT_BYTES),
             changes: watch::Sender::new(0),
         };
         gateway.set_dynamic_upstreams([]);
@@ -148,7 +148,7 @@ impl Gateway {
     /// replies are sent.
     #[must_use]
     pub fn max_in_flight_bytes(mut self, bytes: usize) -> Self {
-        self.budget = Arc::new(Budget::new(bytes));
+        self.budget = Shares::new(bytes);
         self
     }
 
@@ -304,8 +304,12 @@ impl Gateway {
 
     /// Counts the bytes of a reply against the budget until they are sent.
     #[cfg(feature = "http")]
-    pub(crate) fn reserved(&self, reply: bytes::Bytes) -> Result<bytes::Bytes, BudgetExceeded> {
-        let reservation = self.budget.reserve();
+    pub(crate) fn reserved(
+        &self,
+        caller: &Caller,
+        reply: bytes::Bytes,
+    ) -> Result<bytes::Bytes, BudgetExceeded> {
+        let reservation = BudgetReservation::new(&self.budget, caller.principal());
         reservation.at_least(reply.len())?;
         Ok(reservation.keep(reply))
     }
@@ -336,7 +340,8 @@ impl Gateway {
             let params = self.params(tool, entry, upstream, arguments)?;
             let upstream = upstream.ok_or_else(|| not_configured(entry.upstream()))?;
             let limit = upstream.time_limit().map_or(self.call_timeout, |own| own + GRACE);
-            let (safety, reservation) = (entry.safety(), self.budget.reserve());
+            let (safety, reservation) =
+                (entry.safety(), BudgetReservation::new(&self.budget, caller.principal()));
             let call = Call {
                 id: &id,
                 method,

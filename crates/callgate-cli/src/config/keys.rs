@@ -70,6 +70,7 @@ database.load_timeout_seconds | 120 | how long a statement may take that reads e
 preset | | defaults for a kind of application: `festi` or `drupal`
 require_auth | false | refuse callers without a token; implied by the preset `festi`
 allow_anonymous | false | serve callers without a token also beyond this machine
+trusted_proxies | | addresses of proxies in front of this server, such as `127.0.0.1` or `10.0.0.0/8`, with commas between; only their `Forwarded` and `X-Forwarded-For` headers are believed
 allowed_hosts | | names of this server in URLs, beside `localhost` and addresses, with commas between; `*` is any
 allowed_origins | | pages in browsers that may call, beside those of this machine, with commas between: `https://app.example.com`; `*` is any
 raw_request | | answer `GET /?rawRequest=…` for read-only tools: `true` or `false`; `true` in the preset `festi`

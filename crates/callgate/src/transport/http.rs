@@ -17,6 +17,7 @@
 //! ```
 
 mod authenticate;
+mod client_address;
 mod origin;
 mod body;
 mod response;
@@ -27,6 +28,7 @@ mod endpoints;
 mod server;
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -40,14 +42,16 @@ use axum::routing::any;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
-use crate::access::Caller;
+use crate::access::{Caller, Shares};
 use crate::gateway::Gateway;
 use crate::mcp::Mcp;
 use crate::upstream::BoxFuture;
+use client_address::client_address;
 use endpoints::{Endpoint, health, jsonrpc, mcp, metrics, per_tool, rest, well_known};
 use error::HttpError;
 
 pub use axum::http::request::Parts;
+pub use ipnet::IpNet;
 
 pub use authenticate::{Anonymous, Authenticate, AuthenticateError, bearer_token};
 pub use endpoints::metrics::MetricsWriter;
@@ -75,6 +79,8 @@ pub struct HttpOptions {
     pub mcp_at_root: bool,
     /// Whether `GET /metrics` is available, for every caller that can reach the server.
     pub metrics: bool,
+    /// Addresses of proxies whose `Forwarded` and `X-Forwarded-For` headers are believed.
+    pub trusted_proxies: Vec<IpNet>,
     /// Maximum number of open notification streams.
     pub max_streams: usize,
     /// Maximum number of running legacy calls, which continue when their clients disconnect.
@@ -92,6 +98,7 @@ impl Default for HttpOptions {
             raw_request: false,
             mcp_at_root: false,
             metrics: false,
+            trusted_proxies: Vec::new(),
             max_streams: 512,
             max_legacy_calls: 1024,
         }
@@ -106,8 +113,8 @@ struct AppState {
     authenticate: Arc<dyn Authenticate>,
     readiness: Readiness,
     options: HttpOptions,
-    streams: Arc<Semaphore>,
-    legacy_calls: Arc<Semaphore>,
+    streams: Arc<Shares>,
+    legacy_calls: Arc<Shares>,
     /// Limits the number of OpenRPC documents that are built at once.
     documents: Arc<Semaphore>,
 }
@@ -126,8 +133,8 @@ impl AppState {
             mcp,
             authenticate,
             readiness,
-            streams: Arc::new(Semaphore::new(options.max_streams)),
-            legacy_calls: Arc::new(Semaphore::new(options.max_legacy_calls)),
+            streams: Shares::new(options.max_streams),
+            legacy_calls: Shares::new(options.max_legacy_calls),
             documents: Arc::new(Semaphore::new(jsonrpc::MAX_DOCUMENTS)),
             options,
         })
@@ -152,8 +159,9 @@ pub fn health_router(mcp: Arc<Mcp>, readiness: Readiness) -> Router {
 }
 
 fn mount(paths: impl IntoIterator<Item = &'static str>) -> Router<SharedState> {
-    let handler =
-        async |State(state): State<SharedState>, request: Request| respond(state, request).await;
+    let handler = async |State(state): State<SharedState>, request: Request| {
+        respond(state, request, None).await
+    };
     paths.into_iter().fold(Router::new(), |router, path| router.route(path, any(handler)))
 }
 
@@ -168,7 +176,7 @@ pub fn service(
 }
 
 /// Answers a request. Checks origin, credential and body once for all endpoints.
-async fn respond(state: SharedState, request: Request) -> Response {
+async fn respond(state: SharedState, request: Request, peer: Option<IpAddr>) -> Response {
     let (parts, body) = request.into_parts();
     let endpoint = Endpoint::of(parts.uri.path(), &state.options);
     let checked = match endpoint {
@@ -179,7 +187,7 @@ async fn respond(state: SharedState, request: Request) -> Response {
     let (origin, answered) = match checked {
         Ok(origin) => match origin::preflight(&parts.method, &parts.headers) {
             Some(preflight) if origin.is_some() => (origin, Ok(preflight)),
-            _ => (origin, answer(&state, endpoint, &parts, body).await),
+            _ => (origin, answer(&state, endpoint, &parts, body, peer).await),
         },
         Err(refusal) => (None, Err(refusal)),
     };
@@ -200,9 +208,14 @@ async fn answer(
     endpoint: Endpoint,
     parts: &Parts,
     body: Body,
+    peer: Option<IpAddr>,
 ) -> Result<Response, HttpError> {
     let caller = if endpoint.needs_caller() {
-        authenticate::caller(state, parts).await?
+        let caller = authenticate::caller(state, parts).await?;
+        match client_address(parts, peer, &state.options.trusted_proxies) {
+            Some(address) => caller.with_address(address),
+            None => caller,
+        }
     } else {
         Caller::anonymous()
     };
@@ -235,13 +248,17 @@ pub struct HttpService {
 }
 
 impl HttpService {
-    /// Answers a request.
-    pub fn respond<B>(&self, request: Request<B>) -> impl Future<Output = Response> + Send + use<B>
+    /// Answers a request. `peer` is the address at the other end of the connection.
+    pub fn respond<B>(
+        &self,
+        request: Request<B>,
+        peer: Option<IpAddr>,
+    ) -> impl Future<Output = Response> + Send + use<B>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<axum::BoxError>,
     {
-        respond(Arc::clone(&self.state), request.map(Body::new))
+        respond(Arc::clone(&self.state), request.map(Body::new), peer)
     }
 }
 
@@ -260,7 +277,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let response = self.respond(request);
+        let response = self.respond(request, None);
         Box::pin(async { Ok(response.await) })
     }
 }

@@ -43,9 +43,10 @@ use std::time::Duration;
 use http::Uri;
 use serde_json::value::RawValue;
 use thiserror::Error;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
+use crate::access::Shares;
 use crate::model::arguments::ParamStyle;
 use crate::upstream::{BoxFuture, Call, CallError, CallOutput, Counters, MethodLister, Upstream};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
@@ -92,7 +93,8 @@ pub struct Forward {
     /// Set if calls share a batch or a connection.
     queue: Option<RequestQueue>,
     tokens: Option<AccessTokens>,
-    permits: Semaphore,
+    /// Concurrent calls.
+    calls: Arc<Shares>,
     breaker: CircuitBreaker,
     stats: Arc<ForwardStats>,
     last_id: AtomicU64,
@@ -120,7 +122,7 @@ impl Forward {
             client,
             tokens: AccessTokens::new(&name, &options)?,
             name,
-            permits: Semaphore::new(options.limits.concurrent.clamp(1, Semaphore::MAX_PERMITS)),
+            calls: Shares::new(options.limits.concurrent.max(1)),
             breaker: CircuitBreaker::new(options.limits.breaker),
             stats,
             last_id: AtomicU64::new(0),
@@ -166,8 +168,9 @@ impl Forward {
             if is_token { Failure::NoTokenInTime(limit) } else { Failure::TimedOut(limit) }
         })??;
         // A longer wait would leave no time for the call.
-        let permit = timeout_at(start + limit / 2, self.permits.acquire()).await;
-        let _permit = permit.map_err(|_| Failure::Busy(limit / 2))?;
+        let share = timeout_at(start + limit / 2, self.calls.take(call.caller.principal())).await;
+        let share = share.map_err(|_| Failure::Busy(limit / 2))?;
+        let _share = share.map_err(|_| Failure::TooManyCalls)?;
         let mut attempt = self.breaker.attempt().ok_or(Failure::Down)?;
         match timeout_at(deadline, self.exchange(call, uri, auth, &mut attempt)).await {
             Ok(replied) => {

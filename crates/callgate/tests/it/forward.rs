@@ -20,6 +20,7 @@ mod oauth;
 mod recorded;
 mod retries;
 mod secrets;
+mod shares;
 mod tokens;
 mod transports;
 mod visibility;

@@ -2,6 +2,7 @@
 //! finish requests at shutdown.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_io_timeout::TimeoutStream;
 
 use super::HttpService;
@@ -57,9 +58,11 @@ pub async fn serve(
             () = &mut stop => break,
             accepted = accept(&listener, &connections) => accepted,
         };
-        let Some((stream, permit)) = accepted else { continue };
+        let Some((stream, peer, permit)) = accepted else { continue };
         let service = service.clone();
-        let each = service_fn(move |request| service.respond(request).map(Ok::<_, Infallible>));
+        let each = service_fn(move |request| {
+            service.respond(request, Some(peer.ip())).map(Ok::<_, Infallible>)
+        });
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(WRITE_TIMEOUT));
         let stream = TokioIo::new(Box::pin(stream));
@@ -81,7 +84,7 @@ pub async fn serve(
 async fn accept(
     listener: &TcpListener,
     connections: &Arc<Semaphore>,
-) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     // The permit comes first, so that connections beyond the limit wait in the system's queue.
     let permit = match Arc::clone(connections).try_acquire_owned() {
         Ok(permit) => permit,
@@ -91,9 +94,9 @@ async fn accept(
         }
     };
     match listener.accept().await {
-        Ok((stream, _)) => {
+        Ok((stream, peer)) => {
             let _ = stream.set_nodelay(true);
-            Some((stream, permit))
+            Some((stream, peer, permit))
         }
         Err(error) => {
             tracing::warn!(%error, "failed to accept a connection");

@@ -9,8 +9,8 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
-use tokio::sync::OwnedSemaphorePermit;
 
+use crate::access::Share;
 use crate::mcp::{Event, EventReader, NotificationStream, RunningCall};
 
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
@@ -28,25 +28,22 @@ pub(super) fn of_call(call: RunningCall) -> Response {
 }
 
 /// Returns a stream of notifications.
-pub(super) fn of_notifications(
-    notifications: Box<NotificationStream>,
-    permit: OwnedSemaphorePermit,
-) -> Response {
-    let next = async |(mut stream, permit): (Box<NotificationStream>, OwnedSemaphorePermit)| {
-        Some((frame(None, stream.next().await?), (stream, permit)))
+pub(super) fn of_notifications(notifications: Box<NotificationStream>, share: Share) -> Response {
+    let next = async |(mut stream, share): (Box<NotificationStream>, Share)| {
+        Some((frame(None, stream.next().await?), (stream, share)))
     };
     // Sent immediately, so that the client knows that the stream is open.
     let opened = stream::iter([Bytes::from_static(KEEP_ALIVE)]);
-    respond(opened.chain(stream::unfold((notifications, permit), next)))
+    respond(opened.chain(stream::unfold((notifications, share), next)))
 }
 
 /// Returns stored events, with ids to resume from.
-pub(super) fn of_stored(reader: EventReader, permit: Option<OwnedSemaphorePermit>) -> Response {
-    let next = async |(mut reader, permit): (EventReader, Option<OwnedSemaphorePermit>)| {
+pub(super) fn of_stored(reader: EventReader, share: Option<Share>) -> Response {
+    let next = async |(mut reader, share): (EventReader, Option<Share>)| {
         let (id, event) = reader.next().await?;
-        Some((frame(id.as_deref(), event), (reader, permit)))
+        Some((frame(id.as_deref(), event), (reader, share)))
     };
-    respond(stream::unfold((reader, permit), next))
+    respond(stream::unfold((reader, share), next))
 }
 
 fn respond(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {

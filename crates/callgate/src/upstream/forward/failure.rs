@@ -47,6 +47,8 @@ pub(crate) enum Failure {
     NoTokenInTime(Duration),
     #[error("waited {0:?} because of too many concurrent calls")]
     Busy(Duration),
+    #[error("the caller has too many calls waiting for the service")]
+    TooManyCalls,
     #[error("not sent, because recent connections failed")]
     Down,
     #[error("{}", send_error(.0))]
@@ -232,6 +234,11 @@ impl Failure {
                 CallOutcome::Busy,
                 "is busy: it has too many concurrent calls, and none ended within {}.",
                 "Nothing was run: try again later.",
+            ),
+            Self::TooManyCalls => (
+                CallOutcome::Busy,
+                "is busy: too many of your calls are waiting for it.",
+                "Nothing was run: send fewer at once, or try again later.",
             ),
             Self::Down => {
                 (CallOutcome::Down, "cannot be reached, and is not tried for some seconds.", LATER)

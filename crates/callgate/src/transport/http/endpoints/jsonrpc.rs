@@ -66,7 +66,7 @@ impl Dispatcher<'_> {
             Err(error @ (CallError::Unauthorized(_) | CallError::Forbidden(..))) => {
                 error::rpc_failed(error::rpc_error(&error).0, Some(id), &error)
             }
-            outcome => json_response(rpc_reply(&self.state.gateway, id, outcome)),
+            outcome => json_response(rpc_reply(&self.state.gateway, self.caller, id, outcome)),
         })
     }
 
@@ -95,7 +95,7 @@ impl Dispatcher<'_> {
             }
             Ok(request) => {
                 let outcome = self.call(&request).await;
-                request.id.map(|id| rpc_reply(&self.state.gateway, id, outcome))
+                request.id.map(|id| rpc_reply(&self.state.gateway, self.caller, id, outcome))
             }
             Err(error) => Some(jsonrpc::reply(None, Err(&error.into())).into()),
         }
@@ -150,6 +150,7 @@ impl Dispatcher<'_> {
 /// Encodes a response, whose bytes count against the budget until it is sent.
 fn rpc_reply(
     gateway: &Gateway,
+    caller: &Caller,
     id: &RawValue,
     outcome: Result<CallResult<Box<RawValue>>, CallError>,
 ) -> Bytes {
@@ -160,7 +161,7 @@ fn rpc_reply(
         }
         Err(error) => {
             let reply = write(&error).into();
-            gateway.reserved(reply).unwrap_or_else(|over| write(&over.into()).into())
+            gateway.reserved(caller, reply).unwrap_or_else(|over| write(&over.into()).into())
         }
     }
 }

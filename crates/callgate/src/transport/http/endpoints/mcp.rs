@@ -11,10 +11,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::rest;
-use crate::access::Caller;
+use crate::access::{Caller, NoShare, Share};
 use crate::mcp::{
     BatchPart, CallReply, EncodedMessage, Event, Header, Headers, Identify, IdentifyError, Inbound,
     InboundKind, METHOD, McpError, McpResponse, NAME, PROTOCOL_VERSION, RunningCall, SESSION_ID,
@@ -91,23 +90,23 @@ async fn handle(
         }
         Ok(McpResponse::Accepted) => StatusCode::ACCEPTED.into_response(),
         Ok(McpResponse::Call(call)) if call.ends_with_client() => run(accepted, call, None).await,
-        Ok(McpResponse::Call(call)) => match Arc::clone(&state.legacy_calls).try_acquire_owned() {
-            Ok(permit) => run(accepted, call, Some(permit)).await,
-            Err(_) => error_response(&too_many("calls are running").with_id(call.id())),
+        Ok(McpResponse::Call(call)) => match state.legacy_calls.try_take(caller.principal(), 1) {
+            Ok(share) => run(accepted, call, Some(share)).await,
+            Err(reason) => error_response(&too_many("calls running", reason).with_id(call.id())),
         },
-        Ok(McpResponse::Batch(parts)) => batch(state, accepted, parts).await,
+        Ok(McpResponse::Batch(parts)) => batch(state, caller, accepted, parts).await,
         Ok(McpResponse::Resumed(_)) if !accepted.stream => error_response(&no_stream()),
-        Ok(McpResponse::Resumed(reader)) => match Arc::clone(&state.streams).try_acquire_owned() {
-            Ok(permit) => sse::of_stored(*reader, Some(permit)),
-            Err(_) => error_response(&too_many("streams are open")),
+        Ok(McpResponse::Resumed(reader)) => match state.streams.try_take(caller.principal(), 1) {
+            Ok(share) => sse::of_stored(*reader, Some(share)),
+            Err(reason) => error_response(&too_many("streams open", reason)),
         },
         Ok(McpResponse::Notifications(stream)) if !accepted.stream => {
             error_response(&stream.error(no_stream()))
         }
         Ok(McpResponse::Notifications(stream)) => {
-            match Arc::clone(&state.streams).try_acquire_owned() {
-                Ok(permit) => sse::of_notifications(stream, permit),
-                Err(_) => error_response(&stream.error(too_many("streams are open"))),
+            match state.streams.try_take(caller.principal(), 1) {
+                Ok(share) => sse::of_notifications(stream, share),
+                Err(reason) => error_response(&stream.error(too_many("streams open", reason))),
             }
         }
     }
@@ -118,23 +117,31 @@ fn no_stream() -> McpError {
     McpError::new(406, INVALID_REQUEST, message)
 }
 
-fn too_many(what: &str) -> McpError {
-    McpError::new(503, INTERNAL_ERROR, format!("too many {what}; try again later"))
+fn too_many(what: &str, reason: NoShare) -> McpError {
+    let message = match reason {
+        NoShare::Own => format!("you have too many {what}; end some, or try again later"),
+        NoShare::Others => format!("this server has too many {what}; try again later"),
+    };
+    McpError::new(503, INTERNAL_ERROR, message)
 }
 
-/// Runs a batch. Acquires the permits of all its calls together.
-async fn batch(state: &SharedState, accepted: AcceptedTypes, parts: Vec<BatchPart>) -> Response {
+/// Runs a batch. Takes the shares of all its calls together.
+async fn batch(
+    state: &SharedState,
+    caller: &Caller,
+    accepted: AcceptedTypes,
+    parts: Vec<BatchPart>,
+) -> Response {
     let calls = parts.iter().filter(|part| matches!(part, BatchPart::Call(_))).count();
-    let calls = u32::try_from(calls).unwrap_or(u32::MAX);
-    let Ok(permits) = Arc::clone(&state.legacy_calls).try_acquire_many_owned(calls) else {
-        return error_response(&too_many("calls are running"));
+    let share = match state.legacy_calls.try_take(caller.principal(), calls) {
+        Ok(share) => Arc::new(share),
+        Err(reason) => return error_response(&too_many("calls running", reason)),
     };
-    let permits = Arc::new(permits);
     let spawn = |run: BoxFuture<'static, ()>| {
-        let permits = Arc::clone(&permits);
+        let share = Arc::clone(&share);
         tokio::spawn(async move {
             run.await;
-            drop(permits);
+            drop(share);
         });
     };
     match answer_batch(parts, spawn).await {
@@ -144,20 +151,16 @@ async fn batch(state: &SharedState, accepted: AcceptedTypes, parts: Vec<BatchPar
 }
 
 /// Replies with JSON if the call ends before it sends anything and before [`STREAM_AFTER`]. Otherwise replies with an
-/// event stream if the client accepts one. With a permit, the call continues when its client disconnects.
-async fn run(
-    accepted: AcceptedTypes,
-    mut call: RunningCall,
-    permit: Option<OwnedSemaphorePermit>,
-) -> Response {
+/// event stream if the client accepts one. With a share, the call continues when its client disconnects.
+async fn run(accepted: AcceptedTypes, mut call: RunningCall, share: Option<Share>) -> Response {
     if let Poll::Ready(reply) = call.try_ready().await {
         return accepted.call_reply(reply);
     }
-    if let Some(permit) = permit {
+    if let Some(share) = share {
         let run = call.detach();
         tokio::spawn(async move {
             run.await;
-            drop(permit);
+            drop(share);
         });
     }
     if !accepted.stream {

@@ -252,3 +252,18 @@ async fn a_stream_ends_when_its_credential_is_no_longer_good() {
     assert_eq!(stream.next().await.unwrap()["id"], 1);
     assert!(stream.next().await.is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_caller_cannot_take_the_streams_of_others() {
+    let app = App::with(tools(&Slow::new()), options(|options| options.max_streams = 8));
+    let mut open = Vec::new();
+    let params = json!({"notifications": {"toolsListChanged": true}});
+    for _ in 0..6 {
+        open.push(listen(&app, "reader").await);
+    }
+    let refused = app.client("reader", MODERN).ask("subscriptions/listen", params).await;
+    assert_eq!(code(&refused), (503, -32603));
+    let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("you have too many streams"), "{message}");
+    listen(&app, "admin").await;
+}

@@ -1,0 +1,349 @@
+//! A limited resource, divided fairly among its users: [`Shares`].
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+/// Maximum number of waiting requests of a principal, for each unit that there is.
+const MAX_WAITING_PER_UNIT: usize = 16;
+
+/// Identifies who uses a resource: every limit is counted per principal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Principal {
+    /// A user of the registry, whichever token they use.
+    User(i64),
+    /// A client without a credential, by its address; of IPv6 addresses only the network (/64) counts.
+    Address(IpAddr),
+    /// A client without a credential or an address, such as one on standard input.
+    Unknown,
+}
+
+impl Principal {
+    pub(crate) fn address(address: IpAddr) -> Self {
+        Self::Address(match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let network = u128::from(address) >> 64 << 64;
+                IpAddr::V6(Ipv6Addr::from(network))
+            }
+            address @ IpAddr::V4(_) => address,
+        })
+    }
+
+    fn is_anonymous(self) -> bool {
+        !matches!(self, Self::User(_))
+    }
+}
+
+/// A limited number of units (concurrent calls, streams, bytes) for all principals together.
+///
+/// The more of them are free, the more a principal may use: up to three times of what is then still free.
+/// So a single principal can have three quarters of all, two have three sevenths each, and there is
+/// always a part for one more. This is how switches divide a shared buffer among their ports ("dynamic
+/// thresholds"). Anonymous clients together leave an eighth to users.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    limit: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    used: usize,
+    principals: HashMap<Principal, Usage>,
+    /// Principals with waiting requests, in the order in which they are served.
+    waiting: VecDeque<Principal>,
+}
+
+#[derive(Debug, Default)]
+struct Usage {
+    used: usize,
+    waiting: VecDeque<oneshot::Sender<Share>>,
+}
+
+/// Units that a principal uses. They are released when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    shares: Arc<Shares>,
+    principal: Principal,
+    units: AtomicUsize,
+}
+
+/// Why there are no units for a principal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoShare {
+    /// The principal itself uses them.
+    Own,
+    /// Others use them.
+    Others,
+}
+
+impl Shares {
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, state: Mutex::default() })
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Returns the number of units in use.
+    pub(crate) fn used(&self) -> usize {
+        self.lock().used
+    }
+
+    /// Takes units if they are free for this principal.
+    pub(crate) fn try_take(
+        self: &Arc<Self>,
+        principal: Principal,
+        units: usize,
+    ) -> Result<Share, NoShare> {
+        let share = self.empty(principal);
+        share.grow(units)?;
+        Ok(share)
+    }
+
+    /// Takes one unit, and waits for it if necessary. Principals that wait are served in turn,
+    /// whatever the number of their requests. Fails if the principal has too many requests waiting
+    /// ([`MAX_WAITING_PER_UNIT`]).
+    pub(crate) async fn take(self: &Arc<Self>, principal: Principal) -> Result<Share, NoShare> {
+        let receiver = {
+            let mut state = self.lock();
+            if state.is_free(self.limit, principal, 1) && !state.is_waiting(principal) {
+                state.take(principal, 1);
+                return Ok(self.share(principal, 1));
+            }
+            let usage = state.principals.entry(principal).or_default();
+            usage.waiting.retain(|sender| !sender.is_closed());
+            if usage.waiting.len() >= self.limit.saturating_mul(MAX_WAITING_PER_UNIT) {
+                return Err(NoShare::Own);
+            }
+            let (sender, receiver) = oneshot::channel();
+            usage.waiting.push_back(sender);
+            if !state.waiting.contains(&principal) {
+                state.waiting.push_back(principal);
+            }
+            receiver
+        };
+        // The sender is kept until it is used.
+        receiver.await.map_err(|_| NoShare::Others)
+    }
+
+    /// Returns a share without units, which can grow.
+    pub(crate) fn empty(self: &Arc<Self>, principal: Principal) -> Share {
+        self.share(principal, 0)
+    }
+
+    fn share(self: &Arc<Self>, principal: Principal, units: usize) -> Share {
+        Share { shares: Arc::clone(self), principal, units: units.into() }
+    }
+
+    fn release(self: &Arc<Self>, principal: Principal, units: usize) {
+        let mut granted = Vec::new();
+        {
+            let mut state = self.lock();
+            state.release(principal, units);
+            while let Some((sender, principal)) = state.next(self.limit) {
+                granted.push((sender, self.share(principal, 1)));
+            }
+        }
+        // Outside the lock: a share whose receiver is gone is dropped here, which releases it.
+        for (sender, share) in granted {
+            drop(sender.send(share));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_free(&self, limit: usize, principal: Principal, units: usize) -> bool {
+        let Some(free) = limit.checked_sub(self.used.saturating_add(units)) else { return false };
+        let own = self.principals.get(&principal).map_or(0, |usage| usage.used);
+        if principal.is_anonymous() && free < limit / 8 {
+            return false;
+        }
+        own == 0 && units == 1 || own.saturating_add(units) <= free.saturating_mul(3)
+    }
+
+    fn is_waiting(&self, principal: Principal) -> bool {
+        self.principals.get(&principal).is_some_and(|usage| !usage.waiting.is_empty())
+    }
+
+    fn take(&mut self, principal: Principal, units: usize) {
+        self.used += units;
+        self.principals.entry(principal).or_default().used += units;
+    }
+
+    fn release(&mut self, principal: Principal, units: usize) {
+        self.used -= units;
+        if let Some(usage) = self.principals.get_mut(&principal) {
+            usage.used -= units;
+            if usage.used == 0 && usage.waiting.is_empty() {
+                self.principals.remove(&principal);
+            }
+        }
+    }
+
+    /// Takes a unit for the next request that waits and may have one.
+    fn next(&mut self, limit: usize) -> Option<(oneshot::Sender<Share>, Principal)> {
+        for _ in 0..self.waiting.len() {
+            let principal = self.waiting.pop_front()?;
+            let is_free = self.is_free(limit, principal, 1);
+            let Some(usage) = self.principals.get_mut(&principal) else { continue };
+            usage.waiting.retain(|sender| !sender.is_closed());
+            let next = if is_free { usage.waiting.pop_front() } else { None };
+            if !usage.waiting.is_empty() {
+                self.waiting.push_back(principal);
+            }
+            match next {
+                Some(sender) => {
+                    self.take(principal, 1);
+                    return Some((sender, principal));
+                }
+                None => self.release(principal, 0),
+            }
+        }
+        None
+    }
+}
+
+impl Share {
+    /// Returns the number of units that there are for all.
+    pub(crate) fn limit(&self) -> usize {
+        self.shares.limit
+    }
+
+    /// Returns a share of the same principal without units.
+    #[cfg(feature = "forward")]
+    pub(crate) fn another(&self) -> Self {
+        self.shares.empty(self.principal)
+    }
+
+    /// Takes more units for the same principal.
+    pub(crate) fn grow(&self, units: usize) -> Result<(), NoShare> {
+        let mut state = self.shares.lock();
+        if state.is_free(self.shares.limit, self.principal, units) {
+            state.take(self.principal, units);
+            self.units.fetch_add(units, Ordering::Relaxed);
+            return Ok(());
+        }
+        let own = state.principals.get(&self.principal).map_or(0, |usage| usage.used);
+        Err(if own > self.shares.limit / 4 { NoShare::Own } else { NoShare::Others })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let units = *self.units.get_mut();
+        if units > 0 {
+            self.shares.release(self.principal, units);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALICE: Principal = Principal::User(1);
+    const BOB: Principal = Principal::User(2);
+
+    fn take_all(shares: &Arc<Shares>, principal: Principal) -> Vec<Share> {
+        std::iter::from_fn(|| shares.try_take(principal, 1).ok()).collect()
+    }
+
+    #[test]
+    fn every_principal_leaves_a_part_for_the_next() {
+        let shares = Shares::new(100);
+        let alice = take_all(&shares, ALICE);
+        let bob = take_all(&shares, BOB);
+        let carol = take_all(&shares, Principal::User(3));
+        assert_eq!([alice.len(), bob.len(), carol.len()], [75, 18, 5]);
+        drop(alice);
+        let bob_again = take_all(&shares, BOB);
+        assert_eq!(bob_again.len(), 53, "three times of what is free then");
+        drop((bob, bob_again, carol));
+        assert_eq!(shares.used(), 0);
+        assert!(shares.lock().principals.is_empty());
+    }
+
+    #[test]
+    fn anonymous_clients_with_many_addresses_leave_an_eighth_to_users() {
+        let shares = Shares::new(80);
+        let address = |last| Principal::address(IpAddr::from([10, 0, 0, last]));
+        let anonymous: Vec<_> =
+            (0..200).flat_map(|last| take_all(&shares, address(last))).collect();
+        assert_eq!(anonymous.len(), 70);
+        assert_eq!(take_all(&shares, ALICE).len(), 7);
+    }
+
+    #[test]
+    fn addresses_of_one_network_are_one_principal() {
+        let of = |text: &str| Principal::address(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:0:0:2"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+    }
+
+    #[test]
+    fn a_limit_of_one_can_be_used() {
+        let shares = Shares::new(1);
+        let one = shares.try_take(ALICE, 1).unwrap();
+        assert_eq!(shares.try_take(ALICE, 1).unwrap_err(), NoShare::Own);
+        assert_eq!(shares.try_take(BOB, 1).unwrap_err(), NoShare::Others);
+        drop(one);
+        assert!(shares.try_take(BOB, 1).is_ok());
+    }
+
+    #[test]
+    fn principals_that_wait_are_served_in_turn() {
+        let shares = Shares::new(1);
+        let first = shares.try_take(ALICE, 1).unwrap();
+        let (mut alice, mut bob) = (Box::pin(shares.take(ALICE)), Box::pin(shares.take(BOB)));
+        assert!(alice.as_mut().now_or_never().is_none());
+        assert!(bob.as_mut().now_or_never().is_none());
+        // Waits, and is cancelled.
+        assert!(shares.take(Principal::User(3)).now_or_never().is_none());
+        let more: Vec<_> =
+            (1..MAX_WAITING_PER_UNIT).map(|_| Box::pin(shares.take(ALICE))).collect();
+        let more: Vec<_> =
+            more.into_iter().map(|mut it| (it.as_mut().now_or_never(), it)).collect();
+        let refused = shares.take(ALICE).now_or_never().unwrap();
+        assert_eq!(refused.unwrap_err(), NoShare::Own, "too many wait");
+        drop(more);
+        drop(first);
+        let share = alice.now_or_never().unwrap().unwrap();
+        assert!(bob.as_mut().now_or_never().is_none());
+        drop(share);
+        drop(bob.now_or_never().unwrap().unwrap());
+        assert_eq!(shares.used(), 0);
+        assert!(shares.lock().principals.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn a_fourth_user_gets_a_unit_whatever_three_others_take(
+            limit in 64_usize..500,
+            takes in prop::collection::vec((1_i64..4, 1_usize..50), 0..500),
+        ) {
+            let shares = Shares::new(limit);
+            let mut held = Vec::new();
+            for (user, units) in takes {
+                held.extend(shares.try_take(Principal::User(user), units));
+            }
+            prop_assert!(shares.used() <= limit);
+            prop_assert!(shares.try_take(Principal::User(4), 1).is_ok());
+            drop(held);
+            prop_assert_eq!(shares.used(), 0);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The address of the client, behind proxies too.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::ConnectInfo;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, header};
+use ipnet::IpNet;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Returns the address of the client that sent a request.
+///
+/// This is the peer of the connection. If that is one of the trusted proxies, it is the last address in
+/// `Forwarded` or `X-Forwarded-For` that is not of a trusted proxy: what stands before it comes from the
+/// client.
+pub(super) fn client_address(
+    parts: &Parts,
+    peer: Option<IpAddr>,
+    trusted: &[IpNet],
+) -> Option<IpAddr> {
+    let connect_info = || parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    let peer = peer.or_else(|| connect_info().map(|info| info.0.ip()))?.to_canonical();
+    let is_trusted = |address: &IpAddr| trusted.iter().any(|range| range.contains(address));
+    if !is_trusted(&peer) {
+        return Some(peer);
+    }
+    let mut nearest = peer;
+    for hop in forwarded(&parts.headers).into_iter().rev() {
+        let Some(address) = hop else { break };
+        nearest = address;
+        if !is_trusted(&address) {
+            break;
+        }
+    }
+    Some(nearest)
+}
+
+/// Returns the addresses in the headers, the client's first; `None` for one that cannot be read.
+fn forwarded(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
+    let name =
+        if headers.contains_key(header::FORWARDED) { header::FORWARDED } else { X_FORWARDED_FOR };
+    let is_standard = name == header::FORWARDED;
+    let values = headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
+    let hops = values.flat_map(|value| value.split(','));
+    hops.map(|hop| if is_standard { address(for_parameter(hop)?) } else { address(hop) }).collect()
+}
+
+/// Returns the value of `for` in an element of `Forwarded` (RFC 7239).
+fn for_parameter(element: &str) -> Option<&str> {
+    element.split(';').find_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("for").then_some(value)
+    })
+}
+
+/// Reads an address, which may be in quotes and in brackets, and have a port.
+fn address(text: &str) -> Option<IpAddr> {
+    let text = text.trim().trim_matches('"');
+    let address = text.parse().or_else(|_| text.parse().map(|address: SocketAddr| address.ip()));
+    let address = address.ok().or_else(|| text.strip_prefix('[')?.strip_suffix(']')?.parse().ok());
+    address.map(|address: IpAddr| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+
+    use super::*;
+
+    type Headers = &'static [(&'static str, &'static str)];
+
+    fn of(peer: &str, headers: Headers) -> String {
+        let mut request = Request::builder();
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let trusted = ["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()];
+        client_address(&parts, peer.parse().ok(), &trusted).unwrap().to_string()
+    }
+
+    #[test]
+    fn headers_count_only_from_trusted_proxies_and_from_the_last_on() {
+        let cases: [(&str, Headers, &str); 9] = [
+            ("192.0.2.1", &[("x-forwarded-for", "198.51.100.1")], "192.0.2.1"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("10.0.0.1", &[("x-forwarded-for", "198.51.100.1")], "198.51.100.1"),
+            ("::ffff:10.0.0.1", &[("x-forwarded-for", "198.51.100.1")], "198.51.100.1"),
+            ("10.0.0.1", &[("x-forwarded-for", "1.1.1.1, 198.51.100.1, 10.0.0.9")], "198.51.100.1"),
+            (
+                "10.0.0.1",
+                &[("x-forwarded-for", "1.1.1.1"), ("x-forwarded-for", "198.51.100.1")],
+                "198.51.100.1",
+            ),
+            ("10.0.0.1", &[("x-forwarded-for", "198.51.100.1, unknown")], "10.0.0.1"),
+            (
+                "::1",
+                &[
+                    ("forwarded", "for=1.1.1.1, For=\"[2001:db8::7]:4711\";proto=https"),
+                    ("x-forwarded-for", "1.1.1.1"),
+                ],
+                "2001:db8::7",
+            ),
+            ("::1", &[("forwarded", "for=_hidden")], "::1"),
+        ];
+        for (peer, headers, expected) in cases {
+            assert_eq!(of(peer, headers), expected, "{peer} {headers:?}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Concurrent calls of a service are shared among callers.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::Request;
+use callgate::forward::ForwardLimits;
+use callgate::{Caller, Grants, User};
+use callgate_test_support::fake_service::FakeService;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::forward::{App, ada, limits, options};
+
+fn bob() -> Caller {
+    Caller::user(User { id: 8, name: "bob".to_owned(), role: None }, Grants::default())
+}
+
+fn calls(count: usize) -> Value {
+    let call =
+        |id| json!({"jsonrpc": "2.0", "id": id, "method": "order.get", "params": {"id": id}});
+    (0..count).map(call).collect()
+}
+
+async fn post(app: &App, caller: Caller, body: &Value) -> Value {
+    let request = Request::post("/jsonrpc").extension(caller);
+    app.send(request.body(Body::from(body.to_string())).unwrap()).await.1
+}
+
+#[tokio::test]
+async fn a_batch_of_slow_calls_leaves_room_for_other_callers() {
+    let gate = Arc::new(Semaphore::new(0));
+    let fake = FakeService::start({
+        let gate = Arc::clone(&gate);
+        move |seen| {
+            let reply = seen.result("ok");
+            if seen.body["params"]["id"] == 1000 { reply } else { reply.after(&gate) }
+        }
+    })
+    .await;
+    let options = options(&fake.url("/rpc")).limits(ForwardLimits { concurrent: 8, ..limits() });
+    let app = Arc::new(App::with(options));
+    let batch = tokio::spawn({
+        let app = Arc::clone(&app);
+        async move { post(&app, ada(), &calls(12)).await }
+    });
+    fake.log.wait_for_requests(6).await;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "order.get", "params": {"id": 1000}});
+    assert_eq!(post(&app, bob(), &call).await["result"], "ok");
+    assert_eq!(post(&app, Caller::anonymous(), &call).await["result"], "ok");
+    assert_eq!(fake.log.requests().len(), 8, "the other calls of the batch wait");
+    gate.add_permits(100);
+    let replies = batch.await.unwrap();
+    let results = replies.as_array().unwrap().iter().filter(|reply| reply["result"] == "ok");
+    assert_eq!(results.count(), 12);
+}
+
+#[tokio::test]
+async fn a_caller_cannot_let_calls_wait_without_bound() {
+    let gate = Arc::new(Semaphore::new(0));
+    let fake = FakeService::start({
+        let gate = Arc::clone(&gate);
+        move |seen| seen.result("ok").after(&gate)
+    })
+    .await;
+    let options = options(&fake.url("/rpc")).limits(ForwardLimits { concurrent: 1, ..limits() });
+    let app = Arc::new(App::with(options));
+    let batch = tokio::spawn({
+        let app = Arc::clone(&app);
+        async move { post(&app, ada(), &calls(20)).await }
+    });
+    fake.log.wait_for_requests(1).await;
+    gate.add_permits(100);
+    let replies = batch.await.unwrap();
+    let errors: Vec<_> = replies
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|it| it["error"]["message"].as_str())
+        .collect();
+    assert_eq!(errors.len(), 3, "1 runs and 16 wait");
+    assert!(errors[0].contains("too many of your calls are waiting for it"), "{}", errors[0]);
+}
